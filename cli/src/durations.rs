@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold::Ttl;
+
 /// Reads `90s`, `5m`, `1h30m`, `250ms`, or a bare number of seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "expected a duration such as 90s, 5m, 1h30m or 250ms";
@@ -31,6 +33,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         return Err(EXPECTED.to_owned());
     }
     Ok(total)
+}
+
+/// The length of a lease.
+pub(crate) fn ttl(text: &str) -> Result<Ttl, String> {
+    Ttl::new(parse(text)?).map_err(|error| error.to_string())
 }
 
 /// A duration in its two largest units: `3 min 5 s`, `2 h`, `0.4 s`.

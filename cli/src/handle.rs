@@ -57,17 +57,13 @@ pub(crate) struct ExtendArgs {
     #[command(flatten)]
     handle: Handle,
     /// New length of the lease, counted from now [default: the lease's own ttl]
-    #[arg(long, value_name = "LENGTH", value_parser = ttl)]
+    #[arg(long, value_name = "LENGTH", value_parser = durations::ttl)]
     ttl: Option<Ttl>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     table_args: TableArgs,
-}
-
-fn ttl(text: &str) -> Result<Ttl, String> {
-    Ttl::new(durations::parse(text)?).map_err(|error| error.to_string())
 }
 
 impl ExtendArgs {

@@ -2,6 +2,7 @@
 
 use leasehold::{HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp};
 
+use crate::columns::Columns;
 use crate::durations::render;
 
 /// An instant relative to now.
@@ -27,6 +28,12 @@ pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
         lease.fencing_token.to_string(),
         held.map_or_else(String::new, holder),
     ]
+}
+
+/// A table of leases.
+pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timestamp) -> String {
+    let rows: Vec<_> = leases.map(|lease| row(lease, now)).collect();
+    Columns::new(&HEADER).page(&rows)
 }
 
 /// A key and its permit.

@@ -5,11 +5,9 @@
 
 mod acquire;
 mod arguments;
-mod caller;
 mod check;
 mod clock_warning;
 mod columns;
-mod confirm;
 mod connect;
 mod doctor;
 mod durations;

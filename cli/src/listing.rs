@@ -145,14 +145,8 @@ impl Show {
             Inspected::Found { first, permits } => {
                 print_lines(&pairs(lease_text::details(&first, now)))?;
                 if !permits.is_empty() {
-                    let rows: Vec<_> = permits
-                        .iter()
-                        .map(|seen| lease_text::row(&seen.lease, now))
-                        .collect();
-                    print_lines(&format!(
-                        "\n{}",
-                        Columns::new(&lease_text::HEADER).page(&rows)
-                    ))?;
+                    let leases = permits.iter().map(|seen| &seen.lease);
+                    print_lines(&format!("\n{}", lease_text::table(leases, now)))?;
                 }
             }
             Inspected::Absent => print_error(&format!(
@@ -200,11 +194,7 @@ impl Holders {
             } else if leases.is_empty() {
                 print_error("this holder has no leases");
             } else {
-                let rows: Vec<_> = leases
-                    .iter()
-                    .map(|lease| lease_text::row(lease, now))
-                    .collect();
-                print_lines(&Columns::new(&lease_text::HEADER).page(&rows))?;
+                print_lines(&lease_text::table(leases.iter(), now))?;
             }
             return Ok(code);
         }
@@ -216,8 +206,8 @@ impl Holders {
         }
         if self.json {
             let each = |(holder, leases)| Held { holder, leases };
-            let holders = holders.into_iter().map(each).collect();
-            print(&json(&Answer { holders })?)?;
+            let holders: Vec<_> = holders.into_iter().map(each).collect();
+            print(&json(&BTreeMap::from([("holders", holders)]))?)?;
             return Ok(code);
         }
         if holders.is_empty() {
@@ -233,12 +223,7 @@ impl Holders {
     }
 }
 
-/// All holders as JSON.
-#[derive(Serialize)]
-struct Answer<'a> {
-    holders: Vec<Held<'a>>,
-}
-
+/// A holder as JSON.
 #[derive(Serialize)]
 struct Held<'a> {
     holder: &'a str,

@@ -1,19 +1,23 @@
 //! `leasehold force-release`, `freeze` and `unfreeze`: acts of operators on a key. The key's row records who did it and why.
 
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
+
 use clap::Args;
 use leasehold::{
-    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Inspected, Inspection,
-    Key, Operator, Reason, UnfreezeOutcome,
+    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Inspected,
+    Inspection, Key, Operator, Reason, UnfreezeOutcome,
 };
+use leasehold_asl::plain;
 
-use crate::caller;
 use crate::columns::pairs;
-use crate::confirm::confirm;
-use crate::connect::TableArgs;
-use crate::connect::TableClient;
+use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
-use crate::lease_text;
 use crate::output::{json, print, print_error};
+use crate::{environment, lease_text};
+
+/// Time limit for STS. After it, the act goes on without the caller.
+const ASKING: Duration = Duration::from_secs(2);
 
 /// The arguments of every act on a key.
 #[derive(Args, Debug)]
@@ -47,7 +51,7 @@ impl Act {
 
     async fn look(&self) -> Result<(TableClient, Vec<Inspection>), Failure> {
         let mut table_client = self.table_args.connect().await?;
-        let caller = caller::of(&table_client).await;
+        let caller = caller(&table_client).await;
         table_client.leases = table_client.leases.with_caller(caller);
         let seen = match table_client.leases.inspect(&self.key).await? {
             Inspected::Found { first, permits } if permits.is_empty() => vec![first],
@@ -228,5 +232,40 @@ impl UnfreezeArgs {
         };
         act.tell(&unfrozen, &words)?;
         Ok(code)
+    }
+}
+
+/// The caller that STS names for the credentials, because `--who` is only what the operator claims: the ARN, if STS answers in time. With a DynamoDB endpoint of its own the table may not be AWS's, and its credentials must not
+/// be sent to AWS: STS is then called only if its endpoint is set too.
+async fn caller(table_client: &TableClient) -> Option<Caller> {
+    let elsewhere = table_client.config.endpoint_url().is_some()
+        || environment::text("AWS_ENDPOINT_URL_DYNAMODB").is_some();
+    let given = ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"];
+    if elsewhere && !given.iter().any(|name| environment::text(name).is_some()) {
+        return None;
+    }
+    let sts = aws_sdk_sts::Client::new(&table_client.config);
+    let asked = tokio::time::timeout(ASKING, sts.get_caller_identity().send()).await;
+    Caller::new(asked.ok()?.ok()?.arn()?).ok()
+}
+
+/// Asks for confirmation on the terminal. Without a terminal only `--yes` confirms.
+fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        let failure = Failure::usage("cannot ask for confirmation: this is not a terminal");
+        return Err(failure.advice("use --yes to confirm"));
+    }
+    let mut answer = String::new();
+    let mut asked = std::io::stderr();
+    let heard = write!(asked, "{} [y/N] ", plain(question))
+        .and_then(|()| asked.flush())
+        .and_then(|()| input.lock().read_line(&mut answer));
+    match (heard, answer.trim()) {
+        (Ok(_), "y" | "Y" | "yes") => Ok(()),
+        _ => Err(Failure::new(Code::FAILURE, "nothing was done")),
     }
 }

@@ -1,10 +1,11 @@
 //! Signals to the wrapper. While it waits for the lease, they end the wait; while its command runs, they are passed on.
 
-use std::io;
 use std::task::Poll;
 
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit::{Code, Failure};
 
 /// The signals that people and supervisors send to end a program, in the kernel's order.
 const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
@@ -14,13 +15,17 @@ pub(crate) struct Signals(Vec<(Signal, tokio::signal::unix::Signal)>);
 impl Signals {
     /// From here on these signals do not end the wrapper by themselves. A signal that is ignored, as under `nohup` and a shell's
     /// `&`, stays ignored by the wrapper and by the command.
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
         let ignored = ignored();
         let heard = ENDING
             .into_iter()
             .filter(|one| ignored & (1 << (one.as_raw() - 1)) == 0)
             .map(|one| Ok((one, signal(SignalKind::from_raw(one.as_raw()))?)));
-        heard.collect::<io::Result<_>>().map(Self)
+        let heard = heard.collect::<Result<_, std::io::Error>>();
+        heard.map(Self).map_err(|error| {
+            let problem = format!("cannot listen for signals: {error}");
+            Failure::new(Code::UNREACHABLE, problem)
+        })
     }
 
     /// The next signal. Dropping the future loses no signal.

@@ -1,6 +1,7 @@
 //! `leasehold weave`: reads the files, weaves, and writes, shows or compares the guarded machine.
 
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -170,23 +171,12 @@ fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
         .map_err(failed)?;
     file.write_all(woven.as_bytes()).map_err(failed)?;
     // An existing file keeps its permissions. A new one gets those of an ordinary file instead of a temporary one.
-    keep_rights(&file, output).map_err(failed)?;
-    file.persist(output).map_err(|error| failed(error.error))?;
-    Ok(())
-}
-
-#[cfg(unix)]
-fn keep_rights(file: &tempfile::NamedTempFile, output: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
     let rights = match std::fs::metadata(output) {
         Ok(there) => there.permissions(),
         Err(_) => std::fs::Permissions::from_mode(0o644),
     };
-    file.as_file().set_permissions(rights)
-}
-
-#[cfg(not(unix))]
-fn keep_rights(_: &tempfile::NamedTempFile, _: &Path) -> std::io::Result<()> {
+    file.as_file().set_permissions(rights).map_err(failed)?;
+    file.persist(output).map_err(|error| failed(error.error))?;
     Ok(())
 }
 

@@ -12,13 +12,13 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fixture::{Fixture, Ran, children, guard, runs, until};
+use fixture::{Fixture, Ran, guard, runs, signal, until};
 use leasehold::{
-    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, Inspected, Key, LeaseState, ManualClock,
-    Operator, Reason, SweepBounds,
+    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, Key, LeaseState, ManualClock, Operator,
+    Reason, SweepBounds,
 };
 use leasehold_local::Fault;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A command with a descendant. Both print their process ids and keep running. Only SIGKILL ends the descendant.
 const STAYS: &str = "trap '' TERM; echo $$ >$0.command; (sh -c 'trap \"\" TERM; echo $$ >$0.descendant; sleep 600' $0) & wait";
@@ -90,25 +90,9 @@ impl Running {
     }
 }
 
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
-}
-
-async fn inspect(fixture: &Fixture, key: &str) -> leasehold::Inspection {
-    match fixture
-        .leases()
-        .inspect(&Key::new(key).unwrap())
-        .await
-        .unwrap()
-    {
-        Inspected::Found { first, .. } => first,
-        Inspected::Absent => panic!("it was leased"),
-    }
-}
-
 /// The lease that is held, and that nobody else is granted before it has ended.
 async fn is_still_held(fixture: &Fixture, key: &str) {
-    let seen = inspect(fixture, key).await;
+    let seen = fixture.inspect(key).await;
     assert_eq!(seen.state, LeaseState::Held, "gone before the lease was");
 }
 
@@ -186,7 +170,7 @@ async fn the_command_is_gone_before_the_lease_is_whoever_is_killed() {
             let expected = if key == "guard" { 79 } else { 128 + 9 };
             assert_eq!(ran.code, Some(expected), "{ran:?}");
             assert_eq!(
-                inspect(&fixture, key).await.state,
+                fixture.inspect(key).await.state,
                 LeaseState::Free,
                 "released after all"
             );
@@ -241,10 +225,10 @@ async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
 async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
     let fixture = Fixture::start().await;
     let running = Running::start(&fixture, "k", "1500ms", GOES).await;
-    let first = inspect(&fixture, "k").await.lease;
+    let first = fixture.inspect("k").await.lease;
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(2500) {
-        let seen = inspect(&fixture, "k").await;
+        let seen = fixture.inspect("k").await;
         assert_eq!(seen.state, LeaseState::Held);
         assert_eq!(seen.lease.fencing_token, first.fencing_token);
         assert!(running.anything_runs());
@@ -254,7 +238,7 @@ async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
     signal(running.wrapper.id(), Signal::TERM);
     running.gone().await;
     assert_eq!(running.end().await.code, Some(128 + 15));
-    assert_eq!(inspect(&fixture, "k").await.state, LeaseState::Free);
+    assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
 }
 
 #[tokio::test]
@@ -267,7 +251,7 @@ async fn what_a_command_leaves_running_does_not_outlive_the_lease() {
     let ran = running.end().await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(!runs(descendant));
-    assert_eq!(inspect(&fixture, "k").await.state, LeaseState::Free);
+    assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
 }
 
 #[tokio::test]
@@ -304,23 +288,7 @@ async fn a_release_whose_answer_is_lost_is_a_release() {
     let ran = running.end().await;
     assert_eq!(ran.code, Some(128 + 15), "{ran:?}");
     assert_eq!(fixture.proxy.pending_faults(), 0);
-    assert_eq!(inspect(&fixture, "k").await.state, LeaseState::Free);
-}
-
-#[tokio::test]
-async fn nobody_of_the_family_is_left_when_all_is_well() {
-    let fixture = Fixture::start().await;
-    let mut wrapper = fixture
-        .command(&["acquire", "k", "--", "sleep", "0.3"])
-        .spawn()
-        .unwrap();
-    until("the guard is at its post", || guard(wrapper.id()).is_some()).await;
-    let family = children(wrapper.id());
-    let status = tokio::task::spawn_blocking(move || wrapper.wait())
-        .await
-        .unwrap();
-    assert_eq!(status.unwrap().code(), Some(0));
-    assert!(!family.into_iter().any(runs));
+    assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
 }
 
 #[tokio::test]
@@ -334,5 +302,5 @@ async fn a_lease_within_a_lease_ends_with_the_outer_one() {
     force(&fixture, "outer").await;
     running.gone().await;
     assert_eq!(running.end().await.code, Some(79));
-    assert_eq!(inspect(&fixture, "inner").await.state, LeaseState::Free);
+    assert_eq!(fixture.inspect("inner").await.state, LeaseState::Free);
 }

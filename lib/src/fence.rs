@@ -45,7 +45,7 @@ use crate::{
 ///
 /// If a holder reads the item before it writes, it should raise the fence when it reads: by this same update with
 /// `ReturnValue::AllNew`. Until the fence is raised, an earlier holder whose lease has expired may still write in
-/// between. `proof/examples/late_writer` does so, and shows what is lost otherwise.
+/// between.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fence {
     /// `(attribute_not_exists(#fence) OR #fence <= :fencing_token)`

@@ -62,7 +62,7 @@ pub(crate) struct Acquire {
     #[arg(value_parser = |text: &str| Key::new(text))]
     key: Key,
     /// Length of the lease; it is extended while the command runs
-    #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = ttl)]
+    #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = durations::ttl)]
     ttl: Ttl,
     /// How long to retry while somebody else holds the key
     #[arg(long, value_name = "LENGTH", default_value = "10m", value_parser = durations::parse)]
@@ -101,10 +101,6 @@ pub(crate) struct Acquire {
     table_args: TableArgs,
 }
 
-fn ttl(text: &str) -> Result<Ttl, String> {
-    Ttl::new(durations::parse(text)?).map_err(|error| error.to_string())
-}
-
 fn permits(text: &str) -> Result<Permits, String> {
     let number = text.parse().map_err(|_| "expected a whole number")?;
     Permits::new(number).map_err(|error| error.to_string())
@@ -130,13 +126,7 @@ impl Acquire {
             let problem = "--ttl: to run a command, it must be at least a second longer than the guard (LEASE_GUARD_MS)";
             return Err(Failure::usage(problem));
         }
-        let listening = |error| {
-            Failure::new(
-                Code::UNREACHABLE,
-                format!("cannot listen for signals: {error}"),
-            )
-        };
-        let mut signals = Signals::listen().map_err(listening)?;
+        let mut signals = Signals::listen()?;
         let wait = if self.no_wait {
             Duration::ZERO
         } else {

@@ -1,7 +1,7 @@
 //! The table of checks: the promise that each one shows, and what to do if it fails.
 
 /// One row of the report. [`PROOFS`](../../../docs/PROOFS.md) has the promises.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
     pub(super) id: &'static str,
     /// The promise that the check shows in this account.
@@ -10,230 +10,210 @@ pub(super) struct Check {
     pub(super) says: &'static str,
     /// What to do if the check fails.
     pub(super) action: &'static str,
-    pub(super) by: CheckMethod,
-}
-
-/// How a check is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CheckMethod {
-    /// The check writes nothing.
-    Inspection,
-    /// The check acquires and releases leases on keys of its own.
-    Exercise,
-}
-
-const fn inspection(
-    id: &'static str,
-    promise: &'static str,
-    says: &'static str,
-    action: &'static str,
-) -> Check {
-    Check {
-        id,
-        promise,
-        says,
-        action,
-        by: CheckMethod::Inspection,
-    }
-}
-
-const fn exercise(
-    id: &'static str,
-    promise: &'static str,
-    says: &'static str,
-    action: &'static str,
-) -> Check {
-    Check {
-        id,
-        promise,
-        says,
-        action,
-        by: CheckMethod::Exercise,
-    }
+    /// Whether it acquires and releases leases, on keys of its own. Other checks write nothing.
+    pub(super) takes_leases: bool,
 }
 
 /// Every check, in the order of the report.
-pub(super) const CHECKS: &[Check] = &[
-    inspection(
+pub(super) fn checks() -> impl Iterator<Item = Check> {
+    let tables = [(INSPECTIONS, false), (EXERCISES, true)];
+    tables.into_iter().flat_map(|(rows, takes_leases)| {
+        rows.iter().map(move |&[id, promise, says, action]| Check {
+            id,
+            promise,
+            says,
+            action,
+            takes_leases,
+        })
+    })
+}
+
+/// The checks that write nothing: id, promise, sentence and action.
+const INSPECTIONS: &[[&str; 4]] = &[
+    [
         "stack",
         "F26",
         "The stack has its table, functions, roles, rules, queues and the machine with-lease, and none of them is in a failed state.",
         "deploy the stack again, and read its CloudFormation events to see what failed",
-    ),
-    inspection(
+    ],
+    [
         "table",
         "F11",
         "The table has the keys, attributes and billing of a lease table.",
         "use the table that the stack created, or restore its shape; a key schema cannot be changed, so a wrong one needs a new table",
-    ),
-    inspection(
+    ],
+    [
         "index",
         "F21",
         "The table has its index held, by which sweep, reap and listings find the held leases.",
         "deploy the stack again, which restores the index held",
-    ),
-    inspection(
+    ],
+    [
         "ttl",
         "F10",
         "The table's TTL purges a released row after the retention.",
         "enable the table's TTL: aws dynamodb update-time-to-live --table-name TABLE --time-to-live-specification Enabled=true,AttributeName=purge_at",
-    ),
-    inspection(
+    ],
+    [
         "stream",
         "F19",
         "The table's stream reaches the function grant, which hands a freed key to the next waiter.",
         "deploy the stack again, which restores the table's stream (NEW_IMAGE) and grant's event source mapping; enable the mapping if it was disabled",
-    ),
-    inspection(
+    ],
+    [
         "ends",
         "F20",
         "The end of each execution reaches the function reap a second time, through its queue.",
         "enable the event source mapping of the function reap, or deploy the stack again",
-    ),
-    inspection(
+    ],
+    [
         "functions",
         "F26",
         "Every function exists, is active, and has the runtime, instruction set and time limit of the template.",
         "deploy the stack again from one version, which also undoes changes made by hand",
-    ),
-    inspection(
+    ],
+    [
         "table-name",
         "F12",
         "Every function uses this stack's table.",
         "deploy the stack again, which sets LEASE_TABLE of the named functions to this stack's table",
-    ),
-    inspection(
+    ],
+    [
         "settings",
         "S8",
         "All functions have the same margin, guard and other settings, and every value parses.",
         "give every function the same variables: deploy the stack again; the parameters ClockMarginMs, GuardMs and the others set them everywhere",
-    ),
-    inspection(
+    ],
+    [
         "machine",
         "F23",
         "The state machine with-lease is active, and calls the functions of this stack.",
         "deploy the stack again, which restores the definition of the machine with-lease",
-    ),
-    inspection(
+    ],
+    [
         "alarms",
         "F28",
         "The alarms that notify operators exist.",
         "deploy with Monitoring=enabled; deploy the nested stack MonitoringStack again to restore a deleted alarm",
-    ),
-    inspection(
+    ],
+    [
         "listing",
         "S11",
         "The function inspect lists the held leases, without their secrets.",
         "read the logs of the function inspect; if a lease_id was listed, report that as a security problem",
-    ),
-    inspection(
+    ],
+    [
         "clock-here",
         "S8",
         "This machine's clock agrees with DynamoDB's to within half of the margin.",
         "synchronize this machine's clock by NTP; until then take no lease from this machine with the command line or the crate",
-    ),
-    exercise(
+    ],
+];
+
+/// The checks that take leases.
+const EXERCISES: &[[&str; 4]] = &[
+    [
         "clock-functions",
         "S8",
         "The functions' clocks agree with DynamoDB's to within half of the margin.",
         "AWS sets these clocks: report it to AWS, and until it is fixed raise ClockMarginMs to more than twice the difference",
-    ),
-    exercise(
+    ],
+    [
         "roles",
         "F29",
         "Every called function has the permissions that it needs.",
         "deploy the stack again, which gives the function's role the named action on the named table; look for a permissions boundary or service control policy that denies it",
-    ),
-    exercise(
+    ],
+    [
         "grant",
         "F1",
         "A free key is granted.",
         "read the logs of the function acquire for the named error",
-    ),
-    exercise(
+    ],
+    [
         "copies",
         "S7",
         "A repeated request gets the same lease.",
         "stop work with this stack and report it: a retry may get a second lease",
-    ),
-    exercise(
+    ],
+    [
         "exclusive",
         "S8",
         "A key that is held is granted to nobody else.",
         "stop work with this stack and report it: two holders may work at the same time",
-    ),
-    exercise(
+    ],
+    [
         "extend",
         "S5",
         "An extend moves the deadline, and never to an earlier instant.",
         "read the logs of the function extend for the named error",
-    ),
-    exercise(
+    ],
+    [
         "secrets",
         "S11",
         "The function inspect shows a held key without its lease_id.",
         "report it as a security problem, and let nobody invoke the function inspect until it is fixed",
-    ),
-    exercise(
+    ],
+    [
         "release",
         "F2",
         "A release frees the key, and is idempotent.",
         "read the logs of the function release for the named error",
-    ),
-    exercise(
+    ],
+    [
         "spent",
         "S9",
         "A request whose lease has ended is never granted again.",
         "stop work with this stack and report it: a late duplicate may hold a key that nobody releases",
-    ),
-    exercise(
+    ],
+    [
         "tokens",
         "S2",
         "A later grant has a larger fencing token.",
         "stop work with this stack and report it; if the table was restored from a backup, raise TokenFloor first",
-    ),
-    exercise(
+    ],
+    [
         "permits",
         "F17",
         "A semaphore of two permits grants two and no third.",
         "read the logs of the function acquire; if a third permit was granted, stop work with semaphores and report it",
-    ),
-    exercise(
+    ],
+    [
         "keys",
         "F18",
         "Several keys are leased together or not at all.",
         "read the logs of the function acquire; if only one key was leased, report it",
-    ),
-    exercise(
+    ],
+    [
         "takeover",
         "L1",
         "The key of a crashed holder is granted again after its ttl and the margin, and the grant says that the lease expired.",
         "check the clocks above, and read the logs of the function acquire",
-    ),
-    exercise(
+    ],
+    [
         "lost",
         "S4",
         "The old holder's handle neither extends nor releases the next holder's lease.",
         "stop work with this stack and report it: an old holder can end another's lease",
-    ),
-    exercise(
+    ],
+    [
         "queue",
         "L3",
         "Executions that wait in the queue get the key in turn.",
         "inspect the named executions, read the logs of grant and release, and check that their roles allow states:SendTaskSuccess",
-    ),
-    exercise(
+    ],
+    [
         "redrive",
         "F20",
         "An execution that was stopped in the queue and redriven waits again, and gets its turn.",
         "inspect the named execution in Step Functions, and read the logs of the function reap",
-    ),
-    exercise(
+    ],
+    [
         "sweep",
         "L1",
         "Sweep frees the lease of a crashed holder, on its schedule.",
         "enable the stack's rule SweepFunctionSchedule, and read sweep's logs; if SweepSchedule is longer than a minute, use a longer --patience",
-    ),
+    ],
 ];
 
 #[cfg(test)]
@@ -244,11 +224,11 @@ mod tests {
 
     #[test]
     fn every_check_has_a_name_of_its_own_a_promise_a_sentence_and_an_action() {
-        let ids: BTreeSet<_> = CHECKS.iter().map(|check| check.id).collect();
-        assert_eq!(ids.len(), CHECKS.len());
+        let ids: BTreeSet<_> = checks().map(|check| check.id).collect();
+        assert_eq!(ids.len(), checks().count());
         let proofs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOFS.md");
         let proofs = std::fs::read_to_string(proofs).unwrap();
-        for check in CHECKS {
+        for check in checks() {
             // A feature may be split into parts there, as in F2a and F2b.
             let rows = [
                 format!("\n| {} |", check.promise),

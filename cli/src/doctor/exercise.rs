@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_secs(1);
 /// Errors after which the outcome is unknown. The same request is sent again.
 const AGAIN: [&str; 2] = ["Lease.Unavailable", "Lease.Throttled"];
 /// The pause between two looks at an awaited state.
-pub(super) const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// A step's result, or the outcome of its check if the step failed.
 pub(super) type Step<T> = Result<T, Outcome>;
@@ -65,18 +65,18 @@ impl<'a> Actor<'a> {
         // This lease expires during the other checks.
         let lapsing = self.lapse().await;
         if self.life().await {
-            self.permits().await;
-            self.keys().await;
+            let permits = self.permits().await;
+            self.record("permits", permits);
+            let keys = self.keys().await;
+            self.record("keys", keys);
             self.takeover().await;
             self.queue().await;
         }
-        match lapsing {
-            Ok(()) => {
-                let outcome = self.swept().await;
-                self.record("sweep", outcome);
-            }
-            Err(outcome) => self.record("sweep", Err(outcome)),
-        }
+        let swept = match lapsing {
+            Ok(()) => self.swept().await,
+            Err(outcome) => Err(outcome),
+        };
+        self.record("sweep", swept);
         self.clocks();
         // If a function was denied, this check has failed already, and a failure stays.
         self.report.record("roles", Outcome::Pass);
@@ -165,15 +165,36 @@ impl<'a> Actor<'a> {
         }
     }
 
-    pub(super) fn request(&self, key: &str, who: &str, id: &str, length: Duration) -> Value {
+    pub(super) fn request(&self, key: &str, who: &str, length: Duration) -> Value {
         let (holder, ttl) = (self.holder(who), self.ttl(length));
-        json!({"key": key, "holder": holder, "request_id": id, "ttl_seconds": ttl})
+        json!({"key": key, "holder": holder, "request_id": "1", "ttl_seconds": ttl})
+    }
+
+    /// Sends an event that must not be refused.
+    async fn must(&mut self, verb: &'static str, event: &Value) -> Step<Value> {
+        let answer = self.call(verb, event).await;
+        answer.map_err(|refusal| refusal.outcome(verb))
+    }
+
+    /// Looks again and again until there is something to see, or `--patience` is over: then the check ends as the last look
+    /// says.
+    pub(super) async fn eventually<T>(
+        &mut self,
+        mut look: impl AsyncFnMut(&mut Self) -> Step<Result<T, Outcome>>,
+    ) -> Step<T> {
+        let until = SystemClock.now().plus(self.patience);
+        loop {
+            match look(self).await? {
+                Ok(found) => return Ok(found),
+                Err(outcome) if SystemClock.now() >= until => return Err(outcome),
+                Err(_) => SystemClock.sleep(PAUSE).await,
+            }
+        }
     }
 
     /// Sends an acquire that must be granted.
     pub(super) async fn acquire(&mut self, request: &Value) -> Step<Value> {
-        let answer = self.call("acquire", request).await;
-        let answer = answer.map_err(|refusal| refusal.outcome("acquire"))?;
+        let answer = self.must("acquire", request).await?;
         if answer["outcome"] == "acquired" {
             return Ok(answer);
         }
@@ -196,8 +217,7 @@ impl<'a> Actor<'a> {
 
     /// Releases the lease, and returns the outcome.
     pub(super) async fn release(&mut self, lease: &Value) -> Step<String> {
-        let answer = self.call("release", &json!({"lease": lease})).await;
-        let answer = answer.map_err(|refusal| refusal.outcome("release"))?;
+        let answer = self.must("release", &json!({"lease": lease})).await?;
         self.handles.retain(|handle| handle != lease);
         Ok(answer["outcome"].as_str().unwrap_or_default().to_owned())
     }
@@ -213,14 +233,13 @@ impl<'a> Actor<'a> {
     }
 
     pub(super) async fn inspect(&mut self, key: &str) -> Step<Value> {
-        let answer = self.call("inspect", &json!({"key": key})).await;
-        answer.map_err(|refusal| refusal.outcome("inspect"))
+        self.must("inspect", &json!({"key": key})).await
     }
 
     /// Acquires a lease, and exercises it. Returns whether the key was granted at all.
     async fn life(&mut self) -> bool {
         let key = self.key("life");
-        let request = self.request(&key, "first", "1", LONG);
+        let request = self.request(&key, "first", LONG);
         let granted = self.acquire(&request).await;
         let Ok(granted) = granted.map_err(|outcome| self.report.record("grant", outcome)) else {
             return false;
@@ -229,7 +248,7 @@ impl<'a> Actor<'a> {
         let lease = &granted["lease"];
         let copies = self.copies(&request, lease).await;
         self.record("copies", copies);
-        let other = self.request(&key, "second", "1", LONG);
+        let other = self.request(&key, "second", LONG);
         let exclusive = self.refused(&other, "Lease.Held").await;
         self.record("exclusive", exclusive);
         let extended = self.extend(lease).await;
@@ -268,9 +287,7 @@ impl<'a> Actor<'a> {
         let mut latest = lease.clone();
         for length in [LONG * 2, SHORT] {
             let event = json!({"lease": latest, "ttl_seconds": self.ttl(length)});
-            let answer = self.call("extend", &event).await;
-            let answer = answer.map_err(|refusal| refusal.outcome("extend"))?;
-            latest = answer["lease"].clone();
+            latest = self.must("extend", &event).await?["lease"].clone();
             ends.push(instant(&latest, "expires_at"));
         }
         if ends[0] <= instant(lease, "expires_at") {
@@ -312,15 +329,9 @@ impl<'a> Actor<'a> {
         )))
     }
 
-    async fn permits(&mut self) {
-        let shown = self.two_permits().await;
-        self.record("permits", shown);
-    }
-
-    async fn two_permits(&mut self) -> Step<()> {
+    async fn permits(&mut self) -> Step<()> {
         let key = self.key("permits");
-        let mut requests =
-            ["first", "second", "third"].map(|who| self.request(&key, who, "1", LONG));
+        let mut requests = ["first", "second", "third"].map(|who| self.request(&key, who, LONG));
         for request in &mut requests {
             request["permits"] = 2.into();
         }
@@ -333,17 +344,10 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
-    async fn keys(&mut self) {
-        let shown = self.all_or_none().await;
-        self.record("keys", shown);
-    }
-
-    async fn all_or_none(&mut self) -> Step<()> {
+    async fn keys(&mut self) -> Step<()> {
         let (left, right) = (self.key("left"), self.key("right"));
-        let taken = self
-            .acquire(&self.request(&right, "first", "1", LONG))
-            .await?;
-        let mut both = self.request(&left, "second", "1", LONG);
+        let taken = self.acquire(&self.request(&right, "first", LONG)).await?;
+        let mut both = self.request(&left, "second", LONG);
         both.as_object_mut().map(|fields| fields.remove("key"));
         both["keys"] = json!([left, right]);
         self.refused(&both, "Lease.Held").await?;
@@ -388,22 +392,16 @@ impl<'a> Actor<'a> {
             let why = format!("the margin of {} is longer than --patience", render(margin));
             return Err(Outcome::NotChecked(why));
         }
-        let old = self
-            .acquire(&self.request(&key, "first", "1", SHORT))
-            .await?;
+        let old = self.acquire(&self.request(&key, "first", SHORT)).await?;
         let ttl = self.seen.settings.guard + SHORT;
         SystemClock.sleep(ttl + margin).await;
-        let request = self.request(&key, "second", "1", LONG);
-        let until = SystemClock.now().plus(self.patience);
-        let new = loop {
-            match self.call("acquire", &request).await {
-                Ok(answer) => break answer,
-                Err(refusal) if refusal.is("Lease.Held") && SystemClock.now() < until => {
-                    SystemClock.sleep(PAUSE).await;
-                }
-                Err(refusal) => return Err(refusal.outcome("acquire")),
-            }
+        let request = self.request(&key, "second", LONG);
+        let acquire = async |actor: &mut Self| match actor.call("acquire", &request).await {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(refusal) if refusal.is("Lease.Held") => Ok(Err(refusal.outcome("acquire"))),
+            Err(refusal) => Err(refusal.outcome("acquire")),
         };
+        let new = self.eventually(acquire).await?;
         let (old, lease) = (&old["lease"], &new["lease"]);
         // If sweep ended the lease first, the next holder reads the same.
         if new["previous"]["ended"] != "expired" {
@@ -428,7 +426,7 @@ impl<'a> Actor<'a> {
     }
 
     async fn lapse(&mut self) -> Step<()> {
-        let request = self.request(&self.key("lapse"), "first", "1", SHORT);
+        let request = self.request(&self.key("lapse"), "first", SHORT);
         let granted = self.acquire(&request).await?;
         // Only sweep is to free it.
         self.handles.retain(|handle| *handle != granted["lease"]);
@@ -437,20 +435,14 @@ impl<'a> Actor<'a> {
 
     async fn swept(&mut self) -> Step<()> {
         let key = self.key("lapse");
-        let until = SystemClock.now().plus(self.patience);
-        loop {
-            if self.inspect(&key).await?["state"] == "free" {
-                return Ok(());
-            }
-            if SystemClock.now() >= until {
-                let found = format!(
-                    "an expired lease was not freed within {}",
-                    render(self.patience)
-                );
-                return Err(Outcome::fail(found));
-            }
-            SystemClock.sleep(PAUSE).await;
-        }
+        let patience = render(self.patience);
+        self.eventually(async |actor| {
+            let is_free = actor.inspect(&key).await?["state"] == "free";
+            let found =
+                || Outcome::fail(format!("an expired lease was not freed within {patience}"));
+            Ok(is_free.then_some(()).ok_or_else(found))
+        })
+        .await
     }
 
     /// Compares the functions' clocks with DynamoDB's.
@@ -460,17 +452,13 @@ impl<'a> Actor<'a> {
             return self.report.record("clock-functions", why);
         };
         let margin = self.seen.settings.clock_margin;
-        let known = self
-            .clocks
-            .iter()
-            .filter_map(|(verb, ahead)| Some((verb, (*ahead)?)));
-        let known: Vec<_> = known.collect();
-        if known.is_empty() {
+        if self.clocks.is_empty() {
             return;
         }
-        let faults = known
-            .into_iter()
-            .filter_map(|(verb, ahead)| ahead.than(dynamodb).fault(&format!("{verb}'s"), margin));
+        let faults = self.clocks.iter().filter_map(|(verb, ahead)| {
+            let ahead = (*ahead)?.than(dynamodb);
+            ahead.fault(&format!("{verb}'s"), margin)
+        });
         self.report
             .record("clock-functions", Outcome::of(faults.collect()));
     }

@@ -107,9 +107,7 @@ pub(super) async fn inspect(
     let table = resources.get(TABLE).map(|table| table.id.as_str());
     if environments.len() < functions.len() {
         let hidden = "Lambda does not return the functions' variables: your credentials may not use their KMS key";
-        for check in ["table-name", "settings"] {
-            report.record(check, Outcome::not_checked(hidden));
-        }
+        report.record_all(&["table-name", "settings"], &Outcome::not_checked(hidden));
     } else if !environments.is_empty() {
         report.record("table-name", of_table_name(&environments, table));
         report.record("settings", of_settings(&environments));
@@ -155,11 +153,7 @@ fn is_broken(status: &str) -> bool {
 async fn of_table(account: &Account, table: &str, report: &mut Report) {
     let checks = ["table", "index", "ttl", "stream"];
     let error = match table::check(&account.dynamodb, table).await {
-        Ok(()) => {
-            return checks
-                .iter()
-                .for_each(|check| report.record(check, Outcome::Pass));
-        }
+        Ok(()) => return report.record_all(&checks, &Outcome::Pass),
         Err(error) => error,
     };
     match error {
@@ -187,14 +181,11 @@ async fn of_table(account: &Account, table: &str, report: &mut Report) {
         }
         Error::Denied { action, .. } => {
             let why = format!("your credentials may not {action}");
-            for check in checks {
-                report.record(check, Outcome::not_checked(why.clone()));
-            }
+            report.record_all(&checks, &Outcome::not_checked(why));
         }
         Error::Unavailable { .. } => {
-            for check in checks {
-                report.record(check, Outcome::not_checked("DynamoDB does not answer"));
-            }
+            let why = Outcome::not_checked("DynamoDB does not answer");
+            report.record_all(&checks, &why);
         }
         error => report.record("table", Outcome::fail(plain(&in_full(&error)))),
     }
@@ -244,9 +235,7 @@ async fn configurations(
                 match trouble.outcome(&format!("the function {verb}")) {
                     Outcome::Fail(why) => found.extend(why),
                     outcome => {
-                        for check in ["functions", "table-name", "settings"] {
-                            report.record(check, outcome.clone());
-                        }
+                        report.record_all(&["functions", "table-name", "settings"], &outcome);
                         return BTreeMap::new();
                     }
                 }

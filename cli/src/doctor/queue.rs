@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use leasehold::{Clock as _, SystemClock};
 use leasehold_asl::plain;
 use serde_json::{Value, json};
 
 use super::account::CallError;
-use super::exercise::{Actor, PAUSE, Step};
+use super::exercise::{Actor, Step};
 use super::report::Outcome;
 use crate::durations::render;
 
@@ -44,7 +43,7 @@ impl Actor<'_> {
             self.report.record("redrive", outcome);
         }
         let turns = self
-            .turns(&key, &held, &first, is_redriven.then_some(&second))
+            .turns(&key, &held, &first, is_redriven.then_some(&*second))
             .await;
         if is_redriven {
             let outcome = turns.clone().err().map(unless_failed);
@@ -56,7 +55,7 @@ impl Actor<'_> {
 
     /// Holds the key, and lets two executions wait for it. Returns the lease and both executions.
     async fn in_line(&mut self, machine: &str, key: &str) -> Step<(Value, String, String)> {
-        let request = self.request(key, "first", "1", HELD);
+        let request = self.request(key, "first", HELD);
         let held = self.acquire(&request).await?;
         let first = self.start(machine, key, 1).await?;
         let second = self.start(machine, key, 2).await?;
@@ -88,26 +87,20 @@ impl Actor<'_> {
     }
 
     async fn until_waiting(&mut self, key: &str, waiting: u64, execution: &str) -> Step<()> {
-        let until = SystemClock.now().plus(self.patience);
-        loop {
-            if self.inspect(key).await?["waiting"].as_u64() >= Some(waiting) {
-                return Ok(());
+        let patience = render(self.patience);
+        self.eventually(async |actor| {
+            if actor.inspect(key).await?["waiting"].as_u64() >= Some(waiting) {
+                return Ok(Ok(()));
             }
-            let described = self.describe(execution).await?;
-            if described.status != "RUNNING" {
-                let Described { status, error, .. } = described;
-                return Err(Outcome::fail(format!(
-                    "{execution} does not wait: {status} {error}"
-                )));
+            let Described { status, error, .. } = actor.describe(execution).await?;
+            if status != "RUNNING" {
+                let found = format!("{execution} does not wait: {status} {error}");
+                return Err(Outcome::fail(found));
             }
-            if SystemClock.now() >= until {
-                let patience = render(self.patience);
-                return Err(Outcome::fail(format!(
-                    "{execution} does not wait in the queue after {patience}"
-                )));
-            }
-            SystemClock.sleep(PAUSE).await;
-        }
+            let found = format!("{execution} does not wait in the queue after {patience}");
+            Ok(Err(Outcome::fail(found)))
+        })
+        .await
     }
 
     async fn describe(&self, execution: &str) -> Step<Described> {
@@ -152,21 +145,17 @@ impl Actor<'_> {
         )))
     }
 
-    async fn until(&self, execution: &str, is: impl Fn(&Described) -> bool) -> Step<Described> {
-        let until = SystemClock.now().plus(self.patience);
-        loop {
-            let described = self.describe(execution).await?;
+    async fn until(&mut self, execution: &str, is: impl Fn(&Described) -> bool) -> Step<Described> {
+        let patience = render(self.patience);
+        self.eventually(async |actor| {
+            let described = actor.describe(execution).await?;
             if is(&described) {
-                return Ok(described);
+                return Ok(Ok(described));
             }
-            if SystemClock.now() >= until {
-                let (status, patience) = (described.status, render(self.patience));
-                return Err(Outcome::fail(format!(
-                    "{execution} is still {status} after {patience}"
-                )));
-            }
-            SystemClock.sleep(PAUSE).await;
-        }
+            let found = format!("{execution} is still {} after {patience}", described.status);
+            Ok(Err(Outcome::fail(found)))
+        })
+        .await
     }
 
     /// Releases the key, and checks that each execution had its turn, the second one last.
@@ -175,22 +164,19 @@ impl Actor<'_> {
         key: &str,
         held: &Value,
         first: &str,
-        second: Option<&String>,
+        second: Option<&str>,
     ) -> Step<()> {
         self.release(held).await?;
-        for execution in [Some(first), second.map(String::as_str)]
-            .into_iter()
-            .flatten()
-        {
+        for execution in std::iter::once(first).chain(second) {
             let described = self
                 .until(execution, |described| described.status != "RUNNING")
                 .await?;
             // A turn ends with the error that the state machine to run does not exist.
-            if described.status != "FAILED"
-                || described.error.starts_with("Lease.")
-                || described.error.starts_with("WithLease.")
-            {
-                let Described { status, error, .. } = described;
+            let Described { status, error, .. } = described;
+            let is_ours = ["Lease.", "WithLease."]
+                .iter()
+                .any(|name| error.starts_with(name));
+            if status != "FAILED" || is_ours {
                 return Err(Outcome::fail(format!(
                     "{execution} did not get the lease: {status} {error}"
                 )));
@@ -204,7 +190,7 @@ impl Actor<'_> {
                 shown["state"]
             )));
         }
-        let last = second.map_or(first, String::as_str);
+        let last = second.unwrap_or(first);
         let previous = shown["previous"]["holder"].as_str().unwrap_or_default();
         if previous == last {
             return Ok(());

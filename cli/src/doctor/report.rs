@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use leasehold::Timestamp;
 use serde::Serialize;
 
-use super::checks::{CHECKS, Check, CheckMethod};
+use super::checks::{Check, checks};
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,13 +95,20 @@ impl Report {
         }
     }
 
-    fn outcome(&self, check: &Check) -> Outcome {
+    /// Records one outcome for several checks.
+    pub(super) fn record_all(&mut self, ids: &[&'static str], outcome: &Outcome) {
+        for id in ids {
+            self.record(id, outcome.clone());
+        }
+    }
+
+    fn outcome(&self, check: Check) -> Outcome {
         if self.skipped.iter().any(|id| id == check.id) {
             return Outcome::not_checked("omitted by --skip");
         }
         match self.outcomes.get(check.id) {
             Some(outcome) => outcome.clone(),
-            None if self.read_only && check.by == CheckMethod::Exercise => {
+            None if self.read_only && check.takes_leases => {
                 Outcome::not_checked("it takes leases, which --read-only forbids")
             }
             None => Outcome::not_checked("an earlier check failed"),
@@ -109,16 +116,13 @@ impl Report {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        let mut outcomes = CHECKS.iter().map(|check| self.outcome(check));
+        let mut outcomes = checks().map(|check| self.outcome(check));
         outcomes.any(|outcome| matches!(outcome, Outcome::Fail(_)))
     }
 
     /// The report for people and for issues: failures first, with what to do.
     pub(super) fn markdown(&self) -> String {
-        let rows: Vec<_> = CHECKS
-            .iter()
-            .map(|check| (check, self.outcome(check)))
-            .collect();
+        let rows: Vec<_> = checks().map(|check| (check, self.outcome(check))).collect();
         let count = |is: fn(&Outcome) -> bool| rows.iter().filter(|(_, o)| is(o)).count();
         let failed = count(|outcome| matches!(outcome, Outcome::Fail(_)));
         let unchecked = count(|outcome| matches!(outcome, Outcome::NotChecked(_)));
@@ -173,7 +177,7 @@ impl Report {
 
     /// The report as JSON.
     pub(super) fn json(&self) -> Answer {
-        let checks = CHECKS.iter().map(|check| {
+        let checks = checks().map(|check| {
             let (outcome, found) = match self.outcome(check) {
                 Outcome::Pass => ("passed", Vec::new()),
                 Outcome::Fail(found) => ("failed", found),

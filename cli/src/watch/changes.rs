@@ -8,14 +8,10 @@ use serde::Serialize;
 use crate::lease_text;
 
 /// Leases by key and permit.
-type Leases = BTreeMap<(String, u16), LeaseView>;
+pub(crate) type Leases = BTreeMap<(String, u16), LeaseView>;
 
-/// The leases that a look saw, and when.
-#[derive(Default)]
-pub(crate) struct Seen {
-    leases: Leases,
-    at: Option<Timestamp>,
-}
+/// The leases that the last look saw, and when.
+pub(crate) type Seen = Option<(Leases, Timestamp)>;
 
 /// A change of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -27,26 +23,14 @@ pub(crate) enum Change {
     Free,
 }
 
-impl Seen {
-    pub(crate) const fn of(leases: Leases, at: Timestamp) -> Self {
-        Self {
-            leases,
-            at: Some(at),
-        }
-    }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.at.is_none()
-    }
-}
-
 /// The changes from the previous look to this one, in order of keys. At the first look every held lease is a change.
 pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Change, LeaseView)> {
-    let before = |lease: &LeaseView| known.at.map(|at| lease_text::state(lease, at));
     let mut changes = Vec::new();
     for (place, lease) in seen {
-        let earlier = known.leases.get(place);
-        let was = earlier.and_then(before);
+        let known = known.as_ref();
+        let known = known.and_then(|(leases, at)| Some((leases.get(place)?, *at)));
+        let earlier = known.map(|(lease, _)| lease);
+        let was = known.map(|(lease, at)| lease_text::state(lease, at));
         let same = earlier.is_some_and(|was| was.fencing_token == lease.fencing_token);
         let change = match (was, lease_text::state(lease, now)) {
             (Some("held" | "expired"), "held") if same => {
@@ -61,7 +45,7 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
         };
         changes.extend(change.map(|change| (change, lease.clone())));
     }
-    for (place, lease) in &known.leases {
+    for (place, lease) in known.iter().flat_map(|(leases, _)| leases) {
         // It is no longer listed, so nobody holds it.
         if !seen.contains_key(place) && lease.held.is_some() {
             let free = LeaseView {
@@ -144,14 +128,14 @@ mod tests {
         ]);
         let named = |change, key: &str| (change, key.to_owned());
         assert_eq!(
-            changes(&Seen::default(), &first, NOW),
+            changes(&None, &first, NOW),
             [
                 named(Change::Held, "a"),
                 named(Change::Held, "b"),
                 named(Change::Held, "d")
             ]
         );
-        let known = Seen::of(first, NOW);
+        let known = Some((first, NOW));
         let later = Timestamp::from_millis(NOW.as_millis() + 2000);
         let second = leases(&[
             ("a", 1, Some(20_000)),
@@ -167,7 +151,7 @@ mod tests {
                 named(Change::Expired, "d")
             ]
         );
-        let known = Seen::of(second.clone(), later);
+        let known = Some((second.clone(), later));
         assert_eq!(changes(&known, &second, later), []);
         // Another has it now, at the same deadline.
         let third = leases(&[("a", 3, Some(20_000)), ("c", 3, None), ("d", 1, Some(1))]);

@@ -2,7 +2,6 @@
 
 mod changes;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -73,25 +72,19 @@ struct Line {
 
 /// The leases of one look, by key and permit, and roughly how many read units it consumed.
 struct Look {
-    leases: BTreeMap<(String, u16), LeaseView>,
+    leases: changes::Leases,
     units: u32,
 }
 
 impl Watch {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
-        let listening = |error| {
-            Failure::new(
-                Code::UNREACHABLE,
-                format!("cannot listen for signals: {error}"),
-            )
-        };
-        let mut signals = Signals::listen().map_err(listening)?;
+        let mut signals = Signals::listen()?;
         self.tell(&table_client, &mut signals).await
     }
 
     async fn look(&self, table_client: &TableClient) -> Result<Look, Failure> {
-        let mut leases = BTreeMap::new();
+        let mut leases = changes::Leases::new();
         let mut add = |lease: LeaseView| {
             leases.insert((lease.key.as_str().to_owned(), lease.permit), lease);
         };
@@ -131,7 +124,7 @@ impl Watch {
         table_client: &TableClient,
         signals: &mut Signals,
     ) -> Result<Code, Failure> {
-        let mut known = changes::Seen::default();
+        let mut known: changes::Seen = None;
         loop {
             let look = tokio::select! {
                 look = self.look(table_client) => look,
@@ -148,11 +141,11 @@ impl Watch {
                             print(&changes::line(now, change, &lease))?;
                         }
                     }
-                    known = changes::Seen::of(look.leases, now);
+                    known = Some((look.leases, now));
                     self.pause(look.units)
                 }
                 // Only an error that may pass is retried at the next look.
-                Err(failure) if failure.code == Code::UNREACHABLE && !known.is_empty() => {
+                Err(failure) if failure.code == Code::UNREACHABLE && known.is_some() => {
                     print_error(&format!("{}; retries", failure.what()));
                     self.every
                 }

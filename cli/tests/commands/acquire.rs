@@ -2,21 +2,10 @@
 
 use std::time::Duration;
 
-use crate::fixture::{Fixture, ended, until};
-use leasehold::{Inspected, Key, LeaseState};
+use crate::fixture::{Fixture, code, ended, signal, until};
+use leasehold::LeaseState;
+use rustix::process::Signal;
 use serde_json::Value;
-
-async fn state(fixture: &Fixture, key: &str) -> LeaseState {
-    match fixture
-        .leases()
-        .inspect(&Key::new(key).unwrap())
-        .await
-        .unwrap()
-    {
-        Inspected::Found { first, .. } => first.state,
-        Inspected::Absent => LeaseState::Free,
-    }
-}
 
 #[tokio::test]
 async fn the_commands_own_code_is_passed_on_and_the_lease_released() {
@@ -33,7 +22,11 @@ async fn the_commands_own_code_is_passed_on_and_the_lease_released() {
         let arguments = [&["acquire", "k", "--"], command].concat();
         let ran = fixture.run(&arguments).await;
         assert_eq!(ran.code, Some(code), "{command:?} {ran:?}");
-        assert_eq!(state(&fixture, "k").await, LeaseState::Free, "{command:?}");
+        assert_eq!(
+            fixture.inspect("k").await.state,
+            LeaseState::Free,
+            "{command:?}"
+        );
     }
 }
 
@@ -60,20 +53,7 @@ async fn the_command_knows_its_token_and_not_its_secret() {
     fixture.proxy.reset();
     let ran = ended(command).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let row = fixture
-        .client
-        .get_item()
-        .table_name(crate::fixture::TABLE)
-        .key(
-            "pk",
-            aws_sdk_dynamodb::types::AttributeValue::S("orders/42".into()),
-        )
-        .key(
-            "sk",
-            aws_sdk_dynamodb::types::AttributeValue::S("LEASE#0000".into()),
-        );
-    let row = row.send().await.unwrap().item.unwrap();
-    let token = row["fencing_token"].as_n().unwrap();
+    let token = fixture.inspect("orders/42").await.lease.fencing_token;
     for line in [
         "LEASEHOLD_KEY=orders/42",
         "LEASEHOLD_HOLDER=me",
@@ -139,24 +119,6 @@ async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
 }
 
 #[tokio::test]
-async fn permits_let_in_so_many() {
-    let fixture = Fixture::start().await;
-    let permits = [
-        "acquire",
-        "p",
-        "--permits",
-        "2",
-        "--no-wait",
-        "--ttl",
-        "30s",
-    ];
-    for _ in 0..2 {
-        assert_eq!(fixture.run(&permits).await.code, Some(0));
-    }
-    assert_eq!(fixture.run(&permits).await.code, Some(75));
-}
-
-#[tokio::test]
 async fn without_a_command_the_handle_is_the_answer() {
     let fixture = Fixture::start().await;
     let arguments = ["acquire", "k", "--holder", "me", "--request-id", "1"];
@@ -193,7 +155,7 @@ async fn a_handle_file_is_its_owners_alone_and_replaces_no_more_than_a_file_of_t
         assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(state(&fixture, "k").await, LeaseState::Held);
+        assert_eq!(fixture.inspect("k").await.state, LeaseState::Held);
         let ran = fixture.run(&["release", "--handle", name]).await;
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
@@ -215,7 +177,7 @@ async fn a_handle_file_is_its_owners_alone_and_replaces_no_more_than_a_file_of_t
         let ran = fixture.run(&["acquire", "k", "--handle-file", name]).await;
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.err.contains(name), "{ran:?}");
-        assert_eq!(state(&fixture, "k").await, LeaseState::Free);
+        assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
     }
     let arguments = ["acquire", "k", "--handle-file", name, "--", "true"];
     assert_eq!(fixture.run(&arguments).await.code, Some(2));
@@ -225,35 +187,27 @@ async fn a_handle_file_is_its_owners_alone_and_replaces_no_more_than_a_file_of_t
 async fn an_interrupted_wait_holds_nothing() {
     let fixture = Fixture::start().await;
     fixture.grant("k", "worker", Duration::from_secs(30)).await;
-    let mut child = fixture
+    let child = fixture
         .command(&["acquire", "k", "--", "true"])
         .spawn()
         .unwrap();
     until("it asked", || fixture.proxy.counts().of("UpdateItem") > 1).await;
-    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let status = tokio::task::spawn_blocking(move || child.wait())
-        .await
-        .unwrap();
-    assert_eq!(status.unwrap().code(), Some(130));
+    signal(child.id(), Signal::INT);
+    assert_eq!(code(child).await, Some(130));
 }
 
 #[tokio::test]
 async fn what_was_granted_to_one_who_gave_up_is_given_back() {
     let fixture = Fixture::start().await;
     fixture.proxy.set_latency(Duration::from_millis(300));
-    let mut child = fixture
+    let child = fixture
         .command(&["acquire", "k", "--", "true"])
         .spawn()
         .unwrap();
     until("it asked", || fixture.proxy.counts().of("UpdateItem") > 0).await;
-    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let status = tokio::task::spawn_blocking(move || child.wait())
-        .await
-        .unwrap();
-    assert_eq!(status.unwrap().code(), Some(128 + 15));
-    assert_eq!(state(&fixture, "k").await, LeaseState::Free);
+    signal(child.id(), Signal::TERM);
+    assert_eq!(code(child).await, Some(128 + 15));
+    assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
 }
 
 #[tokio::test]
@@ -261,13 +215,8 @@ async fn a_signal_that_is_ignored_goes_on_being_ignored() {
     let fixture = Fixture::start().await;
     let line =
         "trap '' HUP; exec $LEASEHOLD acquire k -- sh -c 'kill -HUP $PPID; sleep 0.3; echo on'";
-    let usual = fixture.command(&[]);
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", line]).env_clear();
-    for (name, value) in usual.get_envs() {
-        command.env(name, value.unwrap());
-    }
-    command.env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold"));
+    let mut command = fixture.program("sh");
+    command.args(["-c", line]);
     let ran = ended(command).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "on\n"), "{ran:?}");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::fixture::{Fixture, Ran, until};
+use crate::fixture::{Fixture, Ran};
 use leasehold::{Acquire, Holder, Key, Metadata, Ttl};
 use serde_json::{Value, json};
 
@@ -281,6 +281,6 @@ async fn in_a_table_that_is_watched() {
         assert_plain(&line, "watch");
         assert!(line.contains("\\u202e"), "{line}");
         watch.kill().unwrap();
-        until("it ends", || watch.try_wait().unwrap().is_some()).await;
+        watch.wait().unwrap();
     }
 }

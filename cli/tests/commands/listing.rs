@@ -3,8 +3,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
 
-use crate::fixture::{Fixture, masked, until};
+use crate::fixture::{Fixture, code, masked, signal};
 use leasehold::{AuditReason, Key, Operator, Reason};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -169,13 +170,6 @@ async fn what_changes_is_told_line_by_line() {
     assert_eq!(next().await, "TIME a extended by worker 1 until TIME\n");
     let _ = fixture.leases().release(&lease).await.unwrap();
     assert_eq!(next().await, "TIME a free, after token TOKEN\n");
-    let pid = rustix::process::Pid::from_raw(watch.id().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let mut status = None;
-    until("it ends", || {
-        status = watch.try_wait().unwrap();
-        status.is_some()
-    })
-    .await;
-    assert_eq!(status.unwrap().code(), Some(0));
+    signal(watch.id(), Signal::TERM);
+    assert_eq!(code(watch).await, Some(0));
 }

@@ -3,27 +3,13 @@
 use std::time::Duration;
 
 use crate::fixture::{Fixture, ended, masked};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
-use leasehold::{Inspected, Key, LeaseState};
+use leasehold::LeaseState;
+use leasehold_local::create_table;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const LONG: Duration = Duration::from_secs(600);
 const BECAUSE: [&str; 4] = ["--who", "alice", "--why", "ticket 7"];
-
-async fn state(fixture: &Fixture, key: &str) -> (LeaseState, bool) {
-    match fixture
-        .leases()
-        .inspect(&Key::new(key).unwrap())
-        .await
-        .unwrap()
-    {
-        Inspected::Found { first, .. } => (first.state, first.frozen),
-        Inspected::Absent => panic!("it was leased"),
-    }
-}
 
 #[tokio::test]
 async fn nobody_is_evicted_without_a_yes() {
@@ -38,12 +24,12 @@ async fn nobody_is_evicted_without_a_yes() {
     );
     assert!(refused.err.contains("holder   worker 7\n"), "{refused:?}");
     assert!(refused.err.ends_with("leasehold: cannot ask for confirmation: this is not a terminal\nleasehold:   use --yes to confirm\n"));
-    assert_eq!(state(&fixture, "k").await, (LeaseState::Held, false));
     for act in ["freeze", "unfreeze"] {
         let refused = fixture.run(&[&[act, "k"][..], &BECAUSE].concat()).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
     }
-    assert_eq!(state(&fixture, "k").await, (LeaseState::Held, false));
+    let seen = fixture.inspect("k").await;
+    assert_eq!((seen.state, seen.frozen), (LeaseState::Held, false));
 
     let ran = fixture.run(&[&ask[..], &["--yes"]].concat()).await;
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
@@ -106,41 +92,6 @@ async fn whose_credentials_sign_is_kept_beside_who_one_says_one_is() {
     command.env("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9");
     assert_eq!(ended(command).await.code, Some(0));
     assert!(record().await["caller"].is_null());
-}
-
-/// `script` gives the program a terminal.
-#[tokio::test]
-async fn on_a_terminal_it_shows_whom_and_asks() {
-    let fixture = Fixture::start().await;
-    fixture.grant("k", "worker 7", LONG).await;
-    for (answer, code) in [("n\n", 1), ("\n", 1), ("y\n", 0)] {
-        let line = format!(
-            "{} force-release k --who alice --why test",
-            env!("CARGO_BIN_EXE_leasehold")
-        );
-        let mut command = fixture.command(&[]);
-        let environment: Vec<_> = command
-            .get_envs()
-            .map(|(name, value)| (name.to_owned(), value.unwrap().to_owned()))
-            .collect();
-        command = std::process::Command::new("script");
-        let input = fixture.home().join("answer");
-        std::fs::write(&input, answer).unwrap();
-        command
-            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
-            .env_clear()
-            .envs(environment)
-            .stdin(std::fs::File::open(input).unwrap());
-        let ran = ended(command).await;
-        assert_eq!(ran.code, Some(code), "{ran:?}");
-        assert!(ran.out.contains("Evict worker 7? [y/N]"), "{ran:?}");
-        let expected = if code == 0 {
-            LeaseState::Free
-        } else {
-            LeaseState::Held
-        };
-        assert_eq!(state(&fixture, "k").await.0, expected);
-    }
 }
 
 #[tokio::test]
@@ -303,7 +254,7 @@ async fn a_lease_that_somebody_took_over_is_not_released() {
             "k was not released: your lease expired and was taken over, or an operator ended it\n"
         )
     );
-    assert_eq!(state(&fixture, "k").await.0, LeaseState::Held);
+    assert_eq!(fixture.inspect("k").await.state, LeaseState::Held);
 }
 
 #[tokio::test]
@@ -326,23 +277,8 @@ async fn a_table_is_created_and_what_another_lacks_is_told() {
         "{ran:?}"
     );
 
-    let create = fixture
-        .client
-        .create_table()
-        .table_name("other")
-        .billing_mode(BillingMode::PayPerRequest);
-    let key = KeySchemaElement::builder()
-        .attribute_name("pk")
-        .key_type(KeyType::Hash)
-        .build()
-        .unwrap();
-    let attribute = AttributeDefinition::builder()
-        .attribute_name("pk")
-        .attribute_type(ScalarAttributeType::S);
-    let create = create
-        .key_schema(key)
-        .attribute_definitions(attribute.build().unwrap());
-    create.send().await.unwrap();
+    let other = create_table(&fixture.client, "other", &["pk"], None).await;
+    other.unwrap();
     let ran = fixture.run(&["table", "check", "--table", "other"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let lines: Vec<_> = ran.out.lines().collect();

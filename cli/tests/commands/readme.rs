@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::fixture::{Fixture, ended, masked};
+use crate::fixture::{Fixture, LEASEHOLD, ended, masked};
 
 #[tokio::test]
 async fn the_transcript_in_the_documents_is_true() {
@@ -26,19 +26,13 @@ async fn the_transcript_in_the_documents_is_true() {
     fixture
         .grant("orders/42", "worker 7", Duration::from_secs(600))
         .await;
-    let programs = Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().unwrap();
+    let programs = Path::new(LEASEHOLD).parent().unwrap();
     let mut said = String::new();
     for line in shown.lines().filter_map(|line| line.strip_prefix("$ ")) {
-        let like = fixture.command(&[]);
-        let mut command = std::process::Command::new("sh");
+        let mut command = fixture.program("sh");
         command
             .args(["-c", &format!("exec 2>&1; {line}")])
-            .env_clear();
-        for (name, value) in like.get_envs() {
-            command.env(name, value.unwrap());
-        }
-        let path = format!("{}:/usr/bin:/bin", programs.display());
-        command.env("PATH", path);
+            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
         let ran = ended(command).await;
         said.extend(["$ ", line, "\n", &ran.out]);
         if line.contains("--no-wait") {

@@ -2,11 +2,14 @@
 //! restored at the end.
 
 use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::fixture::{Fixture, until};
+use leasehold::LeaseState;
+
+const LONG: Duration = Duration::from_secs(600);
 
 /// A shell's command line on a terminal.
 struct Session {
@@ -16,18 +19,10 @@ struct Session {
 
 impl Session {
     fn start(fixture: &Fixture, shell: &str) -> Self {
-        let like = fixture.command(&[]);
-        let environment = like
-            .get_envs()
-            .map(|(name, value)| (name.to_owned(), value.unwrap().to_owned()));
-        let mut command = Command::new("script");
+        let mut command = fixture.program("script");
         command
             .args(["--quiet", "--return", "--command", shell, "/dev/null"])
-            .env_clear()
-            .envs(environment)
-            .env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+            .stdin(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
         let said = Arc::new(Mutex::new(String::new()));
@@ -110,19 +105,32 @@ async fn a_command_is_not_stopped_by_ctrl_z_while_it_holds_a_lease() {
 }
 
 #[tokio::test]
+async fn on_a_terminal_it_shows_whom_and_asks() {
+    let fixture = Fixture::start().await;
+    fixture.grant("k", "worker 7", LONG).await;
+    for (answer, code, state) in [
+        ("n\n", 1, LeaseState::Held),
+        ("\n", 1, LeaseState::Held),
+        ("y\n", 0, LeaseState::Free),
+    ] {
+        let line = "$LEASEHOLD force-release k --who alice --why test";
+        let mut session = Session::start(&fixture, line);
+        session.until_it_says("Evict worker 7? [y/N]").await;
+        session.types(answer);
+        assert_eq!(session.code().await, Some(code));
+        assert_eq!(fixture.inspect("k").await.state, state);
+    }
+}
+
+#[tokio::test]
 async fn only_the_one_who_was_shown_is_evicted() {
     let fixture = Fixture::start().await;
-    let lease = fixture
-        .grant("k", "worker 7", Duration::from_secs(600))
-        .await
-        .lease;
+    let lease = fixture.grant("k", "worker 7", LONG).await.lease;
     let line = "$LEASEHOLD force-release k --who alice --why test";
     let mut session = Session::start(&fixture, line);
     session.until_it_says("Evict worker 7? [y/N]").await;
     let _ = fixture.leases().release(&lease).await.unwrap();
-    fixture
-        .grant("k", "worker 8", Duration::from_secs(600))
-        .await;
+    fixture.grant("k", "worker 8", LONG).await;
     session.types("y\n");
     session.until_it_says("worker 7 no longer holds k").await;
     assert_eq!(session.code().await, Some(1));

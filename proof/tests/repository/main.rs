@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Path from the root, with `/`, to content; a file that is no text has none.
-#[derive(Clone)]
 struct Files(BTreeMap<String, String>);
 
 impl Files {
@@ -87,19 +86,17 @@ fn every_rule_holds() {
 
 #[test]
 fn every_rule_notices_the_faults_seeded_for_it() {
-    let files = Files::read();
+    let mut files = Files::read();
     for (sentence, rule, faults) in rules() {
         assert!(!faults.is_empty(), "{sentence}: no fault");
         for (path, from, to) in faults {
-            let text = files.text(path);
+            let text = files.text(path).to_owned();
             assert!(text.contains(from), "{sentence}: {from:?} is not in {path}");
-            let mut seeded = files.clone();
-            seeded.0.insert((*path).to_owned(), text.replace(from, to));
-            assert_ne!(
-                rule(&seeded),
-                [""; 0],
-                "{sentence}: {path}: {from:?} to {to:?}"
-            );
+            let seeded = text.replace(from, to);
+            files.0.insert((*path).to_owned(), seeded);
+            let noticed = !rule(&files).is_empty();
+            assert!(noticed, "{sentence}: {path}: {from:?} to {to:?}");
+            files.0.insert((*path).to_owned(), text);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Events, rules and queues.
 
-use leasehold_local::{Invocation, Options, Stack};
+use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Receiver;
 
 use leasehold_proof::fixture::{event, eventually};
 
@@ -14,54 +13,12 @@ fn ended(wish: &str) -> Value {
     event
 }
 
-/// The next invocation with an event itself, and the next with one from the queue; on a busy machine the first may
-/// end after the second.
-async fn both(invocations: &mut Receiver<Invocation>) -> [(Invocation, Value); 2] {
-    let (mut at_once, mut later) = (None, None);
-    loop {
-        let (invocation, payload) = next(invocations).await;
-        let place = if payload.get("Records").is_some() {
-            &mut later
-        } else {
-            &mut at_once
-        };
-        assert!(place.is_none(), "twice: {payload}");
-        *place = Some((invocation, payload));
-        if let (Some(_), Some(_)) = (&at_once, &later) {
-            return [at_once.unwrap(), later.unwrap()];
-        }
-    }
-}
-
 fn body(payload: &Value) -> Value {
     let record = &payload["Records"][0];
     assert_eq!(record["eventSource"], "aws:sqs");
     let arn = "arn:aws:sqs:us-east-1:123456789012:LaterQueue";
     assert_eq!(record["eventSourceARN"], arn);
     serde_json::from_str(record["body"].as_str().unwrap()).unwrap()
-}
-
-#[tokio::test]
-async fn an_event_that_the_rule_wants_arrives_at_once_and_once_more_from_the_queue() {
-    let stack = stack().await;
-    let mut invocations = stack.functions().invocations();
-    stack.put_event(event("reap-running-again"));
-    let ended = event("reap-aborted");
-    stack.put_event(ended.clone());
-    let [(at_once, seen), (_, payload)] = both(&mut invocations).await;
-    assert_eq!((&*at_once.function, &seen), ("PickyFunction", &ended));
-    assert_eq!(body(&payload), ended);
-    let names = |value: &Value| {
-        value
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
-    };
-    let sample = &event("reap-later")["Records"][0];
-    assert_eq!(names(&payload["Records"][0]), names(sample));
-    stack.stop().await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
-use leasehold_proof::fixture::event;
+use leasehold_proof::fixture::{event, s};
 
 use crate::fixture::next;
 
@@ -22,7 +22,6 @@ async fn stack() -> Stack {
 }
 
 async fn put(stack: &Stack, key: &str, more: &[(&str, AttributeValue)]) {
-    let s = |text: &str| AttributeValue::S(text.to_owned());
     let mut item = HashMap::from([
         ("pk".to_owned(), s(key)),
         ("sk".to_owned(), s("LEASE#0000")),
@@ -37,12 +36,7 @@ async fn put(stack: &Stack, key: &str, more: &[(&str, AttributeValue)]) {
 async fn only_a_row_with_an_heir_reaches_grant() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
-    put(
-        &stack,
-        "held",
-        &[("holder", AttributeValue::S("a".to_owned()))],
-    )
-    .await;
+    put(&stack, "held", &[("holder", s("a"))]).await;
     put(&stack, "kept", &[("heir", AttributeValue::Null(true))]).await;
     put(
         &stack,
@@ -92,6 +86,9 @@ async fn the_end_of_an_execution_that_may_have_leases_reaches_reap_twice() {
                 continue;
             };
             later |= records.iter().any(|record| {
+                let names = |record: &Value| record.as_object().unwrap().keys().cloned().collect();
+                let sample: Vec<_> = names(&event("reap-later")["Records"][0]);
+                assert_eq!(names(record), sample);
                 let body = record["body"].as_str().unwrap();
                 serde_json::from_str::<Value>(body).unwrap() == passed
             });

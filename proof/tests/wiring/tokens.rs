@@ -1,7 +1,7 @@
 //! Task tokens on the engine: each is one attempt's, answered once.
 
 use aws_sdk_sfn::error::ProvideErrorMetadata as _;
-use leasehold_local::{Fault, Invocation, Options, Stack};
+use leasehold_local::{Invocation, Options, Stack};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
@@ -133,22 +133,6 @@ fn of_many_answers_at_once_one_is_taken() {
 }
 
 #[test]
-fn a_failure_is_the_tasks_own_with_name_and_cause() {
-    with_fixture(async |fixture| {
-        let mut waiting = fixture.start("nothing", 60).await;
-        let first = waiting.token().await;
-        assert_eq!(fixture.fail(&first).await, "taken");
-        // The machine retries any failure, once, with another token.
-        let second = waiting.token().await;
-        assert_eq!(fixture.succeed(&first).await, "TaskTimedOut");
-        assert_eq!(fixture.fail(&second).await, "taken");
-        let ended = waiting.ended().await;
-        assert_eq!(ended.error, "Lease.QueueTimeout");
-        assert_eq!(ended.cause, "late");
-    });
-}
-
-#[test]
 fn a_function_that_fails_ends_its_attempt_and_the_next_has_another_token() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("bomb", 60).await;
@@ -176,72 +160,6 @@ fn the_token_of_a_task_that_is_over_is_refused() {
         // No failure of the task: it is not retried.
         assert_eq!(late.ended().await.error, "States.Timeout");
         assert_eq!(fixture.succeed(&token).await, "TaskTimedOut");
-    });
-}
-
-#[test]
-fn every_end_is_an_event_and_so_is_a_redrive() {
-    with_fixture(async |fixture| {
-        let mut waiting = fixture.start("nothing", 60).await;
-        waiting.token().await;
-        waiting.execution.stop().await;
-        let ended = async |waiting: &mut Waiting, status: &str| loop {
-            let (_, payload) = next(&mut waiting.invocations).await;
-            let detail = &payload["detail"];
-            if detail["executionArn"] == *waiting.execution.arn && detail["status"] == status {
-                return detail.clone();
-            }
-        };
-        ended(&mut waiting, "ABORTED").await;
-
-        waiting.execution.redrive().await;
-        let token = waiting.token().await;
-        assert_eq!(fixture.succeed(&token).await, "taken");
-        let detail = ended(&mut waiting, "SUCCEEDED").await;
-        assert_eq!(detail["redriveCount"], 1);
-
-        let mut late = fixture.start("nothing", 1).await;
-        ended(&mut late, "FAILED").await;
-    });
-}
-
-#[test]
-fn what_functions_send_to_the_engine_can_be_counted_and_lost() {
-    with_fixture(async |fixture| {
-        let proxy = fixture.stack.sfn_proxy().unwrap();
-        let functions = fixture.stack.functions().functions();
-        for function in functions {
-            assert_eq!(function.environment["AWS_ENDPOINT_URL_SFN"], proxy.url());
-        }
-        let config = fixture.stack.sfn().config().to_builder();
-        let through = aws_sdk_sfn::Client::from_conf(config.endpoint_url(proxy.url()).build());
-        let before = proxy.counts();
-        let mut waiting = fixture.start("nothing", 60).await;
-        let token = waiting.token().await;
-        proxy.inject_matching(Fault::LoseRequest, "SendTaskSuccess", &token, 1);
-        proxy.inject_matching(Fault::Throttle, "SendTaskSuccess", &token, 1);
-        proxy.inject_matching(Fault::Denied, "SendTaskSuccess", &token, 1);
-        let send = || {
-            let send = through.send_task_success().task_token(&token);
-            send.output("{}").send()
-        };
-        // The SDK repeats what was lost and what was throttled, by itself.
-        let denied = send().await.unwrap_err();
-        assert_eq!(denied.code(), Some("AccessDeniedException"));
-        let action = "not authorized to perform: states:SendTaskSuccess (injected)";
-        assert_eq!(denied.message(), Some(action));
-        proxy.inject_matching(Fault::LoseAnswer, "SendTaskSuccess", &token, 1);
-        // It was accepted, and the answer was lost: the retry is refused.
-        assert!(
-            send()
-                .await
-                .unwrap_err()
-                .into_service_error()
-                .is_task_timed_out()
-        );
-        assert_eq!(waiting.ended().await.status, "SUCCEEDED");
-        assert_eq!(proxy.pending_faults(), 0);
-        assert_eq!(proxy.counts().since(&before).of("SendTaskSuccess"), 5);
     });
 }
 
