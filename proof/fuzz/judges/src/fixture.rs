@@ -1,24 +1,16 @@
 //! The sample events, and a table as the cases find it: rows in every state, waiters, items that are not ours, and what the
-//! sample events speak of.
+//! sample events speak of. The rows are those of the corpus.
 
-use std::{
-    fs,
-    future::Future,
-    path::Path,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, future::Future, path::Path, sync::LazyLock, time::Duration};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
-    Acquire, AuditReason, Holder, Key, Lease, Leases, ManualClock, Memory, Operator, Permits,
-    Queue, Reason, RequestDigest, RequestId, Settings, TaskToken, Timestamp, Ttl, WaitTime,
-    row::{Holding, Item, Row, State},
-    store::Address,
+    Acquire, AuditReason, Holder, Key, Memory, Operator, Reason, RequestId, Timestamp, Ttl,
+    row::Item,
 };
 use serde_json::Value;
 
-use crate::{Function, secrets, step_functions::UnreliableStepFunctions};
+use crate::{Function, row, secrets};
 
 /// An item, after its keys.
 pub type StoredItem = (String, String, Item);
@@ -81,7 +73,7 @@ fn mark_event(value: &mut Value) {
 
 /// Everything in the table before a case.
 pub fn rows() -> &'static [StoredItem] {
-    static ROWS: LazyLock<Vec<StoredItem>> = LazyLock::new(make_rows);
+    static ROWS: LazyLock<Vec<StoredItem>> = LazyLock::new(read_rows);
     &ROWS
 }
 
@@ -104,135 +96,43 @@ pub fn now<T>(work: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(work))
 }
 
-fn make_rows() -> Vec<StoredItem> {
+/// The rows and waiters of the corpus, which has every state that a row of ours can be in; and items that are not ours.
+fn read_rows() -> Vec<StoredItem> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus/row");
+    let files = fs::read_dir(corpus).expect("the repository has a corpus");
+    let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    files.sort();
     let table = Memory::new();
-    for sample in samples() {
-        put_leases(&table, &sample.event);
+    let mut keys = BTreeSet::new();
+    for file in files {
+        let bytes = fs::read(file).expect("a case");
+        let case = row::read(&serde_json::from_slice(&bytes).expect("JSON")).expect("items");
+        // Further cases of a key have rows that are changed.
+        if keys.insert(case.items[0].0.clone()) {
+            for (pk, sk, item) in &case.items {
+                table.put_at(pk, sk, item);
+            }
+        }
     }
-    now(put_states(&table));
     for key in STRANGERS {
         let mut item = Item::from([("colour".to_owned(), AttributeValue::S("green".to_owned()))]);
         if key.ends_with("held") {
+            let secret = secrets::secret("a stranger's");
+            item.insert("lease_id".to_owned(), AttributeValue::S(secret));
             item.insert(
                 "holder".to_owned(),
                 AttributeValue::S("somebody".to_owned()),
             );
-            item.insert(
-                "lease_id".to_owned(),
-                AttributeValue::S("a stranger's".to_owned()),
-            );
         }
-        table.put_at(key, "LEASE#0000", &item);
-        table.put_at(key, "WAIT#0123456789abcdef0123456789abcdef", &item);
-        table.put_at(key, "whatever", &item);
-    }
-    let mut all = table.all();
-    for (_, _, item) in &mut all {
-        mark_item(item);
-    }
-    all
-}
-
-/// Makes the secrets of an item recognisable.
-fn mark_item(item: &mut Item) {
-    for (name, value) in item {
-        if let AttributeValue::S(text) = value
-            && secrets::is_secret(name)
-            && secrets::found_in(text).is_none()
-        {
-            *text = secrets::secret(text);
+        for sk in [
+            "LEASE#0000",
+            "WAIT#0123456789abcdef0123456789abcdef",
+            "whatever",
+        ] {
+            table.put_at(key, sk, &item);
         }
     }
-}
-
-/// Rows that are as the handles in an event say.
-fn put_leases(table: &Memory, event: &Value) {
-    let several = event["leases"].as_array().into_iter().flatten();
-    for handle in several.chain([&event["lease"]]) {
-        let Ok(lease) = serde_json::from_value::<Lease>(handle.clone()) else {
-            continue;
-        };
-        let sample = RequestId::new("sample").expect("valid");
-        let row = Row {
-            fencing_token: lease.fencing_token,
-            version: lease.version,
-            request: RequestDigest::of(&lease.holder, &sample),
-            granted_to: lease.holder,
-            past_requests: [None, None, None],
-            previous: None,
-            frozen: None,
-            operator: None,
-            purge_at: None,
-            request_keys: None,
-            queue: Vec::new(),
-            state: State::Held(Holding {
-                lease_id: lease.lease_id,
-                ttl: lease.ttl,
-                acquired_at: lease.acquired_at,
-                extended_at: None,
-                expires_at: lease.expires_at,
-                sweep_after: Some(lease.expires_at),
-                metadata: lease.metadata,
-            }),
-        };
-        let address = Address {
-            key: lease.key,
-            permit: lease.permit,
-        };
-        table.put(address, &row.to_item());
-    }
-}
-
-/// Rows in every other state, as they come about.
-async fn put_states(table: &Memory) {
-    let clock = Arc::new(ManualClock::at(NOW));
-    let leases = Leases::new(table.clone(), Settings::default())
-        .with_clock(clock.clone())
-        .with_workflows(UnreliableStepFunctions::from_turn(2));
-    // Half of what the samples ask for is somebody else's.
-    let asked = samples()
-        .iter()
-        .filter(|sample| sample.function == Function::Acquire);
-    for sample in asked.step_by(2) {
-        if let Some(key) = sample.event["key"].as_str() {
-            let _ = leases.acquire(ask(key, "somebody else", 300)).await;
-        }
-    }
-    for key in ["free", "freed-by-force", "promised", "frozen-free", "line"] {
-        let lease = leases.acquire(ask(key, "first", 300)).await;
-        let lease = lease.expect("an answer").granted().expect("a grant").lease;
-        if key == "line" || key == "promised" {
-            for who in ["second", "third"] {
-                let queue = Queue {
-                    task_token: TaskToken::new(format!("token of {who} for {key}")).expect("valid"),
-                    wait: WaitTime::new(Duration::from_secs(600)).expect("valid"),
-                };
-                let queued = leases.acquire_queued(ask(key, who, 300), queue).await;
-                let _ = queued.expect("an answer");
-            }
-        }
-        match key {
-            "line" => {}
-            "freed-by-force" => {
-                let key = Key::new(key).expect("valid");
-                let (which, because) = (leasehold::ForceReleaseOptions::default(), because());
-                let forced = leases.force_release(&key, which, &because).await;
-                let _ = forced.expect("an answer");
-            }
-            _ => _ = leases.release(&lease).await.expect("an answer"),
-        }
-    }
-    drop(leases.acquire(ask("frozen-held", "first", 300)).await);
-    for key in ["frozen-free", "frozen-held"] {
-        let key = Key::new(key).expect("valid");
-        let _ = leases.freeze(&key, &because()).await.expect("an answer");
-    }
-    for who in ["first", "second"] {
-        let permit = ask("semaphore", who, 300).permits(Permits::new(3).expect("valid"));
-        let _ = leases.acquire(permit).await.expect("an answer");
-    }
-    clock.set(NOW.minus(Duration::from_secs(60)));
-    drop(leases.acquire(ask("expired", "first", 2)).await);
+    table.all()
 }
 
 pub fn because() -> AuditReason {

@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// The items of one key, and what is tried on it.
-struct Case {
+pub struct Case {
     /// What is stored: rows, waiters, and what may be neither.
-    items: Vec<StoredItem>,
+    pub items: Vec<StoredItem>,
     /// A handle by which the caller once had it.
     handle: Value,
     /// Seeds the rest: which operations in which order, the clock, Step Functions.
@@ -43,7 +43,8 @@ pub fn judge(bytes: &[u8]) -> Verdict {
     }
 }
 
-fn read(json: &Value) -> Option<Case> {
+/// A case that somebody has written down.
+pub fn read(json: &Value) -> Option<Case> {
     let handle: Lease = serde_json::from_value(json["handle"].clone()).ok()?;
     let items = json["items"].as_object()?.iter();
     let placed = |(sk, item): (&String, &Value)| {

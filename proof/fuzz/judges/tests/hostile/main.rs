@@ -1,7 +1,5 @@
-//! The corpus of the fuzzer, and a seeded slice of what it would try; and what a leaked handle is good for.
+//! The corpus of the fuzzer, and a seeded slice of what it would try.
 #![allow(clippy::unwrap_used)]
-
-mod threats;
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -71,4 +69,11 @@ fn names_that_differ_in_any_byte_are_never_taken_for_each_other() {
     for end in ["granted", "held", "refused", "replayed"] {
         assert!(ends[end] > 200, "{ends:#?}");
     }
+}
+
+#[test]
+fn a_table_in_memory_is_shown_without_what_is_in_it() {
+    let table = leasehold::Memory::new();
+    table.put_at("key", "LEASE#0000", &leasehold::row::Item::new());
+    assert_eq!(format!("{table:?}"), "Memory(1 items)");
 }
