@@ -11,7 +11,7 @@ use crate::check::requests;
 use crate::check::rule::Rule;
 use crate::read::error_names::matches;
 use crate::read::expression as text;
-use crate::read::machine::{Kind, Machine, Next, StateId};
+use crate::read::machine::{Kind, Machine, Next, StateId, closure};
 use crate::read::node::{Member, Node};
 use crate::read::timing::{self, Limit, sum};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,27 +110,15 @@ fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId>
 /// All states on a loop with this one: those that it leads to and that lead back to it.
 fn round(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> BTreeSet<StateId> {
     let mut before: BTreeMap<StateId, Vec<StateId>> = BTreeMap::new();
-    let mut open = vec![id];
-    let mut ahead = BTreeSet::new();
-    while let Some(state) = open.pop() {
-        for next in leads(machine, calls, state) {
+    closure(id, |state| {
+        let next = leads(machine, calls, state);
+        for &next in &next {
             before.entry(next).or_default().push(state);
-            if ahead.insert(next) && next != id {
-                open.push(next);
-            }
         }
-    }
+        next
+    });
     // A state that leads back here through these states belongs to them.
-    let mut round = BTreeSet::new();
-    open.push(id);
-    while let Some(state) = open.pop() {
-        for &from in before.get(&state).into_iter().flatten() {
-            if round.insert(from) {
-                open.push(from);
-            }
-        }
-    }
-    round
+    closure(id, |state| before.get(&state).cloned().unwrap_or_default())
 }
 
 fn waits_for_held(

@@ -44,10 +44,9 @@ pub fn weave(machine: &Source, spec: &Spec, options: &Options) -> Result<String,
 /// Whether this text contains written states.
 #[must_use]
 pub fn is_woven(source: &Source) -> bool {
-    source.read().is_ok_and(|root| {
-        let machine = Machine::read(source, &root);
-        machine.states.iter().any(is_written)
-    })
+    source
+        .read()
+        .is_ok_and(|root| Machine::read(&root).states.iter().any(is_written))
 }
 
 fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refusal> {
@@ -65,9 +64,8 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
             ..Refusal::of(&source.name, format!("{state}{}", finding.message))
         });
     }
-    let machine = Machine::read(source, &root);
-    let authored = AuthoredMachine::of(&machine);
-    let sections = finder::find(&machine, &authored, spec)?;
+    let machine = AuthoredMachine::read(source, &root);
+    let sections = finder::find(&machine, spec)?;
     let ours = machine.states.iter().filter(|state| {
         let asks = |text: &str| text.contains("State.EnteredTime");
         is_written(state) && state.node.any_text(asks)
@@ -75,7 +73,6 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
     let refiner = Refiner {
         has_leases: checked.acquires > ours.count(),
         machine: &machine,
-        authored: &authored,
         spec,
         options,
         known: &known,

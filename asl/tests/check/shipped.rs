@@ -350,6 +350,54 @@ fn every_rule_notices_its_fault() {
     }
 }
 
+const LIST: &str = "asl/tests/check/retries.json";
+
+/// Every retrier without its comment, with its states.
+fn retriers() -> Value {
+    let mut entries: Vec<(Value, BTreeSet<String>)> = Vec::new();
+    for (file, machine) in machines() {
+        each_state(&machine, false, &mut |state| {
+            let name = format!("{}/{}", file.replace(".asl.json", ""), state.name);
+            for retrier in state.list("Retry") {
+                let mut retrier = retrier.clone();
+                retrier.as_object_mut().unwrap().remove("Comment");
+                match entries.iter_mut().find(|(known, _)| *known == retrier) {
+                    Some((_, states)) => drop(states.insert(name.clone())),
+                    None => entries.push((retrier, BTreeSet::from([name.clone()]))),
+                }
+            }
+        });
+    }
+    let entries = entries.into_iter();
+    entries
+        .map(|(retrier, states)| json!({"retrier": retrier, "states": states}))
+        .collect()
+}
+
+/// The retriers come from one list. Each is there once, with all its states. A deviating retrier is another entry, for review. To
+/// accept it: `UPDATE_RETRIES=1 cargo test -p leasehold-asl`.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "no setting of a program's")]
+fn every_retrier_of_the_shipped_machines_is_in_the_one_list() {
+    let found = retriers();
+    if std::env::var_os("UPDATE_RETRIES").is_some() {
+        let list = serde_json::to_string_pretty(&found).unwrap() + "\n";
+        std::fs::write(root().join(LIST), list).unwrap();
+    }
+    let list: Value = serde_json::from_str(&text(LIST)).unwrap();
+    let only = |one: &Value, other: &Value| -> Vec<String> {
+        let known = other.as_array().unwrap();
+        let entries = one.as_array().unwrap().iter();
+        let only = entries.filter(|entry| !known.contains(entry));
+        only.map(Value::to_string).collect()
+    };
+    let (new, gone) = (only(&found, &list), only(&list, &found));
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "new: {new:#?}\ngone: {gone:#?}"
+    );
+}
+
 /// The variables in a text that this definition assigns.
 fn variables<'a>(text: &str, assigned: &'a BTreeSet<String>) -> Vec<&'a str> {
     let named = |variable: &&String| {
