@@ -66,13 +66,13 @@ impl Emitter<'_> {
                 if let Some(end) = within.member("End") {
                     self.own_place(slot, end)?;
                     self.editor
-                        .swap(within, end, "Next", &JsonValue::text(name));
+                        .replace(within, end, "Next", &JsonValue::text(name));
                 }
             }
             (Some(next), EdgeTarget::End) => {
                 self.own_place(slot, next)?;
                 self.editor
-                    .swap(within, next, "End", &JsonValue::Bool(true));
+                    .replace(within, next, "End", &JsonValue::Bool(true));
             }
             (None, EdgeTarget::End) => {}
         }
@@ -115,9 +115,10 @@ impl Emitter<'_> {
                 if Editor::is_alias(&members[at]) {
                     return Err(self.alias(&members[at]));
                 }
-                self.editor.replace(node, &members[at], limit);
+                self.editor
+                    .replace(node, &members[at], "TimeoutSeconds", limit);
             }
-            (Some(at), None) => self.editor.remove_members(node, &(at..at + 1)),
+            (Some(at), None) => self.editor.remove(node, &(at..at + 1)),
             (None, Some(limit)) => {
                 let resource = members.iter().position(|member| member.key == "Resource");
                 let fields = [("TimeoutSeconds".to_owned(), limit)];
@@ -140,13 +141,13 @@ impl Emitter<'_> {
             let list = JsonValue::List(new);
             match at {
                 _ if clauses.is_empty() => {}
-                Some(at) => self.editor.replace(node, &members[at], &list),
+                Some(at) => self.editor.replace(node, &members[at], field, &list),
                 None => self.editor.insert_before(node, onward(node), field, &list),
             }
             return Ok(());
         };
         if clauses.is_empty() {
-            self.editor.remove_members(node, &(at..at + 1));
+            self.editor.remove(node, &(at..at + 1));
             return Ok(());
         }
         let list = &members[at].value;
@@ -191,7 +192,7 @@ impl Emitter<'_> {
             if new.len() > both {
                 self.editor.insert_element(list, to, &new[both..]);
             } else if let (Some(&first), Some(&last)) = (old.get(both), old.last()) {
-                self.editor.remove_elements(list, &(first..last + 1));
+                self.editor.remove(list, &(first..last + 1));
             }
         }
         Ok(())
@@ -217,7 +218,7 @@ impl Emitter<'_> {
                 match (gone, run) {
                     (true, None) => run = Some(at),
                     (false, Some(first)) => {
-                        self.editor.remove_members(states, &(first..at));
+                        self.editor.remove(states, &(first..at));
                         run = None;
                     }
                     _ => {}
@@ -239,7 +240,8 @@ impl Emitter<'_> {
                         anchor = at;
                         let member = &states.members()[at];
                         if !state.state.is(&member.value) {
-                            self.editor.replace(states, member, &state.state);
+                            self.editor
+                                .replace(states, member, &state.name, &state.state);
                         }
                     }
                     None => after

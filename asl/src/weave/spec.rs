@@ -324,10 +324,7 @@ impl Reader<'_> {
     }
 
     fn at(&self, member: &Member, message: &str) -> Refusal {
-        Refusal {
-            place: Some(self.source.place(member.at.start)),
-            ..Refusal::of(&self.source.name, message)
-        }
+        self.source.unreadable(member.at.start, message).into()
     }
 }
 

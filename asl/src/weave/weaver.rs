@@ -36,7 +36,7 @@ pub fn weave(machine: &Source, spec: &Spec, options: &Options) -> Result<String,
         )),
         Err(refusal) => Err(Refusal::internal(
             &machine.name,
-            format!("the output is refused: {}", refusal.message),
+            format!("the output is refused: {}", refusal.fault.message),
         )),
     }
 }
@@ -59,10 +59,8 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
         } else {
             format!("{}: ", finding.state)
         };
-        return Err(Refusal {
-            place: Some(source.place(finding.at.start)),
-            ..Refusal::of(&source.name, format!("{state}{}", finding.message))
-        });
+        let message = format!("{state}{}", finding.message);
+        return Err(source.unreadable(finding.at.start, message).into());
     }
     let machine = AuthoredMachine::read(source, &root);
     let sections = finder::find(&machine, spec)?;
