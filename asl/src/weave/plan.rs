@@ -3,7 +3,7 @@
 use crate::read::error_names::{THROTTLED, matches};
 use crate::read::node::Node;
 use crate::weave::authored::{AuthoredMachine, Limit, Slot, StateId, Target, errors, is_written};
-use crate::weave::calls::not_begun;
+use crate::weave::calls::{Catching, not_begun};
 use crate::weave::refusal::Refusal;
 use crate::weave::render::JsonValue;
 use crate::weave::section::{Names, Role, Section, line};
@@ -161,16 +161,13 @@ impl Planner<'_, '_> {
     /// The clauses of a Catch. Adds the targets of the author's clauses to `edges`.
     fn catch(&mut self, id: StateId, edges: &mut BTreeMap<Slot, EdgeTarget>) -> Vec<Clause> {
         let own = self.machine.own_catches(id);
-        let Some(section) = self.section_of(id) else {
-            for &nth in &own {
-                if let Some(&target) = self.machine.edges.get(&Slot::Catch(id, nth)) {
-                    let lead = self.lead(None, target, How::Over);
-                    edges.insert(Slot::Catch(id, nth), lead);
-                }
-            }
-            return own.into_iter().map(Clause::Own).collect();
+        let catching = match self.section_of(id) {
+            Some(section) => self.catching(section, id, &own),
+            None => Catching {
+                clauses: own.iter().copied().map(Clause::Own).collect(),
+                open: vec![false; own.len()],
+            },
         };
-        let catching = self.catching(section, id, &own);
         for (&nth, open) in own.iter().zip(&catching.open) {
             if let Some(&target) = self.machine.edges.get(&Slot::Catch(id, nth)) {
                 let how = if *open { How::Open } else { How::Over };
