@@ -142,9 +142,11 @@ fn events(machine: &Machine<'_>, id: StateId) -> u64 {
     }
 }
 
+/// How many rounds a loop has. Of two bounds the larger counts, and a number precedes an expression.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Passes {
-    Known(u64),
     Counted,
+    Known(u64),
 }
 
 /// How many rounds a loop has at most, if something counts them.
@@ -166,21 +168,10 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
     let mut found = None;
     for &id in round {
         for counter in &counters {
-            found = larger(found, compared(machine.states[id].node, counter));
+            found = found.max(compared(machine.states[id].node, counter));
         }
     }
     found
-}
-
-/// Of two bounds of one loop the larger counts, and a number precedes an expression.
-fn larger(a: Option<Passes>, b: Option<Passes>) -> Option<Passes> {
-    match (a, b) {
-        (Some(Passes::Known(a)), Some(Passes::Known(b))) => Some(Passes::Known(a.max(b))),
-        (Some(Passes::Known(most)), _) | (_, Some(Passes::Known(most))) => {
-            Some(Passes::Known(most))
-        }
-        (a, b) => a.or(b),
-    }
 }
 
 /// The value that a state compares a name with.
@@ -191,7 +182,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
         if member.key == "Variable"
             && text::path(said).is_some_and(|path| path.last().is_some_and(|last| last == name))
         {
-            found.get_or_insert(Passes::Counted);
+            found = found.max(Some(Passes::Counted));
         }
         let bare = text::bare(said);
         for (at, _) in bare.match_indices(name) {
@@ -205,7 +196,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .next()
                 .unwrap_or_default();
             let reported = digits.parse().map_or(Passes::Counted, Passes::Known);
-            found = larger(found.take(), Some(reported));
+            found = found.max(Some(reported));
         }
     });
     // A JSONPath rule has its number in a field of its own.
@@ -223,10 +214,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .iter()
                 .filter(|member| member.key.starts_with("Numeric"));
             if let Some(most) = numeric.find_map(|member| member.value.number()) {
-                found = larger(
-                    found.take(),
-                    Some(Passes::Known(timing::millis(most) / 1000)),
-                );
+                found = found.max(Some(Passes::Known(timing::millis(most) / 1000)));
             }
         }
     }
@@ -278,7 +266,7 @@ fn ended_by_sibling(
             };
             all = match (&limit, all) {
                 (Limit::Fixed(attempt), Some(all)) => {
-                    Some(sum(all, timing::with_retries(*attempt, &it.retry)))
+                    Some(sum(all, timing::retried(*attempt, &it.retry)))
                 }
                 _ => None,
             };
