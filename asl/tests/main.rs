@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod check;
+mod random;
 mod weave;
 
 use leasehold_asl::{Checked, Node, Options, Source};

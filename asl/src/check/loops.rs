@@ -11,7 +11,7 @@ use crate::check::requests;
 use crate::check::rule::Rule;
 use crate::read::error_names::matches;
 use crate::read::expression as text;
-use crate::read::machine::{Kind, Machine, Next, StateId};
+use crate::read::machine::{Kind, Machine, Next, StateId, closure};
 use crate::read::node::{Member, Node};
 use crate::read::timing::{self, Limit, sum};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,27 +110,15 @@ fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId>
 /// All states on a loop with this one: those that it leads to and that lead back to it.
 fn round(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> BTreeSet<StateId> {
     let mut before: BTreeMap<StateId, Vec<StateId>> = BTreeMap::new();
-    let mut open = vec![id];
-    let mut ahead = BTreeSet::new();
-    while let Some(state) = open.pop() {
-        for next in leads(machine, calls, state) {
+    closure(id, |state| {
+        let next = leads(machine, calls, state);
+        for &next in &next {
             before.entry(next).or_default().push(state);
-            if ahead.insert(next) && next != id {
-                open.push(next);
-            }
         }
-    }
+        next
+    });
     // A state that leads back here through these states belongs to them.
-    let mut round = BTreeSet::new();
-    open.push(id);
-    while let Some(state) = open.pop() {
-        for &from in before.get(&state).into_iter().flatten() {
-            if round.insert(from) {
-                open.push(from);
-            }
-        }
-    }
-    round
+    closure(id, |state| before.get(&state).cloned().unwrap_or_default())
 }
 
 fn waits_for_held(
@@ -154,9 +142,11 @@ fn events(machine: &Machine<'_>, id: StateId) -> u64 {
     }
 }
 
+/// How many rounds a loop has. Of two bounds the larger counts, and a number precedes an expression.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Passes {
-    Known(u64),
     Counted,
+    Known(u64),
 }
 
 /// How many rounds a loop has at most, if something counts them.
@@ -178,21 +168,10 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
     let mut found = None;
     for &id in round {
         for counter in &counters {
-            found = larger(found, compared(machine.states[id].node, counter));
+            found = found.max(compared(machine.states[id].node, counter));
         }
     }
     found
-}
-
-/// Of two bounds of one loop the larger counts, and a number precedes an expression.
-fn larger(a: Option<Passes>, b: Option<Passes>) -> Option<Passes> {
-    match (a, b) {
-        (Some(Passes::Known(a)), Some(Passes::Known(b))) => Some(Passes::Known(a.max(b))),
-        (Some(Passes::Known(most)), _) | (_, Some(Passes::Known(most))) => {
-            Some(Passes::Known(most))
-        }
-        (a, b) => a.or(b),
-    }
 }
 
 /// The value that a state compares a name with.
@@ -203,7 +182,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
         if member.key == "Variable"
             && text::path(said).is_some_and(|path| path.last().is_some_and(|last| last == name))
         {
-            found.get_or_insert(Passes::Counted);
+            found = found.max(Some(Passes::Counted));
         }
         let bare = text::bare(said);
         for (at, _) in bare.match_indices(name) {
@@ -217,7 +196,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .next()
                 .unwrap_or_default();
             let reported = digits.parse().map_or(Passes::Counted, Passes::Known);
-            found = larger(found.take(), Some(reported));
+            found = found.max(Some(reported));
         }
     });
     // A JSONPath rule has its number in a field of its own.
@@ -235,10 +214,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .iter()
                 .filter(|member| member.key.starts_with("Numeric"));
             if let Some(most) = numeric.find_map(|member| member.value.number()) {
-                found = larger(
-                    found.take(),
-                    Some(Passes::Known(timing::millis(most) / 1000)),
-                );
+                found = found.max(Some(Passes::Known(timing::millis(most) / 1000)));
             }
         }
     }
@@ -290,7 +266,7 @@ fn ended_by_sibling(
             };
             all = match (&limit, all) {
                 (Limit::Fixed(attempt), Some(all)) => {
-                    Some(sum(all, timing::with_retries(*attempt, &it.retry)))
+                    Some(sum(all, timing::retried(*attempt, &it.retry)))
                 }
                 _ => None,
             };

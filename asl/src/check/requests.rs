@@ -6,7 +6,7 @@ use crate::check::finding::Finding;
 use crate::check::rule::Rule;
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
-use crate::read::machine::{Kind, Machine, StateId};
+use crate::read::machine::{Machine, StateId, closure};
 use crate::read::node::{Node, Span};
 use std::collections::BTreeSet;
 
@@ -119,34 +119,19 @@ fn has_variable(said: &str, bare: &str) -> bool {
 
 /// Whether an execution may come to this state a second time.
 fn comes_again(machine: &Machine<'_>, id: StateId) -> bool {
-    let mut at = Some(id);
-    while let Some(state) = at {
-        if reachable(machine, state).contains(&state) {
-            return true;
-        }
-        at = machine.scopes[machine.states[state].scope].within;
-        if at.is_some_and(|around| {
-            machine.states[around]
-                .retry
-                .iter()
-                .any(|retrier| retrier.attempts > 0)
-        }) {
-            return true;
-        }
-    }
-    false
+    let around = machine.enclosing(machine.states[id].scope).into_iter();
+    let mut around = around.map(|(around, _)| around);
+    let in_loop = |state: StateId| reachable(machine, state).contains(&state);
+    let repeats = |state: StateId| {
+        let mut retry = machine.states[state].retry.iter();
+        retry.any(|retrier| retrier.attempts > 0)
+    };
+    in_loop(id) || around.any(|state| in_loop(state) || repeats(state))
 }
 
 /// All states that a state leads to. It contains itself only if it is in a loop.
 pub(crate) fn reachable(machine: &Machine<'_>, from: StateId) -> BTreeSet<StateId> {
-    let mut seen = BTreeSet::new();
-    let mut open = machine.successors(from);
-    while let Some(state) = open.pop() {
-        if seen.insert(state) {
-            open.extend(machine.successors(state));
-        }
-    }
-    seen
+    closure(from, |state| machine.successors(state))
 }
 
 /// The surrounding Map whose items would share its request.
@@ -157,16 +142,9 @@ fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> O
     if varies(asked, &["Map.Item", "$states.input"]) || holder.is_some_and(by_item) {
         return None;
     }
-    let mut at = machine.scopes[machine.states[id].scope].within;
-    while let Some(around) = at {
-        let state = &machine.states[around];
-        let one_by_one = state.node.number_of("MaxConcurrency") == Some(1.0);
-        if matches!(state.kind, Kind::Map(_)) && !one_by_one {
-            return Some(around);
-        }
-        at = machine.scopes[state.scope].within;
-    }
-    None
+    let around = machine.enclosing(machine.states[id].scope).into_iter();
+    let mut around = around.map(|(around, _)| around);
+    around.find(|&around| machine.states[around].runs_items_at_once())
 }
 
 /// The acquire in an earlier branch with the same request, and the Parallel around both.
@@ -188,12 +166,9 @@ fn shared_in_parallel(
         Some(all)
     };
     let own = written(id, request, "request_id")?;
-    let mut scope = machine.states[id].scope;
-    while let Some(around) = machine.scopes[scope].within {
-        let branches = machine
-            .inner(around)
-            .iter()
-            .take_while(|&&branch| branch != scope);
+    for (around, scope) in machine.enclosing(machine.states[id].scope) {
+        let branches = machine.inner(around).iter();
+        let branches = branches.take_while(|&&branch| branch != scope);
         for other in branches.flat_map(|&branch| machine.inside(branch)) {
             let Call::Acquire(beside) = &calls[other] else {
                 continue;
@@ -207,7 +182,6 @@ fn shared_in_parallel(
                 return Some((other, around));
             }
         }
-        scope = machine.states[around].scope;
     }
     None
 }

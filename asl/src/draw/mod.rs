@@ -86,24 +86,11 @@ impl Role {
     }
 }
 
-/// Where a line ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum To {
-    State(StateId),
-    /// The end of the scope.
-    Stop,
-}
-
 struct Line {
-    to: To,
+    /// Where it ends. `None` for the end of the scope.
+    to: Option<StateId>,
     dashed: bool,
     label: Option<String>,
-}
-
-impl Line {
-    fn new(to: To, dashed: bool, label: Option<String>) -> Self {
-        Self { to, dashed, label }
-    }
 }
 
 impl Picture<'_, '_> {
@@ -137,17 +124,16 @@ impl Picture<'_, '_> {
                 lines.map(move |line| (state, line))
             })
             .collect();
-        if lines.iter().any(|(_, line)| line.to == To::Stop) {
+        if lines.iter().any(|(_, line)| line.to.is_none()) {
             self.line(depth, &format!("stop{scope}(((\" \")))"));
         }
         if let Some(start) = of.start {
             self.line(depth, &format!("{scope} --> {}", self.ids[start]));
         }
         for (from, line) in lines {
-            let to = match line.to {
-                To::State(state) => self.ids[state].clone(),
-                To::Stop => format!("stop{scope}"),
-            };
+            let to = line
+                .to
+                .map_or_else(|| format!("stop{scope}"), |to| self.ids[to].clone());
             // Mermaid refuses an empty label, as from a clause without names or a rule without a condition.
             let label = line.label.filter(|label| !label.is_empty());
             let arrow = match (line.dashed, label) {
@@ -195,15 +181,12 @@ impl Picture<'_, '_> {
     /// The lines that leave a state, at most one to each target.
     fn lines(&self, id: StateId) -> Vec<Line> {
         let state = &self.machine.states[id];
+        let line = |to, dashed, label| Line { to, dashed, label };
         let mut lines: Vec<Line> = Vec::new();
         let mut retried = state.retry.iter().flat_map(|retrier| &retrier.errors);
         let is_acquire = matches!(self.calls[id], Call::Acquire(_));
         if is_acquire && retried.any(|name| name == HELD) {
-            lines.push(Line::new(
-                To::State(id),
-                true,
-                Some("Held: asked again".to_owned()),
-            ));
+            lines.push(line(Some(id), true, Some("Held: asked again".to_owned())));
         }
         if let Kind::Choice { rules, default } = &state.kind {
             let mut ways: Vec<(StateId, Vec<String>)> = Vec::new();
@@ -216,10 +199,11 @@ impl Picture<'_, '_> {
             }
             lines.extend(ways.into_iter().map(|(next, conditions)| {
                 let label = labels::conditions(&conditions);
-                Line::new(To::State(next), false, Some(label))
+                line(Some(next), false, Some(label))
             }));
             return lines;
         }
+        // None if it has no success, and Some(None) for the end of the scope.
         let success = match (&state.kind, state.next) {
             (Kind::Succeed | Kind::Fail, _) | (_, Next::Nowhere) => None,
             (Kind::Parallel(branches), _)
@@ -227,8 +211,8 @@ impl Picture<'_, '_> {
             {
                 None
             }
-            (_, Next::To(next)) => Some(To::State(next)),
-            (_, Next::End) => Some(To::Stop),
+            (_, Next::To(next)) => Some(Some(next)),
+            (_, Next::End) => Some(None),
         };
         let mut caught: Vec<(StateId, Vec<String>)> = Vec::new();
         for catcher in &state.catch {
@@ -242,14 +226,13 @@ impl Picture<'_, '_> {
             false => labels::errors(errors),
         };
         if let Some(to) = success {
-            let also = caught.iter().find(|(next, _)| to == To::State(*next));
+            let also = caught.iter().find(|(next, _)| to == Some(*next));
             let also = also.map(|(_, errors)| format!("also {}", label(errors)));
-            lines.push(Line::new(to, false, also));
+            lines.push(line(to, false, also));
         }
         for (next, errors) in &caught {
-            let to = To::State(*next);
-            if success != Some(to) {
-                lines.push(Line::new(to, true, Some(label(errors))));
+            if success != Some(Some(*next)) {
+                lines.push(line(Some(*next), true, Some(label(errors))));
             }
         }
         lines

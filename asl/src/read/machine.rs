@@ -2,7 +2,7 @@
 
 use crate::read::node::{Member, Node, Span};
 use crate::read::timing::Retrier;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A state, by its place in [`Machine::states`].
 pub(crate) type StateId = usize;
@@ -80,6 +80,15 @@ pub(crate) struct Catcher<'a> {
 impl State<'_> {
     pub(crate) fn is_task(&self) -> bool {
         matches!(self.kind, Kind::Task)
+    }
+
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.kind, Kind::Map(_))
+    }
+
+    /// A Map whose items may run concurrently.
+    pub(crate) fn runs_items_at_once(&self) -> bool {
+        self.is_map() && self.node.number_of("MaxConcurrency") != Some(1.0)
     }
 
     /// A Parallel or a Map.
@@ -371,6 +380,21 @@ impl<'a> Machine<'a> {
     fn problem(&mut self, at: Span, state: Option<StateId>, message: impl Into<String>) {
         self.problems.push((at, state, message.into()));
     }
+}
+
+/// All states that one leads to along these edges. It contains itself only if it is in a loop.
+pub(crate) fn closure(
+    from: StateId,
+    mut next: impl FnMut(StateId) -> Vec<StateId>,
+) -> BTreeSet<StateId> {
+    let mut seen = BTreeSet::new();
+    let mut open = next(from);
+    while let Some(state) = open.pop() {
+        if seen.insert(state) {
+            open.extend(next(state));
+        }
+    }
+    seen
 }
 
 fn is_jsonata(node: &Node, around: bool) -> bool {

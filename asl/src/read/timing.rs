@@ -85,20 +85,17 @@ fn of(node: &Node, literal: &str, path: &str) -> Limit {
 }
 
 /// The time of all attempts and the waits between them. Each attempt that starts takes `attempt`.
-pub(crate) fn with_retries(attempt: u64, retry: &[Retrier]) -> u64 {
-    retried(attempt, retry.iter())
-}
-
-/// The same for some of the clauses.
-pub(crate) fn retried<'a>(attempt: u64, retry: impl Iterator<Item = &'a Retrier>) -> u64 {
-    let (attempts, waits) = retry.fold((1, 0), |(attempts, waits), retrier| {
-        let waits = sum(waits, retrier.waits);
-        if retrier.follows_refusals() {
-            let refused = retrier.attempts.saturating_mul(attempt.min(REFUSED));
-            return (attempts, sum(waits, refused.min(FOREVER)));
-        }
-        (sum(attempts, retrier.attempts), waits)
-    });
+pub(crate) fn retried<'a>(attempt: u64, retry: impl IntoIterator<Item = &'a Retrier>) -> u64 {
+    let (attempts, waits) = retry
+        .into_iter()
+        .fold((1, 0), |(attempts, waits), retrier| {
+            let waits = sum(waits, retrier.waits);
+            if retrier.follows_refusals() {
+                let refused = retrier.attempts.saturating_mul(attempt.min(REFUSED));
+                return (attempts, sum(waits, refused.min(FOREVER)));
+            }
+            (sum(attempts, retrier.attempts), waits)
+        });
     sum(attempt.saturating_mul(attempts).min(FOREVER), waits)
 }
 
@@ -186,9 +183,9 @@ mod tests {
         };
         let refused = retrier(&[THROTTLED]);
         let other = retrier(&[THROTTLED, "Lambda.Unknown"]);
-        assert_eq!(with_retries(60_000, std::slice::from_ref(&refused)), 97_000);
-        assert_eq!(with_retries(60_000, std::slice::from_ref(&other)), 451_000);
-        assert_eq!(with_retries(60_000, &[refused, other]), 488_000);
+        assert_eq!(retried(60_000, [&refused]), 97_000);
+        assert_eq!(retried(60_000, [&other]), 451_000);
+        assert_eq!(retried(60_000, [&refused, &other]), 488_000);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The authored machine: the definition without the written states, where every edge leads past them. If nothing was woven, it is the
 //! definition itself. That is why weaving twice gives the same text.
 
-use crate::read::machine as read;
-pub(crate) use crate::read::machine::{Kind, ScopeId, State, StateId, errors};
+pub(crate) use crate::read::machine::{Kind, Machine, Next, ScopeId, State, StateId, errors};
 use crate::read::node::Node;
 use crate::read::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +40,10 @@ impl Slot {
     }
 }
 
-pub(crate) struct AuthoredMachine {
+/// The machine as its author wrote it, and what the weaver added to it.
+pub(crate) struct AuthoredMachine<'a> {
+    pub source: &'a Source,
+    read: Machine<'a>,
     /// Every edge of the author's states.
     pub edges: BTreeMap<Slot, Target>,
     /// The written clauses of Catch.
@@ -51,77 +53,95 @@ pub(crate) struct AuthoredMachine {
     pub limits: BTreeMap<StateId, Limit>,
 }
 
-impl AuthoredMachine {
-    pub(crate) fn of(machine: &Machine<'_>) -> Self {
+impl<'a> Deref for AuthoredMachine<'a> {
+    type Target = Machine<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.read
+    }
+}
+
+impl<'a> AuthoredMachine<'a> {
+    pub(crate) fn read(source: &'a Source, root: &'a Node) -> Self {
+        let machine = Machine::read(root);
+        let sections: BTreeSet<&str> = machine.states.iter().filter_map(written_for).collect();
+        let vars: Vec<Vars> = sections.into_iter().map(Vars::of).collect();
         let mut authored = Self {
+            source,
             edges: BTreeMap::new(),
             written_catches: BTreeSet::new(),
             written_retries: BTreeSet::new(),
             limits: BTreeMap::new(),
+            read: machine,
         };
-        let sections: BTreeSet<&str> = machine.states.iter().filter_map(written_for).collect();
-        let vars: Vec<Vars> = sections.into_iter().map(Vars::of).collect();
-        for (id, scope) in machine.scopes.iter().enumerate() {
-            let start = scope.node.get("StartAt");
-            authored.lead(machine, Slot::Start(id), id, start);
+        for id in 0..authored.scopes.len() {
+            authored.lead(Slot::Start(id), authored.scopes[id].start);
         }
-        for (id, state) in machine.states.iter().enumerate() {
-            if !is_written(state) {
-                authored.state(machine, id, &vars);
+        for id in 0..authored.states.len() {
+            if !is_written(&authored.states[id]) {
+                authored.state(id, &vars);
             }
         }
         authored
     }
 
-    fn state(&mut self, machine: &Machine<'_>, id: StateId, vars: &[Vars]) {
-        let state = &machine.states[id];
-        let node = machine.node(id);
-        match state.kind {
-            Kind::Choice { .. } => {
-                for (nth, rule) in node.list_of("Choices").iter().enumerate() {
-                    self.lead(machine, Slot::Rule(id, nth), state.scope, rule.get("Next"));
-                }
-                self.lead(machine, Slot::Default(id), state.scope, node.get("Default"));
+    fn state(&mut self, id: StateId, vars: &[Vars]) {
+        let state = &self.read.states[id];
+        let (node, is_task) = (state.node, state.is_task());
+        let mut leads: Vec<(Slot, Option<StateId>)> = Vec::new();
+        match (&state.kind, state.next) {
+            (Kind::Choice { rules, default }, _) => {
+                let rules = rules.iter().enumerate();
+                leads.extend(rules.map(|(nth, (_, next))| (Slot::Rule(id, nth), *next)));
+                leads.push((Slot::Default(id), *default));
             }
-            Kind::Succeed | Kind::Fail => {}
-            _ if node.get("End").is_some_and(Node::is_true) => {
-                self.edges.insert(Slot::Next(id), Target::End);
-            }
-            _ => self.lead(machine, Slot::Next(id), state.scope, node.get("Next")),
+            (Kind::Succeed | Kind::Fail, _) | (_, Next::Nowhere) => {}
+            (_, Next::End) => _ = self.edges.insert(Slot::Next(id), Target::End),
+            (_, Next::To(next)) => leads.push((Slot::Next(id), Some(next))),
         }
-        for (nth, clause) in machine.catch(id).iter().enumerate() {
-            let assigned = clause.members_of("Assign");
-            if assigned
-                .iter()
-                .any(|member| vars.iter().any(|vars| vars.has(&member.key)))
-            {
+        for (nth, catcher) in state.catch.iter().enumerate() {
+            let mut assigned = catcher.node.members_of("Assign").iter();
+            if assigned.any(|member| vars.iter().any(|vars| vars.has(&member.key))) {
                 self.written_catches.insert((id, nth));
             } else {
-                self.lead(
-                    machine,
-                    Slot::Catch(id, nth),
-                    state.scope,
-                    clause.get("Next"),
-                );
+                leads.push((Slot::Catch(id, nth), catcher.next));
             }
+        }
+        for (slot, to) in leads {
+            self.lead(slot, to);
         }
         for (nth, clause) in node.list_of("Retry").iter().enumerate() {
             if section_of(clause).is_some() {
                 self.written_retries.insert((id, nth));
             }
         }
-        if state.is_task() {
+        if is_task {
             self.limits.insert(id, limit(node, vars));
         }
     }
 
-    fn lead(&mut self, machine: &Machine<'_>, slot: Slot, scope: ScopeId, to: Option<&Node>) {
-        let named = to
-            .and_then(Node::text)
-            .and_then(|name| machine.find(scope, name));
-        if let Some(target) = named.and_then(|id| past_written(machine, id)) {
+    fn lead(&mut self, slot: Slot, to: Option<StateId>) {
+        if let Some(target) = to.and_then(|id| self.past_written(id)) {
             self.edges.insert(slot, target);
         }
+    }
+
+    /// The author's first state on the path, or the end. None if the path ends in a written failure.
+    fn past_written(&self, from: StateId) -> Option<Target> {
+        let mut at = from;
+        // The success paths of written states have no loops, but somebody may have changed them.
+        for _ in 0..=self.states.len() {
+            let state = &self.states[at];
+            if !is_written(state) {
+                return Some(Target::To(at));
+            }
+            match (&state.kind, state.next) {
+                (Kind::Fail | Kind::Choice { .. }, _) | (_, Next::Nowhere) => return None,
+                (_, Next::End) => return Some(Target::End),
+                (_, Next::To(next)) => at = next,
+            }
+        }
+        None
     }
 
     /// The states of a scope that can be reached.
@@ -142,27 +162,31 @@ impl AuthoredMachine {
     pub(crate) fn edges(&self) -> impl Iterator<Item = (Slot, Target)> + '_ {
         self.edges.iter().map(|(slot, target)| (*slot, *target))
     }
-}
 
-/// The author's first state on the path, or the end. None if the path ends in a written failure.
-fn past_written(machine: &Machine<'_>, from: StateId) -> Option<Target> {
-    let mut at = from;
-    // The success paths of written states have no loops, but somebody may have changed them.
-    for _ in 0..=machine.states.len() {
-        let state = &machine.states[at];
-        if !is_written(state) {
-            return Some(Target::To(at));
-        }
-        let node = machine.node(at);
-        if state.is_end() {
-            return (node.text_of("Type") == Some("Succeed")).then_some(Target::End);
-        }
-        if node.get("End").is_some_and(Node::is_true) {
-            return Some(Target::End);
-        }
-        at = machine.find(state.scope, node.text_of("Next")?)?;
+    pub(crate) fn node(&self, state: StateId) -> &'a Node {
+        self.states[state].node
     }
-    None
+
+    /// The state, and all states inside it at any depth, in the order of the text.
+    pub(crate) fn with_inside(&self, state: StateId) -> Vec<StateId> {
+        let scopes = self.inner(state).iter();
+        let mut found: Vec<StateId> = scopes.flat_map(|&scope| self.inside(scope)).collect();
+        found.sort_unstable();
+        found.push(state);
+        found
+    }
+
+    /// The clauses of a state's Catch.
+    pub(crate) fn catch(&self, state: StateId) -> &'a [Node] {
+        self.node(state).list_of("Catch")
+    }
+
+    /// The author's clauses of a state's Catch, by their indices.
+    pub(crate) fn own_catches(&self, state: StateId) -> Vec<usize> {
+        let all = 0..self.states[state].catch.len();
+        all.filter(|nth| !self.written_catches.contains(&(state, *nth)))
+            .collect()
+    }
 }
 
 fn limit(task: &Node, vars: &[Vars]) -> Limit {
@@ -184,48 +208,6 @@ fn limit(task: &Node, vars: &[Vars]) -> Limit {
 
 /// How the Comment of a written state begins, before the section's name.
 const MARK: &str = "Woven (";
-
-pub(crate) struct Machine<'a> {
-    pub source: &'a Source,
-    pub root: &'a Node,
-    read: read::Machine<'a>,
-}
-
-impl<'a> Deref for Machine<'a> {
-    type Target = read::Machine<'a>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.read
-    }
-}
-
-impl<'a> Machine<'a> {
-    pub(crate) fn read(source: &'a Source, root: &'a Node) -> Self {
-        let read = read::Machine::read(root);
-        Self { source, root, read }
-    }
-
-    pub(crate) fn node(&self, state: StateId) -> &'a Node {
-        self.states[state].node
-    }
-
-    /// All states inside a Parallel or Map, at any depth.
-    pub(crate) fn all_inside(&self, around: StateId) -> Vec<StateId> {
-        let scopes = self.inner(around).iter();
-        let mut found: Vec<StateId> = scopes.flat_map(|&scope| self.inside(scope)).collect();
-        found.sort_unstable();
-        found
-    }
-
-    pub(crate) fn is_map(&self, state: StateId) -> bool {
-        matches!(self.states[state].kind, Kind::Map(_))
-    }
-
-    /// The clauses of a state's Catch.
-    pub(crate) fn catch(&self, state: StateId) -> &'a [Node] {
-        self.node(state).list_of("Catch")
-    }
-}
 
 /// The Comment of a state or a clause of Retry that is written for a section.
 pub(crate) fn comment(section: &str, reason: &str) -> String {

@@ -63,7 +63,10 @@ impl Planner<'_, '_> {
     pub(crate) fn request(&self, section: usize) -> (String, JsonValue) {
         let mut parts = vec!["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
         let around = self.machine.enclosing(self.sections[section].scope);
-        if around.iter().any(|(state, _)| self.machine.is_map(*state)) {
+        if around
+            .iter()
+            .any(|(state, _)| self.machine.states[*state].is_map())
+        {
             parts.push("Map.Item.Index");
         }
         let context = self.either("$states.context.", "$$.");
@@ -258,7 +261,7 @@ impl Planner<'_, '_> {
 
     /// The state outside the section that a clause leads to.
     fn leaves(&self, section: usize, id: StateId, nth: usize) -> Option<StateId> {
-        match self.authored.edges.get(&Slot::Catch(id, nth)) {
+        match self.machine.edges.get(&Slot::Catch(id, nth)) {
             Some(&Target::To(to)) if !self.sections[section].members.contains(&to) => Some(to),
             _ => None,
         }
@@ -296,7 +299,7 @@ impl Planner<'_, '_> {
                 clauses.push(failed(jsonata, &vars.failure(), &open, to));
             }
         }
-        let bounds = self.sections[section].bounds(self.machine, self.authored, id);
+        let bounds = self.sections[section].bounds(self.machine, id);
         if bounds && !covered(NO_VALUE) {
             let (proven, doubts) = (vars.proven(), vars.doubts());
             let count = format!(

@@ -87,15 +87,13 @@ impl<'a> Editor<'a> {
 
     /// The text before a place on its line, if that is only space.
     fn indent(&self, at: usize) -> Option<&'a str> {
-        let line = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
-        let before = &self.text[line..at];
+        let before = &self.text[self.line_start(at)..at];
         before.trim().is_empty().then_some(before)
     }
 
     /// The space at the beginning of a place's line.
     fn line_indent(&self, at: usize) -> &'a str {
-        let line = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
-        let rest = &self.text[line..at];
+        let rest = &self.text[self.line_start(at)..at];
         &rest[..rest.len() - rest.trim_start().len()]
     }
 
@@ -151,6 +149,11 @@ impl<'a> Editor<'a> {
         member.at.end + line.trim_end().len()
     }
 
+    /// A field with its name.
+    fn span_of(&self, member: &Member) -> Span {
+        Span::new(member.at.start, self.end_of_member(member))
+    }
+
     fn line_start(&self, at: usize) -> usize {
         self.text[..at].rfind('\n').map_or(0, |end| end + 1)
     }
@@ -166,13 +169,11 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Replaces a field's value.
-    pub(crate) fn replace(&mut self, within: &Node, member: &Member, piece: &JsonValue) {
+    /// Replaces a field's value, and its name if that is another.
+    pub(crate) fn replace(&mut self, within: &Node, member: &Member, key: &str, piece: &JsonValue) {
         let style = self.style_at(within, member.at.start);
-        let indent = self.line_indent(member.at.start).to_owned();
-        let text = style.member(&member.key, piece, &indent);
-        let span = Span::new(member.at.start, self.end_of_member(member));
-        self.put(span, text);
+        let text = style.member(key, piece, self.line_indent(member.at.start));
+        self.put(self.span_of(member), text);
     }
 
     /// Replaces a text, and keeps its quotes.
@@ -186,15 +187,6 @@ impl<'a> Editor<'a> {
         );
         let text = style.value(&JsonValue::text(to), "");
         self.put(node.span, text);
-    }
-
-    /// Replaces a field by one with another name.
-    pub(crate) fn swap(&mut self, within: &Node, member: &Member, key: &str, piece: &JsonValue) {
-        let text = self
-            .style_at(within, member.at.start)
-            .member(key, piece, "");
-        let span = Span::new(member.at.start, self.end_of_member(member));
-        self.put(span, text);
     }
 
     /// Inserts a field into an object, before this one.
@@ -300,29 +292,21 @@ impl<'a> Editor<'a> {
         self.put(span, text);
     }
 
-    /// Removes elements from a list that keeps others.
-    pub(crate) fn remove_elements(&mut self, list: &Node, run: &Run) {
-        let elements = list.list();
-        let span = if self.is_flow(list) {
-            let places: Vec<Span> = elements.iter().map(|element| element.span).collect();
-            between(&places, run)
-        } else {
-            let start = self.dash(&elements[run.start]);
-            self.lines(start, self.end_of(&elements[run.end - 1]))
+    /// Removes fields or elements, and keeps others.
+    pub(crate) fn remove(&mut self, within: &Node, run: &Run) {
+        let is_flow = self.is_flow(within);
+        let element = |element: &Node| {
+            if is_flow {
+                return element.span;
+            }
+            Span::new(self.dash(element), self.end_of(element))
         };
-        self.put(span, String::new());
-    }
-
-    /// Removes fields from an object that keeps others.
-    pub(crate) fn remove_members(&mut self, within: &Node, run: &Run) {
-        let members = within.members();
-        let (first, last) = (&members[run.start], &members[run.end - 1]);
-        let span = if self.is_flow(within) {
-            let place = |member: &Member| Span::new(member.at.start, self.end_of_member(member));
-            let places: Vec<Span> = members.iter().map(place).collect();
+        let fields = within.members().iter().map(|member| self.span_of(member));
+        let places: Vec<Span> = fields.chain(within.list().iter().map(element)).collect();
+        let span = if is_flow {
             between(&places, run)
         } else {
-            self.lines(first.at.start, self.end_of_member(last))
+            self.lines(places[run.start].start, places[run.end - 1].end)
         };
         self.put(span, String::new());
     }

@@ -1,7 +1,7 @@
 //! From the plan to the text: changes only the parts that differ.
 
 use crate::read::node::{Member, Node};
-use crate::weave::authored::{Machine, Slot, StateId, is_written, section_of};
+use crate::weave::authored::{AuthoredMachine, Slot, StateId, is_written};
 use crate::weave::edit::Editor;
 use crate::weave::plan::{Clause, EdgeTarget, Plan, Written};
 use crate::weave::refusal::Refusal;
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The text of the planned machine.
 pub(crate) fn emit(
-    machine: &Machine<'_>,
+    machine: &AuthoredMachine<'_>,
     sections: &[Section<'_>],
     plan: &Plan,
 ) -> Result<String, Refusal> {
     let mut emitter = Emitter {
         machine,
-        editor: Editor::new(machine.source, machine.root),
+        editor: Editor::new(machine.source, machine.scopes[0].node),
     };
     for (&slot, lead) in &plan.edges {
         emitter.lead(slot, lead)?;
@@ -25,11 +25,10 @@ pub(crate) fn emit(
     for (&state, limit) in &plan.limits {
         emitter.limit(state, limit.as_ref())?;
     }
-    for (&state, clause) in &plan.retries {
-        emitter.retry(state, clause.as_ref())?;
-    }
-    for (&state, clauses) in &plan.catches {
-        emitter.catch(state, clauses)?;
+    for (field, all) in [("Retry", &plan.retries), ("Catch", &plan.catches)] {
+        for (&state, clauses) in all {
+            emitter.clauses(state, field, clauses)?;
+        }
     }
     emitter.written(sections, &plan.written);
     let name = &machine.source.name;
@@ -40,7 +39,7 @@ pub(crate) fn emit(
 }
 
 struct Emitter<'m> {
-    machine: &'m Machine<'m>,
+    machine: &'m AuthoredMachine<'m>,
     editor: Editor<'m>,
 }
 
@@ -67,13 +66,13 @@ impl Emitter<'_> {
                 if let Some(end) = within.member("End") {
                     self.own_place(slot, end)?;
                     self.editor
-                        .swap(within, end, "Next", &JsonValue::text(name));
+                        .replace(within, end, "Next", &JsonValue::text(name));
                 }
             }
             (Some(next), EdgeTarget::End) => {
                 self.own_place(slot, next)?;
                 self.editor
-                    .swap(within, next, "End", &JsonValue::Bool(true));
+                    .replace(within, next, "End", &JsonValue::Bool(true));
             }
             (None, EdgeTarget::End) => {}
         }
@@ -116,9 +115,10 @@ impl Emitter<'_> {
                 if Editor::is_alias(&members[at]) {
                     return Err(self.alias(&members[at]));
                 }
-                self.editor.replace(node, &members[at], limit);
+                self.editor
+                    .replace(node, &members[at], "TimeoutSeconds", limit);
             }
-            (Some(at), None) => self.editor.remove_members(node, &(at..at + 1)),
+            (Some(at), None) => self.editor.remove(node, &(at..at + 1)),
             (None, Some(limit)) => {
                 let resource = members.iter().position(|member| member.key == "Resource");
                 let fields = [("TimeoutSeconds".to_owned(), limit)];
@@ -130,71 +130,24 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn retry(&mut self, id: StateId, clause: Option<&JsonValue>) -> Result<(), Refusal> {
+    /// Corrects the Retry or the Catch of a state.
+    fn clauses(&mut self, id: StateId, field: &str, clauses: &[Clause]) -> Result<(), Refusal> {
         let node = self.machine.node(id);
         let members = node.members();
-        let at = members.iter().rposition(|member| member.key == "Retry");
-        let list = node.list_of("Retry");
-        let ours = list.iter().position(|clause| section_of(clause).is_some());
-        match (at, ours, clause) {
-            (_, Some(nth), Some(clause)) if clause.is(&list[nth]) => return Ok(()),
-            (_, None, None) => return Ok(()),
-            _ => {}
-        }
-        let Some(at) = at else {
-            if let Some(clause) = clause {
-                let new = JsonValue::List(vec![clause.clone()]);
-                let catch = members.iter().position(|member| member.key == "Catch");
-                let before = catch.unwrap_or_else(|| onward(node));
-                self.editor.insert_before(node, before, "Retry", &new);
-            }
-            return Ok(());
-        };
-        if Editor::is_alias(&members[at]) {
-            return Err(self.alias(&members[at]));
-        }
-        let written = &members[at].value;
-        match (ours, clause) {
-            (Some(nth), Some(clause)) => self.editor.replace_element(written, nth, clause),
-            (Some(_), None) if list.len() == 1 => self.editor.remove_members(node, &(at..at + 1)),
-            (Some(nth), None) => self.editor.remove_elements(written, &(nth..nth + 1)),
-            (None, Some(clause)) if list.is_empty() => {
-                let new = JsonValue::List(vec![clause.clone()]);
-                self.editor.replace(node, &members[at], &new);
-            }
-            (None, Some(clause)) => self.editor.insert_element(written, list.len(), &[clause]),
-            (None, None) => {}
-        }
-        Ok(())
-    }
-
-    fn catch(&mut self, id: StateId, clauses: &[Clause]) -> Result<(), Refusal> {
-        let node = self.machine.node(id);
-        let members = node.members();
-        let at = members.iter().rposition(|member| member.key == "Catch");
-        let current = self.machine.catch(id);
+        let at = members.iter().rposition(|member| member.key == field);
+        let current = node.list_of(field);
         let Some(at) = at.filter(|_| !current.is_empty()) else {
             let new: Vec<JsonValue> = clauses.iter().filter_map(written).cloned().collect();
-            if !new.is_empty() {
-                match at {
-                    Some(at) => {
-                        self.editor
-                            .replace(node, &members[at], &JsonValue::List(new));
-                    }
-                    None => {
-                        self.editor.insert_before(
-                            node,
-                            onward(node),
-                            "Catch",
-                            &JsonValue::List(new),
-                        );
-                    }
-                }
+            let list = JsonValue::List(new);
+            match at {
+                _ if clauses.is_empty() => {}
+                Some(at) => self.editor.replace(node, &members[at], field, &list),
+                None => self.editor.insert_before(node, onward(node), field, &list),
             }
             return Ok(());
         };
         if clauses.is_empty() {
-            self.editor.remove_members(node, &(at..at + 1));
+            self.editor.remove(node, &(at..at + 1));
             return Ok(());
         }
         let list = &members[at].value;
@@ -239,7 +192,7 @@ impl Emitter<'_> {
             if new.len() > both {
                 self.editor.insert_element(list, to, &new[both..]);
             } else if let (Some(&first), Some(&last)) = (old.get(both), old.last()) {
-                self.editor.remove_elements(list, &(first..last + 1));
+                self.editor.remove(list, &(first..last + 1));
             }
         }
         Ok(())
@@ -265,7 +218,7 @@ impl Emitter<'_> {
                 match (gone, run) {
                     (true, None) => run = Some(at),
                     (false, Some(first)) => {
-                        self.editor.remove_members(states, &(first..at));
+                        self.editor.remove(states, &(first..at));
                         run = None;
                     }
                     _ => {}
@@ -287,7 +240,8 @@ impl Emitter<'_> {
                         anchor = at;
                         let member = &states.members()[at];
                         if !state.state.is(&member.value) {
-                            self.editor.replace(states, member, &state.state);
+                            self.editor
+                                .replace(states, member, &state.name, &state.state);
                         }
                     }
                     None => after
@@ -305,13 +259,15 @@ impl Emitter<'_> {
     }
 }
 
-/// The index of the field with a state's successor. Other fields are inserted before it.
+/// The index of the field before which a Retry or a Catch is inserted: the Catch, or the state's successor.
 fn onward(state: &Node) -> usize {
     let members = state.members();
-    let at = members
-        .iter()
-        .position(|member| matches!(member.key.as_str(), "Next" | "End"));
-    at.unwrap_or(members.len() - 1)
+    let of = |key: &str| members.iter().position(|member| member.key == key);
+    let next = || {
+        let next = |member: &Member| matches!(member.key.as_str(), "Next" | "End");
+        members.iter().position(next)
+    };
+    of("Catch").or_else(next).unwrap_or(members.len() - 1)
 }
 
 fn own(clause: &Clause) -> Option<usize> {

@@ -3,7 +3,7 @@
 use crate::read::error_names::nearest;
 use crate::read::node::Node;
 use crate::weave::authored::{
-    AuthoredMachine, Limit, Machine, ScopeId, Slot, StateId, Target, Vars, is_written,
+    AuthoredMachine, Limit, ScopeId, Slot, StateId, Target, Vars, is_written,
 };
 use crate::weave::refusal::Refusal;
 use crate::weave::section::{Language, Section, language, slug};
@@ -12,15 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Finds the sections of a specification.
 pub(crate) fn find<'s>(
-    machine: &Machine<'_>,
-    authored: &AuthoredMachine,
+    machine: &AuthoredMachine<'_>,
     spec: &'s Spec,
 ) -> Result<Vec<Section<'s>>, Refusal> {
     let mut sections: Vec<Section<'s>> = Vec::new();
     for section in &spec.sections {
         let finder = Finder {
             machine,
-            authored,
             source: spec,
             section,
         };
@@ -57,7 +55,7 @@ pub(crate) fn find<'s>(
 }
 
 /// The Parallel that runs these two in different branches.
-fn beside(machine: &Machine<'_>, a: &Section<'_>, b: &Section<'_>) -> Option<StateId> {
+fn beside(machine: &AuthoredMachine<'_>, a: &Section<'_>, b: &Section<'_>) -> Option<StateId> {
     let of_b = machine.enclosing(b.scope);
     machine
         .enclosing(a.scope)
@@ -69,8 +67,7 @@ fn beside(machine: &Machine<'_>, a: &Section<'_>, b: &Section<'_>) -> Option<Sta
 }
 
 struct Finder<'f, 's> {
-    machine: &'f Machine<'f>,
-    authored: &'f AuthoredMachine,
+    machine: &'f AuthoredMachine<'f>,
     source: &'s Spec,
     section: &'s spec::Section,
 }
@@ -94,7 +91,7 @@ impl<'s> Finder<'_, 's> {
                 return Err(self.refuse(name, format!("{text} is named twice")));
             }
         }
-        let reached = self.authored.reached(scope);
+        let reached = self.machine.reached(scope);
         if let Some(&never) = members.iter().find(|member| !reached.contains(member)) {
             let message = format!(
                 "no path leads to {}: leave it out, or add a path to it",
@@ -123,10 +120,8 @@ impl<'s> Finder<'_, 's> {
         // A task that may use the whole lease gets an extend before it.
         let machine = self.machine;
         let deserves = |member: &StateId| {
-            let tasks = machine.all_inside(*member).into_iter().chain([*member]);
-            tasks
-                .into_iter()
-                .any(|task| section.bounds(machine, self.authored, task))
+            let mut tasks = machine.with_inside(*member).into_iter();
+            tasks.any(|task| section.bounds(machine, task))
         };
         section.extends = section.members.iter().copied().filter(deserves).collect();
         Ok(section)
@@ -182,7 +177,7 @@ impl<'s> Finder<'_, 's> {
 
     fn entry(&self, members: &BTreeSet<StateId>) -> Result<StateId, Refusal> {
         let mut entered: BTreeMap<StateId, String> = BTreeMap::new();
-        for (slot, target) in self.authored.edges() {
+        for (slot, target) in self.machine.edges() {
             let Target::To(to) = target else { continue };
             if !members.contains(&to) || slot.from().is_some_and(|from| members.contains(&from)) {
                 continue;
@@ -258,13 +253,8 @@ impl<'s> Finder<'_, 's> {
     fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
         let is_constant = language(self.section.key.text().unwrap_or_default()).is_none();
         for (around, _) in self.machine.enclosing(scope) {
-            let most = self.machine.node(around).number_of("MaxConcurrency");
-            let one_by_one = most == Some(1.0);
-            if is_constant
-                && self.machine.is_map(around)
-                && !one_by_one
-                && self.section.permits.is_none()
-            {
+            let at_once = self.machine.states[around].runs_items_at_once();
+            if is_constant && at_once && self.section.permits.is_none() {
                 let name = self.machine.states[around].name;
                 let message = format!(
                     "all items of {name} would request the same key: give each item its own key, put the section around {name}, or give {name} a MaxConcurrency of 1"
@@ -281,9 +271,9 @@ impl<'s> Finder<'_, 's> {
             return Ok(());
         }
         for &member in &section.members {
-            for task in self.machine.all_inside(member).into_iter().chain([member]) {
+            for task in self.machine.with_inside(member) {
                 let state = &self.machine.states[task];
-                let is_open = self.authored.limits.get(&task) == Some(&Limit::Absent);
+                let is_open = self.machine.limits.get(&task) == Some(&Limit::Absent);
                 if !state.jsonata && is_open {
                     let message = format!(
                         "{} is in JSONPath, which cannot compute a time limit: give it a TimeoutSeconds, or \"QueryLanguage\": \"JSONata\"",
@@ -292,7 +282,7 @@ impl<'s> Finder<'_, 's> {
                     return Err(self.refuse(&self.section.node, message));
                 }
             }
-            for inner in self.machine.all_inside(member).into_iter().chain([member]) {
+            for inner in self.machine.with_inside(member) {
                 if self.machine.states[inner].processor_config("Mode") == Some("DISTRIBUTED") {
                     let message = format!(
                         "the items of {} are executions of their own, which cannot read the lease's variables: leave it out of the section",
@@ -312,11 +302,10 @@ impl<'s> Finder<'_, 's> {
                 continue;
             }
             let node = self.machine.node(id);
-            let clauses = self.machine.catch(id).iter().enumerate();
-            let clauses =
-                clauses.filter(|(nth, _)| !self.authored.written_catches.contains(&(id, *nth)));
+            let own = self.machine.own_catches(id).into_iter();
+            let clauses = own.map(|nth| &self.machine.catch(id)[nth]);
             let rules = node.list_of("Choices").iter();
-            for assigning in clauses.map(|(_, clause)| clause).chain(rules).chain([node]) {
+            for assigning in clauses.chain(rules).chain([node]) {
                 let assigned = assigning.members_of("Assign");
                 if let Some(taken) = assigned.iter().find(|member| section.vars.has(&member.key)) {
                     let message = format!(

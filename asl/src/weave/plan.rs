@@ -1,10 +1,9 @@
 //! The plan of the woven machine: where every edge leads, what every Catch lists, and which states are written.
 
 use crate::read::error_names::{THROTTLED, matches};
-use crate::weave::authored::{
-    AuthoredMachine, Limit, Machine, Slot, StateId, Target, errors, is_written,
-};
-use crate::weave::calls::not_begun;
+use crate::read::node::Node;
+use crate::weave::authored::{AuthoredMachine, Limit, Slot, StateId, Target, errors, is_written};
+use crate::weave::calls::{Catching, not_begun};
 use crate::weave::refusal::Refusal;
 use crate::weave::render::JsonValue;
 use crate::weave::section::{Names, Role, Section, line};
@@ -41,15 +40,13 @@ pub(crate) struct Plan {
     pub catches: BTreeMap<StateId, Vec<Clause>>,
     /// The time limits of tasks. `None` for no limit.
     pub limits: BTreeMap<StateId, Option<JsonValue>>,
-    /// The clause added to a task's Retry. `None` for no clause.
-    pub retries: BTreeMap<StateId, Option<JsonValue>>,
+    pub retries: BTreeMap<StateId, Vec<Clause>>,
     /// Sorted by section and role.
     pub written: Vec<Written>,
 }
 
 pub(crate) struct Planner<'p, 's> {
-    pub machine: &'p Machine<'p>,
-    pub authored: &'p AuthoredMachine,
+    pub machine: &'p AuthoredMachine<'p>,
     pub spec: &'s Spec,
     pub sections: &'p [Section<'s>],
     names: Names,
@@ -68,14 +65,12 @@ enum How {
 
 /// Plans the woven machine.
 pub(crate) fn plan<'p, 's>(
-    machine: &'p Machine<'p>,
-    authored: &'p AuthoredMachine,
+    machine: &'p AuthoredMachine<'p>,
     spec: &'s Spec,
     sections: &'p [Section<'s>],
 ) -> Result<Plan, Refusal> {
     let mut planner = Planner {
         machine,
-        authored,
         spec,
         sections,
         names: Names::of(machine),
@@ -88,7 +83,7 @@ pub(crate) fn plan<'p, 's>(
         retries: BTreeMap::new(),
         written: Vec::new(),
     };
-    for (slot, target) in authored.edges() {
+    for (slot, target) in machine.edges() {
         if !matches!(slot, Slot::Catch(..)) {
             woven
                 .edges
@@ -101,7 +96,7 @@ pub(crate) fn plan<'p, 's>(
             woven.catches.insert(id, clauses);
         }
     }
-    for (&task, limit) in &authored.limits {
+    for (&task, limit) in &machine.limits {
         woven.limits.insert(task, planner.limit(task, *limit));
         woven.retries.insert(task, planner.retry(task));
     }
@@ -165,22 +160,16 @@ impl Planner<'_, '_> {
 
     /// The clauses of a Catch. Adds the targets of the author's clauses to `edges`.
     fn catch(&mut self, id: StateId, edges: &mut BTreeMap<Slot, EdgeTarget>) -> Vec<Clause> {
-        let count = self.machine.catch(id).len();
-        let own: Vec<usize> = (0..count)
-            .filter(|nth| !self.authored.written_catches.contains(&(id, *nth)))
-            .collect();
-        let Some(section) = self.section_of(id) else {
-            for &nth in &own {
-                if let Some(&target) = self.authored.edges.get(&Slot::Catch(id, nth)) {
-                    let lead = self.lead(None, target, How::Over);
-                    edges.insert(Slot::Catch(id, nth), lead);
-                }
-            }
-            return own.into_iter().map(Clause::Own).collect();
+        let own = self.machine.own_catches(id);
+        let catching = match self.section_of(id) {
+            Some(section) => self.catching(section, id, &own),
+            None => Catching {
+                clauses: own.iter().copied().map(Clause::Own).collect(),
+                open: vec![false; own.len()],
+            },
         };
-        let catching = self.catching(section, id, &own);
         for (&nth, open) in own.iter().zip(&catching.open) {
-            if let Some(&target) = self.authored.edges.get(&Slot::Catch(id, nth)) {
+            if let Some(&target) = self.machine.edges.get(&Slot::Catch(id, nth)) {
                 let how = if *open { How::Open } else { How::Over };
                 let lead = self.lead(Some(id), target, how);
                 edges.insert(Slot::Catch(id, nth), lead);
@@ -212,23 +201,38 @@ impl Planner<'_, '_> {
             }
         };
         match outer {
-            Some(section) if section.bounds(self.machine, self.authored, task) => {
+            Some(section) if section.bounds(self.machine, task) => {
                 Some(section.vars.limit(seconds).into())
             }
             _ => seconds.map(JsonValue::from),
         }
     }
 
-    /// The added Retry for a step that Lambda did not start, unless the author's own Retry covers that error.
-    fn retry(&self, task: StateId) -> Option<JsonValue> {
+    /// The clauses of a task's Retry. One that was written before keeps its place.
+    fn retry(&self, task: StateId) -> Vec<Clause> {
+        let list = self.machine.node(task).list_of("Retry");
+        let own = |nth: &usize| !self.machine.written_retries.contains(&(task, *nth));
+        let authored: Vec<&Node> = (0..list.len()).filter(own).map(|nth| &list[nth]).collect();
+        let mut added = self.added_retry(task, &authored).map(Clause::Written);
+        let mut clauses = Vec::new();
+        for nth in 0..list.len() {
+            if own(&nth) {
+                clauses.push(Clause::Own(nth));
+            } else {
+                clauses.extend(added.take());
+            }
+        }
+        clauses.extend(added);
+        clauses
+    }
+
+    /// The added clause for a step that Lambda did not start, unless the author's own Retry covers that error.
+    fn added_retry(&self, task: StateId, authored: &[&Node]) -> Option<JsonValue> {
         let section = self.around(task).filter(|section| section.asks_again)?;
-        let node = self.machine.node(task);
-        let is_lambda = node.text_of("Resource")?.contains(":lambda:");
-        let retry = node.list_of("Retry").iter().enumerate();
-        let mut own =
-            retry.filter(|(nth, _)| !self.authored.written_retries.contains(&(task, *nth)));
-        let said = own.any(|(_, clause)| matches(&errors(clause), THROTTLED));
-        (is_lambda && !said).then(|| not_begun(&section.name))
+        let resource = self.machine.node(task).text_of("Resource")?;
+        let covers = |clause: &&Node| matches(&errors(clause), THROTTLED);
+        (resource.contains(":lambda:") && !authored.iter().any(covers))
+            .then(|| not_begun(&section.name))
     }
 
     /// All states that are needed, including those that other written states need.

@@ -6,7 +6,7 @@ use crate::check::checker::check;
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
 use crate::read::source::{LARGEST, Source};
-use crate::weave::authored::{AuthoredMachine, Kind, Machine, StateId, Target, is_written};
+use crate::weave::authored::{AuthoredMachine, Kind, StateId, Target, is_written};
 use crate::weave::emit::emit;
 use crate::weave::plan::plan;
 use crate::weave::refusal::Refusal;
@@ -18,8 +18,7 @@ use std::collections::BTreeSet;
 const LONGEST: f64 = 86400.0;
 
 pub(crate) struct Refiner<'w, 's> {
-    pub machine: &'w Machine<'w>,
-    pub authored: &'w AuthoredMachine,
+    pub machine: &'w AuthoredMachine<'w>,
     pub spec: &'s Spec,
     pub options: &'w Options,
     /// Whether the machine already takes leases.
@@ -61,7 +60,7 @@ impl<'s> Refiner<'_, 's> {
         spec: &Spec,
         sections: &[Section<'_>],
     ) -> Result<(String, Vec<Finding>), Refusal> {
-        let plan = plan(self.machine, self.authored, spec, sections)?;
+        let plan = plan(self.machine, spec, sections)?;
         let text = emit(self.machine, sections, &plan)?;
         if text.len() > LARGEST {
             let message = format!(
@@ -116,7 +115,7 @@ impl<'s> Refiner<'_, 's> {
 
     /// Adds an extend before a member, first on the paths from inside the section.
     fn extend(&self, section: &mut Section<'_>, member: StateId) -> bool {
-        let again = self.authored.edges().any(|(slot, target)| {
+        let again = self.machine.edges().any(|(slot, target)| {
             let inside = slot
                 .from()
                 .is_some_and(|from| section.members.contains(&from));

@@ -55,15 +55,10 @@ impl Section<'_> {
     }
 
     /// Whether a task in the section takes its time limit from the lease.
-    pub(crate) fn bounds(
-        &self,
-        machine: &Machine<'_>,
-        authored: &AuthoredMachine,
-        task: StateId,
-    ) -> bool {
+    pub(crate) fn bounds(&self, machine: &AuthoredMachine<'_>, task: StateId) -> bool {
         self.spec.bound
             && machine.states[task].jsonata
-            && authored
+            && machine
                 .limits
                 .get(&task)
                 .is_some_and(|limit| *limit != Limit::Computed)

@@ -200,18 +200,13 @@ impl Reader<'_> {
             mode,
             permits,
             bound,
-            unfinished: match node.get("unfinished") {
-                None => Unfinished::Wait,
-                Some(how) => match how.text() {
-                    Some("wait") => Unfinished::Wait,
-                    Some("leave") => Unfinished::Leave,
-                    _ => {
-                        return Err(self.expected(
-                            how,
-                            "wait (until the lease has expired) or leave (go on at once)",
-                        ));
-                    }
-                },
+            unfinished: match node.get("unfinished").map(|how| (how, how.text())) {
+                None | Some((_, Some("wait"))) => Unfinished::Wait,
+                Some((_, Some("leave"))) => Unfinished::Leave,
+                Some((how, _)) => {
+                    let what = "wait (until the lease has expired) or leave (go on at once)";
+                    return Err(self.expected(how, what));
+                }
             },
             metadata: node.get("metadata").cloned(),
             node: node.clone(),
@@ -220,33 +215,30 @@ impl Reader<'_> {
 
     fn mode(&self, node: &Node) -> Result<Mode, Refusal> {
         let wait = node.member("wait_seconds");
-        let mode = node.get("mode");
-        match (mode.and_then(Node::text), wait) {
-            (Some("retry"), None) => Ok(Mode::Retry),
-            (None, None) if mode.is_none() => Ok(Mode::Retry),
-            (Some("fail"), None) => Ok(Mode::Fail),
-            (Some("skip"), None) => Ok(Mode::Skip),
-            (Some("queue"), Some(wait)) => {
-                let wait =
-                    self.number(&wait.value, "a number of seconds from 1 to 31536000", |n| {
-                        (1.0..=31_536_000.0).contains(&n)
-                    })?;
-                Ok(Mode::Queue(wait))
+        let mode = match (node.get("mode").map(Node::text), wait) {
+            (None | Some(Some("retry")), _) => Mode::Retry,
+            (Some(Some("fail")), _) => Mode::Fail,
+            (Some(Some("skip")), _) => Mode::Skip,
+            (Some(Some("queue")), Some(wait)) => {
+                let what = "a number of seconds from 1 to 31536000";
+                let fits = |n: f64| (1.0..=31_536_000.0).contains(&n);
+                return self.number(&wait.value, what, fits).map(Mode::Queue);
             }
-            (Some("queue"), None) => Err(self.expected(
-                mode.unwrap_or(node),
-                "wait_seconds with mode: queue: how long to stay in the queue",
-            )),
-            (Some("retry" | "fail" | "skip"), Some(wait)) => {
-                Err(self.at(wait, "wait_seconds is for mode: queue"))
+            (said, _) => {
+                let what = match said {
+                    Some(Some("queue")) => {
+                        "wait_seconds with mode: queue: how long to stay in the queue"
+                    }
+                    _ => {
+                        "a mode of retry (try again), queue (wait in the queue), fail (end with Lease.Held) or skip (succeed without the work)"
+                    }
+                };
+                return Err(self.expected(node.get("mode").unwrap_or(node), what));
             }
-            (None, Some(wait)) if mode.is_none() => {
-                Err(self.at(wait, "wait_seconds is for mode: queue"))
-            }
-            _ => Err(self.expected(
-                mode.unwrap_or(node),
-                "a mode of retry (try again), queue (wait in the queue), fail (end with Lease.Held) or skip (succeed without the work)",
-            )),
+        };
+        match wait {
+            Some(wait) => Err(self.at(wait, "wait_seconds is for mode: queue")),
+            None => Ok(mode),
         }
     }
 
@@ -324,10 +316,7 @@ impl Reader<'_> {
     }
 
     fn at(&self, member: &Member, message: &str) -> Refusal {
-        Refusal {
-            place: Some(self.source.place(member.at.start)),
-            ..Refusal::of(&self.source.name, message)
-        }
+        self.source.unreadable(member.at.start, message).into()
     }
 }
 

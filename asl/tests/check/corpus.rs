@@ -29,7 +29,7 @@ fn found(path: &Path) -> Vec<Vec<Finding>> {
 }
 
 /// The rule and the state of the fault in each file.
-fn expected() -> BTreeMap<String, BTreeMap<String, String>> {
+fn expected() -> BTreeMap<String, String> {
     serde_json::from_str(&text("asl/corpus/faulty/expected.json")).unwrap()
 }
 
@@ -56,8 +56,7 @@ fn every_fault_is_found_at_its_state_and_nothing_else() {
     assert_eq!(files.len(), expected.len());
     for path in files {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let fault = format!("{} {}", expected[name]["rule"], expected[name]["state"]);
-        assert_found(&found(&path).concat(), &[fault], name);
+        assert_found(&found(&path).concat(), &[expected[name].clone()], name);
     }
 }
 
@@ -75,9 +74,8 @@ fn what_is_sound_passes() {
 #[test]
 fn every_rule_has_a_fault_in_the_corpus() {
     let faults = expected().into_values();
-    let reported: BTreeSet<String> = faults
-        .map(|mut fault| fault.remove("rule").unwrap())
-        .collect();
+    let rule = |fault: String| fault.split_once(' ').unwrap().0.to_owned();
+    let reported: BTreeSet<String> = faults.map(rule).collect();
     // No definition of the corpus has this finding, which means that the walk stopped.
     let all = Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge);
     let all: BTreeSet<String> = all.map(|rule| rule.id().to_owned()).collect();
@@ -91,7 +89,7 @@ fn every_rule_is_explained_by_a_file_at_fault_and_one_that_is_not() {
         let explained = explain(*rule);
         let file = |word: &str| Some(explained.split_once(word)?.1.split_once("):\n")?.0);
         let bad = file("\nBad (faulty/").unwrap();
-        assert_eq!(expected[bad]["rule"], rule.id());
+        assert!(expected[bad].starts_with(&format!("{} ", rule.id())));
         assert!(file("\nGood (sound/").is_some(), "{explained}");
     }
 }

@@ -4,7 +4,6 @@ mod corpus;
 mod damaged;
 mod pictures;
 mod property;
-mod retries;
 mod shipped;
 mod size;
 mod templates;

@@ -4,7 +4,7 @@
 use crate::{root, text};
 use leasehold_asl::KNOWN_ERRORS;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// Errors that Lambda may return instead of running a function. The functions may safely be called again after them.
@@ -348,6 +348,43 @@ fn every_rule_notices_its_fault() {
             "{sentence}"
         );
     }
+}
+
+const LIST: &str = "asl/tests/check/retries.txt";
+
+/// Every retrier without its comment, and below it its states.
+fn retriers() -> String {
+    let mut entries: Vec<(String, BTreeSet<String>)> = Vec::new();
+    for (file, machine) in machines() {
+        each_state(&machine, false, &mut |state| {
+            let name = format!("  {}/{}\n", file.replace(".asl.json", ""), state.name);
+            for retrier in state.list("Retry") {
+                let fields = retrier.as_object().unwrap().iter();
+                let fields: BTreeMap<_, _> = fields.filter(|(key, _)| *key != "Comment").collect();
+                let retrier = serde_json::to_string(&fields).unwrap() + "\n";
+                match entries.iter_mut().find(|(known, _)| *known == retrier) {
+                    Some((_, states)) => drop(states.insert(name.clone())),
+                    None => entries.push((retrier, BTreeSet::from([name.clone()]))),
+                }
+            }
+        });
+    }
+    let entries = entries.into_iter();
+    entries
+        .flat_map(|(retrier, states)| std::iter::once(retrier).chain(states))
+        .collect()
+}
+
+/// The retriers come from one list. Each is there once, with all its states. A deviating retrier is another entry, for review. To
+/// accept it: `UPDATE_RETRIES=1 cargo test -p leasehold-asl`.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "no setting of a program's")]
+fn every_retrier_of_the_shipped_machines_is_in_the_one_list() {
+    let found = retriers();
+    if std::env::var_os("UPDATE_RETRIES").is_some() {
+        std::fs::write(root().join(LIST), &found).unwrap();
+    }
+    assert!(found == text(LIST), "{LIST} should be:\n{found}");
 }
 
 /// The variables in a text that this definition assigns.

@@ -115,7 +115,7 @@ fn what_the_tutorial_shows_is_the_first_of_the_corpus() {
 fn the_manual_names_every_field() {
     let manual = text("docs/how-to/weave.md");
     let spec = Source::new("s", "machine: m\nsections: [{nothing: 1}]\n");
-    let said = Spec::read(&spec).unwrap_err().message;
+    let said = Spec::read(&spec).unwrap_err().fault.message;
     let (_, fields) = said.split_once("expected ").unwrap();
     for field in fields.split(", ").filter(|field| *field != "wait_seconds") {
         assert!(manual.contains(&format!("\n| `{field}` | ")), "{field}");

@@ -63,7 +63,7 @@ fn each_text_is_changed_in_its_own_form() {
         let written = match (try_weave(&case.name, &machine, &section), &case.refused) {
             (Err(refusal), Some(words)) => {
                 assert!(
-                    !refusal.internal && refusal.message.contains(words),
+                    !refusal.internal && refusal.fault.message.contains(words),
                     "{refusal}"
                 );
                 continue;

@@ -51,7 +51,7 @@ impl Walker<'_, '_> {
                 lease.lapse(id);
                 continue;
             };
-            let takes = timing::with_retries(attempt, &state.retry);
+            let takes = timing::retried(attempt, &state.retry);
             if takes == 0 && !is_unbounded(lease.age) {
                 continue;
             }

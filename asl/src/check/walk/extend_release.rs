@@ -37,7 +37,7 @@ impl Walker<'_, '_> {
         for lease in of(&mut env, &targets) {
             match &limit {
                 Limit::Fixed(attempt) => {
-                    lease.age = sum(lease.age, timing::with_retries(*attempt, &state.retry));
+                    lease.age = sum(lease.age, timing::retried(*attempt, &state.retry));
                 }
                 _ => lease.lapse(id),
             }

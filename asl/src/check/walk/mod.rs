@@ -76,8 +76,8 @@ pub(crate) struct Edge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum To {
     State(StateId),
-    Done,
-    Failed(Error),
+    /// Out of the scope: after success, or by an error.
+    Out(Option<Error>),
     /// To no state, because the definition is malformed here.
     Nowhere,
 }
@@ -163,18 +163,9 @@ impl<'m, 'a> Walker<'m, 'a> {
                             (waiting.1, waiting.2) = (Some(link), edge.by);
                         }
                     }
-                    To::Done => {
-                        self.leave(scope, edge.env, link, None, edge.by.as_deref(), &mut exits);
-                    }
-                    To::Failed(error) => {
-                        self.leave(
-                            scope,
-                            edge.env,
-                            link,
-                            Some(error),
-                            edge.by.as_deref(),
-                            &mut exits,
-                        );
+                    To::Out(error) => {
+                        let by = edge.by.as_deref();
+                        self.leave(scope, edge.env, link, error, by, &mut exits);
                     }
                     To::Nowhere => {}
                 }
@@ -357,7 +348,7 @@ impl<'m, 'a> Walker<'m, 'a> {
     pub(crate) fn onward(&self, state: StateId, env: Env) -> Edge {
         let to = match self.machine.states[state].next {
             Next::To(next) => To::State(next),
-            Next::End => To::Done,
+            Next::End => To::Out(None),
             Next::Nowhere => To::Nowhere,
         };
         Edge::new(env, to, None)

@@ -93,7 +93,7 @@ impl Walker<'_, '_> {
             } else {
                 "error inside"
             };
-            let to = To::Failed(error.clone());
+            let to = To::Out(Some(error.clone()));
             let by = format!("uncaught {name}");
             add(edges, Edge::new(env.clone(), to, Some(by)));
         }

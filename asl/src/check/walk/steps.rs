@@ -32,7 +32,7 @@ impl Walker<'_, '_> {
                 vec![self.onward(id, env)]
             }
             Kind::Choice { rules, default } => self.choice(id, &env, rules, *default),
-            Kind::Succeed => vec![Edge::new(env, To::Done, None)],
+            Kind::Succeed => vec![Edge::new(env, To::Out(None), None)],
             Kind::Fail => {
                 let error_of = |name: &str| Error::Named(name.to_owned());
                 let errors = match state.node.text_of("Error") {
@@ -44,7 +44,7 @@ impl Walker<'_, '_> {
                 };
                 let edges = errors.into_iter();
                 edges
-                    .map(|error| Edge::new(env.clone(), To::Failed(error), None))
+                    .map(|error| Edge::new(env.clone(), To::Out(Some(error)), None))
                     .collect()
             }
             Kind::Parallel(_) | Kind::Map(_) => self.parallel_or_map(id, env, link),
@@ -206,10 +206,10 @@ impl Walker<'_, '_> {
                     Some(nth) => self.caught(id, nth, env),
                     None if error.is_empty() => {
                         let by = "an uncaught error".to_owned();
-                        Edge::new(env, To::Failed(Error::Own), Some(by))
+                        Edge::new(env, To::Out(Some(Error::Own)), Some(by))
                     }
                     None => {
-                        let to = To::Failed(Error::Named(error.to_owned()));
+                        let to = To::Out(Some(Error::Named(error.to_owned())));
                         Edge::new(env, to, Some(format!("uncaught {error}")))
                     }
                 }
@@ -291,7 +291,7 @@ impl Walker<'_, '_> {
             (To::State(next), "Default")
         } else {
             let error = Error::Named("States.NoChoiceMatched".to_owned());
-            (To::Failed(error), "no rule that matches and no Default")
+            (To::Out(Some(error)), "no rule that matches and no Default")
         };
         edges.push(Edge::new(after, to, Some(by.to_owned())));
         edges

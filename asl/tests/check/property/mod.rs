@@ -8,9 +8,11 @@ mod definition;
 mod execution;
 
 use crate::checked;
-use definition::{Definition, definitions};
+use crate::random::runner;
+use definition::definitions;
 use leasehold_asl::Rule;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use proptest::test_runner::TestCaseError;
+use serde_json::Value;
 use std::cell::Cell;
 
 const CASES: u32 = 4000;
@@ -22,16 +24,6 @@ const PROVEN: [Rule; 4] = [
     Rule::WithoutLease,
 ];
 
-/// The same cases in every run.
-fn runner(cases: u32) -> TestRunner {
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
-}
-
 /// Runs the property without some rules. Returns how many definitions were sound, or the first overlooked fault.
 fn sound(left_out: &[Rule]) -> Result<u32, String> {
     let silent = Cell::new(0);
@@ -42,18 +34,15 @@ fn sound(left_out: &[Rule]) -> Result<u32, String> {
         silent.set(silent.get() + 1);
         match execution::worst(&definition) {
             None => Ok(()),
-            Some(fault) => Err(TestCaseError::fail(format!(
-                "{fault}\n{:#}",
-                definition.written()
-            ))),
+            Some(fault) => Err(TestCaseError::fail(format!("{fault}\n{definition:#}"))),
         }
     });
     run.map(|()| silent.get())
         .map_err(|error| error.to_string())
 }
 
-fn is_silent(definition: &Definition, left_out: &[Rule]) -> bool {
-    let findings = checked(&definition.written()).findings;
+fn is_silent(definition: &Value, left_out: &[Rule]) -> bool {
+    let findings = checked(definition).findings;
     findings
         .iter()
         .all(|finding| left_out.contains(&finding.rule))

@@ -5,11 +5,11 @@
 mod machine;
 mod walk;
 
+use crate::random::{name, runner};
 use leasehold_asl::weave::{Refusal, Spec, weave};
 use leasehold_asl::{Options, Source, check};
-use machine::{Machine, Section, machines, name, sections};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use machine::{Machine, Section, machines};
+use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 use std::cell::Cell;
 
@@ -52,7 +52,7 @@ fn hold(machine: &Machine, first: &Section, second: &Section) -> Result<bool, St
     }
     let members: Vec<String> = first.members.iter().map(|nth| name(*nth)).collect();
     for seed in 0..20 {
-        let without = walk::walk(&machine.written(), seed, None)?;
+        let without = walk::walk(&machine.definition, seed, None)?;
         let with = walk::walk(&parsed(&once), seed, Some(&members))?;
         if without != with {
             return Err(format!("{without:?}\n{with:?}"));
@@ -69,32 +69,20 @@ fn hold(machine: &Machine, first: &Section, second: &Section) -> Result<bool, St
 
 #[test]
 fn what_is_woven_holds_and_goes_the_plain_machines_way() {
-    let config = Config {
-        cases: CASES,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..Config::default()
-    };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let all = machines().prop_flat_map(|machine| {
-        let count = machine.steps.len();
-        (Just(machine), sections(count), sections(count))
-    });
     let done = Cell::new(0);
-    let run =
-        TestRunner::new_with_rng(config, rng).run(&all, |(machine, first, second)| {
-            match hold(&machine, &first, &second) {
-                Ok(is_woven) => {
-                    done.set(done.get() + u32::from(is_woven));
-                    Ok(())
-                }
-                Err(why) => Err(TestCaseError::fail(format!(
-                    "{why}\n{}\n{}",
-                    first.spec(machine.jsonata),
-                    machine.text()
-                ))),
+    let run = runner(CASES).run(&machines(), |(machine, first, second)| {
+        match hold(&machine, &first, &second) {
+            Ok(is_woven) => {
+                done.set(done.get() + u32::from(is_woven));
+                Ok(())
             }
-        });
+            Err(why) => Err(TestCaseError::fail(format!(
+                "{why}\n{}\n{}",
+                first.spec(machine.jsonata),
+                machine.text()
+            ))),
+        }
+    });
     run.unwrap_or_else(|error| panic!("{error}"));
     // Most random machines are refused, but enough are not.
     assert!(done.get() * 10 >= CASES, "{} woven", done.get());
