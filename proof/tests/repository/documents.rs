@@ -45,11 +45,6 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
-        "every event is JSON, and some program or test names it",
-        events,
-        &[("events/acquire.json", "{", "{{")],
-    ),
-    (
         "environment variables are the same in library, template and documents",
         environment,
         &[
@@ -309,37 +304,6 @@ fn make_targets(files: &Files) -> Vec<String> {
             if !target.is_empty() && !makefile.contains(&format!("\n{target}:")) {
                 wrong.push(format!("{path}: `make {target}` is not in the Makefile"));
             }
-        }
-    }
-    wrong
-}
-
-fn events(files: &Files) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let sources: Vec<&str> = (files
-        .all("", ".rs")
-        .chain(files.all("", ".py"))
-        .chain(files.all("proof/", ".yaml"))
-        .chain(files.all("local/", ".yaml")))
-    .map(|(_, text)| text)
-    .collect();
-    for (path, text) in files.all("events/", ".json") {
-        if let Err(error) = serde_json::from_str::<serde_json::Value>(text) {
-            wrong.push(format!("{path}: {error}"));
-        }
-        let name = path.trim_start_matches("events/");
-        let stem = name.trim_end_matches(".json");
-        let forms = [
-            name.to_owned(),
-            format!("\"{stem}\""),
-            format!("event: {stem}\n"),
-            format!("\n{stem}:\n"),
-        ];
-        if !sources
-            .iter()
-            .any(|source| forms.iter().any(|form| source.contains(form)))
-        {
-            wrong.push(format!("{path}: no test and no program names it"));
         }
     }
     wrong
