@@ -76,7 +76,7 @@ pub enum Beside {
     /// Step Functions answers with this error, or properly again.
     Fails(Option<String>),
     /// What so many of the next requests of an operation meet.
-    Fault(String, String, u32),
+    Fault(Fault, String, u32),
 }
 
 /// The stack that cases are played on, one after the other.
@@ -319,23 +319,9 @@ impl Player {
                 self.step_functions.fail_with(error);
             }
             Beside::Fault(fault, operation, times) => {
-                let others = [
-                    Fault::Throttle,
-                    Fault::Conflict,
-                    Fault::Denied,
-                    Fault::ServerError,
-                ];
-                let mut all = Fault::LOST_ANSWERS.into_iter().chain(others);
-                let lost = [Fault::LoseRequest, Fault::Hang];
-                let known = all
-                    .by_ref()
-                    .chain(lost)
-                    .find(|known| format!("{known:?}") == *fault);
-                fixture.stack.proxy().reset();
-                fixture
-                    .stack
-                    .proxy()
-                    .inject(known.expect(fault), operation, *times);
+                let proxy = fixture.stack.proxy();
+                proxy.reset();
+                proxy.inject(*fault, operation, *times);
             }
         }
         self.step_functions.calls();
