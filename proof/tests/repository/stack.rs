@@ -30,17 +30,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
-        "a state machine's file is a resource with its name and its substitutions",
+        "a state machine's file is a resource with its name",
         machines,
         &[
             (TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json"),
             (SAMPLES, "${Prefix}-transfer", "${Prefix}-transfers"),
-            (TEMPLATE, "\"StepFunction\": {", "\"StepFunctions\": {"),
-            (
-                "statemachines/with-lease.asl.json",
-                "${ExtendFunction}",
-                "${ExtendsFunction}",
-            ),
         ],
     ),
 ];
@@ -136,22 +130,6 @@ fn machines(files: &Files) -> Vec<String> {
                 "{id}: {path} does not exist, is another one's or has another name"
             ));
         }
-        let asked = files
-            .text(&path)
-            .split("${")
-            .skip(1)
-            .filter_map(|rest| rest.split('}').next());
-        let asked: BTreeSet<&str> = asked.collect();
-        let given = properties["DefinitionSubstitutions"].as_object();
-        let given: BTreeSet<&str> = given
-            .into_iter()
-            .flatten()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let differing = asked.symmetric_difference(&given);
-        wrong.extend(
-            differing.map(|name| format!("{id}: {name} is not both asked for and substituted")),
-        );
     }
     wrong.extend(
         paths
