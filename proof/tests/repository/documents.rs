@@ -9,10 +9,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         promises,
         &[
             (PROOFS, "\n| S8 |", "\n| S12 |"),
-            (PROOFS, "\n| F26 |", "\n| F31 |"),
             (PROOFS, "`it_conforms`", "`it_conformed`"),
-            (PROOFS, "`rehearsal`", "`rehearsals`"),
-            ("Makefile", "\nmodel:", "\nmodels:"),
         ],
     ),
     (
@@ -39,60 +36,28 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "every make target that a document names exists",
         make_targets,
-        &[
-            ("Makefile", "\nsoak:", "\nsoaks:"),
-            ("README.md", "`make demo`", "`make demos`"),
-        ],
+        &[("Makefile", "\nsoak:", "\nsoaks:")],
     ),
     (
         "environment variables are the same in library, template and documents",
         environment,
-        &[
-            ("lib/src/settings.rs", "\"LEASE_TABLE\"", "\"LEASE_TABLES\""),
-            ("template.yaml", "LEASE_QUEUE_CAP:", "LEASE_QUEUE_LIMIT:"),
-            (
-                "docs/reference/configuration.md",
-                "LEASE_GUARD_MS",
-                "LEASE_GUARDS_MS",
-            ),
-        ],
+        &[("lib/src/settings.rs", "\"LEASE_TABLE\"", "\"LEASE_TABLES\"")],
     ),
     (
         "a difference that an example shows is the one between its files",
         differences,
-        &[
-            (
-                "examples/adopting/README.md",
-                "+          \"ttl_seconds\": 60,\n",
-                "",
-            ),
-            (
-                "examples/adopting/README.md",
-                "```diff\n--- before/t",
-                "```yaml\n--- before/t",
-            ),
-            (
-                "examples/adopting/after/template.yaml",
-                "payments-take",
-                "payments-give",
-            ),
-            (
-                "examples/adopting/before/take-payment.asl.json",
-                "900",
-                "901",
-            ),
-        ],
+        &[(
+            "examples/adopting/README.md",
+            "+          \"ttl_seconds\": 60,\n",
+            "",
+        )],
     ),
     (
         "advisories that nobody could check fail the daily run on GitHub and are named elsewhere, and every lock is offered updates",
         advisories,
         &[
             (WORKFLOW, "ADVISORIES: required", "ADVISORIES: wanted"),
-            (WORKFLOW, "  schedule:\n", "  scheduled:\n"),
-            ("Makefile", "check: NOT CHECKED", "check: unchecked"),
-            (".ci/run", "NOT CHECKED", "unchecked"),
             (UPDATES, "/proof/fuzz", "/proof/fuss"),
-            (UPDATES, "npm", "yarn"),
         ],
     ),
     (
@@ -100,12 +65,6 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         locked,
         &[
             ("Makefile", "--require-hashes ", ""),
-            (
-                "Makefile",
-                "cargo build --workspace --locked",
-                "cargo build --workspace",
-            ),
-            ("Makefile", "--ignore-scripts ", ""),
             ("Cargo.toml", "version = \"=", "version = \""),
             ("tools/asl/package-lock.json", "sha512-", "sha1-"),
         ],

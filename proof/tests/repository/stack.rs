@@ -14,28 +14,12 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a directory of functions/ is a binary, a logical id and an event",
         functions,
-        &[
-            (TEMPLATE, "functions/sweep\"", "functions/sweeps\""),
-            (TEMPLATE, "\"ReapFunction\": {", "\"ReaperFunction\": {"),
-            (
-                TEMPLATE,
-                "\"Binary\": \"extend\"",
-                "\"Binary\": \"acquire\"",
-            ),
-            (
-                "functions/grant/Cargo.toml",
-                "name = \"grant\"",
-                "name = \"grants\"",
-            ),
-        ],
+        &[(TEMPLATE, "functions/sweep\"", "functions/sweeps\"")],
     ),
     (
         "a state machine's file is a resource with its name",
         machines,
-        &[
-            (TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json"),
-            (SAMPLES, "${Prefix}-transfer", "${Prefix}-transfers"),
-        ],
+        &[(TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json")],
     ),
 ];
 
