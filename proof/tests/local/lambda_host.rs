@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_lambda::config::{BehaviorVersion, Config, Credentials, Region, retry::RetryConfig};
 use aws_sdk_lambda::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
@@ -37,6 +37,7 @@ async fn bench(change: impl FnOnce(&mut Function)) -> Bench {
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .retry_config(RetryConfig::disabled())
         .endpoint_url(host.url())
         .build();
     Bench {
@@ -101,6 +102,19 @@ async fn killed_after_the_start_nothing_of_the_handler_has_run() {
     assert_eq!(error["errorType"], "Runtime.ExitError");
     assert!(!bench.log().contains("event"));
     bench.answer("{}").await;
+}
+
+#[tokio::test]
+async fn one_more_than_the_concurrency_limit_is_throttled() {
+    let bench = bench(|function| {
+        (function.concurrency, function.timeout) = (1, Duration::from_millis(500));
+    })
+    .await;
+    let busy = bench.failure(r#"{"do": "sleep"}"#);
+    let refused = bench.client.invoke().function_name("echo").send();
+    let (_, refused) = tokio::join!(busy, refused);
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Some("TooManyRequestsException"));
 }
 
 #[tokio::test]
