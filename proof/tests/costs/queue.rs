@@ -97,25 +97,19 @@ async fn a_hand_over_costs_three_requests_however_many_wait() {
         }
         line.requests();
         line.join(&key, "last").await;
-        let joining = line.requests();
-        assert_eq!(joining, of([("TransactWriteItems", 1)]), "{waiters}");
+        let joining = of([("TransactWriteItems", 1)]);
+        assert_eq!(line.requests(), joining, "{waiters}");
         assert_eq!(line.released(&holder).await, ReleaseOutcome::Released);
-        let handing_over = line.requests();
         let update_and_read = of([("GetItem", 1), ("UpdateItem", 1)]);
-        assert_eq!(handing_over, update_and_read, "{waiters}");
+        assert_eq!(line.requests(), update_and_read, "{waiters}");
         let (who, lease) = line.woken();
         assert_eq!(who, "1", "first come, first served");
         let lease = line.confirm(&lease).await;
-        let confirming = line.requests();
-        assert_eq!(confirming, of([("UpdateItem", 2)]), "{waiters}");
+        assert_eq!(line.requests(), of([("UpdateItem", 2)]), "{waiters}");
         // From one waiter to the next it is the same.
         assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
         assert_eq!(line.requests(), update_and_read, "{waiters}");
         line.woken();
-        println!(
-            "{waiters:>4} wait: joining {joining:?}, handing over {handing_over:?}, \
-             confirming apart {confirming:?}"
-        );
     }
 }
 
@@ -146,7 +140,6 @@ async fn sweep_clears_up_at_two_requests_for_each_item_that_is_left() {
         let swept = line.leases.sweep(SweepBounds::Schedule).await.unwrap();
         assert_eq!((swept.examined, swept.granted), (served, 0));
         let requests = line.requests();
-        println!("sweep behind {served:>2} who were served: {requests:?}");
         // The queue is read before and after the items, each of which is read and deleted.
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
@@ -177,7 +170,6 @@ async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
         line.requests();
         late.sweep(SweepBounds::Schedule).await.unwrap();
         let requests = line.requests();
-        println!("sweep of {waiting:>2} who gave up: {requests:?}");
         let answers = line.calls.take_answers();
         let away = |answers: &TaskAnswer| {
             answers
