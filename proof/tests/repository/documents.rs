@@ -1,7 +1,8 @@
 //! What documents say of the files beside them.
 
 use crate::{Files, Rule, SeededEdit};
-use std::collections::{BTreeMap, BTreeSet};
+use similar::TextDiff;
+use std::collections::BTreeSet;
 
 pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
@@ -307,60 +308,24 @@ fn environment(files: &Files) -> Vec<String> {
     .collect()
 }
 
+/// Each example with the directories before/ and after/ shows in its README how they differ, as `diff -U1` prints it.
 fn differences(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut shown = BTreeMap::new();
     for (path, readme) in files.all("examples/", "/README.md") {
         let directory = path.trim_end_matches("README.md");
-        for block in readme.split("```diff\n").skip(1) {
-            let lines: Vec<&str> = block.lines().take_while(|line| *line != "```").collect();
-            let [before, after, ..] = lines[..] else {
-                continue;
-            };
-            let named = |line: &str| format!("{directory}{}", &line[4..]);
-            shown.insert(named(before), (named(after), lines[2..].to_vec()));
-        }
-        for (before, text) in files
-            .all(directory, "")
-            .filter(|(path, _)| path.contains("/before/"))
-        {
-            let (after, lines) = shown
-                .get(before)
-                .cloned()
-                .unwrap_or_else(|| (before.replacen("/before/", "/after/", 1), Vec::new()));
-            if applied(text, &lines).as_deref() != Some(files.text(&after)) {
-                wrong.push(format!(
-                    "{path}: does not show how {before} and {after} differ"
-                ));
+        for (before, old) in files.all(&format!("{directory}before/"), "") {
+            let before = before.trim_start_matches(directory);
+            let after = before.replacen("before/", "after/", 1);
+            let new = files.text(&format!("{directory}{after}"));
+            let diff = TextDiff::from_lines(old, new);
+            let mut shown = diff.unified_diff();
+            let shown = shown.context_radius(1).header(before, &after).to_string();
+            if old != new && !readme.contains(&format!("\n```diff\n{shown}```\n")) {
+                wrong.push(format!("{path}: does not show\n{shown}"));
             }
         }
     }
-    if shown.is_empty() {
-        wrong.push("examples: no README.md shows a difference".to_owned());
-    }
     wrong
-}
-
-/// What comes of `before`; none if it is not as shown. Each part goes where it first fits, after the part before it.
-fn applied(before: &str, lines: &[&str]) -> Option<String> {
-    let (mut made, mut rest): (Vec<&str>, Vec<&str>) = (Vec::new(), before.lines().collect());
-    for part in lines
-        .split(|line| line.starts_with("@@"))
-        .filter(|part| !part.is_empty())
-    {
-        let side = |sign: char| -> Vec<&str> {
-            part.iter()
-                .filter_map(|line| line.strip_prefix(sign).or(line.strip_prefix(' ')))
-                .collect()
-        };
-        let (old, new) = (side('-'), side('+'));
-        let at = rest.windows(old.len()).position(|lines| lines == old)?;
-        made.extend(rest.drain(..at));
-        made.extend(new);
-        rest.drain(..old.len());
-    }
-    made.extend(rest);
-    Some(made.join("\n") + "\n")
 }
 
 /// Crates and packages whose insides something here rests on: pinned to the letter.
