@@ -44,12 +44,8 @@ pub(crate) struct Check {
     /// A function that releases; may be repeated
     #[arg(long, value_name = "NAME")]
     release: Vec<String>,
-    /// `LEASE_CLOCK_MARGIN_MS` of the functions, subtracted from every lease
-    #[arg(long, value_name = "MS", default_value_t = 2000)]
-    margin_ms: u64,
-    /// `LEASE_GUARD_MS` of the functions, subtracted from every lease
-    #[arg(long, value_name = "MS", default_value_t = 1000)]
-    guard_ms: u64,
+    #[command(flatten)]
+    limits: Limits,
     /// A rule to leave out; may be repeated
     #[arg(long, value_name = "RULE", value_parser = rule)]
     allow: Vec<Rule>,
@@ -65,6 +61,27 @@ pub(crate) struct Check {
     /// Print a document with its pictures redrawn
     #[arg(long, hide = true, value_name = "FILE")]
     pictures: Option<String>,
+}
+
+// Of the functions that the machines call. No doc comment, which would be the command's.
+#[derive(Args, Debug)]
+pub(crate) struct Limits {
+    /// `LEASE_CLOCK_MARGIN_MS` of the functions, subtracted from every lease
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    margin_ms: u64,
+    /// `LEASE_GUARD_MS` of the functions, subtracted from every lease
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    guard_ms: u64,
+}
+
+impl Limits {
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            margin_ms: self.margin_ms,
+            guard_ms: self.guard_ms,
+            ..Options::default()
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -91,11 +108,7 @@ impl Check {
             write(&leasehold_asl::explain(rule))?;
             return Ok(Code::DONE);
         }
-        let mut options = Options {
-            margin_ms: self.margin_ms,
-            guard_ms: self.guard_ms,
-            ..Options::default()
-        };
+        let mut options = self.limits.options();
         let verbs = [
             (&self.acquire, Verb::Acquire),
             (&self.extend, Verb::Extend),

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use leasehold_asl::plain;
+use tokio::runtime::Builder;
 
 use arguments::{Arguments, Verb};
 use exit::{Code, Failure};
@@ -65,7 +66,7 @@ pub fn run() -> ExitCode {
         Verb::Check(check) => check.run(),
         Verb::Weave(weave) => return weave.run(),
         #[cfg(feature = "local")]
-        Verb::Local(local) => on_many_threads(local.run()),
+        Verb::Local(local) => on(Builder::new_multi_thread(), local.run()),
         Verb::Completions(completions) => completions.run(&command()),
         Verb::Man(man) => man.run(&command()),
         Verb::Manual => output::write(&manual::manual(&command())).map(|()| Code::DONE),
@@ -105,16 +106,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
 
 /// One thread only, because the kernel kills the command when the thread that started it ends.
 fn on_one_thread(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
-    on(tokio::runtime::Builder::new_current_thread(), work)
-}
-
-#[cfg(feature = "local")]
-fn on_many_threads(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
-    on(tokio::runtime::Builder::new_multi_thread(), work)
+    on(Builder::new_current_thread(), work)
 }
 
 fn on(
-    mut builder: tokio::runtime::Builder,
+    mut builder: Builder,
     work: impl Future<Output = Result<Code, Failure>>,
 ) -> Result<Code, Failure> {
     let failed = |error| Failure::new(Code::UNREACHABLE, format!("cannot start: {error}"));

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use leasehold_asl::weave::{Refusal, Spec, is_woven, weave};
-use leasehold_asl::{Options, Source, confine_path, plain, plain_lines};
+use leasehold_asl::{Source, confine_path, plain, plain_lines};
 use similar::TextDiff;
+
+use crate::check::Limits;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,12 +54,8 @@ pub(crate) struct Weave {
     /// Overwrite a file that was not written by this program
     #[arg(long)]
     force: bool,
-    /// `LEASE_CLOCK_MARGIN_MS` of the functions, subtracted from every lease
-    #[arg(long, value_name = "MS", default_value_t = 2000)]
-    margin_ms: u64,
-    /// `LEASE_GUARD_MS` of the functions, subtracted from every lease
-    #[arg(long, value_name = "MS", default_value_t = 1000)]
-    guard_ms: u64,
+    #[command(flatten)]
+    limits: Limits,
 }
 
 impl Weave {
@@ -88,12 +86,7 @@ impl Weave {
             (None, Some(output)) => Some(beside(output)?),
             (None, None) => None,
         };
-        let limits = Options {
-            margin_ms: self.margin_ms,
-            guard_ms: self.guard_ms,
-            ..Options::default()
-        };
-        let woven = weave(&machine, &spec, &limits)?;
+        let woven = weave(&machine, &spec, &self.limits.options())?;
         let output = output.filter(|output| output.as_os_str() != "-");
         if self.dry_run {
             let to = output

@@ -254,29 +254,25 @@ async fn what_a_command_leaves_running_does_not_outlive_the_lease() {
     assert_eq!(fixture.inspect("k").await.state, LeaseState::Free);
 }
 
+/// By an operator, or by a sweep whose clock is an hour ahead.
 #[tokio::test]
-async fn a_lease_that_was_lost_unnoticed_is_told() {
+async fn a_lease_that_ended_unnoticed_is_told() {
     let fixture = Fixture::start().await;
-    let running = Running::start(&fixture, "k", "30s", GOES).await;
-    force(&fixture, "k").await;
-    signal(running.command, Signal::TERM);
-    let ran = running.end().await;
-    assert_eq!(ran.code, Some(79), "{ran:?}");
-}
-
-/// By a sweep whose clock is an hour ahead.
-#[tokio::test]
-async fn a_lease_that_was_swept_unnoticed_is_told() {
-    let fixture = Fixture::start().await;
-    let running = Running::start(&fixture, "k", "30s", GOES).await;
-    let leases = fixture.leases();
-    let ahead = leases.now().plus(Duration::from_hours(1));
-    let ahead = leases.with_clock(Arc::new(ManualClock::at(ahead)));
-    let swept = ahead.sweep(SweepBounds::Schedule).await.unwrap();
-    assert_eq!(swept.freed, 1);
-    signal(running.command, Signal::TERM);
-    let ran = running.end().await;
-    assert_eq!(ran.code, Some(79), "{ran:?}");
+    for key in ["forced", "swept"] {
+        let running = Running::start(&fixture, key, "30s", GOES).await;
+        if key == "forced" {
+            force(&fixture, key).await;
+        } else {
+            let leases = fixture.leases();
+            let ahead = leases.now().plus(Duration::from_hours(1));
+            let ahead = leases.with_clock(Arc::new(ManualClock::at(ahead)));
+            let swept = ahead.sweep(SweepBounds::Schedule).await.unwrap();
+            assert_eq!(swept.freed, 1);
+        }
+        signal(running.command, Signal::TERM);
+        let ran = running.end().await;
+        assert_eq!(ran.code, Some(79), "{ran:?}");
+    }
 }
 
 #[tokio::test]

@@ -135,7 +135,7 @@ fn ctrl_c_in_the_middle_leaves_no_process_behind() {
     );
     let running = children(child.id());
     assert!(running.len() >= 3, "engine, acquire, step: {running:?}");
-    signal(&child, Signal::INT);
+    signal(child.id(), Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let output_text = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
     assert!(

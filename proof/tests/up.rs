@@ -3,13 +3,13 @@
 
 mod processes;
 
-use std::io::{BufRead, BufReader, Read, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use leasehold_proof::lambda_config;
-use processes::{parent, wait_until_gone};
-use rustix::process::{Pid, Signal, kill_process};
+use processes::{parent, signal, wait_until_gone};
+use rustix::process::Signal;
+use serde_json::Value;
 
 struct Up {
     child: Child,
@@ -53,13 +53,7 @@ fn start(program: [&str; 2], arguments: &[&str]) -> Up {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     while !output_text.contains("sam local invoke") {
         let Some(line) = lines.next() else {
-            let mut why = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut why)
-                .unwrap();
+            let why = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
             panic!("{output_text}\n{why}");
         };
         output_text += &(line.unwrap() + "\n");
@@ -81,56 +75,65 @@ impl Up {
             .to_owned()
     }
 
-    async fn invoke_echo(&self) {
-        let config = lambda_config(self.endpoint("LAMBDA"));
-        let client = aws_sdk_lambda::Client::from_conf(config.build());
-        let output = client
-            .invoke()
-            .function_name("EchoFunction")
-            .send()
-            .await
-            .unwrap();
-        assert_eq!(output.function_error(), None);
+    /// The file for `sam local invoke`.
+    fn env_json(&self) -> Value {
+        let text = std::fs::read(self.directory.path().join("env.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    fn invoke_echo(&self) {
+        let address = self.endpoint("LAMBDA").replace("http://", "");
+        let path = "/2015-03-31/functions/EchoFunction/invocations";
+        let answer = post(&address, path, &address);
+        assert!(
+            answer.contains(" 200 OK") && answer.contains("\"echo\""),
+            "{answer}"
+        );
     }
 
     fn children(&self) -> Vec<u32> {
         processes::children(self.child.id())
     }
 
-    fn signal(&self, signal: Signal) {
-        processes::signal(&self.child, signal);
+    /// Ends it as a person does.
+    fn end(&mut self, by: Signal) {
+        signal(self.child.id(), by);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
 }
 
-#[tokio::test]
-async fn it_tells_where_everything_is_and_ends_in_order() {
+/// The answer to an empty event that is sent to this address under this name of a host.
+fn post(address: &str, path: &str, host: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2\r\n");
+    write!(stream, "{request}Connection: close\r\n\r\n{{}}").unwrap();
+    std::io::read_to_string(stream).unwrap()
+}
+
+#[test]
+fn it_tells_where_everything_is_and_ends_in_order() {
     for (program, ending) in [(UP, Signal::INT), (UP, Signal::TERM), (LOCAL, Signal::INT)] {
         let mut up = start(program, &["--no-engine", "--no-sweep"]);
-        up.invoke_echo().await;
+        up.invoke_echo();
         let script = std::fs::read_to_string(up.directory.path().join("env.sh")).unwrap();
         assert!(up.output_text.contains(&script), "{}", up.output_text);
         assert!(script.contains("export TABLE=Rows\n"), "{script}");
-        let json = std::fs::read(up.directory.path().join("env.json")).unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         // Either is right: it depends on whether this machine runs Docker.
-        let endpoint = json["EchoFunction"]["AWS_ENDPOINT_URL_DYNAMODB"]
-            .as_str()
-            .unwrap();
+        let endpoint = &up.env_json()["EchoFunction"]["AWS_ENDPOINT_URL_DYNAMODB"];
         let expected = ["172.17.0.1", "host.docker.internal"]
             .map(|host| up.endpoint("DYNAMODB").replace("127.0.0.1", host));
-        assert!(expected.contains(&endpoint.to_owned()), "{endpoint}");
+        assert!(expected.iter().any(|url| endpoint == url), "{endpoint}");
 
         let children = up.children();
         assert_eq!(children.len(), 1);
-        up.signal(ending);
-        assert_eq!(up.child.wait().unwrap().code(), Some(0));
+        up.end(ending);
         assert!(children.iter().all(|pid| parent(*pid).is_none()));
         assert!(!up.directory.path().join("env.sh").exists());
     }
 }
 
-#[tokio::test]
-async fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on() {
+#[test]
+fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on() {
     let mut first = up(&["--no-engine", "--no-sweep"]);
     let directory = first.directory.path().to_owned();
     let script = std::fs::read(directory.join("env.sh")).unwrap();
@@ -148,7 +151,7 @@ async fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on()
     );
     assert!(output_text.contains("--run-directory"), "{output_text}");
     assert_eq!(std::fs::read(directory.join("env.sh")).unwrap(), script);
-    first.invoke_echo().await;
+    first.invoke_echo();
 
     // However the first one ended, its directory is free again.
     first.child.kill().unwrap();
@@ -156,12 +159,12 @@ async fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on()
     let mut next = second().spawn().unwrap();
     let mut lines = BufReader::new(next.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("Leasehold is up"));
-    processes::signal(&next, Signal::TERM);
+    signal(next.id(), Signal::TERM);
     assert_eq!(next.wait().unwrap().code(), Some(0));
 }
 
-#[tokio::test]
-async fn containers_find_dynamodb_at_the_address_they_can_reach() {
+#[test]
+fn containers_find_dynamodb_at_the_address_they_can_reach() {
     // The whole of 127/8 is this machine, and only 127.0.0.1 is listened to anyway.
     let mut up = up(&[
         "--no-engine",
@@ -169,37 +172,19 @@ async fn containers_find_dynamodb_at_the_address_they_can_reach() {
         "--container-address",
         "127.0.0.2",
     ]);
-    let json = std::fs::read(up.directory.path().join("env.json")).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    let endpoint = json["EchoFunction"]["AWS_ENDPOINT_URL_DYNAMODB"]
-        .as_str()
-        .unwrap();
-    assert_eq!(
-        endpoint,
-        up.endpoint("DYNAMODB").replace("127.0.0.1", "127.0.0.2")
-    );
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
-        .region(aws_sdk_dynamodb::config::Region::new("us-east-1"))
-        .credentials_provider(aws_sdk_dynamodb::config::Credentials::new(
-            "local", "local", None, None, "test",
-        ))
-        .endpoint_url(endpoint)
-        .build();
-    let tables = aws_sdk_dynamodb::Client::from_conf(config)
-        .list_tables()
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(tables.table_names(), ["Rows"]);
-    up.signal(Signal::TERM);
-    assert_eq!(up.child.wait().unwrap().code(), Some(0));
+    let endpoint = &up.env_json()["EchoFunction"]["AWS_ENDPOINT_URL_DYNAMODB"];
+    let expected = up.endpoint("DYNAMODB").replace("127.0.0.1", "127.0.0.2");
+    assert_eq!(endpoint, &expected);
+    let address = expected.replace("http://", "");
+    let answer = post(&address, "/", &address);
+    assert!(answer.contains("server: Dynoxide"), "{answer}");
+    up.end(Signal::TERM);
 }
 
-#[tokio::test]
-async fn who_does_not_ask_for_containers_is_reached_by_loopback_alone() {
+#[test]
+fn who_does_not_ask_for_containers_is_reached_by_loopback_alone() {
     let mut up = up(&["--no-engine", "--no-sweep"]);
-    let json = std::fs::read_to_string(up.directory.path().join("env.json")).unwrap();
+    let json = up.env_json().to_string();
     assert!(
         json.contains("host.docker.internal") && !json.contains("172.17.0.1"),
         "{json}"
@@ -214,44 +199,29 @@ async fn who_does_not_ask_for_containers_is_reached_by_loopback_alone() {
         .filter(|at| at.ends_with(&format!(":{port:04X}")))
         .collect();
     assert!(at.iter().all(|at| at.starts_with("0100007F:")), "{at:?}");
-    up.signal(Signal::TERM);
-    assert_eq!(up.child.wait().unwrap().code(), Some(0));
+    up.end(Signal::TERM);
 }
 
 /// A page in a browser can point a name of its own at this machine, and sends that name along.
-#[tokio::test]
-async fn a_request_by_a_name_that_is_not_this_machines_is_refused() {
+#[test]
+fn a_request_by_a_name_that_is_not_this_machines_is_refused() {
     let mut up = up(&["--no-sweep"]);
     for service in ["DYNAMODB", "LAMBDA", "SFN"] {
         let address = up.endpoint(service).replace("http://", "");
         let port = address.rsplit(':').next().unwrap();
-        let status = |host: &str| {
-            let mut stream = std::net::TcpStream::connect(&address).unwrap();
-            write!(
-                stream,
-                "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-            )
-            .unwrap();
-            let mut text = String::new();
-            BufReader::new(stream).read_line(&mut text).unwrap();
-            text
-        };
-        assert!(
-            status(&format!("example.org:{port}")).contains(" 403 "),
-            "{service}"
-        );
+        let is_refused = |host: &str| post(&address, "/", host).contains(" 403 ");
+        assert!(is_refused(&format!("example.org:{port}")), "{service}");
         for own in [address.clone(), format!("localhost:{port}")] {
-            assert!(!status(&own).contains(" 403 "), "{service} {own}");
+            assert!(!is_refused(&own), "{service} {own}");
         }
     }
-    up.signal(Signal::TERM);
-    assert_eq!(up.child.wait().unwrap().code(), Some(0));
+    up.end(Signal::TERM);
 }
 
-#[tokio::test]
-async fn killed_it_leaves_no_process_behind() {
+#[test]
+fn killed_it_leaves_no_process_behind() {
     let mut up = up(&["--no-sweep"]);
-    up.invoke_echo().await;
+    up.invoke_echo();
     let children = up.children();
     assert_eq!(children.len(), 2, "the function and the engine");
     up.child.kill().unwrap();
@@ -259,24 +229,14 @@ async fn killed_it_leaves_no_process_behind() {
     wait_until_gone(&children);
 }
 
-#[tokio::test]
-async fn when_the_engine_dies_it_says_so_and_ends() {
+#[test]
+fn when_the_engine_dies_it_says_so_and_ends() {
     let mut up = up(&["--no-sweep"]);
     let engine = up.children();
     assert_eq!(engine.len(), 1);
-    kill_process(
-        Pid::from_raw(i32::try_from(engine[0]).unwrap()).unwrap(),
-        Signal::KILL,
-    )
-    .unwrap();
+    signal(engine[0], Signal::KILL);
     assert_eq!(up.child.wait().unwrap().code(), Some(1));
-    let mut why = String::new();
-    up.child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut why)
-        .unwrap();
+    let why = std::io::read_to_string(up.child.stderr.take().unwrap()).unwrap();
     assert!(
         why.contains("the state machine engine: ended unexpectedly"),
         "{why}"

@@ -113,30 +113,41 @@ fn function<'a>(resource: &str, task: &'a Node) -> Option<(String, Option<&'a No
 
 /// A function's name as written. `!GetAtt X.Arn` and `!Ref X` in a template become `${X}`.
 pub(crate) fn name_of(node: &Node) -> String {
+    match node.tag.as_deref() {
+        Some("GetAtt" | "Ref") => return attribute(node),
+        Some("Sub") => return substituted(node),
+        _ => {}
+    }
     if let Some(text) = node.text() {
-        return match node.tag.as_deref() {
-            Some("GetAtt" | "Ref") => format!("${{{}}}", text.trim_end_matches(".Arn")),
-            Some("Sub") => text.replace(".Arn}", "}"),
-            _ => text.to_owned(),
-        };
+        return text.to_owned();
     }
     // The long forms.
     let [member] = node.members() else {
         return String::new();
     };
-    match (member.key.as_str(), member.value.list()) {
-        ("Ref" | "Fn::GetAtt", []) => {
-            format!("${{{}}}", name_of(&member.value).trim_end_matches(".Arn"))
-        }
-        ("Fn::GetAtt", parts) => {
-            let parts: Vec<&str> = parts.iter().filter_map(Node::text).collect();
-            format!("${{{}}}", parts.join(".").trim_end_matches(".Arn"))
-        }
-        ("Fn::Sub", []) => name_of(&member.value).replace(".Arn}", "}"),
-        ("Fn::Sub", [first, ..]) => name_of(first).replace(".Arn}", "}"),
-        ("Fn::ImportValue", []) => name_of(&member.value),
+    match member.key.as_str() {
+        "Ref" | "Fn::GetAtt" => attribute(&member.value),
+        "Fn::Sub" => substituted(&member.value),
+        "Fn::ImportValue" => name_of(&member.value),
         _ => String::new(),
     }
+}
+
+/// `X.Arn` or `[X, Arn]`.
+fn attribute(node: &Node) -> String {
+    let parts: Vec<&str> = node
+        .list()
+        .iter()
+        .chain([node])
+        .filter_map(Node::text)
+        .collect();
+    format!("${{{}}}", parts.join(".").trim_end_matches(".Arn"))
+}
+
+/// `"${X.Arn}"` or `["${X.Arn}", {…}]`.
+fn substituted(node: &Node) -> String {
+    let text = node.list().first().unwrap_or(node).text();
+    text.unwrap_or_default().replace(".Arn}", "}")
 }
 
 fn verb(function: &str, payload: Option<&Node>, options: &Options) -> Option<Verb> {
@@ -375,6 +386,7 @@ mod tests {
             "Work(Maybe)"
         );
         assert_eq!(reported("!GetAtt CountFunction.Arn"), "Work(Yes)");
+        assert_eq!(reported("!GetAtt [ReleaseFunction, Arn]"), "Release(None)");
         assert_eq!(
             reported("{Fn::GetAtt: [ReleaseFunction, Arn]}"),
             "Release(None)"

@@ -112,8 +112,9 @@ pub(super) async fn inspect(
         report.record("table-name", of_table_name(&environments, table));
         report.record("settings", of_settings(&environments));
     }
-    let machine = of_machine(account, resources, report).await;
-    of_alarms(account, resources, report).await;
+    let (machine, outcome) = of_machine(account, resources).await;
+    report.record("machine", outcome);
+    report.record("alarms", of_alarms(account, resources).await);
     let environment = environments.get("acquire");
     let environment =
         environment.and_then(|all| Environment::from(|name| all.get(name).cloned()).ok());
@@ -371,72 +372,58 @@ fn differing(what: &str, values: &BTreeMap<&str, String>) -> Option<String> {
     })
 }
 
-/// The ARN of the machine, if it can be started.
-async fn of_machine(
-    account: &Account,
-    resources: &Resources,
-    report: &mut Report,
-) -> Option<String> {
+/// The ARN of the machine, if it can be started, and the outcome of its check.
+async fn of_machine(account: &Account, resources: &Resources) -> (Option<String>, Outcome) {
     let Some(machine) = resources.get(MACHINE) else {
-        report.record(
-            "machine",
-            Outcome::fail(format!("{MACHINE} is not in the stack")),
-        );
-        return None;
+        let found = format!("{MACHINE} is not in the stack");
+        return (None, Outcome::fail(found));
     };
+    let arn = Some(machine.id.clone());
     let describe = account.sfn.describe_state_machine();
     let described = match describe.state_machine_arn(&machine.id).send().await {
         Ok(described) => described,
         Err(error) => {
             let trouble = CallError::of("states:DescribeStateMachine", &error);
             let may_run = matches!(trouble, CallError::Refused(_));
-            report.record("machine", trouble.outcome("the state machine with-lease"));
-            return may_run.then(|| machine.id.clone());
+            let outcome = trouble.outcome("the state machine with-lease");
+            return (arn.filter(|_| may_run), outcome);
         }
     };
+    let status = described
+        .status()
+        .map_or("ACTIVE", |status| status.as_str());
     let mut found = Vec::new();
-    if let Some(status) = described.status()
-        && status.as_str() != "ACTIVE"
-    {
-        found.push(format!("it is {}", status.as_str()));
+    if status != "ACTIVE" {
+        found.push(format!("it is {status}"));
     }
     for (id, verb, _) in &FUNCTIONS[..3] {
-        let name = resources
-            .get(*id)
-            .map(|function| function.id.as_str())
-            .unwrap_or_default();
+        let function = resources.get(*id);
+        let name = function.map_or("", |function| function.id.as_str());
         // The name ends the ARN, or a qualifier follows it.
         let ends = ["\"", ":"].map(|end| format!(":function:{name}{end}"));
-        if !ends
-            .iter()
-            .any(|end| described.definition().contains(end.as_str()))
-        {
+        let calls = |end: &String| described.definition().contains(end.as_str());
+        if !ends.iter().any(calls) {
             found.push(format!("it does not call {verb} of this stack"));
         }
     }
-    report.record("machine", Outcome::of(found));
-    Some(machine.id.clone())
+    (arn, Outcome::of(found))
 }
 
-async fn of_alarms(account: &Account, resources: &Resources, report: &mut Report) {
+async fn of_alarms(account: &Account, resources: &Resources) -> Outcome {
     let Some(monitoring) = resources.get(MONITORING) else {
-        let found = "the stack has no alarms: its parameter Monitoring is disabled";
-        report.record("alarms", Outcome::fail(found));
-        return;
+        return Outcome::fail("the stack has no alarms: its parameter Monitoring is disabled");
     };
-    let outcome = match account.resources(&monitoring.id).await {
+    match account.resources(&monitoring.id).await {
         Ok(listed) => {
             let missing = ALARMS.iter().filter(|id| {
-                let alarm = listed.get(**id);
-                alarm.is_none_or(|alarm| {
+                listed.get(**id).is_none_or(|alarm| {
                     is_broken(&alarm.status) || alarm.kind != "AWS::CloudWatch::Alarm"
                 })
             });
             Outcome::of(missing.map(|id| format!("{id} is missing")).collect())
         }
         Err(trouble) => trouble.outcome("the nested stack MonitoringStack"),
-    };
-    report.record("alarms", outcome);
+    }
 }
 
 /// Lists the held leases with the function inspect, which reads the table and its index.

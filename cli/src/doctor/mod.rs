@@ -130,15 +130,15 @@ impl Doctor {
                 .act()
                 .await;
         }
+        let answer = report.answer();
         let text = match self.format {
-            Format::Markdown => report.markdown().trim_end().to_owned(),
-            Format::Json => json_in_lines(&report.json())?,
+            Format::Markdown => answer.markdown().trim_end().to_owned(),
+            Format::Json => json_in_lines(&answer)?,
         };
         print_lines(&text)?;
-        Ok(if report.has_failed() {
-            Code::FAILURE
-        } else {
-            Code::DONE
+        Ok(match answer.outcome {
+            "failed" => Code::FAILURE,
+            _ => Code::DONE,
         })
     }
 }

@@ -115,96 +115,33 @@ impl Report {
         }
     }
 
-    pub(super) fn has_failed(&self) -> bool {
-        let mut outcomes = checks().map(|check| self.outcome(check));
-        outcomes.any(|outcome| matches!(outcome, Outcome::Fail(_)))
-    }
-
-    /// The report for people and for issues: failures first, with what to do.
-    pub(super) fn markdown(&self) -> String {
-        let rows: Vec<_> = checks().map(|check| (check, self.outcome(check))).collect();
-        let count = |is: fn(&Outcome) -> bool| rows.iter().filter(|(_, o)| is(o)).count();
-        let failed = count(|outcome| matches!(outcome, Outcome::Fail(_)));
-        let unchecked = count(|outcome| matches!(outcome, Outcome::NotChecked(_)));
-        let passed = rows.len() - failed - unchecked;
-        let mut text = format!(
-            "leasehold doctor {}: stack {}, {}, {}{}\n{passed} passed, {failed} failed, {unchecked} not checked\n",
-            env!("CARGO_PKG_VERSION"),
-            self.stack,
-            self.region,
-            self.at,
-            if self.read_only { ", read-only" } else { "" },
-        );
-        let mut section = |heading: &str, is: fn(&Outcome) -> bool| {
-            let mut rows = rows.iter().filter(|(_, outcome)| is(outcome)).peekable();
-            if rows.peek().is_none() {
-                return;
-            }
-            let _ = write!(text, "\n{heading}\n\n");
-            for (check, outcome) in rows {
-                let Check {
-                    id,
-                    promise,
-                    says,
-                    action,
-                    ..
-                } = check;
-                let _ = writeln!(text, "* **{id}** ({promise}) {says}");
-                match outcome {
-                    Outcome::Pass => {}
-                    Outcome::Fail(found) => {
-                        for one in found {
-                            let _ = writeln!(text, "  * found: {one}");
-                        }
-                        let _ = writeln!(text, "  * do: {action}");
-                    }
-                    Outcome::NotChecked(why) => {
-                        let _ = writeln!(text, "  * not checked: {why}");
-                    }
-                }
-            }
-        };
-        section("## Failed", |outcome| matches!(outcome, Outcome::Fail(_)));
-        section("## Not checked", |outcome| {
-            matches!(outcome, Outcome::NotChecked(_))
-        });
-        section("## Passed", |outcome| matches!(outcome, Outcome::Pass));
-        if let Some(left) = &self.left {
-            let _ = write!(text, "\n{left}\n");
-        }
-        self.safe(&text)
-    }
-
-    /// The report as JSON.
-    pub(super) fn json(&self) -> Answer {
+    /// What there is to report, without secrets.
+    pub(super) fn answer(&self) -> Answer {
         let checks = checks().map(|check| {
             let (outcome, found) = match self.outcome(check) {
                 Outcome::Pass => ("passed", Vec::new()),
                 Outcome::Fail(found) => ("failed", found),
                 Outcome::NotChecked(why) => ("not_checked", vec![why]),
             };
-            let found: Vec<_> = found.iter().map(|one| self.safe(one)).collect();
-            ToldCheck {
+            ReportedCheck {
                 check: check.id,
                 promise: check.promise,
                 says: check.says,
                 outcome,
                 action: (outcome == "failed").then_some(check.action),
-                found,
+                found: found.iter().map(|one| self.safe(one)).collect(),
             }
         });
+        let checks: Vec<_> = checks.collect();
+        let has_failed = checks.iter().any(|check| check.outcome == "failed");
         Answer {
-            outcome: if self.has_failed() {
-                "failed"
-            } else {
-                "passed"
-            },
+            outcome: if has_failed { "failed" } else { "passed" },
             version: env!("CARGO_PKG_VERSION"),
             stack: self.stack.clone(),
             region: self.region.clone(),
             at: self.at,
             read_only: self.read_only,
-            checks: checks.collect(),
+            checks,
             left: self.left.as_deref().map(|left| self.safe(left)),
         }
     }
@@ -229,21 +166,22 @@ fn without_account(text: &str) -> String {
     parts.join(":")
 }
 
+/// The report as JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Answer {
-    outcome: &'static str,
+    pub(super) outcome: &'static str,
     version: &'static str,
     stack: String,
     region: String,
     at: Timestamp,
     read_only: bool,
-    checks: Vec<ToldCheck>,
+    checks: Vec<ReportedCheck>,
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct ToldCheck {
+struct ReportedCheck {
     check: &'static str,
     promise: &'static str,
     says: &'static str,
@@ -252,6 +190,47 @@ struct ToldCheck {
     found: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<&'static str>,
+}
+
+impl Answer {
+    /// The report for people and for issues: failures first, with what to do.
+    pub(super) fn markdown(&self) -> String {
+        let of = |outcome| self.checks.iter().filter(move |one| one.outcome == outcome);
+        let mut text = format!(
+            "leasehold doctor {}: stack {}, {}, {}{}\n{} passed, {} failed, {} not checked\n",
+            self.version,
+            self.stack,
+            self.region,
+            self.at,
+            if self.read_only { ", read-only" } else { "" },
+            of("passed").count(),
+            of("failed").count(),
+            of("not_checked").count(),
+        );
+        for (heading, outcome, why) in [
+            ("Failed", "failed", "found"),
+            ("Not checked", "not_checked", "not checked"),
+            ("Passed", "passed", ""),
+        ] {
+            if of(outcome).next().is_some() {
+                let _ = write!(text, "\n## {heading}\n\n");
+            }
+            for one in of(outcome) {
+                let (id, promise, says) = (one.check, one.promise, one.says);
+                let _ = writeln!(text, "* **{id}** ({promise}) {says}");
+                for found in &one.found {
+                    let _ = writeln!(text, "  * {why}: {found}");
+                }
+                if let Some(action) = one.action {
+                    let _ = writeln!(text, "  * do: {action}");
+                }
+            }
+        }
+        if let Some(left) = &self.left {
+            let _ = write!(text, "\n{left}\n");
+        }
+        text
+    }
 }
 
 #[cfg(test)]
@@ -266,20 +245,19 @@ mod tests {
     #[test]
     fn a_failure_says_what_was_found_and_what_to_do_and_stays() {
         let mut report = report(false);
-        assert!(!report.has_failed());
+        assert_eq!(report.answer().outcome, "passed");
         report.record("ttl", Outcome::fail("its TTL attribute is not purge_at"));
         report.record("ttl", Outcome::Pass);
         report.record("roles", Outcome::fail("a"));
         report.record("roles", Outcome::Fail(vec!["a".to_owned(), "b".to_owned()]));
-        assert!(report.has_failed());
-        let text = report.markdown();
+        let answer = report.answer();
+        assert_eq!(answer.outcome, "failed");
+        let text = answer.markdown();
         let ttl = "* **ttl** (F10) The table's TTL purges a released row after the retention.\n  \
                    * found: its TTL attribute is not purge_at\n  * do: enable the table's TTL";
         assert!(text.contains(ttl), "{text}");
         assert!(text.contains("  * found: a\n  * found: b\n"), "{text}");
         assert!(text.contains("0 passed, 2 failed,"), "{text}");
-        let json = serde_json::to_value(report.json()).unwrap();
-        assert_eq!(json["outcome"], "failed");
     }
 
     #[test]
@@ -287,8 +265,9 @@ mod tests {
         let mut report = report(true);
         report.skip(vec!["alarms".to_owned()]);
         report.record("alarms", Outcome::fail("none"));
-        assert!(!report.has_failed());
-        let text = report.markdown();
+        let answer = report.answer();
+        assert_eq!(answer.outcome, "passed");
+        let text = answer.markdown();
         assert!(text.contains("not checked: omitted by --skip"), "{text}");
         assert!(text.contains("which --read-only forbids"), "{text}");
     }
@@ -301,8 +280,9 @@ mod tests {
         report.record("queue", Outcome::fail(said));
         let expected =
             "arn:aws:states:eu-west-1:ACCOUNT:execution:a:b has (secret) at 123456789012";
-        assert!(report.markdown().contains(expected));
-        let json = serde_json::to_string(&report.json()).unwrap();
-        assert!(json.contains(expected) && !json.contains("c0ffee"));
+        let json = serde_json::to_string(&report.answer()).unwrap();
+        for told in [report.answer().markdown(), json] {
+            assert!(told.contains(expected) && !told.contains("c0ffee"));
+        }
     }
 }

@@ -3,28 +3,27 @@
 use leasehold_asl::Rule;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
+
+use crate::fixture::{LEASEHOLD, Ran};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../asl/corpus/");
 
-fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+fn run(arguments: &[&str]) -> Ran {
+    let mut command = Command::new(LEASEHOLD);
     command
         .arg("check")
         .current_dir(CORPUS)
         .args(arguments)
         .output()
         .unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+        .into()
 }
 
 #[test]
 fn people_see_the_line_the_way_and_the_cure() {
     let output = run(&["faulty/01-catch-without-release.asl.json"]);
-    let said = said(&output);
+    let said = output.out;
     let lines: Vec<&str> = said.lines().collect();
     let place = lines[0]
         .strip_prefix("faulty/01-catch-without-release.asl.json:")
@@ -49,45 +48,42 @@ fn people_see_the_line_the_way_and_the_cure() {
 
 #[test]
 fn the_exit_code_tells_clean_from_found_from_unreadable() {
-    assert_eq!(run(&["sound/01-smallest.asl.json"]).status.code(), Some(0));
+    assert_eq!(run(&["sound/01-smallest.asl.json"]).code, Some(0));
     assert_eq!(
         run(&[
             "sound/01-smallest.asl.json",
             "faulty/05-limit-over-ttl.asl.json"
         ])
-        .status
-        .code(),
+        .code,
         Some(1)
     );
     let unreadable = run(&["faulty/05-limit-over-ttl.asl.json", "nowhere.json"]);
-    assert_eq!(unreadable.status.code(), Some(2));
-    assert!(said(&unreadable).contains("1 file not read"));
+    assert_eq!(unreadable.code, Some(2));
+    assert!(unreadable.out.contains("1 file not read"));
     // This file is JSON, but no definition.
     let other = run(&["faulty/expected.json"]);
-    assert_eq!(other.status.code(), Some(2));
-    assert!(said(&other).contains("faulty/expected.json:1:1: expected a state machine (StartAt, States) or a template (Resources)"));
+    assert_eq!(other.code, Some(2));
+    assert!(other.out.contains("faulty/expected.json:1:1: expected a state machine (StartAt, States) or a template (Resources)"));
 }
 
 #[test]
 fn functions_may_go_by_other_names_and_rules_be_left_out() {
     let file = "faulty/33-shorter-after-extend.asl.yaml";
-    assert_eq!(run(&["--allow", "outlasts", file]).status.code(), Some(0));
+    assert_eq!(run(&["--allow", "outlasts", file]).code, Some(0));
     assert_eq!(
-        run(&["--margin-ms", "0", "--guard-ms", "0", file])
-            .status
-            .code(),
+        run(&["--margin-ms", "0", "--guard-ms", "0", file]).code,
         Some(1)
     );
     // If the extend counts as the acquire, it begins a section of its own, which cannot be separated from the one before.
     let named = run(&["--format", "json", "--acquire", "my-stack-extend", file]);
-    let printed: Value = serde_json::from_str(&said(&named)).unwrap();
+    let printed: Value = serde_json::from_str(&named.out).unwrap();
     assert_eq!(printed["machines"][0]["acquires"], 2);
 }
 
 #[test]
 fn programs_get_each_finding_with_its_place() {
     let output = run(&["--format", "json", "faulty/05-limit-over-ttl.asl.json"]);
-    let printed: Value = serde_json::from_str(&said(&output)).unwrap();
+    let printed: Value = serde_json::from_str(&output.out).unwrap();
     let finding = &printed["machines"][0]["findings"][0];
     assert_eq!(
         (&finding["rule"], &finding["state"]),
@@ -113,7 +109,7 @@ fn code_scanning_gets_sarif() {
         "faulty/24-released-while-running.asl.json",
         "nowhere.json",
     ]);
-    let printed: Value = serde_json::from_str(&said(&output)).unwrap();
+    let printed: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(printed["version"], "2.1.0");
     let run = &printed["runs"][0];
     assert_eq!(run["tool"]["driver"]["name"], "leasehold-check");
@@ -141,7 +137,7 @@ fn code_scanning_gets_sarif() {
 #[test]
 fn every_rule_is_explained() {
     for rule in Rule::ALL {
-        let printed = said(&run(&["--explain", rule.id()]));
+        let printed = run(&["--explain", rule.id()]).out;
         assert!(printed.starts_with(rule.id()), "{printed}");
     }
 }
@@ -175,8 +171,8 @@ fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
         let around = place.path().to_str().unwrap();
         for arguments in [&["--format", "human"][..], &["--draw"]] {
             let refused = run(&[arguments, &[&template]].concat());
-            assert_eq!(refused.status.code(), Some(2), "{uri}: {refused:?}");
-            let printed = said(&refused) + &String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.code, Some(2), "{uri}: {refused:?}");
+            let printed = refused.out + &refused.err;
             assert!(printed.contains("template.yaml:5:22: "), "{uri}: {printed}");
             assert!(
                 printed.contains("use --within DIRECTORY"),
@@ -186,7 +182,7 @@ fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
         }
         // It is no valid definition, but it is read.
         let allowed = run(&["--within", around, &template]);
-        assert_eq!(allowed.status.code(), Some(1), "{uri}: {allowed:?}");
+        assert_eq!(allowed.code, Some(1), "{uri}: {allowed:?}");
     }
     // A document cannot leave the directory through a template that it names.
     let document = own.join("page.md").to_str().unwrap().to_owned();
@@ -196,10 +192,10 @@ fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
     )
     .unwrap();
     let refused = run(&["--pictures", &document]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert_eq!(refused.code, Some(2), "{refused:?}");
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
     let nested = format!("{examples}/nested/template.yaml");
-    assert_eq!(run(&[&nested]).status.code(), Some(2));
+    assert_eq!(run(&[&nested]).code, Some(2));
     let allowed = run(&["--within", examples, &nested]);
-    assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
 }

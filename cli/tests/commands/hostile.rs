@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::fixture::{Fixture, Ran};
+use crate::fixture::{Fixture, LEASEHOLD, Ran};
 use leasehold::{Acquire, Holder, Key, Metadata, Ttl};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn assert_shown(ran: &Ran, what: &str) {
 }
 
 fn run(place: &Path, arguments: &[&str]) -> Ran {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    let mut command = Command::new(LEASEHOLD);
     let command = command.args(arguments).current_dir(place);
     command.output().unwrap().into()
 }

@@ -1,7 +1,9 @@
 //! `leasehold weave` on files: its output, the files that it leaves unchanged, and its exit codes.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+
+use crate::fixture::{LEASEHOLD, Ran};
 
 const PLAIN: &str = r#"{
   "StartAt": "Count",
@@ -45,37 +47,23 @@ impl Place {
         names
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(LEASEHOLD);
         command
             .arg("weave")
             .args(arguments)
             .arg(self.file("count.weave.yaml"))
             .output()
             .unwrap()
+            .into()
     }
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn printed(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 #[test]
 fn it_writes_beside_the_specification_and_nothing_else() {
     let place = Place::new();
     let output = place.run(&[]);
-    assert_eq!(
-        (code(&output), said(&output), printed(&output)),
-        (0, String::new(), String::new())
-    );
+    assert_eq!((output.code, &*output.err, &*output.out), (Some(0), "", ""));
     assert!(place.read("guarded.asl.json").contains("CountAcquire"));
     assert_eq!(place.read("count.asl.json"), PLAIN);
     assert_eq!(
@@ -83,10 +71,10 @@ fn it_writes_beside_the_specification_and_nothing_else() {
         ["count.asl.json", "count.weave.yaml", "guarded.asl.json"]
     );
     // A second time over its own output, and over its own output of another specification.
-    assert_eq!(code(&place.run(&[])), 0);
+    assert_eq!(place.run(&[]).code, Some(0));
     let other = SPEC.replace("200", "300");
     std::fs::write(place.file("count.weave.yaml"), other).unwrap();
-    assert_eq!(code(&place.run(&[])), 0);
+    assert_eq!(place.run(&[]).code, Some(0));
     assert!(
         place
             .read("guarded.asl.json")
@@ -100,14 +88,16 @@ fn it_overwrites_nothing_that_it_did_not_write() {
     for theirs in [PLAIN, "not a machine at all"] {
         std::fs::write(place.file("guarded.asl.json"), theirs).unwrap();
         let output = place.run(&[]);
-        assert_eq!(code(&output), 2);
+        assert_eq!(output.code, Some(2));
         assert!(
-            said(&output).contains("guarded.asl.json: exists already, and was not woven"),
+            output
+                .err
+                .contains("guarded.asl.json: exists already, and was not woven"),
             "{}",
-            said(&output)
+            output.err
         );
         assert_eq!(place.read("guarded.asl.json"), theirs);
-        assert_eq!(code(&place.run(&["--force"])), 0);
+        assert_eq!(place.run(&["--force"]).code, Some(0));
         assert!(place.read("guarded.asl.json").contains("CountAcquire"));
     }
 }
@@ -120,11 +110,11 @@ fn the_output_can_be_the_machine_itself() {
         SPEC.replace("guarded", "count"),
     )
     .unwrap();
-    assert_eq!(code(&place.run(&[])), 2);
+    assert_eq!(place.run(&[]).code, Some(2));
     assert_eq!(place.read("count.asl.json"), PLAIN);
-    assert_eq!(code(&place.run(&["--force"])), 0);
+    assert_eq!(place.run(&["--force"]).code, Some(0));
     let once = place.read("count.asl.json");
-    assert_eq!(code(&place.run(&[])), 0);
+    assert_eq!(place.run(&[]).code, Some(0));
     assert_eq!(place.read("count.asl.json"), once);
 }
 
@@ -132,9 +122,9 @@ fn the_output_can_be_the_machine_itself() {
 fn a_dry_run_shows_a_patch_that_makes_the_guarded_machine() {
     let place = Place::new();
     let output = place.run(&["--dry-run"]);
-    assert_eq!(code(&output), 0);
+    assert_eq!(output.code, Some(0));
     assert_eq!(place.names(), ["count.asl.json", "count.weave.yaml"]);
-    let patch = printed(&output);
+    let patch = output.out;
     assert!(
         patch.contains("\n-  \"StartAt\": \"Count\",\n+  \"StartAt\": \"CountAcquire\",\n"),
         "{patch}"
@@ -157,18 +147,18 @@ fn a_dry_run_shows_a_patch_that_makes_the_guarded_machine() {
 fn a_check_tells_whether_the_output_is_what_would_be_written() {
     let place = Place::new();
     let output = place.run(&["--check"]);
-    assert_eq!(code(&output), 1);
-    assert!(said(&output).contains("guarded.asl.json: does not exist"));
+    assert_eq!(output.code, Some(1));
+    assert!(output.err.contains("guarded.asl.json: does not exist"));
     place.run(&[]);
     let output = place.run(&["--check"]);
-    assert_eq!((code(&output), said(&output)), (0, String::new()));
+    assert_eq!((output.code, &*output.err), (Some(0), ""));
     let edited = place
         .read("guarded.asl.json")
         .replace("\"TimeoutSeconds\": 30", "\"TimeoutSeconds\": 31");
     std::fs::write(place.file("guarded.asl.json"), &edited).unwrap();
     let output = place.run(&["--check", "--dry-run"]);
-    assert_eq!(code(&output), 1);
-    assert!(printed(&output).starts_with("--- "));
+    assert_eq!(output.code, Some(1));
+    assert!(output.out.starts_with("--- "));
     assert_eq!(place.read("guarded.asl.json"), edited);
 }
 
@@ -181,8 +171,8 @@ fn it_prints_what_has_nowhere_to_go() {
     ] {
         std::fs::write(place.file("count.weave.yaml"), spec).unwrap();
         let output = place.run(arguments);
-        assert_eq!(code(&output), 0);
-        assert!(printed(&output).contains("CountAcquire"));
+        assert_eq!(output.code, Some(0));
+        assert!(output.out.contains("CountAcquire"));
         assert_eq!(place.names(), ["count.asl.json", "count.weave.yaml"]);
     }
 }
@@ -196,20 +186,18 @@ fn a_refusal_names_the_place_and_writes_nothing() {
     )
     .unwrap();
     let output = place.run(&[]);
-    assert_eq!(code(&output), 2);
+    assert_eq!(output.code, Some(2));
     assert!(
-        said(&output).contains("count.weave.yaml:4:15: there is no state \"Cuont\""),
+        output
+            .err
+            .contains("count.weave.yaml:4:15: there is no state \"Cuont\""),
         "{}",
-        said(&output)
+        output.err
     );
     std::fs::remove_file(place.file("count.asl.json")).unwrap();
     let output = place.run(&[]);
-    assert_eq!(code(&output), 2);
-    assert!(
-        said(&output).contains("count.asl.json: "),
-        "{}",
-        said(&output)
-    );
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("count.asl.json: "), "{}", output.err);
     assert_eq!(place.names(), ["count.weave.yaml"]);
 }
 
@@ -256,8 +244,8 @@ fn a_specification_names_files_of_its_own_directory_unless_more_is_said() {
             .replace("machine: count.asl.json", &format!("machine: {machine}"));
         std::fs::write(place.file("count.weave.yaml"), spec).unwrap();
         let refused = place.run(&[]);
-        assert_eq!(code(&refused), 2, "{machine} {output}: {}", said(&refused));
-        let printed = said(&refused);
+        assert_eq!(refused.code, Some(2), "{machine} {output}: {}", refused.err);
+        let printed = refused.err;
         assert!(printed.contains("count.weave.yaml: "), "{printed}");
         assert!(printed.contains("use --within DIRECTORY"), "{printed}");
         assert!(!other.path().join("guarded.asl.json").exists(), "{output}");
@@ -272,10 +260,10 @@ fn a_specification_names_files_of_its_own_directory_unless_more_is_said() {
             .unwrap()
             .to_owned();
         let allowed = place.run(&["--within", &both, "--dry-run"]);
-        assert_eq!(code(&allowed), 0, "{machine} {output}: {}", said(&allowed));
+        assert_eq!(allowed.code, Some(0), "{machine} {output}: {}", allowed.err);
         if machine == "count.asl.json" {
             let said_so = place.run(&["--output", &elsewhere("said"), "--force"]);
-            assert_eq!(code(&said_so), 0, "{output}: {}", said(&said_so));
+            assert_eq!(said_so.code, Some(0), "{output}: {}", said_so.err);
         }
     }
 }

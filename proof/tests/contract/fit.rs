@@ -4,11 +4,16 @@ use serde_json::Value;
 
 /// The first difference between a response and its expectation. None if it fits. In the expectation `"<id>"` matches any
 /// 128 bits in hex, `"<time>"` any instant, `"<count>"` any number that was seeded by the clock, `"<number>"`
-/// any whole number, and `"<text>"` any text. Everything else must be equal.
+/// any whole number, `"<text>"` any text, `"> 7"` any larger number, and `"~ part"` any text with this part in it. Everything
+/// else must be equal.
 pub fn misfit(expected: &Value, got: &Value) -> Option<String> {
     let differs = || Some(format!(": expected {expected}, got {got}"));
     match (expected, got) {
-        (Value::String(kind), _) if kind.starts_with('<') => {
+        (Value::String(kind), _)
+            if ["<", "> ", "~ "]
+                .iter()
+                .any(|start| kind.starts_with(start)) =>
+        {
             if is_a(kind, got) {
                 None
             } else {
@@ -48,7 +53,11 @@ fn is_a(kind: &str, got: &Value) -> bool {
             .is_some_and(|n| (1_000_000_000_000..1 << 53).contains(&n)),
         "<number>" => got.is_u64(),
         "<text>" => !text.is_empty(),
-        _ => false,
+        _ => match (kind.strip_prefix("> "), kind.strip_prefix("~ ")) {
+            (Some(least), _) => got.as_u64() > least.parse().ok(),
+            (_, Some(part)) => text.contains(part),
+            _ => false,
+        },
     }
 }
 
@@ -84,7 +93,20 @@ mod tests {
                 assert_eq!(fits, n == m || (n, m) == (3, 2), "{kind} {sample}");
             }
         }
-        assert!(misfit(&json!("<text>"), &json!("")).is_some());
+        for (kind, sample, fits) in [
+            ("<text>", json!(""), false),
+            ("> 7", json!(7), false),
+            ("> 7", json!(8), true),
+            ("> 7", json!("8"), false),
+            ("~ b", json!("abc"), true),
+            ("~ b", json!("ac"), false),
+        ] {
+            assert_eq!(
+                misfit(&json!(kind), &sample).is_none(),
+                fits,
+                "{kind} {sample}"
+            );
+        }
         assert!(misfit(&json!("<else>"), &json!("<else>")).is_some());
     }
 

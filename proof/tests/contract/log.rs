@@ -27,7 +27,6 @@ impl Written {
             log.lines().partition(|line| line.contains("\"_aws\""));
         assert_eq!(metered.len(), 1, "one line of metrics: {log}");
         let metered: Value = serde_json::from_str(metered[0]).unwrap();
-        follows_the_format(&metered);
         let (table, operation) = (json!(fixture.table()), json!(function));
         assert_eq!(
             (&metered["Table"], &metered["Operation"]),
@@ -42,6 +41,8 @@ impl Written {
                     _ => json!([["Table"]]),
                 };
                 assert_eq!(directive["Dimensions"], dimensions, "{name}");
+                let unit = metric["Unit"].as_str().unwrap();
+                assert!(METRICS.contains(&(name, unit)), "{name} {unit}");
                 counted.insert(name.to_owned(), metered[name].as_u64().unwrap());
             }
         }
@@ -83,40 +84,6 @@ impl Written {
     }
 }
 
-/// What `CloudWatch` asks of a line in its embedded metric format.
-fn follows_the_format(root: &Value) {
-    let metadata = &root["_aws"];
-    assert!(metadata["Timestamp"].as_u64().is_some(), "{root}");
-    let directives = metadata["CloudWatchMetrics"].as_array().unwrap();
-    assert!(!directives.is_empty());
-    let mut seen = Vec::new();
-    for directive in directives {
-        assert_eq!(directive.as_object().unwrap().len(), 3, "{root}");
-        assert_eq!(directive["Namespace"], "Leasehold");
-        let sets = directive["Dimensions"].as_array().unwrap();
-        assert_eq!(sets.len(), 1);
-        for name in sets[0].as_array().unwrap() {
-            let value = root[name.as_str().unwrap()].as_str().unwrap();
-            assert!((1..=1024).contains(&value.len()), "{root}");
-        }
-        let metrics = directive["Metrics"].as_array().unwrap();
-        assert!((1..=100).contains(&metrics.len()), "{root}");
-        for metric in metrics {
-            let name = metric["Name"].as_str().unwrap();
-            let unit = metric["Unit"].as_str().unwrap();
-            assert!(METRICS.contains(&(name, unit)), "{name} {unit}");
-            assert!(root[name].is_u64(), "{root}");
-            seen.push(name);
-        }
-    }
-    // Everything else is dimensions, and what Lambda wants to know of a line.
-    let others = ["_aws", "Table", "Operation", "level", "timestamp"];
-    let fields = root.as_object().unwrap().keys().map(String::as_str);
-    for field in fields {
-        assert!(seen.contains(&field) || others.contains(&field), "{field}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_written_at_every_level() {
     let mut options = quiet();
@@ -128,9 +95,11 @@ async fn metrics_are_written_at_every_level() {
     let log = fixture.log("acquire");
     let lines: Vec<_> = log.lines().filter(|line| line.starts_with('{')).collect();
     assert_eq!(lines.len(), 1, "{log}");
-    let line = serde_json::from_str(lines[0]).unwrap();
-    follows_the_format(&line);
-    assert_eq!(line["level"], "INFO");
+    let line: Value = serde_json::from_str(lines[0]).unwrap();
+    assert!(
+        line["_aws"].is_object() && line["level"] == "INFO",
+        "{line}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,5 @@
 
 mod guarded_writes;
 mod queue;
-mod queue_cost;
 mod sets;
 mod sweep_cost;

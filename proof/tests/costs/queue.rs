@@ -1,22 +1,371 @@
-//! Waiters of a queue in a real table: what something else put in their place, and what DynamoDB's own
-//! TTL takes of them.
-use std::{sync::Arc, time::Duration};
+//! The cost of waiting in the queue, counted at the socket, and the cost of a lost answer there. What something else puts in
+//! the place of a waiter, and what DynamoDB's own TTL takes of them.
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
-    Clock as _, DynamoDb, Error, Leases, Queue, Queued, SystemClock, TaskToken, WaitTime,
-    conformance::FakeStepFunctions, row::Item,
+    Clock as _, DynamoDb, Error, ExtendOptions, Extended, Key, Lease, Leases, ManualClock, Queue,
+    Queued, ReleaseOutcome, SweepBounds, SystemClock, TaskToken, WaitTime,
+    conformance::{FakeStepFunctions, TaskAnswer},
+    row::Item,
 };
+use leasehold_local::Fault;
 
 use leasehold_proof::fixture::{TABLE, Table, request, s};
 
 const WAIT: Duration = Duration::from_hours(1);
 
-async fn join(leases: &Leases<DynamoDb>, key: &str, who: &str) -> Result<Queued, Error> {
-    let queue = Queue {
-        task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
-        wait: WaitTime::new(WAIT).unwrap(),
+struct Waiting {
+    table: Table,
+    calls: Arc<FakeStepFunctions>,
+    leases: Leases<DynamoDb>,
+}
+
+/// Requests by operation.
+type Requests = BTreeMap<String, u64>;
+
+impl Waiting {
+    async fn start() -> Self {
+        Self::on(Table::start().await)
+    }
+
+    fn on(table: Table) -> Self {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let leases = table.leases().with_workflows(calls.clone());
+        Self {
+            table,
+            calls,
+            leases,
+        }
+    }
+
+    async fn ask_to_join(&self, key: &str, who: &str) -> Result<Queued, Error> {
+        let queue = Queue {
+            task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
+            wait: WaitTime::new(WAIT).unwrap(),
+        };
+        let asked = self.leases.acquire_queued(request(key, who, "1"), queue);
+        asked.await
+    }
+
+    async fn join(&self, key: &str, who: &str) -> Queued {
+        self.ask_to_join(key, who).await.unwrap()
+    }
+
+    /// The waiter that was notified just now, and the lease that it got.
+    fn woken(&self) -> (String, Lease) {
+        let answers = self.calls.take_answers();
+        let [TaskAnswer { token, .. }] = &answers[..] else {
+            panic!("not one was notified, but {}", answers.len());
+        };
+        let lease = serde_json::from_value(answers[0].output()["lease"].clone());
+        let (_, who) = token.split_once(": ").unwrap();
+        (who.to_owned(), lease.unwrap())
+    }
+
+    async fn confirm(&self, lease: &Lease) -> Lease {
+        let extended = self.leases.extend(lease, ExtendOptions::default()).await;
+        match extended.unwrap() {
+            Extended::Extended { lease } => lease,
+            revived @ Extended::Revived { .. } => panic!("{revived:?}"),
+        }
+    }
+
+    async fn released(&self, lease: &Lease) -> ReleaseOutcome {
+        self.leases.release(lease).await.unwrap().outcome
+    }
+
+    /// The requests since this was last asked.
+    fn requests(&self) -> Requests {
+        self.table.requests()
+    }
+}
+
+fn of<const N: usize>(requests: [(&str, u64); N]) -> Requests {
+    requests
+        .map(|(operation, n)| (operation.to_owned(), n))
+        .into()
+}
+
+#[tokio::test]
+async fn a_hand_over_costs_three_requests_however_many_wait() {
+    let line = Waiting::start().await;
+    for waiters in [2, 8, 32, 128] {
+        let key = format!("{waiters} wait");
+        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        for n in 1..waiters {
+            line.join(&key, &format!("{n}")).await;
+        }
+        line.requests();
+        line.join(&key, "last").await;
+        let joining = of([("TransactWriteItems", 1)]);
+        assert_eq!(line.requests(), joining, "{waiters}");
+        assert_eq!(line.released(&holder).await, ReleaseOutcome::Released);
+        let update_and_read = of([("GetItem", 1), ("UpdateItem", 1)]);
+        assert_eq!(line.requests(), update_and_read, "{waiters}");
+        let (who, lease) = line.woken();
+        assert_eq!(who, "1", "first come, first served");
+        let lease = line.confirm(&lease).await;
+        assert_eq!(line.requests(), of([("UpdateItem", 2)]), "{waiters}");
+        // From one waiter to the next it is the same.
+        assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
+        assert_eq!(line.requests(), update_and_read, "{waiters}");
+        line.woken();
+    }
+}
+
+#[tokio::test]
+async fn sweep_clears_up_at_two_requests_for_each_item_that_is_left() {
+    let line = Waiting::start().await;
+    line.leases.sweep(SweepBounds::Schedule).await.unwrap();
+    let nothing: u64 = line.requests().values().sum();
+    for served in [1, 8, 32] {
+        let mut lease = line
+            .table
+            .grant("k", "holder", &format!("{served}"))
+            .await
+            .lease;
+        for n in 0..served {
+            line.join("k", &format!("{served}/{n}")).await;
+        }
+        for _ in 0..served {
+            line.released(&lease).await;
+            // A waiter that does not learn that it was granted leaves its item.
+            line.table
+                .proxy
+                .inject(Fault::LOST_ANSWERS[0], "UpdateItem", 1);
+            lease = line.confirm(&line.woken().1).await;
+        }
+        line.released(&lease).await;
+        line.requests();
+        let swept = line.leases.sweep(SweepBounds::Schedule).await.unwrap();
+        assert_eq!((swept.examined, swept.granted), (served, 0));
+        let requests = line.requests();
+        // The queue is read before and after the items, each of which is read and deleted.
+        let total: u64 = requests.values().sum();
+        assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
+        assert_eq!(
+            line.calls.take_answers(),
+            [],
+            "nobody is notified who was served"
+        );
+    }
+}
+
+#[tokio::test]
+async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
+    let line = Waiting::start().await;
+    line.leases.sweep(SweepBounds::Schedule).await.unwrap();
+    let nothing: u64 = line.requests().values().sum();
+    // By this clock the waiters' hour has passed, and the lease has not expired: nobody's turn comes.
+    let later = line.leases.now().plus(Duration::from_hours(2));
+    let late = line.leases.clone();
+    let late = late.with_clock(Arc::new(ManualClock::at(later)));
+    for waiting in [1, 8, 32] {
+        let key = format!("{waiting} give up");
+        let held = late.acquire(request(&key, "holder", "1")).await;
+        held.unwrap().granted().unwrap();
+        for n in 0..waiting {
+            line.join(&key, &format!("{n}")).await;
+        }
+        line.requests();
+        late.sweep(SweepBounds::Schedule).await.unwrap();
+        let requests = line.requests();
+        let answers = line.calls.take_answers();
+        let away = |answers: &TaskAnswer| {
+            answers
+                .result
+                .as_ref()
+                .is_err_and(|e| e.0 == "Lease.QueueTimeout")
+        };
+        assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
+        assert!(answers.iter().all(away), "{answers:?}");
+        assert!(line.table.row(&key).await.waiting().is_empty());
+        // The queue is read once; then each item is read, its place is left, and it is deleted.
+        let total: u64 = requests.values().sum();
+        assert_eq!(total, nothing + 1 + 3 * waiting, "{requests:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_free_is_granted_at_two_requests() {
+    let line = Waiting::start().await;
+    for who in ["a", "b"] {
+        assert_eq!(line.join("k", who).await, Queued::Acquired);
+        let costs = of([("TransactWriteItems", 1), ("UpdateItem", 1)]);
+        assert_eq!(line.requests(), costs);
+        let (woken, lease) = line.woken();
+        assert_eq!(woken, who);
+        assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
+        assert_eq!(line.requests(), of([("UpdateItem", 1)]), "nobody waits");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_release_tells_the_next_once_more_and_then_costs_nothing_more() {
+    let line = Waiting::start().await;
+    let holder = line.table.grant("k", "holder", "1").await.lease;
+    line.join("k", "a").await;
+    line.released(&holder).await;
+    line.requests();
+    for more in [2, 0, 0] {
+        let released = line.released(&holder).await;
+        assert_eq!(released, ReleaseOutcome::AlreadyReleased);
+        let total: u64 = line.requests().values().sum();
+        assert_eq!(total, 1 + more);
+    }
+    let (who, _) = line.woken();
+    assert_eq!(who, "a", "once: a token is answered once");
+}
+
+#[tokio::test]
+async fn a_lost_answer_costs_one_more_request_and_changes_nothing() {
+    let line = Waiting::start().await;
+    for (n, fault) in Fault::LOST_ANSWERS.into_iter().enumerate() {
+        let key = format!("k{n}");
+        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        let inject = |operation| {
+            line.table.proxy.reset();
+            line.table.proxy.inject(fault, operation, 1);
+        };
+
+        inject("TransactWriteItems");
+        let joined = line.join(&key, "a").await;
+        assert!(
+            matches!(joined, Queued::Queued { .. }),
+            "{fault:?}: {joined:?}"
+        );
+        assert_eq!(
+            line.requests(),
+            of([("TransactWriteItems", 2)]),
+            "{fault:?}"
+        );
+        assert_eq!(line.table.row(&key).await.waiting().len(), 1, "{fault:?}");
+        line.join(&key, "b").await;
+
+        inject("UpdateItem");
+        let released = line.released(&holder).await;
+        assert_eq!(released, ReleaseOutcome::AlreadyReleased, "{fault:?}");
+        let costs = of([("GetItem", 1), ("UpdateItem", 2)]);
+        assert_eq!(line.requests(), costs, "{fault:?}");
+        let (who, promised) = line.woken();
+        assert_eq!(who, "a", "{fault:?}");
+
+        inject("UpdateItem");
+        let lease = line.confirm(&promised).await;
+        assert_eq!(line.requests(), of([("UpdateItem", 2)]), "{fault:?}");
+        let row = line.table.row(&key).await;
+        assert_eq!(lease.fencing_token, promised.fencing_token, "{fault:?}");
+        assert_eq!(lease.expires_at, row.holding().unwrap().expires_at);
+        assert_eq!(row.waiting().len(), 1, "{fault:?}");
+
+        inject("GetItem");
+        let released = line.released(&lease).await;
+        assert_eq!(released, ReleaseOutcome::Released, "{fault:?}");
+        let costs = of([("GetItem", 2), ("UpdateItem", 1)]);
+        assert_eq!(line.requests(), costs, "{fault:?}");
+        assert_eq!(line.woken().0, "b", "{fault:?}");
+    }
+}
+
+/// What DynamoDB counts of an item: names and values, and for lists one byte an entry and three more.
+fn size(item: &leasehold::row::Item) -> usize {
+    use aws_sdk_dynamodb::types::AttributeValue as Value;
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::S(text) => text.len(),
+            Value::B(bytes) => bytes.as_ref().len(),
+            // Two digits a byte, and one more.
+            Value::N(digits) => digits.len().div_ceil(2) + 1,
+            Value::L(entries) => 3 + entries.iter().map(|entry| 1 + of(entry)).sum::<usize>(),
+            Value::M(fields) => {
+                3 + fields
+                    .iter()
+                    .map(|(k, v)| 1 + k.len() + of(v))
+                    .sum::<usize>()
+            }
+            _ => 1,
+        }
+    }
+    item.iter()
+        .map(|(name, value)| name.len() + of(value))
+        .sum()
+}
+
+/// A row over 1 KB takes another write unit with each write, the holder's extends too.
+#[tokio::test]
+async fn a_row_with_so_many_in_line_is_one_write_unit() {
+    let line = Waiting::start().await;
+    let execution = |n| {
+        format!(
+            "arn:aws:states:us-east-1:123456789012:execution:leasehold-queued-section:\
+             0c4f5a52-6a3c-4d0e-9d3b-{n:012}"
+        )
     };
-    leases.acquire_queued(request(key, who, "1"), queue).await
+    // Every attribute that a row can have while it is held.
+    for n in 0..5 {
+        let lease = line
+            .table
+            .grant("orders/42", &execution(n), &n.to_string())
+            .await
+            .lease;
+        line.released(&lease).await;
+    }
+    let lease = line
+        .table
+        .grant("orders/42", &execution(5), "5")
+        .await
+        .lease;
+    line.confirm(&lease).await;
+    let address = leasehold::store::Address {
+        key: lease.key,
+        permit: 0,
+    };
+    let mut fitting = 0;
+    for n in 0..40 {
+        let size = size(&line.table.get(&address).await.unwrap());
+        if size <= 1024 {
+            fitting = n;
+        }
+        line.join("orders/42", &execution(100 + n)).await;
+    }
+    assert_eq!(fitting, 15, "docs/reference/cost.md says so");
+}
+
+#[tokio::test]
+async fn a_promise_that_is_given_back_costs_a_release_and_a_retirement() {
+    let line = Waiting::start().await;
+    for (n, fault) in Fault::LOST_ANSWERS
+        .into_iter()
+        .map(Some)
+        .chain([None])
+        .enumerate()
+    {
+        let key = format!("k{n}");
+        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        line.join(&key, "a").await;
+        line.join(&key, "b").await;
+        line.released(&holder).await;
+        let (_, promised) = line.woken();
+        line.table.proxy.reset();
+        if let Some(fault) = fault {
+            line.table.proxy.inject(fault, "UpdateItem", 1);
+        }
+        let released = line.released(&promised).await;
+        let outcome = match fault {
+            Some(_) => ReleaseOutcome::AlreadyReleased,
+            None => ReleaseOutcome::Released,
+        };
+        assert_eq!(released, outcome, "{fault:?}");
+        // Sent twice, or followed by the retirement of the item.
+        let costs = of([("GetItem", 1), ("UpdateItem", 2)]);
+        assert_eq!(line.requests(), costs, "{fault:?}");
+        assert_eq!(line.woken().0, "b", "{fault:?}");
+    }
+    let key = Key::new("k0").unwrap();
+    assert!(
+        !line.leases.hand_over(&key).await.unwrap(),
+        "b was notified"
+    );
 }
 
 /// The items of the waiters for a key.
@@ -31,13 +380,12 @@ async fn waiters(table: &Table, key: &str) -> Vec<Item> {
 
 #[tokio::test]
 async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
-    let table = Table::start().await;
-    let calls = Arc::new(FakeStepFunctions::default());
-    let leases = table.leases().with_workflows(calls.clone());
+    let line = Waiting::start().await;
+    let table = &line.table;
     let holder = table.grant("k", "holder", "1").await.lease;
     table.grant("elsewhere", "holder", "1").await;
-    join(&leases, "elsewhere", "a").await.unwrap();
-    let mut stranger = waiters(&table, "elsewhere").await.remove(0);
+    line.join("elsewhere", "a").await;
+    let mut stranger = waiters(table, "elsewhere").await.remove(0);
     for (name, value) in [
         ("pk", "k"),
         ("request", "somebody else's"),
@@ -48,14 +396,14 @@ async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
     let put = table.client.put_item().table_name(TABLE);
     put.set_item(Some(stranger.clone())).send().await.unwrap();
 
-    let refused = join(&leases, "k", "a").await;
+    let refused = line.ask_to_join("k", "a").await;
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
     assert!(table.row("k").await.waiting().is_empty(), "both or neither");
     // Others are none the worse for it.
-    join(&leases, "k", "b").await.unwrap();
-    let _ = leases.release(&holder).await.unwrap();
-    assert_eq!(calls.take_answers().len(), 1);
-    let found = waiters(&table, "k").await;
+    line.join("k", "b").await;
+    line.released(&holder).await;
+    assert_eq!(line.woken().0, "b");
+    let found = waiters(table, "k").await;
     assert!(found.contains(&stranger), "untouched");
 }
 
@@ -68,11 +416,10 @@ async fn dynamodb_purges_nobody_who_still_waits() {
     leasehold::table::create(&table.client, TABLE)
         .await
         .unwrap();
-    let leases = table
-        .leases()
-        .with_workflows(Arc::new(FakeStepFunctions::default()));
+    let line = Waiting::on(table);
+    let table = &line.table;
     table.grant("k", "holder", "1").await;
-    join(&leases, "k", "a").await.unwrap();
+    line.join("k", "a").await;
     clock.tick(WAIT.saturating_sub(Duration::from_secs(1)));
     assert_eq!(table.server.sweep_ttl().unwrap(), 0);
     // Sweep sends it away at its time: this is for tables that nobody sweeps.
@@ -88,6 +435,6 @@ async fn dynamodb_purges_nobody_who_still_waits() {
         1,
         "and the row that has the line never"
     );
-    assert_eq!(waiters(&table, "k").await, []);
+    assert_eq!(waiters(table, "k").await, []);
     assert_eq!(table.row("k").await.waiting().len(), 1);
 }

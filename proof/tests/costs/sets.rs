@@ -147,75 +147,54 @@ async fn when_every_answer_is_lost_the_same_request_finds_its_set() {
     assert_eq!(granted.grant, GrantKind::Replayed);
 }
 
+/// Why a set is refused, while so many requests of an operation meet a fault.
+async fn refused(table: &Table, keys: &[&str], (fault, of, times): (Fault, &str, u32)) -> Error {
+    table.proxy.inject(fault, of, times);
+    let refused = table.leases().acquire_all(set(keys, "h", "1")).await;
+    table.proxy.reset();
+    refused.unwrap_err()
+}
+
 #[tokio::test]
 async fn a_conflict_of_writers_is_asked_through_and_never_called_held() {
+    const WRITE: &str = "TransactWriteItems";
+    const READ: &str = "TransactGetItems";
     let table = Table::start().await;
     let blocker = table.grant("b", "x", "1").await.lease;
-    table.proxy.inject(Fault::Conflict, "TransactWriteItems", 3);
-    let held = table
-        .leases()
-        .acquire_all(set(&["a", "b"], "h", "1"))
-        .await
-        .unwrap();
-    assert!(
-        matches!(held, AcquiredAll::Held(_)),
-        "the fourth attempt tells: {held:?}"
-    );
-    assert_eq!(table.proxy.counts().of("TransactWriteItems"), 4);
+    table.proxy.reset();
+    table.proxy.inject(Fault::Conflict, WRITE, 3);
+    let held = table.leases().acquire_all(set(&["a", "b"], "h", "1")).await;
+    let is_held = matches!(held, Ok(AcquiredAll::Held(_)));
+    assert!(is_held, "the fourth attempt tells: {held:?}");
+    assert_eq!(table.cost([WRITE]), [4]);
     let _ = table.leases().release(&blocker).await.unwrap();
     // Reading the tokens may meet a writer as well.
     table.proxy.reset();
-    table.proxy.inject(Fault::Conflict, "TransactGetItems", 3);
-    assert_eq!(
-        grant_all(&table, &["x", "y"], "1").await.grant,
-        GrantKind::New
-    );
-    assert_eq!(table.proxy.counts().of("TransactGetItems"), 4);
-    table
-        .proxy
-        .inject(Fault::Conflict, "TransactGetItems", 1000);
-    let refused = table.leases().acquire_all(set(&["v", "w"], "h", "1")).await;
-    assert!(
-        matches!(refused, Err(Error::Throttled { .. })),
-        "{refused:?}"
-    );
-    table.proxy.reset();
-    assert_eq!(
-        grant_all(&table, &["v", "w"], "1").await.grant,
-        GrantKind::Replayed
-    );
-    table
-        .proxy
-        .inject(Fault::Conflict, "TransactWriteItems", 1000);
-    let refused = table.leases().acquire_all(set(&["a", "b"], "h", "1")).await;
-    assert!(
-        matches!(refused, Err(Error::Throttled { .. })),
-        "{refused:?}"
-    );
-    table.proxy.reset();
-    table.proxy.inject(Fault::Throttle, "TransactWriteItems", 3);
-    let refused = table.leases().acquire_all(set(&["a", "b"], "h", "1")).await;
-    assert!(
-        matches!(refused, Err(Error::Throttled { .. })),
-        "{refused:?}"
-    );
-    table.proxy.inject(Fault::Denied, "TransactWriteItems", 1);
-    let refused = table.leases().acquire_all(set(&["a", "b"], "h", "1")).await;
-    assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+    table.proxy.inject(Fault::Conflict, READ, 3);
+    let granted = grant_all(&table, &["x", "y"], "1").await;
+    assert_eq!(granted.grant, GrantKind::New);
+    assert_eq!(table.cost([WRITE, READ]), [1, 4]);
+    let unread = refused(&table, &["v", "w"], (Fault::Conflict, READ, 1000)).await;
+    assert!(matches!(unread, Error::Throttled { .. }), "{unread:?}");
+    let granted = grant_all(&table, &["v", "w"], "1").await;
+    assert_eq!(granted.grant, GrantKind::Replayed);
+    for (fault, times) in [(Fault::Conflict, 1000), (Fault::Throttle, 3)] {
+        let busy = refused(&table, &["a", "b"], (fault, WRITE, times)).await;
+        assert!(matches!(busy, Error::Throttled { .. }), "{busy:?}");
+    }
+    let denied = refused(&table, &["a", "b"], (Fault::Denied, WRITE, 1)).await;
+    assert!(matches!(denied, Error::Denied { .. }), "{denied:?}");
     // Checking needs another permission than writing, and the refusal names it.
     drop(table.grant("own", "h", "own").await);
     let proxy = &table.proxy;
-    proxy.inject_matching(Fault::Denied, "TransactWriteItems", "\"ConditionCheck\"", 1);
+    proxy.inject_matching(Fault::Denied, WRITE, "\"ConditionCheck\"", 1);
     let reentrant = set(&["own", "b"], "h", "2").reentrant();
-    let refused = table.leases().acquire_all(reentrant).await;
-    let Err(error @ Error::Denied { .. }) = refused else {
-        panic!("{refused:?}");
-    };
-    assert!(error.to_string().contains("ConditionCheckItem"), "{error}");
-    assert_eq!(
-        grant_all(&table, &["a", "b"], "1").await.grant,
-        GrantKind::New
-    );
+    let denied = table.leases().acquire_all(reentrant).await.unwrap_err();
+    assert!(matches!(denied, Error::Denied { .. }), "{denied:?}");
+    let named = denied.to_string();
+    assert!(named.contains("ConditionCheckItem"), "{named}");
+    let granted = grant_all(&table, &["a", "b"], "1").await;
+    assert_eq!(granted.grant, GrantKind::New);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

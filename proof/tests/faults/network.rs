@@ -2,13 +2,10 @@
 
 use std::time::Instant;
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
 use leasehold::{
     Connection, DynamoDb, Error, GrantKind, Holder, Leases, ReleaseOutcome, Settings, SweepBounds,
 };
-use leasehold_local::Fault;
+use leasehold_local::{Fault, create_table};
 use leasehold_proof::fixture::{TABLE, Table};
 
 use crate::operations::{KEY, Operation, Outcome, Scenario, TTL, UPDATE, each};
@@ -159,7 +156,8 @@ async fn a_missing_table_or_one_of_another_schema_is_misconfigured_and_not_tried
             Wrong::KeySchema => "other",
         };
         if matches!(wrong, Wrong::KeySchema) {
-            create(&scenario.table, name, &["id"]).await;
+            let created = create_table(&scenario.table.client, name, &["id"], None).await;
+            created.unwrap();
         }
         scenario.leases = Leases::new(
             DynamoDb::new(scenario.table.client.clone(), name),
@@ -176,7 +174,8 @@ async fn a_missing_table_or_one_of_another_schema_is_misconfigured_and_not_tried
 #[tokio::test]
 async fn a_table_without_the_index_is_misconfigured_for_whoever_needs_it() {
     let table = Table::without_table().await;
-    create(&table, TABLE, &["pk", "sk"]).await;
+    let created = create_table(&table.client, TABLE, &["pk", "sk"], None).await;
+    created.unwrap();
     let leases = table.leases();
     let lease = table.grant("k", "a", "1").await.lease;
     misconfigured(leases.sweep(SweepBounds::Schedule).await.err(), TABLE);
@@ -208,21 +207,4 @@ fn misconfigured(error: Option<Error>, named: &str) {
         panic!("{error:?}");
     };
     assert!(error.to_string().contains(named), "{named} in {error}");
-}
-
-/// A table with these keys and no index.
-async fn create(table: &Table, name: &str, keys: &[&str]) {
-    let create = table.client.create_table().table_name(name);
-    let mut create = create.billing_mode(BillingMode::PayPerRequest);
-    for (key, kind) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-        let part = KeySchemaElement::builder()
-            .attribute_name(*key)
-            .key_type(kind);
-        let text = AttributeDefinition::builder().attribute_name(*key);
-        let text = text.attribute_type(ScalarAttributeType::S);
-        create = create
-            .key_schema(part.build().unwrap())
-            .attribute_definitions(text.build().unwrap());
-    }
-    create.send().await.unwrap();
 }

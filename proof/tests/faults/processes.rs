@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use leasehold_local::{Fault, Options, Outcome};
+use leasehold_local::{Fault, LambdaHost, Options, Outcome};
 use leasehold_proof::fixture::{Answer, Fixture, TIMEOUT, environment, error_name, quiet};
 use serde_json::{Value, json};
 
@@ -31,57 +31,48 @@ fn token(value: &Value) -> u64 {
     value["lease"]["fencing_token"].as_u64().unwrap()
 }
 
+/// Each call dies once, where `kill` says; then the same event is sent again. Outcome and grant of each answer.
+async fn again(
+    kill: fn(&LambdaHost, &str, u32) -> Result<(), leasehold_local::Error>,
+    is_done: bool,
+) -> Vec<Value> {
+    let fixture = Fixture::with(quiet()).await;
+    let mut answers = Vec::new();
+    for call in CALLS {
+        let event = event(&fixture, call, call).await;
+        let before = fixture.item(call).await;
+        kill(fixture.stack.functions(), call, 1).unwrap();
+        dies(&fixture, call, &event).await;
+        let row = fixture.item(call).await;
+        assert_eq!(row != before, is_done, "{call}");
+        let answer = fixture.call(call, &event).await.unwrap();
+        if let (true, Some(row), true) = (is_done, row, answer["lease"].is_object()) {
+            assert_eq!(
+                token(&answer).to_string(),
+                *row["fencing_token"].as_n().unwrap()
+            );
+        }
+        answers.push(json!([answer["outcome"], answer["grant"]]));
+    }
+    answers
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_request_and_answer_the_same_event_finds_out() {
-    let fixture = Fixture::with(quiet()).await;
-    for call in CALLS {
-        let key = format!("answered/{call}");
-        let event = event(&fixture, call, &key).await;
-        fixture
-            .stack
-            .functions()
-            .kill_before_answer(call, 1)
-            .unwrap();
-        dies(&fixture, call, &event).await;
-        let row = fixture.item(&key).await.unwrap();
-        let answer = fixture.call(call, &event).await.unwrap();
-        let got = (&answer["outcome"], &answer["grant"]);
-        match call {
-            "acquire" => {
-                assert_eq!(got, (&json!("acquired"), &json!("replayed")));
-                let stored: u64 = row["fencing_token"].as_n().unwrap().parse().unwrap();
-                assert_eq!(token(&answer), stored);
-            }
-            "extend" => {
-                assert_eq!(got, (&json!("extended"), &Value::Null));
-                assert_eq!(token(&answer), token(&event));
-            }
-            _ => assert_eq!(got, (&json!("already_released"), &Value::Null)),
-        }
-    }
+    let answers = again(LambdaHost::kill_before_answer, true).await;
+    let expected = json!([
+        ["acquired", "replayed"],
+        ["extended", null],
+        ["already_released", null]
+    ]);
+    assert_eq!(json!(answers), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_the_request_nothing_has_happened() {
-    let fixture = Fixture::with(quiet()).await;
-    for call in CALLS {
-        let key = format!("unasked/{call}");
-        let event = event(&fixture, call, &key).await;
-        let row = fixture.item(&key).await;
-        fixture.stack.functions().kill_after_start(call, 1).unwrap();
-        dies(&fixture, call, &event).await;
-        assert_eq!(fixture.item(&key).await, row);
-        let answer = fixture.call(call, &event).await.unwrap();
-        let expected = match call {
-            "acquire" => (json!("acquired"), json!("new")),
-            "extend" => (json!("extended"), Value::Null),
-            _ => (json!("released"), Value::Null),
-        };
-        assert_eq!(
-            (&answer["outcome"], &answer["grant"]),
-            (&expected.0, &expected.1)
-        );
-    }
+    let answers = again(LambdaHost::kill_after_start, false).await;
+    let expected = json!([["acquired", "new"], ["extended", null], ["released", null]]);
+    assert_eq!(json!(answers), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

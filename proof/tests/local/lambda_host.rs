@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::retry::RetryConfig;
 use aws_sdk_lambda::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
@@ -32,8 +33,9 @@ async fn bench(change: impl FnOnce(&mut Function)) -> Bench {
     let logs = tempfile::tempdir().unwrap();
     let host = LambdaHost::start(logs.path(), 0).await.unwrap();
     host.register(function);
+    let config = lambda_config(host.url()).retry_config(RetryConfig::disabled());
     Bench {
-        client: Client::from_conf(lambda_config(host.url()).build()),
+        client: Client::from_conf(config.build()),
         host,
         _logs: logs,
     }
@@ -94,6 +96,19 @@ async fn killed_after_the_start_nothing_of_the_handler_has_run() {
     assert_eq!(error["errorType"], "Runtime.ExitError");
     assert!(!bench.log().contains("event"));
     bench.answer("{}").await;
+}
+
+#[tokio::test]
+async fn one_more_than_the_concurrency_limit_is_throttled() {
+    let bench = bench(|function| {
+        (function.concurrency, function.timeout) = (1, Duration::from_millis(500));
+    })
+    .await;
+    let busy = bench.failure(r#"{"do": "sleep"}"#);
+    let refused = bench.client.invoke().function_name("echo").send();
+    let (_, refused) = tokio::join!(busy, refused);
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Some("TooManyRequestsException"));
 }
 
 #[tokio::test]

@@ -53,38 +53,6 @@ async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Resul
 }
 
 #[tokio::test]
-async fn what_the_role_of_a_function_does_not_allow_is_denied() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = actions("AcquireRole", 0);
-    let template = changed(&directory, &place, without("dynamodb:Query"));
-    let stack = start(Some(template)).await.unwrap();
-    let event = json!({"key": "a", "holder": "h", "ttl_seconds": 60});
-    let granted = invoke(&stack, "local", "AcquireFunction", event.clone()).await;
-    assert_eq!(granted.unwrap()["outcome"], "acquired");
-    let asked = stack.roles().asked();
-    let asked: Vec<_> = asked
-        .iter()
-        .filter(|asked| asked.role == "AcquireRole" && asked.action.starts_with("dynamodb:"))
-        .map(|asked| asked.action.as_str())
-        .collect();
-    assert_eq!(asked, ["dynamodb:UpdateItem"]);
-
-    let mut permit = event;
-    permit["permits"] = 2.into();
-    let denied = invoke(&stack, "local", "AcquireFunction", permit).await;
-    assert_eq!(denied.unwrap()["errorType"], "Lease.Denied");
-    let refused = stack.roles().refused();
-    let expected = "assumed-role/AcquireRole/local is not authorized to perform: dynamodb:Query on resource: \
-        arn:aws:dynamodb:us-east-1:123456789012:table/LeaseTable because";
-    assert!(
-        refused.iter().all(|refused| refused.contains(expected)),
-        "{refused:?}"
-    );
-    assert!(!refused.is_empty());
-    stack.stop().await;
-}
-
-#[tokio::test]
 async fn a_state_machines_role_invokes_what_it_names_and_a_person_everything() {
     let stack = start(None).await.unwrap();
     let inspect = json!({"key": "a"});

@@ -1,6 +1,5 @@
 //! Processes as the kernel sees them: who started whom, and who is gone.
 
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,7 +31,7 @@ pub fn wait_until_gone(pids: &[u32]) {
     }
 }
 
-pub fn signal(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
 }

@@ -12,30 +12,9 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         reviewed,
         &[
             (TEMPLATE, "\"dynamodb:UpdateItem\"", "\"dynamodb:*\""),
-            (TEMPLATE, "\"Effect\": \"Allow\"", "\"Effect\": \"Deny\""),
             (SAMPLES, "\"dynamodb:ConditionCheckItem\"", "\"dynamodb:*\""),
             (TEMPLATE, "lambda.amazonaws.com", "states.amazonaws.com"),
-            (TEMPLATE, "\"HasKmsKey\"", "\"IsMonitored\""),
-            (TEMPLATE, "\"aws:SourceArn\"", "\"aws:SourceAccount\""),
-            (
-                TEMPLATE,
-                "\"AWS::SQS::QueuePolicy\"",
-                "\"AWS::Lambda::Url\"",
-            ),
-            (
-                TEMPLATE,
-                "\"DeletionPolicy\": \"RetainExceptOnCreate\"",
-                "\"DeletionPolicy\": \"Delete\"",
-            ),
             (TEMPLATE, "\"SSEEnabled\": true", "\"SSEEnabled\": false"),
-            (
-                TEMPLATE,
-                "\"PointInTimeRecoveryEnabled\": true",
-                "\"PointInTimeRecoveryEnabled\": false",
-            ),
-            (TEMPLATE, "\"IsProtected\"", "\"IsMonitored\""),
-            (TEMPLATE, "\"RetentionInDays\"", "\"Retention\""),
-            (TEMPLATE, "\"GrantFunctionFreed\"", "\"GrantFunctionFrees\""),
         ],
     ),
     (

@@ -13,21 +13,6 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[
             (METRICS, "(\"Lost\", ", "(\"Loss\", "),
             (
-                MONITORING,
-                "\"MetricName\": \"Lost\"",
-                "\"MetricName\": \"Losses\"",
-            ),
-            (
-                MONITORING,
-                "\\\"Leasehold\\\", \\\"HeldTime\\\"",
-                "\\\"AWS/SQS\\\", \\\"HeldTime\\\"",
-            ),
-            (
-                "docs/reference/logs-and-metrics.md",
-                "`SweepFreed`",
-                "`SweptFreed`",
-            ),
-            (
                 TEMPLATE,
                 "\"ApplicationLogLevel\": \"INFO\"",
                 "\"ApplicationLogLevel\": \"WARN\"",
@@ -39,24 +24,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         alarms,
         &[
             (RUNBOOK, "### Lost\n", "### Loss\n"),
-            (RUNBOOK, "**Ignore it** in no case.", ""),
-            (
-                RUNBOOK,
-                "14 alarms on 20 metrics",
-                "13 alarms on 20 metrics",
-            ),
-            (
-                MONITORING,
-                "docs/how-to/runbook.md#lost",
-                "docs/how-to/runbook.md#loss",
-            ),
             (MONITORING, "\"ClocksAlarm\": {", "\"ClockAlarm\": {"),
-            (
-                MONITORING,
-                "\"TreatMissingData\": \"breaching\"",
-                "\"TreatMissingData\": \"\"",
-            ),
-            (MONITORING, "\"OKActions\"", "\"InsufficientDataActions\""),
         ],
     ),
     (
@@ -69,12 +37,6 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
                 "\\\"label\\\": \\\"alarm lost\\\", \\\"value\\\": 1",
                 "\\\"label\\\": \\\"alarm lost\\\", \\\"value\\\": 2",
             ),
-            (
-                MONITORING,
-                "\\\"value\\\": ${ClockMarginMs}",
-                "\\\"value\\\": ${GuardMs}",
-            ),
-            (MONITORING, "{\\\"widgets\\\": [", "{\\\"widgets\\\": [["),
         ],
     ),
 ];

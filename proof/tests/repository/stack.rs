@@ -14,34 +14,12 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a directory of functions/ is a binary, a logical id and an event",
         functions,
-        &[
-            (TEMPLATE, "functions/sweep\"", "functions/sweeps\""),
-            (TEMPLATE, "\"ReapFunction\": {", "\"ReaperFunction\": {"),
-            (
-                TEMPLATE,
-                "\"Binary\": \"extend\"",
-                "\"Binary\": \"acquire\"",
-            ),
-            (
-                "functions/grant/Cargo.toml",
-                "name = \"grant\"",
-                "name = \"grants\"",
-            ),
-        ],
+        &[(TEMPLATE, "functions/sweep\"", "functions/sweeps\"")],
     ),
     (
-        "a state machine's file is a resource with its name and its substitutions",
+        "a state machine's file is a resource with its name",
         machines,
-        &[
-            (TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json"),
-            (SAMPLES, "${Prefix}-transfer", "${Prefix}-transfers"),
-            (TEMPLATE, "\"StepFunction\": {", "\"StepFunctions\": {"),
-            (
-                "statemachines/with-lease.asl.json",
-                "${ExtendFunction}",
-                "${ExtendsFunction}",
-            ),
-        ],
+        &[(TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json")],
     ),
 ];
 
@@ -136,22 +114,6 @@ fn machines(files: &Files) -> Vec<String> {
                 "{id}: {path} does not exist, is another one's or has another name"
             ));
         }
-        let asked = files
-            .text(&path)
-            .split("${")
-            .skip(1)
-            .filter_map(|rest| rest.split('}').next());
-        let asked: BTreeSet<&str> = asked.collect();
-        let given = properties["DefinitionSubstitutions"].as_object();
-        let given: BTreeSet<&str> = given
-            .into_iter()
-            .flatten()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let differing = asked.symmetric_difference(&given);
-        wrong.extend(
-            differing.map(|name| format!("{id}: {name} is not both asked for and substituted")),
-        );
     }
     wrong.extend(
         paths

@@ -60,10 +60,8 @@ pub async fn write(stack: &Stack, items: &[(&str, &str, &str)]) {
 /// The keys of a batch's records, in order.
 pub fn keys(payload: &Value) -> Vec<&str> {
     let records = payload["Records"].as_array().unwrap().iter();
-    let key = |record: &'_ Value| record["dynamodb"]["Keys"]["pk"]["S"].is_string();
     records
-        .filter(|record| key(record))
-        .map(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap())
+        .filter_map(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str())
         .collect()
 }
 

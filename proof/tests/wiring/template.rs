@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use leasehold_proof::fixture::{event, s};
 
-use crate::fixture::next;
+use crate::fixture::{keys, next};
 
 async fn stack() -> Stack {
     // `make test` has built the functions; the error says so otherwise.
@@ -46,13 +46,7 @@ async fn only_a_row_with_an_heir_reaches_grant() {
     .await;
     let (invocation, payload) = next(&mut invocations).await;
     assert_eq!(invocation.function, "GrantFunction");
-    let keys: Vec<&Value> = payload["Records"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|record| &record["dynamodb"]["Keys"]["pk"]["S"])
-        .collect();
-    assert_eq!(keys, ["freed"]);
+    assert_eq!(keys(&payload), ["freed"]);
     stack.stop().await;
 }
 

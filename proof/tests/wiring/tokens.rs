@@ -1,6 +1,6 @@
 //! Task tokens on the engine: each is one attempt's, answered once.
 
-use aws_sdk_sfn::error::ProvideErrorMetadata as _;
+use aws_sdk_sfn::error::ProvideErrorMetadata;
 use leasehold_local::{Invocation, Options, Stack};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -43,19 +43,21 @@ impl Fixture {
     /// How an answer to a token is taken: "taken", or the error's name.
     async fn succeed(&self, token: &str) -> String {
         let send = self.stack.sfn().send_task_success().task_token(token);
-        match send.output(r#"{"lease": 1}"#).send().await {
-            Ok(_) => "taken".to_owned(),
-            Err(error) => error.code().unwrap_or("no name").to_owned(),
-        }
+        taken(send.output(r#"{"lease": 1}"#).send().await)
     }
 
     async fn fail(&self, token: &str) -> String {
         let send = self.stack.sfn().send_task_failure().task_token(token);
-        match send.error("Lease.QueueTimeout").cause("late").send().await {
-            Ok(_) => "taken".to_owned(),
-            Err(error) => error.code().unwrap_or("no name").to_owned(),
-        }
+        taken(send.error("Lease.QueueTimeout").cause("late").send().await)
     }
+}
+
+fn taken<T>(sent: Result<T, impl ProvideErrorMetadata>) -> String {
+    let error = sent.err();
+    let name = error
+        .as_ref()
+        .map(|error| error.code().unwrap_or("no name"));
+    name.unwrap_or("taken").to_owned()
 }
 
 /// An execution that waits.

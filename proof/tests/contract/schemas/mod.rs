@@ -14,7 +14,7 @@ use leasehold_proof::{
 };
 use serde_json::{Value, json};
 
-use crate::{malformed, read, runner::set};
+use crate::{malformed, read};
 
 static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(written::schemas);
 
@@ -186,39 +186,6 @@ fn what_the_functions_refuse_their_schemas_refuse() {
         }
     }
     assert_eq!(beyond, BEYOND_SCHEMAS);
-}
-
-/// An answer of acquire in which one field is not as the contract has it, by its path.
-#[test]
-fn an_answer_that_is_not_the_contracts_is_noticed() {
-    let lease = event("extend")["lease"].clone();
-    let answer = json!({"outcome": "acquired", "lease": lease, "grant": "new", "previous": null});
-    assert_eq!(problems("acquire.answer", &answer), None);
-    let more = json!({"outcome": "queued", "ticket": 1, "position": 3});
-    assert_eq!(problems("acquire.answer", &more), None, "a further field");
-    for (path, wrong) in [
-        ("outcome", json!("granted")),
-        ("grant", json!("fresh")),
-        ("previous", json!({"holder": "h", "fencing_token": 1})),
-        ("lease.fencing_token", json!("1795230000125")),
-        ("lease.safe_until", json!("2026-11-21 03:00")),
-        ("lease.ttl_seconds", json!(0)),
-        ("lease.metadata", json!({"a": 1})),
-        ("lease", json!({"key": "k"})),
-    ] {
-        let mut answer = answer.clone();
-        set(&mut answer, path, wrong);
-        assert!(problems("acquire.answer", &answer).is_some(), "{path}");
-    }
-    let mut later = answer.clone();
-    set(&mut later, "lease.later", json!(1));
-    assert_eq!(problems("acquire.answer", &later), None);
-    let handle = json!({"lease": later["lease"]});
-    assert!(problems("extend.event", &handle).is_some());
-    let failed = |message| failure("Lease.Held", &message);
-    assert!(failed(json!({"message": "m", "key": "k"})).is_some());
-    assert!(failure("Lease.Lost", &json!({"key": "k"})).is_some());
-    assert!(failure("Lease.Gone", &json!({"message": "m"})).is_some());
 }
 
 #[test]
