@@ -13,7 +13,7 @@ use crate::chart::{Panel, lines};
 use crate::clients::{Client, ClientKind, Settings};
 use crate::fixture::{Cost, Fixture};
 use crate::report::{Found, Measure};
-use crate::{Error, Options, ratio};
+use crate::{Options, ratio};
 
 const KEY: &str = "orders/42";
 const EVERYBODY: [ClientKind; 5] = [
@@ -119,35 +119,31 @@ fn wide(count: usize) -> u64 {
 }
 
 /// Everybody, one after the other, with more and more who wait.
-pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+pub(crate) async fn measure(options: &Options) -> Found {
     let numbers: &[usize] = if options.quick {
         &[2, 8]
     } else {
         &[2, 8, 32, 128]
     };
     let limit = Duration::from_secs(if options.quick { 20 } else { 90 });
-    let mut runs = Vec::new();
+    let mut all = Vec::new();
     for number in numbers {
+        let mut runs = Vec::new();
         for who in EVERYBODY {
-            runs.push((who.name(), *number, run(who, *number, limit).await?));
+            runs.push((who.name(), run(who, *number, limit).await));
         }
+        all.push((*number, runs));
     }
-    found(&runs)
+    found(&all)
 }
 
 /// One run, which is over when everybody was served, or after `limit`.
-///
-/// # Errors
-/// [`Error`] when the clients cannot be set up.
-pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> Result<WaitCost, Error> {
-    let fixture = Fixture::start().await?;
-    let mut clients = who
-        .clients(&fixture, &Settings::default(), waiters + 1)
-        .await?;
-    let Some(mut holder) = clients.pop() else {
-        return Ok(WaitCost::default());
-    };
-    holder.wait(KEY).await?;
+pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> WaitCost {
+    let fixture = Fixture::start().await;
+    let settings = Settings::default();
+    let mut clients = who.clients(&fixture, &settings, waiters + 1).await;
+    let mut holder = clients.pop().unwrap();
+    holder.wait(KEY).await.unwrap();
     let counts = || {
         (
             fixture.measured_endpoint().counts(),
@@ -171,7 +167,7 @@ pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> Result<Wai
     }
     sleep(Duration::from_millis(200)).await;
     let from = began.elapsed().as_secs_f64();
-    holder.release().await?;
+    holder.release().await.unwrap();
     let (mut turns, mut errors) = (Vec::new(), BTreeMap::new());
     let mut after = counts();
     let deadline = Instant::now() + limit;
@@ -194,10 +190,10 @@ pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> Result<Wai
     running.shutdown().await;
     let cost = Cost::from(&after.0.since(&before.0));
     let background = Cost::from(&after.1.since(&before.1));
-    Ok(WaitCost {
+    WaitCost {
         errors,
         ..WaitCost::of(&turns, from).with(&cost, &background)
-    })
+    }
 }
 
 /// Waits, holds, and gives the client back with the key still its own, so that the count is taken before the release.
@@ -273,43 +269,30 @@ const WRITE_UNITS: &str = "write units per served waiter";
 const IDLE: &str = "part of the time in which nobody was inside";
 const OUT_OF_TURN: &str = "pairs served out of turn";
 
-/// The measures and the chart of runs by name and number; the first of each number is ours.
-fn found(runs: &[(&'static str, usize, WaitCost)]) -> Result<Found, Error> {
-    let mut numbers: Vec<usize> = runs.iter().map(|(_, number, _)| *number).collect();
-    numbers.dedup();
+/// The measures and the chart of everybody's runs by number.
+fn found(all: &[(usize, Vec<(&'static str, WaitCost)>)]) -> Found {
     let name = |what: &str, waiters: usize| format!("{what}, {waiters} waiters, from a program");
     let mut measures = Vec::new();
-    for number in &numbers {
+    for (number, runs) in all {
         for (what, unit, look, target) in FIGURES {
-            let mut these = runs.iter().filter(|(_, of, _)| of == number);
-            let Some((_, _, ours)) = these.next() else {
-                continue;
-            };
-            let measure = Measure::new(name(what, *number), unit, look(ours));
-            let measure = these.fold(measure, |measure, (name, _, run)| match look(run) {
-                value if value.is_finite() => measure.peer(name, value),
-                _ => measure,
-            });
-            measures.push(match target {
-                Some(target) => measure.at_most(target),
-                None => measure,
-            });
+            let measure = Measure::of_all(name(what, *number), unit, runs, look);
+            measures.push(measure.held_to(target));
         }
     }
     let panels = [REQUESTS, WRITE_UNITS, IDLE, OUT_OF_TURN].map(|title| Panel {
         title,
-        points: numbers
+        points: all
             .iter()
-            .filter_map(|number| {
+            .filter_map(|(number, _)| {
                 let name = name(title, *number);
                 let found = measures.iter().find(|measure| measure.name == name)?;
                 Some((*number, found))
             })
             .collect(),
     });
-    let chart = lines("waiters", &panels)?;
-    Ok(Found {
+    let chart = lines("waiters", &panels);
+    Found {
         measures,
         charts: vec![("waiting", chart)],
-    })
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_sfn::types::{HistoryEvent, StateEnteredEventDetails, StateExitedEventDetails};
+use aws_sdk_sfn::types::{StateEnteredEventDetails, StateExitedEventDetails};
+use leasehold_proof::execution::Execution;
 
 /// What one state came to in an execution, all its entries together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,8 +12,6 @@ pub struct State {
     pub entered: u64,
     /// How often its task was tried again: as the service bills it, each is a transition of its own.
     pub retried: u64,
-    /// How often the work of its task has begun.
-    pub begun: u64,
 }
 
 /// What an execution came to.
@@ -25,16 +24,16 @@ pub struct History {
 }
 
 impl History {
-    /// Reads a history, the oldest event first.
-    #[must_use]
-    pub fn read(events: &[HistoryEvent]) -> Self {
+    /// What an execution has come to so far.
+    pub async fn of(execution: &Execution) -> Self {
+        let events = execution.history().await.0;
         let mut history = Self {
             events: u64::try_from(events.len()).unwrap_or(u64::MAX),
             ..Self::default()
         };
         // By event: the state that it belongs to.
         let mut owners: BTreeMap<i64, &str> = BTreeMap::new();
-        for event in events {
+        for event in &events {
             let kind = event.r#type().as_str();
             let entered = event
                 .state_entered_event_details()
@@ -50,7 +49,6 @@ impl History {
             let state = history.states.entry(owner.to_owned()).or_default();
             state.entered += u64::from(entered.is_some());
             state.retried += u64::from(kind == "TaskScheduled");
-            state.begun += u64::from(kind == "TaskStarted");
         }
         for state in history.states.values_mut() {
             // The first attempt of each entry is the entry.
