@@ -25,6 +25,9 @@ pub struct Measure {
     pub met: Option<bool>,
 }
 
+/// What is reported of a run: what it is, in what, how much, and the most that ours may be.
+pub type Figure = (&'static str, &'static str, f64, Option<f64>);
+
 impl Measure {
     /// A measure of ours alone, without a target.
     #[must_use]

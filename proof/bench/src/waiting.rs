@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::chart::{Panel, lines};
 use crate::clients::{Client, ClientKind, Settings};
 use crate::fixture::{Cost, Fixture};
-use crate::report::{Found, Measure};
+use crate::report::{Figure, Found, Measure};
 use crate::{Options, ratio};
 
 const KEY: &str = "orders/42";
@@ -45,8 +45,6 @@ pub struct WaitCost {
     pub read_units: f64,
     /// Part of the time from the first hand-over to the last end in which nobody was inside.
     pub idle: f64,
-    /// Sections in a second of that time.
-    pub throughput: f64,
     /// Part of all pairs who were not served in the order in which they came.
     pub out_of_turn: f64,
     /// Entries while another was inside.
@@ -85,12 +83,9 @@ impl WaitCost {
             .filter(|pair| pair[1].entered < pair[0].left)
             .count();
         let span = (until - from).max(f64::MIN_POSITIVE);
-        #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
-        let served = turns.len() as f64;
         Self {
             served: turns.len(),
             idle: 1.0 - inside / span,
-            throughput: served / span,
             out_of_turn: ratio(inverted, pairs),
             overlaps: wide(overlaps),
             ..Self::default()
@@ -111,6 +106,36 @@ impl WaitCost {
         self.write_units = each(cost.write_units + background.write_units);
         self.read_units = each(cost.read_units + background.read_units);
         self
+    }
+}
+
+impl WaitCost {
+    /// A join whose answer was late is sent again, and is as good.
+    fn figures(&self) -> [Figure; 9] {
+        let failed = ratio(self.errors.values().sum(), 1);
+        let served = ratio(wide(self.served), 1);
+        let overlaps = ratio(self.overlaps, 1);
+        [
+            (REQUESTS, "requests", self.requests, Some(3.05)),
+            (BACKGROUND, "requests", self.background, None),
+            (WRITE_UNITS, "write units", self.write_units, None),
+            (
+                "read units per served waiter",
+                "read units",
+                self.read_units,
+                None,
+            ),
+            (IDLE, "ratio", self.idle, None),
+            (OUT_OF_TURN, "ratio", self.out_of_turn, None),
+            (SERVED, "waiters", served, None),
+            ("calls that failed", "calls", failed, Some(0.0)),
+            (
+                "entries while another was inside",
+                "entries",
+                overlaps,
+                Some(0.0),
+            ),
+        ]
     }
 }
 
@@ -218,53 +243,9 @@ async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>
     )
 }
 
-type Look = fn(&WaitCost) -> f64;
-
-/// What is reported of each run: what it is, in what, how it is read, and the most that ours may be. A join whose answer was late
-/// is sent again, and is as good.
-const FIGURES: [(&str, &str, Look, Option<f64>); 10] = [
-    (REQUESTS, "requests", |run| run.requests, Some(3.05)),
-    (
-        "requests to confirm and to sweep per served waiter",
-        "requests",
-        |run| run.background,
-        None,
-    ),
-    (WRITE_UNITS, "write units", |run| run.write_units, None),
-    (
-        "read units per served waiter",
-        "read units",
-        |run| run.read_units,
-        None,
-    ),
-    (IDLE, "ratio", |run| run.idle, None),
-    (
-        "section throughput by what the holds allow",
-        "ratio",
-        |run| run.throughput * HOLD.as_secs_f64(),
-        None,
-    ),
-    (OUT_OF_TURN, "ratio", |run| run.out_of_turn, None),
-    (
-        "waiters that were served before the run was over",
-        "waiters",
-        |run| ratio(wide(run.served), 1),
-        None,
-    ),
-    (
-        "calls that failed",
-        "calls",
-        |run| ratio(run.errors.values().sum(), 1),
-        Some(0.0),
-    ),
-    (
-        "entries while another was inside",
-        "entries",
-        |run| ratio(run.overlaps, 1),
-        Some(0.0),
-    ),
-];
 const REQUESTS: &str = "requests per served waiter";
+const BACKGROUND: &str = "requests to confirm and to sweep per served waiter";
+const SERVED: &str = "waiters that were served before the run was over";
 const WRITE_UNITS: &str = "write units per served waiter";
 const IDLE: &str = "part of the time in which nobody was inside";
 const OUT_OF_TURN: &str = "pairs served out of turn";
@@ -274,8 +255,10 @@ fn found(all: &[(usize, Vec<(&'static str, WaitCost)>)]) -> Found {
     let name = |what: &str, waiters: usize| format!("{what}, {waiters} waiters, from a program");
     let mut measures = Vec::new();
     for (number, runs) in all {
-        for (what, unit, look, target) in FIGURES {
-            let measure = Measure::of_all(name(what, *number), unit, runs, look);
+        let figures = runs[0].1.figures().into_iter().enumerate();
+        for (at, (what, unit, _, target)) in figures {
+            let figure = |run: &WaitCost| run.figures()[at].2;
+            let measure = Measure::of_all(name(what, *number), unit, runs, figure);
             measures.push(measure.held_to(target));
         }
     }

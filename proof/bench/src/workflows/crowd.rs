@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::History;
 use super::fixture::{Checkpoint, Peer, WorkflowFixture, succeeds};
 use crate::fixture::Cost;
-use crate::report::{Found, Measure};
+use crate::report::{Figure, Found, Measure};
 use crate::{Options, ratio};
 use leasehold_proof::execution::Execution;
 
@@ -87,11 +87,14 @@ pub(crate) async fn measure(options: &Options) -> Found {
         for whose in everybody.filter(|whose| *size < MANY || whose.ends_soon()) {
             spent.push((whose.name(), run(&fixture, whose, *size).await));
         }
-        for (what, unit, look, target) in FIGURES {
+        let figures = spent[0].1.figures().into_iter().enumerate();
+        for (at, (what, unit, _, target)) in figures {
             let name = format!("{what}, {size} executions for one key");
             // Of two that arrive at the same moment, chance decides whether one has to ask twice.
             let target = target.filter(|_| *size > 2);
-            measures.push(Measure::of_all(name, unit, &spent, look).held_to(target));
+            measures.push(
+                Measure::of_all(name, unit, &spent, |run| run.figures()[at].2).held_to(target),
+            );
         }
     }
     fixture.close().await;
@@ -101,59 +104,45 @@ pub(crate) async fn measure(options: &Options) -> Found {
     }
 }
 
-type Look = fn(&Spent) -> f64;
-
-/// What is reported: what it is, in what, how it is read, and the most that ours may be.
-const FIGURES: [(&str, &str, Look, Option<f64>); 8] = [
-    (
-        "requests per execution, all in",
-        "requests",
-        |spent| spent.requests,
-        Some(5.0),
-    ),
-    (
-        "write units per execution, all in",
-        "write units",
-        |spent| spent.write_units,
-        None,
-    ),
-    (
-        "read units per execution, all in",
-        "read units",
-        |spent| spent.read_units,
-        None,
-    ),
-    (
-        "transitions per execution with one step",
-        "transitions",
-        |spent| spent.transitions,
-        Some(4.0),
-    ),
-    (
-        "invocations per execution, all in",
-        "invocations",
-        |spent| spent.invocations,
-        None,
-    ),
-    (
-        "time between two steps",
-        "seconds",
-        |spent| spent.idle,
-        None,
-    ),
-    (
-        "steps in a second",
-        "steps",
-        |spent| spent.sections_per_second,
-        None,
-    ),
-    (
-        "items left to sweep",
-        "items",
-        |spent| spent.left,
-        Some(0.0),
-    ),
-];
+impl Spent {
+    fn figures(&self) -> [Figure; 8] {
+        [
+            (
+                "requests per execution, all in",
+                "requests",
+                self.requests,
+                Some(5.0),
+            ),
+            (
+                "write units per execution, all in",
+                "write units",
+                self.write_units,
+                None,
+            ),
+            (
+                "read units per execution, all in",
+                "read units",
+                self.read_units,
+                None,
+            ),
+            (
+                "transitions per execution with one step",
+                "transitions",
+                self.transitions,
+                Some(4.0),
+            ),
+            (
+                "invocations per execution, all in",
+                "invocations",
+                self.invocations,
+                None,
+            ),
+            ("time between two steps", "seconds", self.idle, None),
+            ("steps in a second", "steps", self.sections_per_second, None),
+            ("items left to sweep", "items", self.left, Some(0.0)),
+        ]
+    }
+}
 
 /// One crowd, until all that it sets off is over.
 pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Spent {
