@@ -39,15 +39,15 @@ async fn main() -> Result<(), Failed> {
         }
         "sdk" => {
             // Of all leases, so that two runs do the same before the calls.
-            let recorder = raw_sdk::Recorder::default();
-            let store = DynamoDb::new(recorder.client(&ambient), TABLE);
+            let kept = raw_sdk::Recorder::default();
+            let store = DynamoDb::new(kept.client(&ambient), TABLE);
             let recorded = Leases::new(store, Settings::default());
             for (row, lease) in leases.iter().enumerate() {
                 // It fails, since nothing is sent.
                 let _ = library(&recorded, operation, row, lease).await;
             }
             let client = wire::patient(&raw_sdk::client(&ambient));
-            let requests = recorder.requests(&client)?;
+            let requests = kept.requests(&client)?;
             assert_eq!(requests.len(), leases.len(), "a request for each call");
             for (request, lease) in requests.iter().zip(called) {
                 let token = raw_sdk::send(&client, request).await?;

@@ -5,20 +5,11 @@ use std::collections::BTreeMap;
 use aws_sdk_sfn::types::{StateEnteredEventDetails, StateExitedEventDetails};
 use leasehold_proof::execution::Execution;
 
-/// What one state came to in an execution, all its entries together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// How often it was entered.
-    pub entered: u64,
-    /// How often its task was tried again: as the service bills it, each is a transition of its own.
-    pub retried: u64,
-}
-
 /// What an execution came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// By the state's name.
-    pub states: BTreeMap<String, State>,
+    /// By the state's name: how often it was entered, and how often its task was tried.
+    pub states: BTreeMap<String, (u64, u64)>,
     /// Events, those of the execution itself too.
     pub events: u64,
 }
@@ -46,13 +37,9 @@ impl History {
                 continue;
             };
             owners.insert(event.id(), owner);
-            let state = history.states.entry(owner.to_owned()).or_default();
-            state.entered += u64::from(entered.is_some());
-            state.retried += u64::from(kind == "TaskScheduled");
-        }
-        for state in history.states.values_mut() {
-            // The first attempt of each entry is the entry.
-            state.retried = state.retried.saturating_sub(state.entered);
+            let (times, tries) = history.states.entry(owner.to_owned()).or_default();
+            *times += u64::from(entered.is_some());
+            *tries += u64::from(kind == "TaskScheduled");
         }
         history
     }
@@ -61,6 +48,7 @@ impl History {
     #[must_use]
     pub fn transitions(&self, pick: impl Fn(&str) -> bool) -> u64 {
         let picked = self.states.iter().filter(|(name, _)| pick(name));
-        picked.map(|(_, state)| state.entered + state.retried).sum()
+        // Each try of a task is billed as a transition; the first one is the entry.
+        picked.map(|(_, (times, tries))| *times.max(tries)).sum()
     }
 }

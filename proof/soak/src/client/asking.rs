@@ -94,8 +94,10 @@ impl Client<'_> {
     ) -> Option<(Vec<Handle>, Micros)> {
         let mut observed = None;
         for (n, step) in plan.asks.iter().enumerate() {
-            let copied = n == 0 && wanted.shape != Shape::Set;
-            let copies = if copied { plan.copies } else { 1 };
+            let copies = match wanted.shape {
+                Shape::Mutex | Shape::Permits(_) if n == 0 => plan.copies,
+                _ => 1,
+            };
             match acquire_at_once(caller, wanted, *step, observed, copies).await {
                 Asked::Granted(handles, since) => return Some((handles, since)),
                 Asked::Over => return None,
