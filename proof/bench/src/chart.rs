@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use plotters::prelude::*;
 
 use crate::report::Measure;
-use crate::{Error, failed};
 
 /// Ours first, then the others.
 const COLOURS: [RGBColor; 7] = [
@@ -49,10 +48,10 @@ fn most<'a>(measures: impl Iterator<Item = &'a Measure>) -> f64 {
 }
 
 /// A chart per panel, side by side, with one line for each client. The numbers are set out evenly.
-pub(crate) fn lines(numbers: &str, panels: &[Panel]) -> Result<String, Error> {
+pub(crate) fn lines(numbers: &str, panels: &[Panel]) -> String {
     let mut svg = String::new();
-    draw_lines(&mut svg, numbers, panels).map_err(failed("draw a chart"))?;
-    Ok(svg)
+    draw_lines(&mut svg, numbers, panels).unwrap();
+    svg
 }
 
 fn draw_lines(
@@ -119,31 +118,25 @@ fn draw_lines(
     Ok(())
 }
 
-/// Each measure as a group of bars, by a title of its own, with the numbers beside them.
-pub(crate) fn bars(groups: &[(&str, &Measure)]) -> Result<String, Error> {
+/// Each measure as a group of bars, with the numbers beside them.
+pub(crate) fn bars<'a>(measures: impl Iterator<Item = &'a Measure>) -> String {
     let mut svg = String::new();
-    draw_bars(&mut svg, groups).map_err(failed("draw a chart"))?;
-    Ok(svg)
+    draw_bars(&mut svg, &measures.collect::<Vec<_>>()).unwrap();
+    svg
 }
 
-fn draw_bars(
-    svg: &mut String,
-    groups: &[(&str, &Measure)],
-) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_bars(svg: &mut String, groups: &[&Measure]) -> Result<(), Box<dyn std::error::Error>> {
     const BAR: i32 = 18;
     const LEFT: i32 = 230;
-    let bars: usize = groups
-        .iter()
-        .map(|(_, measure)| measure.peers.len() + 2)
-        .sum();
+    let bars: usize = groups.iter().map(|measure| measure.peers.len() + 2).sum();
     let height = BAR * i32::try_from(bars)? + 16;
     let area = SVGBackend::with_string(svg, (WIDTH, u32::try_from(height)?)).into_drawing_area();
     area.fill(&WHITE)?;
-    let all = names(groups.iter().map(|(_, measure)| *measure));
+    let all = names(groups.iter().copied());
     let mut y = 8;
-    for (title, measure) in groups {
+    for measure in groups {
         area.draw(&Text::new(
-            format!("{title} ({})", measure.unit),
+            format!("{} ({})", measure.name, measure.unit),
             (8, y),
             (FONT, 13),
         ))?;

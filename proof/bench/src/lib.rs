@@ -3,11 +3,17 @@
 //!
 //! [`clients`] has ours and the others behind one trait; [`sections`], [`waiting`], [`workflows`] and [`instructions`]
 //! are what is measured of them; [`report`] is what comes of it.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "what cannot be set up or read ends the benchmark where it happens, as in every proof"
+)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use leasehold_local::{PythonEnvironment, prepare_python};
+use leasehold_proof::root;
 
 mod chart;
 pub mod clients;
@@ -16,44 +22,21 @@ pub mod instructions;
 pub mod python;
 pub mod report;
 pub mod sections;
-pub mod sweeping;
 pub mod waiting;
 pub mod workflows;
 
 use report::Found;
 
-/// What can keep a measurement from taking place. What fails during one is counted instead.
+/// What keeps instructions from being counted on this machine. Whatever else fails ends the benchmark where it happens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The local stack, its database or its proxy.
-    #[error(transparent)]
-    Local(#[from] leasehold_local::Error),
-    /// The library refused what it should not, or a request to the database failed.
-    #[error("{0}")]
-    Failed(String),
     /// valgrind is not installed.
     #[error("valgrind is not installed: install the package valgrind")]
     NoValgrind,
     /// A program that is to be counted was not built.
     #[error("{} is not built: `make counted` builds it", .0.display())]
     NotBuilt(PathBuf),
-}
-
-impl From<String> for Error {
-    fn from(message: String) -> Self {
-        Self::Failed(message)
-    }
-}
-
-/// Says what could not be done, with the causes of the error.
-pub fn failed<E: Into<Box<dyn std::error::Error>>>(what: &str) -> impl FnOnce(E) -> Error {
-    move |error| {
-        Error::Failed(format!(
-            "could not {what}: {}",
-            message(error.into().as_ref())
-        ))
-    }
 }
 
 /// An error with its causes, in one line.
@@ -72,8 +55,6 @@ pub enum Part {
     Waiting,
     /// What a wait costs a workflow, all in: a crowd of executions for one key.
     Crowd,
-    /// How long a sweep takes that finds a thousand waiters or leases.
-    Sweeping,
     /// What a lease costs a workflow, in states and events.
     Workflows,
     /// What the library and the functions compute.
@@ -99,38 +80,28 @@ impl Part {
     /// Measures it.
     ///
     /// # Errors
-    /// [`Error`] when something cannot be set up.
+    /// [`Error`] when instructions cannot be counted here.
     pub async fn measure(self, options: &Options) -> Result<Found, Error> {
         match self {
-            Self::Sections => sections::measure().await,
-            Self::Waiting => waiting::measure(options).await,
-            Self::Crowd => Box::pin(workflows::crowd::measure(options)).await,
-            Self::Sweeping => Box::pin(sweeping::measure(options)).await,
-            Self::Workflows => Box::pin(workflows::measure()).await,
+            Self::Sections => Ok(sections::measure().await),
+            Self::Waiting => Ok(waiting::measure(options).await),
+            Self::Crowd => Ok(Box::pin(workflows::crowd::measure(options)).await),
+            Self::Workflows => Ok(Box::pin(workflows::measure()).await),
             Self::Instructions => Box::pin(instructions::measure(options)).await,
         }
     }
 }
 
-/// The repository.
-#[must_use]
-pub fn root() -> &'static Path {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.ancestors().nth(2).unwrap_or(package)
-}
-
 /// The Python that has the other locks; installed on first use.
-///
-/// # Errors
-/// [`Error::Local`] when Python or a package cannot be had.
-pub async fn interpreter() -> Result<PathBuf, Error> {
+pub async fn interpreter() -> PathBuf {
     let environment = PythonEnvironment {
         name: "bench-venv",
         requirements: &root().join("proof/bench/python/requirements.txt"),
         purpose: "the locks written in Python",
         without: "install python3 and python3-venv",
     };
-    Ok(prepare_python(root(), &environment).await?)
+    let prepared = prepare_python(root(), &environment).await;
+    prepared.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// How many times `part` goes into `whole`; zero if nothing can be said.

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use leasehold_bench::instructions::Build;
-use leasehold_bench::{Error, Options, Part, message, report, root};
+use leasehold_bench::{Error, Options, Part, report};
+use leasehold_proof::root;
 use tracing_subscriber::EnvFilter;
 
 /// Measures what a lease costs, beside what one would use instead: in requests, units, transitions and instructions, which are the
@@ -42,20 +43,23 @@ const EXIT_CODES: &str =
 /// The embedded DynamoDB warns of every condition that is refused; here that is contention, the most ordinary thing.
 const QUIET: &str = "warn,dynoxide=error";
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(QUIET));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
-    match run(Arguments::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(3),
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "leasehold-bench: {}", message(&error));
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    // What panics has said why, and ends the program as any other failure does.
+    match std::panic::catch_unwind(|| runtime.block_on(run(arguments))) {
+        Ok(Ok(true)) => ExitCode::SUCCESS,
+        Ok(Ok(false)) => ExitCode::from(3),
+        Ok(Err(error)) => {
+            let _ = writeln!(std::io::stderr(), "leasehold-bench: {error}");
             ExitCode::FAILURE
         }
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
@@ -77,7 +81,7 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
                 let _ = writeln!(std::io::stdout(), "{}", report::table(&found.measures));
                 all.push((*part, found));
             }
-            Err(error @ (Error::NoValgrind | Error::NotBuilt(_))) if arguments.parts.is_empty() => {
+            Err(error) if arguments.parts.is_empty() => {
                 let _ = writeln!(
                     std::io::stdout(),
                     "{}: NOT MEASURED: {error}\n",
@@ -88,10 +92,10 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
         }
     }
     let out = arguments.out.unwrap_or_else(|| root().join("target/bench"));
-    report::write(&out, &all)?;
+    report::write(&out, &all);
     let _ = writeln!(std::io::stdout(), "wrote {}", out.display());
     if let Some(document) = &arguments.document {
-        report::write_into(document, &all)?;
+        report::write_into(document, &all);
         let _ = writeln!(std::io::stdout(), "wrote {}", document.display());
     }
     let missed: Vec<_> = all

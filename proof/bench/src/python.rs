@@ -10,7 +10,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Mutex, oneshot};
 
-use crate::{Error, failed, interpreter, root};
+use leasehold_proof::root;
+
+use crate::interpreter;
 
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -31,11 +33,8 @@ fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Val
 
 impl Python {
     /// Starts a program of `proof/bench/python`.
-    ///
-    /// # Errors
-    /// [`Error`] when Python cannot be had or the process does not start.
-    pub async fn start(program: &str, arguments: &[&str]) -> Result<Self, Error> {
-        let started = Command::new(interpreter().await?)
+    pub async fn start(program: &str, arguments: &[&str]) -> Self {
+        let started = Command::new(interpreter().await)
             .arg(root().join("proof/bench/python").join(program))
             .args(arguments)
             .env_clear()
@@ -50,10 +49,8 @@ impl Python {
             .process_group(0)
             .kill_on_drop(true)
             .spawn();
-        let mut child = started.map_err(failed("start Python"))?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::Failed("Python has no input or output".to_owned()));
-        };
+        let mut child = started.unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let waiting = Waiting::default();
         let answering = Arc::clone(&waiting);
         tokio::spawn(async move {
@@ -69,11 +66,11 @@ impl Python {
             // A client that still waits learns that no answer will come.
             lock(&answering).clear();
         });
-        Ok(Self {
+        Self {
             child,
             input: Mutex::new(input),
             waiting,
-        })
+        }
     }
 
     /// The answer of `client` to an order. Each has one under way at a time.
@@ -109,10 +106,7 @@ impl Python {
     }
 
     /// Ends it as a crash does, and waits until it is gone.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when it cannot be ended.
-    pub async fn kill(&mut self) -> Result<(), Error> {
-        self.child.kill().await.map_err(failed("kill Python"))
+    pub async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Part, failed};
+use crate::Part;
 
 /// One measure, as it is in `report.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct Measure {
     /// Whether it is; nothing if nothing was promised.
     pub met: Option<bool>,
 }
+
+/// What is reported of a run: what it is, in what, how much, and the most that ours may be.
+pub type Figure = (&'static str, &'static str, f64, Option<f64>);
 
 impl Measure {
     /// A measure of ours alone, without a target.
@@ -44,6 +47,31 @@ impl Measure {
     pub fn peer(mut self, name: &str, value: f64) -> Self {
         self.peers.insert(name.to_owned(), rounded(value));
         self
+    }
+
+    /// A figure of everybody's runs, the first of which is ours; without those of which it says nothing.
+    #[must_use]
+    pub fn of_all<T>(
+        name: impl Into<String>,
+        unit: &str,
+        runs: &[(&'static str, T)],
+        figure: impl Fn(&T) -> f64,
+    ) -> Self {
+        let mut values = runs.iter().map(|(who, run)| (*who, figure(run)));
+        let ours = values.next().map_or(f64::NAN, |(_, value)| value);
+        let peers = values.filter(|(_, value)| value.is_finite());
+        peers.fold(Self::new(name, unit, ours), |all, (who, value)| {
+            all.peer(who, value)
+        })
+    }
+
+    /// Holds ours to `target` at most, if something was promised.
+    #[must_use]
+    pub fn held_to(self, target: Option<f64>) -> Self {
+        match target {
+            Some(target) => self.at_most(target),
+            None => self,
+        }
     }
 
     /// Holds ours to `target` at most. What cannot be computed misses it.
@@ -112,31 +140,24 @@ pub fn grouped(value: f64) -> String {
 }
 
 /// Writes everything below `directory`.
-///
-/// # Errors
-/// [`Error::Failed`] when something cannot be written.
-pub fn write(directory: &Path, all: &[(Part, Found)]) -> Result<(), Error> {
-    std::fs::create_dir_all(directory).map_err(failed("create the directory of the report"))?;
+pub fn write(directory: &Path, all: &[(Part, Found)]) {
     let measures: Vec<&Measure> = all.iter().flat_map(|(_, found)| &found.measures).collect();
-    let json = serde_json::to_string_pretty(&measures).map_err(failed("write JSON"))?;
-    put(&directory.join("report.json"), &format!("{json}\n"))?;
+    let json = serde_json::to_string_pretty(&measures).unwrap();
+    put(&directory.join("report.json"), &format!("{json}\n"));
     let tables = all
         .iter()
         .map(|(part, found)| format!("## {}\n\n{}", part.name(), table(&found.measures)));
     put(
         &directory.join("report.md"),
         &tables.collect::<Vec<_>>().join("\n"),
-    )?;
-    charts(directory, all)
+    );
+    charts(directory, all);
 }
 
 /// Puts each part's table into a document, between `<!-- measured: PART -->` and `<!-- end of PART -->`, and the charts into the
 /// directory `performance` beside it.
-///
-/// # Errors
-/// [`Error::Failed`] when the document cannot be read or written, or has no such marks.
-pub fn write_into(document: &Path, all: &[(Part, Found)]) -> Result<(), Error> {
-    let mut text = std::fs::read_to_string(document).map_err(failed("read the document"))?;
+pub fn write_into(document: &Path, all: &[(Part, Found)]) {
+    let mut text = std::fs::read_to_string(document).unwrap();
     for (part, found) in all {
         let name = part.name();
         let (begin, end) = (
@@ -144,30 +165,27 @@ pub fn write_into(document: &Path, all: &[(Part, Found)]) -> Result<(), Error> {
             format!("<!-- end of {name} -->"),
         );
         let (Some(from), Some(until)) = (text.find(&begin), text.find(&end)) else {
-            return Err(Error::Failed(format!(
-                "{} has no place for {name}",
-                document.display()
-            )));
+            panic!("{} has no place for {name}", document.display());
         };
         text.replace_range(
             from + begin.len()..until,
             &format!("\n{}\n", table(&found.measures)),
         );
     }
-    put(document, &text)?;
-    charts(&document.with_file_name("performance"), all)
+    put(document, &text);
+    charts(&document.with_file_name("performance"), all);
 }
 
-fn charts(directory: &Path, all: &[(Part, Found)]) -> Result<(), Error> {
-    std::fs::create_dir_all(directory).map_err(failed("create the directory of the charts"))?;
+fn charts(directory: &Path, all: &[(Part, Found)]) {
     for (name, svg) in all.iter().flat_map(|(_, found)| &found.charts) {
-        put(&directory.join(format!("{name}.svg")), svg)?;
+        put(&directory.join(format!("{name}.svg")), svg);
     }
-    Ok(())
 }
 
-fn put(file: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(file, text).map_err(failed(&format!("write {}", file.display())))
+fn put(file: &Path, text: &str) {
+    let directory = file.parent().unwrap();
+    let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(file, text));
+    written.unwrap_or_else(|error| panic!("could not write {}: {error}", file.display()));
 }
 
 #[cfg(test)]

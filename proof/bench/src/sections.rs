@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use leasehold_local::Fault;
 use tokio::task::JoinSet;
 
-use crate::Error;
 use crate::chart::bars;
 use crate::clients::{ClientKind, Settings};
 use crate::fixture::{Cost, Fixture};
@@ -28,20 +27,16 @@ const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_secs(4);
 
 /// All scenes, but the crashes one after the other.
-pub(crate) async fn measure() -> Result<Found, Error> {
+pub(crate) async fn measure() -> Found {
     let mut measures = Vec::new();
     let mut steps = Vec::new();
     for who in EVERYBODY {
-        steps.push((who, section(who).await?));
+        steps.push((who.name(), section(who).await));
     }
     for (place, step) in STEPS.iter().enumerate() {
         let of = |what: &str, unit: &str, figure: fn(&Cost) -> f64| {
-            over(
-                &steps,
-                &format!("{what} per uncontended {step}"),
-                unit,
-                |steps| figure(&steps[place]),
-            )
+            let name = format!("{what} per uncontended {step}");
+            Measure::of_all(name, unit, &steps, |steps| figure(&steps[place]))
         };
         measures.push(of("requests", "requests", requests).at_most(1.0));
         measures.push(of("write units", "write units", |cost| cost.write_units));
@@ -50,121 +45,82 @@ pub(crate) async fn measure() -> Result<Found, Error> {
     for (place, step) in STEPS.iter().enumerate() {
         let mut settled = Vec::new();
         for who in EVERYBODY {
-            settled.push((who, lost_answer(who, place).await?));
+            settled.push((who.name(), lost_answer(who, place).await));
         }
         let name = format!("requests until a lost answer is settled, {step}");
-        measures
-            .push(over(&settled, &name, "requests", |sent| crate::ratio(*sent, 1)).at_most(2.0));
+        let measure = Measure::of_all(name, "requests", &settled, |sent| crate::ratio(*sent, 1));
+        measures.push(measure.at_most(2.0));
     }
-    let crashes = crashes().await?;
-    measures.push(over(
-        &crashes,
+    let crashes = crashes().await;
+    measures.push(Measure::of_all(
         "time to take over from a holder that crashed",
         "lengths of the lease",
+        &crashes,
         |crash| crash.leases,
     ));
-    measures.push(over(
-        &crashes,
+    measures.push(Measure::of_all(
         "requests to take over from a holder that crashed",
         "requests",
+        &crashes,
         |crash| crash.requests,
     ));
-    let groups: Vec<_> = measures
-        .iter()
-        .filter(|measure| measure.peers.len() > 2 && measure.unit != "bytes")
-        .map(|measure| (measure.name.as_str(), measure))
-        .collect();
-    let chart = bars(&groups)?;
-    Ok(Found {
+    let shown = |measure: &&Measure| measure.peers.len() > 2 && measure.unit != "bytes";
+    let chart = bars(measures.iter().filter(shown));
+    Found {
         measures,
         charts: vec![("sections", chart)],
-    })
+    }
 }
 
 fn requests(cost: &Cost) -> f64 {
     crate::ratio(cost.requests(), 1)
 }
 
-/// A measure over everybody, the first of whom is ours.
-fn over<T>(
-    found: &[(ClientKind, T)],
-    name: &str,
-    unit: &str,
-    figure: impl Fn(&T) -> f64,
-) -> Measure {
-    let ours = found.first().map_or(f64::NAN, |(_, found)| figure(found));
-    let others = found.iter().skip(1);
-    others.fold(Measure::new(name, unit, ours), |measure, (who, found)| {
-        measure.peer(who.name(), figure(found))
-    })
-}
-
 /// Acquire, extend and release, on a key that was used before.
-///
-/// # Errors
-/// [`Error`] when the client cannot be set up, or is refused.
-pub async fn section(who: ClientKind) -> Result<[Cost; 3], Error> {
-    let fixture = Fixture::start().await?;
+pub async fn section(who: ClientKind) -> [Cost; 3] {
+    let fixture = Fixture::start().await;
     let settings = Settings {
         lease: Some(LONG),
         extends_every: Some(Duration::from_millis(200)),
     };
-    let mut clients = who.clients(&fixture, &settings, 1).await?;
+    let mut clients = who.clients(&fixture, &settings, 1).await;
     let client = &mut clients[0];
-    client.wait(KEY).await?;
-    client.release().await?;
-    let (acquired, acquire) = fixture.cost(client.acquire(KEY)).await?;
-    if !acquired {
-        return Err(Error::Failed(format!(
-            "{} was refused a free key",
-            who.name()
-        )));
-    }
-    let ((), extend) = fixture.cost(client.extend()).await?;
-    let ((), release) = fixture.cost(client.release()).await?;
-    Ok([acquire, extend, release])
+    client.wait(KEY).await.unwrap();
+    client.release().await.unwrap();
+    let (acquired, acquire) = fixture.cost(client.wait(KEY)).await;
+    let (extended, extend) = fixture.cost(client.extend()).await;
+    let (released, release) = fixture.cost(client.release()).await;
+    acquired.and(extended).and(released).unwrap();
+    [acquire, extend, release]
 }
 
 /// One request is applied, and its answer lost with the connection: that of the step of this number. How many requests it takes
 /// until the client knows.
-async fn lost_answer(who: ClientKind, step: usize) -> Result<u64, Error> {
-    let fixture = Fixture::start().await?;
-    let extends_every = (step == 1).then_some(Duration::from_millis(1200));
-    let mut clients = who
-        .clients(
-            &fixture,
-            &Settings {
-                lease: Some(SHORT),
-                extends_every,
-            },
-            1,
-        )
-        .await?;
+async fn lost_answer(who: ClientKind, step: usize) -> u64 {
+    let fixture = Fixture::start().await;
+    let settings = Settings {
+        lease: Some(SHORT),
+        extends_every: (step == 1).then_some(Duration::from_millis(1200)),
+    };
+    let mut clients = who.clients(&fixture, &settings, 1).await;
     let client = &mut clients[0];
-    client.wait("warm").await?;
-    client.release().await?;
+    client.wait("warm").await.unwrap();
+    client.release().await.unwrap();
     if step > 0 {
-        client.wait(KEY).await?;
+        client.wait(KEY).await.unwrap();
     }
-    let before = fixture.measured_endpoint().counts();
-    fixture
-        .measured_endpoint()
-        .inject(Fault::LoseAnswer, who.writes()[step], 1);
+    let endpoint = fixture.measured_endpoint();
+    let before = endpoint.counts();
+    endpoint.inject(Fault::LoseAnswer, who.writes()[step], 1);
     // What it then takes for true is for the known bugs.
     let _ = match step {
         0 => client.wait(KEY).await,
         1 => client.extend().await,
         _ => client.release().await,
     };
-    let requests = fixture.measured_endpoint().counts().since(&before).total();
-    if fixture.measured_endpoint().pending_faults() > 0 {
-        return Err(Error::Failed(format!(
-            "{} sent no {}",
-            who.name(),
-            who.writes()[step]
-        )));
-    }
-    Ok(requests)
+    let requests = endpoint.counts().since(&before).total();
+    assert_eq!(endpoint.pending_faults(), 0, "{}", who.name());
+    requests
 }
 
 /// How the next one got the key of one who vanished.
@@ -174,39 +130,30 @@ struct Crash {
 }
 
 /// All at once, since everybody waits for a lease to run out.
-async fn crashes() -> Result<Vec<(ClientKind, Crash)>, Error> {
-    let everybody = [
-        ClientKind::Queued,
-        ClientKind::Polling,
-        ClientKind::Direct,
-        ClientKind::DynamodbLease,
-        ClientKind::PythonLock,
-    ];
-    let mut crashes = JoinSet::new();
-    for who in everybody {
-        crashes.spawn(async move { Ok((who, crash(who).await?)) });
-    }
-    let mut found = crashes
-        .join_all()
-        .await
-        .into_iter()
-        .collect::<Result<Vec<_>, Error>>()?;
+async fn crashes() -> Vec<(&'static str, Crash)> {
+    let everybody = [ClientKind::Queued].into_iter().chain(EVERYBODY);
+    let crashes: JoinSet<_> = everybody
+        .map(|who| async move { (who, crash(who).await) })
+        .collect();
+    let mut found = crashes.join_all().await;
     found.sort_by_key(|(who, _)| *who);
-    Ok(found)
+    let named = found.into_iter().map(|(who, crash)| (who.name(), crash));
+    named.collect()
 }
 
-async fn crash(who: ClientKind) -> Result<Crash, Error> {
-    let fixture = Fixture::start().await?;
+async fn crash(who: ClientKind) -> Crash {
+    let fixture = Fixture::start().await;
     let settings = Settings {
         lease: Some(SHORT),
         extends_every: None,
     };
-    let mut clients = who.clients(&fixture, &settings, 1).await?;
-    who.crash(&fixture, &settings, KEY).await?;
+    let mut clients = who.clients(&fixture, &settings, 1).await;
+    who.crash(&fixture, &settings, KEY).await;
     let began = Instant::now();
-    let ((), cost) = fixture.cost(clients[0].wait(KEY)).await?;
-    Ok(Crash {
+    let (got, cost) = fixture.cost(clients[0].wait(KEY)).await;
+    got.unwrap();
+    Crash {
         leases: began.elapsed().div_duration_f64(SHORT),
         requests: requests(&cost),
-    })
+    }
 }

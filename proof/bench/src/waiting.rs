@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::chart::{Panel, lines};
 use crate::clients::{Client, ClientKind, Settings};
 use crate::fixture::{Cost, Fixture};
-use crate::report::{Found, Measure};
-use crate::{Error, Options, ratio};
+use crate::report::{Figure, Found, Measure};
+use crate::{Options, ratio};
 
 const KEY: &str = "orders/42";
 const EVERYBODY: [ClientKind; 5] = [
@@ -45,8 +45,6 @@ pub struct WaitCost {
     pub read_units: f64,
     /// Part of the time from the first hand-over to the last end in which nobody was inside.
     pub idle: f64,
-    /// Sections in a second of that time.
-    pub throughput: f64,
     /// Part of all pairs who were not served in the order in which they came.
     pub out_of_turn: f64,
     /// Entries while another was inside.
@@ -85,12 +83,9 @@ impl WaitCost {
             .filter(|pair| pair[1].entered < pair[0].left)
             .count();
         let span = (until - from).max(f64::MIN_POSITIVE);
-        #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
-        let served = turns.len() as f64;
         Self {
             served: turns.len(),
             idle: 1.0 - inside / span,
-            throughput: served / span,
             out_of_turn: ratio(inverted, pairs),
             overlaps: wide(overlaps),
             ..Self::default()
@@ -114,40 +109,66 @@ impl WaitCost {
     }
 }
 
+impl WaitCost {
+    /// A join whose answer was late is sent again, and is as good.
+    fn figures(&self) -> [Figure; 9] {
+        let failed = ratio(self.errors.values().sum(), 1);
+        let served = ratio(wide(self.served), 1);
+        let overlaps = ratio(self.overlaps, 1);
+        [
+            (REQUESTS, "requests", self.requests, Some(3.05)),
+            (BACKGROUND, "requests", self.background, None),
+            (WRITE_UNITS, "write units", self.write_units, None),
+            (
+                "read units per served waiter",
+                "read units",
+                self.read_units,
+                None,
+            ),
+            (IDLE, "ratio", self.idle, None),
+            (OUT_OF_TURN, "ratio", self.out_of_turn, None),
+            (SERVED, "waiters", served, None),
+            ("calls that failed", "calls", failed, Some(0.0)),
+            (
+                "entries while another was inside",
+                "entries",
+                overlaps,
+                Some(0.0),
+            ),
+        ]
+    }
+}
+
 fn wide(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// Everybody, one after the other, with more and more who wait.
-pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
+pub(crate) async fn measure(options: &Options) -> Found {
     let numbers: &[usize] = if options.quick {
         &[2, 8]
     } else {
         &[2, 8, 32, 128]
     };
     let limit = Duration::from_secs(if options.quick { 20 } else { 90 });
-    let mut runs = Vec::new();
+    let mut all = Vec::new();
     for number in numbers {
+        let mut runs = Vec::new();
         for who in EVERYBODY {
-            runs.push((who.name(), *number, run(who, *number, limit).await?));
+            runs.push((who.name(), run(who, *number, limit).await));
         }
+        all.push((*number, runs));
     }
-    found(&runs)
+    found(&all)
 }
 
 /// One run, which is over when everybody was served, or after `limit`.
-///
-/// # Errors
-/// [`Error`] when the clients cannot be set up.
-pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> Result<WaitCost, Error> {
-    let fixture = Fixture::start().await?;
-    let mut clients = who
-        .clients(&fixture, &Settings::default(), waiters + 1)
-        .await?;
-    let Some(mut holder) = clients.pop() else {
-        return Ok(WaitCost::default());
-    };
-    holder.wait(KEY).await?;
+pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> WaitCost {
+    let fixture = Fixture::start().await;
+    let settings = Settings::default();
+    let mut clients = who.clients(&fixture, &settings, waiters + 1).await;
+    let mut holder = clients.pop().unwrap();
+    holder.wait(KEY).await.unwrap();
     let counts = || {
         (
             fixture.measured_endpoint().counts(),
@@ -171,7 +192,7 @@ pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> Result<Wai
     }
     sleep(Duration::from_millis(200)).await;
     let from = began.elapsed().as_secs_f64();
-    holder.release().await?;
+    holder.release().await.unwrap();
     let (mut turns, mut errors) = (Vec::new(), BTreeMap::new());
     let mut after = counts();
     let deadline = Instant::now() + limit;
@@ -194,10 +215,10 @@ pub async fn run(who: ClientKind, waiters: usize, limit: Duration) -> Result<Wai
     running.shutdown().await;
     let cost = Cost::from(&after.0.since(&before.0));
     let background = Cost::from(&after.1.since(&before.1));
-    Ok(WaitCost {
+    WaitCost {
         errors,
         ..WaitCost::of(&turns, from).with(&cost, &background)
-    })
+    }
 }
 
 /// Waits, holds, and gives the client back with the key still its own, so that the count is taken before the release.
@@ -222,94 +243,39 @@ async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>
     )
 }
 
-type Look = fn(&WaitCost) -> f64;
-
-/// What is reported of each run: what it is, in what, how it is read, and the most that ours may be. A join whose answer was late
-/// is sent again, and is as good.
-const FIGURES: [(&str, &str, Look, Option<f64>); 10] = [
-    (REQUESTS, "requests", |run| run.requests, Some(3.05)),
-    (
-        "requests to confirm and to sweep per served waiter",
-        "requests",
-        |run| run.background,
-        None,
-    ),
-    (WRITE_UNITS, "write units", |run| run.write_units, None),
-    (
-        "read units per served waiter",
-        "read units",
-        |run| run.read_units,
-        None,
-    ),
-    (IDLE, "ratio", |run| run.idle, None),
-    (
-        "section throughput by what the holds allow",
-        "ratio",
-        |run| run.throughput * HOLD.as_secs_f64(),
-        None,
-    ),
-    (OUT_OF_TURN, "ratio", |run| run.out_of_turn, None),
-    (
-        "waiters that were served before the run was over",
-        "waiters",
-        |run| ratio(wide(run.served), 1),
-        None,
-    ),
-    (
-        "calls that failed",
-        "calls",
-        |run| ratio(run.errors.values().sum(), 1),
-        Some(0.0),
-    ),
-    (
-        "entries while another was inside",
-        "entries",
-        |run| ratio(run.overlaps, 1),
-        Some(0.0),
-    ),
-];
 const REQUESTS: &str = "requests per served waiter";
+const BACKGROUND: &str = "requests to confirm and to sweep per served waiter";
+const SERVED: &str = "waiters that were served before the run was over";
 const WRITE_UNITS: &str = "write units per served waiter";
 const IDLE: &str = "part of the time in which nobody was inside";
 const OUT_OF_TURN: &str = "pairs served out of turn";
 
-/// The measures and the chart of runs by name and number; the first of each number is ours.
-fn found(runs: &[(&'static str, usize, WaitCost)]) -> Result<Found, Error> {
-    let mut numbers: Vec<usize> = runs.iter().map(|(_, number, _)| *number).collect();
-    numbers.dedup();
+/// The measures and the chart of everybody's runs by number.
+fn found(all: &[(usize, Vec<(&'static str, WaitCost)>)]) -> Found {
     let name = |what: &str, waiters: usize| format!("{what}, {waiters} waiters, from a program");
     let mut measures = Vec::new();
-    for number in &numbers {
-        for (what, unit, look, target) in FIGURES {
-            let mut these = runs.iter().filter(|(_, of, _)| of == number);
-            let Some((_, _, ours)) = these.next() else {
-                continue;
-            };
-            let measure = Measure::new(name(what, *number), unit, look(ours));
-            let measure = these.fold(measure, |measure, (name, _, run)| match look(run) {
-                value if value.is_finite() => measure.peer(name, value),
-                _ => measure,
-            });
-            measures.push(match target {
-                Some(target) => measure.at_most(target),
-                None => measure,
-            });
+    for (number, runs) in all {
+        let figures = runs[0].1.figures().into_iter().enumerate();
+        for (at, (what, unit, _, target)) in figures {
+            let figure = |run: &WaitCost| run.figures()[at].2;
+            let measure = Measure::of_all(name(what, *number), unit, runs, figure);
+            measures.push(measure.held_to(target));
         }
     }
     let panels = [REQUESTS, WRITE_UNITS, IDLE, OUT_OF_TURN].map(|title| Panel {
         title,
-        points: numbers
+        points: all
             .iter()
-            .filter_map(|number| {
+            .filter_map(|(number, _)| {
                 let name = name(title, *number);
                 let found = measures.iter().find(|measure| measure.name == name)?;
                 Some((*number, found))
             })
             .collect(),
     });
-    let chart = lines("waiters", &panels)?;
-    Ok(Found {
+    let chart = lines("waiters", &panels);
+    Found {
         measures,
         charts: vec![("waiting", chart)],
-    })
+    }
 }

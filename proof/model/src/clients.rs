@@ -1,6 +1,7 @@
 //! Clients: workflows that acquire, extend, release and write, or wait in the queue, and die.
 
 use crate::{
+    design::Flaw,
     message::{Ended, Floor, Operation},
     names::{Attempt, Count, LeaseNo, Tick, Who},
     reading::{Handle, Reading},
@@ -324,7 +325,7 @@ pub fn notify(
         Notification::Now => {
             let to = (kept.who, kept.attempt);
             let woken = is_woken(state, to, (kept.lease, kept.token, kept.until));
-            if !woken && (first || world.design.passes_whoever_sends()) {
+            if !woken && (first || world.design.is(Flaw::SkipsOnAnyRefusal)) {
                 world.send(state, who, Operation::Pass(kept.lease, kept.tries));
             }
         }

@@ -93,16 +93,8 @@ impl Design {
         }
     }
 
-    const fn is(self, flaw: Flaw) -> bool {
+    pub const fn is(self, flaw: Flaw) -> bool {
         matches!(self, Self::Broken(is) if is as u8 == flaw as u8)
-    }
-
-    pub const fn ignores_tokens(self) -> bool {
-        self.is(Flaw::TheResourceIgnoresTheToken)
-    }
-
-    pub const fn passes_whoever_sends(self) -> bool {
-        self.is(Flaw::SkipsOnAnyRefusal)
     }
 
     /// How long before an extend the lease must have expired for it to hand over.
@@ -112,10 +104,6 @@ impl Design {
         } else {
             scope.margin
         }
-    }
-
-    pub const fn looks_up_before_it_reads(self) -> bool {
-        self.is(Flaw::ReapLooksUpBeforeItReads)
     }
 
     /// Whether the leases of an execution that ended like this can be freed.
@@ -132,15 +120,7 @@ impl Design {
         };
         let at_most = held.written + margin;
         let may_be = at_most >= end.stopped_at && at_most + scope.stale > now;
-        may_be && !self.is(Flaw::ReapTrustsAStaleAnswer) && !self.looks_up_before_it_reads()
-    }
-
-    pub const fn frees_what_expired(self) -> bool {
-        !self.is(Flaw::NobodySweeps)
-    }
-
-    pub const fn tends_lines(self) -> bool {
-        !self.is(Flaw::NobodyTendsTheLine)
+        may_be && !self.is(Flaw::ReapTrustsAStaleAnswer) && !self.is(Flaw::ReapLooksUpBeforeItReads)
     }
 
     /// Until when a holder believes that it holds.
@@ -159,10 +139,6 @@ impl Design {
         } else {
             version
         }
-    }
-
-    pub const fn purges_at_the_deadline(self) -> bool {
-        self.is(Flaw::DeadlineIsTheTablesTtl)
     }
 
     pub fn misread(self, message: &Message, reading: Reading, facts: RowView) -> Reading {

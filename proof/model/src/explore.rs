@@ -1,6 +1,6 @@
 //! Goes through every state of a world.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, num::NonZeroUsize};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
@@ -28,13 +28,14 @@ pub fn explore(
     scope: Scope,
     design: Design,
     until: Option<Invariant>,
-    (threads, most): (usize, Option<usize>),
+    most: Option<usize>,
 ) -> Explored {
     let world = World::new(scope, design);
     let stop = match until {
         Some(invariant) => HasDiscoveries::AllOf(BTreeSet::from([name_of(invariant)])),
         None => HasDiscoveries::AnyFailures,
     };
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let mut checker = world.checker().threads(threads).finish_when(stop);
     if let Some(most) = most {
         checker = checker.target_state_count(most);

@@ -18,7 +18,7 @@ mod sweeper;
 mod table;
 mod world;
 
-use std::{num::NonZeroUsize, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::Parser;
 
@@ -39,13 +39,6 @@ struct Arguments {
     /// Only broken designs whose words contain this, and no worlds of ours.
     #[arg(long, value_name = "WORDS")]
     broken: Option<String>,
-    /// Calls to make in each world, instead of its own number. With too few, broken designs are not found out; each one more
-    /// takes several times as long.
-    #[arg(long, value_name = "N", conflicts_with = "deep")]
-    calls: Option<u8>,
-    /// Threads; as many as there are processors if left out.
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
 }
 
 /// How many steps are taken in a world at most, in larger worlds.
@@ -65,10 +58,7 @@ fn main() -> ExitCode {
         states += explored.states;
         violations += explored.broken.len();
     }
-    let rejected = flaws
-        .iter()
-        .filter(|broken| arguments.rejects(broken))
-        .count();
+    let rejected = flaws.iter().filter(|broken| rejects(broken)).count();
     let flaws = flaws.len();
     println!(
         "model: {states} states, {violations} violations, {rejected} of {flaws} broken designs rejected"
@@ -94,35 +84,25 @@ impl Arguments {
                 .is_none_or(|only| scope.name.contains(only))
         };
         all.iter().filter(wanted).map(|scope| Scope {
-            calls: self.calls.unwrap_or(scope.calls + u8::from(self.deep)),
+            calls: scope.calls + u8::from(self.deep),
             ..*scope
         })
     }
 
     /// Which designs to find out.
-    fn flaws(&self) -> impl Iterator<Item = Broken> {
+    fn flaws(&self) -> impl Iterator<Item = &Broken> {
         let all = if self.only.is_some() { &[][..] } else { FLAWS };
         let wanted = |broken: &&Broken| {
             self.broken
                 .as_ref()
                 .is_none_or(|only| broken.1.contains(only))
         };
-        all.iter()
-            .filter(wanted)
-            .map(|(flaw, words, breaks, scope)| {
-                let calls = self.calls.unwrap_or(scope.calls);
-                (*flaw, *words, *breaks, Scope { calls, ..*scope })
-            })
-    }
-
-    fn threads(&self) -> usize {
-        let all = || std::thread::available_parallelism().ok();
-        self.threads.or_else(all).map_or(1, NonZeroUsize::get)
+        all.iter().filter(wanted)
     }
 
     fn goes_through(&self, scope: Scope) -> Explored {
         let most = self.deep.then_some(DEEP);
-        let explored = explore(scope, Design::Ours, None, (self.threads(), most));
+        let explored = explore(scope, Design::Ours, None, most);
         let (rows, writes, refusals) = explored.rows;
         println!(
             "{:<10} {:>9} states{}, {} steps deep; {rows} rows, {writes} writes, {refusals} refusals; {} broken: {}",
@@ -139,21 +119,21 @@ impl Arguments {
         }
         explored
     }
+}
 
-    fn rejects(&self, (flaw, words, breaks, scope): &Broken) -> bool {
-        let design = Design::Broken(*flaw);
-        let explored = explore(*scope, design, Some(*breaks), (self.threads(), None));
-        let states = explored.states;
-        let mut found = explored.broken.iter();
-        let Some((name, steps)) = found.find(|(name, _)| *name == name_of(*breaks)) else {
-            println!("NOT REJECTED: {words}; {states} states");
-            return false;
-        };
-        let long = steps.len();
-        println!("rejected: {words}: not {name}, after {long} steps; {states} states");
-        print(steps);
-        true
-    }
+fn rejects((flaw, words, breaks, scope): &Broken) -> bool {
+    let design = Design::Broken(*flaw);
+    let explored = explore(*scope, design, Some(*breaks), None);
+    let states = explored.states;
+    let mut found = explored.broken.iter();
+    let Some((name, steps)) = found.find(|(name, _)| *name == name_of(*breaks)) else {
+        println!("NOT REJECTED: {words}; {states} states");
+        return false;
+    };
+    let long = steps.len();
+    println!("rejected: {words}: not {name}, after {long} steps; {states} states");
+    print(steps);
+    true
 }
 
 /// What there is to choose from.

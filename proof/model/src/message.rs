@@ -1,11 +1,11 @@
 //! Messages under way. A message is never used up: it may arrive never, late, often, and in any order.
 
-use leasehold::Counter;
 use leasehold::transition::{
     Change, ConfirmReservation, EndIfUnchanged, Extend, Grant, HandOver, Join, Leave,
     PassReservation, Release, ReleaseTarget, RenewReservation, Reserve, ShortenDeadline, Successor,
     TakeoverRule, TokenFloor,
 };
+use leasehold::{Counter, Metadata};
 
 use crate::{
     names::{self, Attempt, Count, FLOOR, LeaseNo, SWEEPER, Tick, Who, instant},
@@ -193,7 +193,7 @@ impl Message {
             keys: scope.polls(self.from).then(names::keys).flatten(),
             lease_id: names::lease_id(self.lease()),
             ttl: names::ttl(scope.ttl),
-            metadata: names::metadata(),
+            metadata: Metadata::default(),
             now: instant(self.sent),
             over,
             tokens: self.floor.tokens(),
@@ -232,7 +232,7 @@ impl Message {
             fencing_token: names::counter(token),
             floor: self.floor.least(),
             holder: names::holder(self.from),
-            metadata: names::metadata(),
+            metadata: Metadata::default(),
             ttl: names::ttl(scope.ttl),
             acquired_at: instant(self.sent),
             now: instant(self.sent),

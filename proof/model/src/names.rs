@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold::{
-    Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest,
-    RequestId, Timestamp, Ttl,
+    Counter, Holder, Key, Keys, KeysDigest, LeaseId, ObservedVersion, RequestDigest, RequestId,
+    Timestamp, Ttl,
 };
 
 /// A point in time, in ticks of one second since a beginning that is the same for all worlds.
@@ -110,8 +110,4 @@ pub fn keys() -> Option<KeysDigest> {
 
 pub fn ttl(ticks: Tick) -> Ttl {
     Ttl::new(length(ticks)).expect("a few seconds")
-}
-
-pub fn metadata() -> Metadata {
-    Metadata::default()
 }

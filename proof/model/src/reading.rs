@@ -1,7 +1,7 @@
 //! How a caller reads an answer of the table: by the library's own readers of refusals.
 
 use leasehold::{
-    row::{Row, Stored},
+    row::Stored,
     transition::{
         ExtendRefusal, GrantRefusal, HandOver, JoinRefusal, ReleaseRefusal, why_not_extended,
         why_not_granted, why_not_joined, why_not_released,
@@ -163,21 +163,8 @@ fn not_extended(
     confirming: bool,
 ) -> Reading {
     let extend = message.extend(lease, token, scope);
-    let as_stored = |row: Row| {
-        let held = row
-            .holding()
-            .map(|held| (held.lease_id.clone(), held.expires_at));
-        held.map_or(Reading::Nothing, |(lease_id, until)| {
-            Reading::Has(Handle {
-                lease: names::lease_no(&lease_id),
-                token: names::count(row.fencing_token),
-                until: names::tick(until),
-                confirmed: true,
-            })
-        })
-    };
     match why_not_extended(stored, &extend, confirming, message.floor.least()) {
-        ExtendRefusal::Longer(row) | ExtendRefusal::Taken(row) => as_stored(row),
+        ExtendRefusal::Longer(_) | ExtendRefusal::Taken(_) => has(facts),
         ExtendRefusal::Unconfirmed => Reading::Promised(true),
         ExtendRefusal::Confirmed => Reading::Promised(false),
         ExtendRefusal::Awaited(_) => facts.held.map_or(Reading::Nothing, |held| {

@@ -2,6 +2,7 @@
 
 use crate::{
     clients,
+    design::Flaw,
     message::{Ended, Operation},
     names::{SWEEPER, Tick, Who},
     reading::Reading,
@@ -55,10 +56,10 @@ pub fn next(world: &World, facts: RowView, now: Tick) -> Option<Operation> {
     let scope = &world.scope;
     let lapsed = |until: Tick| until + scope.margin <= now;
     if let Some(held) = facts.held {
-        let expired = lapsed(held.until) && world.design.frees_what_expired();
+        let expired = lapsed(held.until) && !world.design.is(Flaw::NobodySweeps);
         return expired.then_some(Operation::End(facts.version, held.lease, Ended::Expired));
     }
-    if !world.design.tends_lines() {
+    if world.design.is(Flaw::NobodyTendsTheLine) {
         return None;
     }
     let Some(kept) = facts.kept else {
@@ -92,7 +93,7 @@ pub fn reaps(world: &World, state: &mut State, of: Who) {
     state.reaping = Some(Reaping {
         of,
         row: state.row,
-        end: end.filter(|_| world.design.looks_up_before_it_reads()),
+        end: end.filter(|_| world.design.is(Flaw::ReapLooksUpBeforeItReads)),
     });
 }
 
@@ -106,7 +107,7 @@ fn ends(state: &State, who: Who) -> impl Iterator<Item = End> {
 /// Writes, by what it has read and the answers since.
 pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
     let Reaping { of: who, row, .. } = state.reaping.take()?;
-    let row = if world.design.looks_up_before_it_reads() {
+    let row = if world.design.is(Flaw::ReapLooksUpBeforeItReads) {
         state.row
     } else {
         row
@@ -119,7 +120,7 @@ pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
             let cut = held.until > now + world.scope.grace;
             cut.then_some(Operation::Cut(facts.version))?
         }
-        Some(held) if world.design.looks_up_before_it_reads() => {
+        Some(held) if world.design.is(Flaw::ReapLooksUpBeforeItReads) => {
             Operation::Release(held.lease, facts.token, false)
         }
         Some(held) => Operation::End(facts.version, held.lease, Ended::Released),
@@ -160,7 +161,7 @@ pub fn on_response(
 /// belief lasts. Somebody who deletes it by hand is to wait as long.
 fn may_be_purged(world: &World, state: &State, facts: RowView) -> bool {
     let quiet = state.now > state.oracle.at + 2 * world.scope.error;
-    if world.design.purges_at_the_deadline() {
+    if world.design.is(Flaw::DeadlineIsTheTablesTtl) {
         return facts.held.is_some_and(|held| held.until <= state.now);
     }
     state.row > crate::rows::FOREIGN

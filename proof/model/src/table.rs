@@ -2,6 +2,7 @@
 
 use crate::{
     clients,
+    design::Flaw,
     message::{Message, Operation},
     names::{Count, LeaseNo, SWEEPER},
     oracle::Invariant,
@@ -96,7 +97,7 @@ fn nobody_else_is_cut(state: &mut State, before: RowView) {
 
 /// The resource takes a write that carries a token, if that is not older than the last.
 fn writes(world: &World, state: &mut State, token: Count) {
-    if token >= state.fence || world.design.ignores_tokens() {
+    if token >= state.fence || world.design.is(Flaw::TheResourceIgnoresTheToken) {
         state.oracle.must(token >= state.fence, Invariant::S3);
         state.fence = token;
     }

@@ -1,6 +1,6 @@
 //! One round as all who take part in it share it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::RwLock;
@@ -30,11 +30,8 @@ pub struct Context {
     /// Of keys whose rows are deleted: no call is made for a key during its deletion, since a row that is deleted under an
     /// acquire may be created again with an old token, which is documented and not promised.
     pub gone: Vec<RwLock<()>>,
-    /// Something failed that has to work.
-    pub broken: Mutex<Option<crate::Error>>,
     /// Sweeps that came to their end.
     pub swept: AtomicU64,
-    over: AtomicBool,
     history: Mutex<History>,
 }
 
@@ -59,9 +56,7 @@ impl Context {
             gone: keys.gone.iter().map(|_| RwLock::new(())).collect(),
             keys,
             names: Names::default(),
-            broken: Mutex::new(None),
             swept: AtomicU64::new(0),
-            over: AtomicBool::new(false),
             history: Mutex::default(),
         }
     }
@@ -111,16 +106,9 @@ impl Context {
         *history.faults.entry(kind.to_owned()).or_default() += 1;
     }
 
-    /// Ends the round early: something is broken that is not under test.
-    pub fn give_up(&self, error: crate::Error) {
-        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        broken.get_or_insert(error);
-        self.over.store(true, Ordering::Release);
-    }
-
     /// Whether nothing new should begin.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire) || self.watch.now() >= self.until
+        self.watch.now() >= self.until
     }
 }

@@ -46,9 +46,4 @@ impl Keys {
         let two = self.hot.iter().chain(&self.plain);
         two.chain(&self.gone).chain(&self.sets)
     }
-
-    /// All that leases are granted of.
-    pub fn all(&self) -> impl Iterator<Item = &String> {
-        self.mutexes().chain(&self.permits).chain(&self.lines)
-    }
 }

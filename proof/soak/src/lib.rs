@@ -4,12 +4,16 @@
 //! [`row`] is what one lease row may do, written anew and not taken from the library; [`linear`] asks whether a
 //! history follows it; [`checks`] are the promises that need no order. [`plan`] draws what everybody is going
 //! to do from a seed, [`fixture`] is where they do it, [`round`] is thirty seconds of it.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "what keeps the soak from running ends it where it happens, as in every proof; what it finds is no failure of it"
+)]
 
 pub mod calls;
 pub mod checks;
 pub mod client;
 pub mod context;
-pub mod error;
 pub mod faults;
 pub mod fixture;
 pub mod history;
@@ -23,5 +27,3 @@ pub mod round;
 pub mod row;
 pub mod run;
 pub mod watch;
-
-pub use error::Error;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use leasehold_proof::fixture::s;
 use serde_json::json;
 
 use crate::calls::{Answer, Caller, Reply};
@@ -36,8 +36,8 @@ pub async fn sweep(context: &Context, fleet: usize, after: u64, number: u64) {
     let caller = caller(context, "sweep", number);
     let step = Step {
         fleet,
-        fault: None,
         after,
+        ..Step::CLEAN
     };
     let reply = caller.call("sweep", step, &json!({}), "").await;
     if let Answer::Error(name, _) = &reply.answer {
@@ -75,7 +75,9 @@ pub async fn operate(context: &Context) {
 
 /// The token of the key's holder.
 async fn inspect(caller: &Caller<'_>, key: &str) -> Option<u64> {
-    let reply = caller.call("inspect", STEP, &json!({"key": key}), "").await;
+    let reply = caller
+        .call("inspect", Step::CLEAN, &json!({"key": key}), "")
+        .await;
     let (response, token) = match &reply.answer {
         Answer::Well(answer) => {
             caller.context.history().messages.push(answer.to_string());
@@ -104,7 +106,7 @@ async fn force(caller: &Caller<'_>, key: &str, token: u64) {
         "why": "to see what becomes of it",
         "fencing_token": token,
     });
-    let reply = caller.call("operate", STEP, &payload, "").await;
+    let reply = caller.call("operate", Step::CLEAN, &payload, "").await;
     let response = match &reply.answer {
         Answer::Well(answer) => {
             caller.context.history().messages.push(answer.to_string());
@@ -134,14 +136,8 @@ pub async fn delete(context: &Context) {
         let key = &context.keys.gone[at];
         let begin = context.watch.now();
         let delete = context.fixture.direct.delete_item().table_name(TABLE);
-        let delete = delete
-            .key("pk", AttributeValue::S(key.clone()))
-            .key("sk", AttributeValue::S("LEASE#0000".to_owned()));
-        if let Err(error) = delete.send().await {
-            let text = aws_sdk_dynamodb::error::DisplayErrorContext(&error).to_string();
-            context.give_up(crate::Error::Resource(text));
-            return;
-        }
+        let delete = delete.key("pk", s(key)).key("sk", s("LEASE#0000"));
+        delete.send().await.unwrap();
         let end = context.watch.now();
         let op = Op {
             begin,
@@ -161,12 +157,6 @@ pub async fn delete(context: &Context) {
         sleep_ms(AFTER_DELETION).await;
     }
 }
-
-const STEP: Step = Step {
-    fleet: 0,
-    fault: None,
-    after: 0,
-};
 
 fn caller<'a>(context: &'a Context, who: &str, number: u64) -> Caller<'a> {
     let mark = format!("r{}-{who}-{number}. ", context.round);

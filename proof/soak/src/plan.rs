@@ -49,6 +49,15 @@ pub struct Step {
     pub after: u64,
 }
 
+impl Step {
+    /// By what is shipped, at once and undisturbed.
+    pub const CLEAN: Self = Self {
+        fleet: 0,
+        fault: None,
+        after: 0,
+    };
+}
+
 /// See [`Section::wait_policy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitPolicy {
@@ -188,9 +197,17 @@ impl Section {
 
     /// One of these keys.
     #[must_use]
-    pub fn pick<'a>(&self, keys: &'a [String]) -> &'a str {
+    pub fn pick(&self, keys: &[String]) -> String {
         let count = u64::try_from(keys.len()).unwrap_or(1).max(1);
-        &keys[usize::try_from(self.key % count).unwrap_or(0)]
+        keys[usize::try_from(self.key % count).unwrap_or(0)].clone()
+    }
+
+    /// Two or three of these that differ.
+    #[must_use]
+    pub fn pick_several(&self, keys: &[String]) -> Vec<String> {
+        let rng = &mut seeded(self.key, &[]);
+        let many = rng.usize(2..=3);
+        rng.choose_multiple(keys.iter().cloned(), many)
     }
 }
 

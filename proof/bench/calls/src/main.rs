@@ -2,21 +2,19 @@
 //! the leases in the file, which are held, or for acquire were. `TABLE_URL` tells where the table `leases` is. Two runs with the
 //! same file and different calls differ by what the calls take.
 
-mod expressions;
 mod raw_sdk;
 mod wire;
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
-use aws_types::SdkConfig;
 use leasehold::{
-    Acquire, Clock as _, Connection, DynamoDb, ExtendOptions, Holder, Key, Lease, Leases,
-    RequestId, Settings, SystemClock, Ttl,
+    Acquire, Connection, DynamoDb, ExtendOptions, Holder, Key, Lease, Leases, RequestId, Settings,
+    Ttl,
 };
 
 type Failed = Box<dyn std::error::Error>;
 
+const TABLE: &str = "leases";
 const HOLDER: &str = "arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c";
 const TTL: Duration = Duration::from_mins(5);
 
@@ -27,86 +25,63 @@ async fn main() -> Result<(), Failed> {
         return Err("calls <library|sdk> <acquire|extend|release> <leases> <calls>".into());
     };
     let leases: Vec<Lease> = serde_json::from_slice(&std::fs::read(file)?)?;
-    let called = leases
-        .get(..calls.parse()?)
-        .ok_or("more calls than leases")?;
-    let ambient = wire::config(wire::url()?, None);
-    call(by, operation, &ambient, called).await
-}
-
-async fn call(
-    by: &str,
-    operation: &str,
-    ambient: &SdkConfig,
-    called: &[Lease],
-) -> Result<(), Failed> {
-    match by {
+    let calls: usize = calls.parse()?;
+    let called = leases.get(..calls).ok_or("more calls than leases")?;
+    let ambient = wire::config(wire::url()?);
+    match by.as_str() {
         "library" => {
-            let store = DynamoDb::new(Connection::client(ambient), expressions::TABLE);
-            library(&Leases::new(store, Settings::default()), operation, called).await
+            let store = DynamoDb::new(Connection::client(&ambient), TABLE);
+            let leases = Leases::new(store, Settings::default());
+            for (row, lease) in called.iter().enumerate() {
+                let token = library(&leases, operation, row, lease).await?;
+                assert_eq!(token == lease.fencing_token.get(), operation != "acquire");
+            }
         }
         "sdk" => {
-            let client = wire::patient(&raw_sdk::client(ambient));
-            sdk(&client, operation, called).await
+            // Of all leases, so that two runs do the same before the calls.
+            let kept = raw_sdk::Recorder::default();
+            let store = DynamoDb::new(kept.client(&ambient), TABLE);
+            let recorded = Leases::new(store, Settings::default());
+            for (row, lease) in leases.iter().enumerate() {
+                // It fails, since nothing is sent.
+                let _ = library(&recorded, operation, row, lease).await;
+            }
+            let client = wire::patient(&raw_sdk::client(&ambient));
+            let requests = kept.requests(&client)?;
+            assert_eq!(requests.len(), leases.len(), "a request for each call");
+            for (request, lease) in requests.iter().zip(called) {
+                let token = raw_sdk::send(&client, request).await?;
+                assert_eq!(token == lease.fencing_token.get(), operation != "acquire");
+            }
         }
-        _ => Err("neither library nor sdk".into()),
+        _ => return Err("neither library nor sdk".into()),
     }
+    Ok(())
 }
 
+/// One call. Answers the fencing token.
 async fn library(
     leases: &Leases<DynamoDb>,
     operation: &str,
-    called: &[Lease],
-) -> Result<(), Failed> {
-    for (row, lease) in called.iter().enumerate() {
-        match operation {
-            "acquire" => {
-                let granted = leases.acquire(again(row, &lease.key)?).await?.granted()?;
-                assert_ne!(granted.lease.fencing_token, lease.fencing_token);
-            }
-            "extend" => {
-                let extended = leases.extend(lease, ExtendOptions::default()).await?;
-                assert_eq!(extended.into_lease().fencing_token, lease.fencing_token);
-            }
-            "release" => {
-                let _ = leases.release(lease).await?;
-            }
-            _ => return Err("no such operation".into()),
+    row: usize,
+    lease: &Lease,
+) -> Result<u64, Failed> {
+    let token = match operation {
+        "acquire" => {
+            let granted = leases.acquire(again(row, &lease.key)?).await?.granted()?;
+            granted.lease.fencing_token
         }
-    }
-    Ok(())
-}
-
-async fn sdk(client: &Client, operation: &str, called: &[Lease]) -> Result<(), Failed> {
-    for (row, lease) in called.iter().enumerate() {
-        let now = SystemClock.now().as_millis();
-        let token = lease.fencing_token.get();
-        let proof = (lease.key.as_str(), lease.lease_id.expose(), token);
-        match operation {
-            "acquire" => {
-                let id = format!("{row:032x}");
-                let grant = raw_sdk::Grant {
-                    key: lease.key.as_str(),
-                    holder: HOLDER,
-                    request: (row as u128).to_be_bytes(),
-                    lease_id: &id,
-                    now,
-                    ttl_ms: 300_000,
-                };
-                assert_ne!(raw_sdk::acquire(client, &grant).await?, token);
-            }
-            "extend" => {
-                let before = raw_sdk::extend(client, proof, now, 300_000).await?;
-                assert_eq!(before, lease.expires_at.as_millis());
-            }
-            "release" => {
-                let before = raw_sdk::release(client, proof, now).await?;
-                assert_eq!(before, lease.expires_at.as_millis());
-            }
-            _ => return Err("no such operation".into()),
+        "extend" => {
+            let extended = leases.extend(lease, ExtendOptions::default()).await?;
+            extended.into_lease().fencing_token
         }
-    }
-    Ok(())
+        "release" => {
+            let _ = leases.release(lease).await?;
+            lease.fencing_token
+        }
+        _ => return Err("no such operation".into()),
+    };
+    Ok(token.get())
 }
 
 fn again(row: usize, key: &Key) -> Result<Acquire, Failed> {
@@ -114,6 +89,3 @@ fn again(row: usize, key: &Key) -> Result<Acquire, Failed> {
     let acquire = Acquire::new(key.clone(), Holder::new(HOLDER)?, Ttl::new(TTL)?);
     Ok(acquire.request_id(id))
 }
-
-#[cfg(test)]
-mod equivalence;

@@ -8,7 +8,6 @@ use aws_sdk_dynamodb::{
     config::{BehaviorVersion, Region, SharedAsyncSleep, timeout::TimeoutConfig},
 };
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
-use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_types::SdkConfig;
 
 /// Where the table is.
@@ -16,9 +15,9 @@ pub(crate) fn url() -> Result<String, std::env::VarError> {
     std::env::var("TABLE_URL")
 }
 
-/// The way to it, and with what to sign. The SDK has a client of its own where none is given.
-pub(crate) fn config(url: String, client: Option<SharedHttpClient>) -> SdkConfig {
-    let mut config = SdkConfig::builder()
+/// The way to it, and with what to sign.
+pub(crate) fn config(url: String) -> SdkConfig {
+    SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
@@ -27,9 +26,8 @@ pub(crate) fn config(url: String, client: Option<SharedHttpClient>) -> SdkConfig
         .endpoint_url(url)
         .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
         .time_source(SystemTimeSource::new())
-        .timeout_config(TimeoutConfig::disabled());
-    config.set_http_client(client);
-    config.build()
+        .timeout_config(TimeoutConfig::disabled())
+        .build()
 }
 
 /// The same client, with the same limits in the same places, which are far: where every instruction takes fifty times as long,

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::{Proxy, create_table};
+use leasehold_proof::fixture::{n, s};
 
 use super::{Calling, Client};
 use crate::fixture::config;
-use crate::{Error, message};
+use crate::message;
 
 const TABLE: &str = "locks";
 /// As other clients do.
@@ -24,50 +25,42 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub(super) async fn at(
-        endpoint: &Proxy,
-        number: usize,
-        lease: Duration,
-    ) -> Result<Self, Error> {
+    pub(super) async fn at(endpoint: &Proxy, number: usize, lease: Duration) -> Self {
         let client = aws_sdk_dynamodb::Client::new(&config(endpoint).await);
-        create_table(&client, TABLE, &["pk"], None).await?;
+        create_table(&client, TABLE, &["pk"], None).await.unwrap();
         let owner =
             format!("arn:aws:states:us-east-1:123456789012:execution:orders:order-{number}");
-        Ok(Self {
+        Self {
             client,
             owner,
             lease,
             key: String::new(),
-        })
+        }
     }
 
     /// A lease from now on.
     fn deadline(&self) -> AttributeValue {
-        AttributeValue::N((now() + self.lease.as_millis()).to_string())
+        n(now() + self.lease.as_millis())
     }
 }
 
 impl Client for Direct {
-    fn acquire<'a>(&'a mut self, key: &'a str) -> Calling<'a, bool> {
-        Box::pin(async move {
-            key.clone_into(&mut self.key);
-            let put = self.client.put_item().table_name(TABLE);
-            let put = put
-                .item("pk", text(key))
-                .item("owner", text(&self.owner))
-                .item("expires_at", self.deadline())
-                .condition_expression("attribute_not_exists(pk) OR expires_at < :now")
-                .expression_attribute_values(":now", AttributeValue::N(now().to_string()));
-            applied(put.send().await)
-        })
-    }
-
     fn wait<'a>(&'a mut self, key: &'a str) -> Calling<'a> {
         Box::pin(async move {
-            while !self.acquire(key).await? {
+            key.clone_into(&mut self.key);
+            loop {
+                let put = self.client.put_item().table_name(TABLE);
+                let put = put
+                    .item("pk", s(key))
+                    .item("owner", s(&self.owner))
+                    .item("expires_at", self.deadline())
+                    .condition_expression("attribute_not_exists(pk) OR expires_at < :now")
+                    .expression_attribute_values(":now", n(now()));
+                if applied(put.send().await)? {
+                    return Ok(());
+                }
                 tokio::time::sleep(EVERY).await;
             }
-            Ok(())
         })
     }
 
@@ -77,12 +70,12 @@ impl Client for Direct {
                 .client
                 .update_item()
                 .table_name(TABLE)
-                .key("pk", text(&self.key));
+                .key("pk", s(&self.key));
             let update = update
                 .update_expression("SET expires_at = :until")
                 .condition_expression("#owner = :owner")
                 .expression_attribute_names("#owner", "owner")
-                .expression_attribute_values(":owner", text(&self.owner))
+                .expression_attribute_values(":owner", s(&self.owner))
                 .expression_attribute_values(":until", self.deadline());
             own(applied(update.send().await)?)
         })
@@ -94,11 +87,11 @@ impl Client for Direct {
                 .client
                 .delete_item()
                 .table_name(TABLE)
-                .key("pk", text(&self.key));
+                .key("pk", s(&self.key));
             let delete = delete
                 .condition_expression("#owner = :owner")
                 .expression_attribute_names("#owner", "owner")
-                .expression_attribute_values(":owner", text(&self.owner));
+                .expression_attribute_values(":owner", s(&self.owner));
             own(applied(delete.send().await)?)
         })
     }
@@ -121,10 +114,6 @@ where
         Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(false),
         Err(error) => Err(message(&error)),
     }
-}
-
-fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
 }
 
 /// Milliseconds since the epoch.

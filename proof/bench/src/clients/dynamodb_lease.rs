@@ -8,7 +8,6 @@ use dynamodb_lease::Lease;
 use leasehold_local::{Proxy, create_table};
 
 use super::{Calling, Client, Settings};
-use crate::Error;
 
 /// Its default.
 const TABLE: &str = "leases";
@@ -24,13 +23,10 @@ pub(super) struct Leaser {
 
 impl Leaser {
     /// Its own client: clones of one would wait for each other inside the process.
-    pub(super) async fn at(
-        config: &SdkConfig,
-        endpoint: &Arc<Proxy>,
-        settings: &Settings,
-    ) -> Result<Self, Error> {
+    pub(super) async fn at(config: &SdkConfig, endpoint: &Arc<Proxy>, settings: &Settings) -> Self {
         let client = aws_sdk_dynamodb::Client::new(config);
-        create_table(&client, TABLE, &["key"], Some("lease_expiry")).await?;
+        let created = create_table(&client, TABLE, &["key"], Some("lease_expiry")).await;
+        created.unwrap();
         let mut builder = dynamodb_lease::Client::builder();
         if let Some(lease) = settings.lease {
             let hardly_ever = lease.saturating_sub(LOOK_EVERY);
@@ -38,13 +34,11 @@ impl Leaser {
                 .lease_ttl_seconds(u32::try_from(lease.as_secs()).unwrap_or(u32::MAX))
                 .extend_every(settings.extends_every.unwrap_or(hardly_ever));
         }
-        let client = builder.build_and_check_db(client).await;
-        let client = client.map_err(|error| Error::Failed(format!("dynamodb-lease: {error:#}")))?;
-        Ok(Self {
-            client,
+        Self {
+            client: builder.build_and_check_db(client).await.unwrap(),
             endpoint: Arc::clone(endpoint),
             held: None,
-        })
+        }
     }
 
     /// How many requests to extend no fault has met.
@@ -58,14 +52,6 @@ impl Leaser {
 }
 
 impl Client for Leaser {
-    fn acquire<'a>(&'a mut self, key: &'a str) -> Calling<'a, bool> {
-        Box::pin(async move {
-            let acquired = self.client.try_acquire(key).await;
-            self.held = acquired.map_err(|error| format!("{error:#}"))?;
-            Ok(self.held.is_some())
-        })
-    }
-
     fn wait<'a>(&'a mut self, key: &'a str) -> Calling<'a> {
         Box::pin(async move {
             let acquired = self.client.acquire(key).await;

@@ -2,29 +2,27 @@
 
 mod direct;
 mod dynamodb_lease;
-pub(crate) mod leasehold;
+mod leasehold;
 mod python_lock;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_local::Proxy;
 use tokio::runtime::Builder;
 
 use crate::fixture::{self, Fixture};
 use crate::python::Python;
-use crate::{Error, failed};
 
-pub use self::leasehold::{Library, QueueFixture, TABLE, holder};
+use self::leasehold::{Ours, QueueFixture};
+pub use self::leasehold::{TABLE, leases};
 
 /// The result of a call: a failure is text, which is reported and not handled.
-pub type Calling<'a, T = ()> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
 /// A client that wants a key, and holds one at a time.
 pub trait Client: Send {
-    /// Asks once; whether the key is its own.
-    fn acquire<'a>(&'a mut self, key: &'a str) -> Calling<'a, bool>;
-
     /// Asks, in whatever manner, until the key is its own, or it knows that it will not get it.
     fn wait<'a>(&'a mut self, key: &'a str) -> Calling<'a>;
 
@@ -89,125 +87,96 @@ impl ClientKind {
     }
 
     /// This number of clients at the fixture, each as in its own process.
-    ///
-    /// # Errors
-    /// [`Error`] when one cannot be set up.
     pub async fn clients(
         self,
         fixture: &Fixture,
         settings: &Settings,
         many: usize,
-    ) -> Result<Vec<Box<dyn Client>>, Error> {
+    ) -> Vec<Box<dyn Client>> {
         let mut clients: Vec<Box<dyn Client>> = Vec::with_capacity(many);
+        let endpoint = fixture.measured_endpoint();
+        let ttl = length(settings);
         match self {
             Self::Queued => {
-                let line = QueueFixture::start(fixture).await?;
-                for number in 0..many {
-                    clients.push(Box::new(line.waiter(number, length(settings))));
-                }
+                let queue = QueueFixture::start(fixture).await;
+                clients.extend((0..many).map(|n| Box::new(queue.waiter(n, ttl)) as Box<_>));
             }
             Self::Polling => {
-                let library = Library::at(fixture.measured_endpoint()).await?;
-                for number in 0..many {
-                    clients.push(Box::new(library.client(number, length(settings))));
-                }
+                let leases = leases(endpoint).await;
+                let client = |n| Box::new(Ours::new(leases.clone(), n, ttl)) as Box<_>;
+                clients.extend((0..many).map(client));
             }
             Self::Direct => {
                 for number in 0..many {
-                    clients.push(Box::new(
-                        direct::Direct::at(fixture.measured_endpoint(), number, length(settings))
-                            .await?,
-                    ));
+                    clients.push(Box::new(direct::Direct::at(endpoint, number, ttl).await));
                 }
             }
             Self::DynamodbLease => {
                 for _ in 0..many {
-                    let config = fixture::config(fixture.measured_endpoint()).await;
-                    clients.push(Box::new(
-                        dynamodb_lease::Leaser::at(&config, fixture.measured_endpoint(), settings)
-                            .await?,
-                    ));
+                    let config = fixture::config(endpoint).await;
+                    let client = dynamodb_lease::Leaser::at(&config, endpoint, settings).await;
+                    clients.push(Box::new(client));
                 }
             }
             Self::PythonLock => {
-                let process = Arc::new(
-                    Python::start(
-                        "locks.py",
-                        &["--endpoint", &fixture.measured_endpoint().url()],
-                    )
-                    .await?,
-                );
+                let process = locks(endpoint).await;
                 for number in 0..many {
-                    clients.push(Box::new(
-                        python_lock::Locker::new(&process, number, settings).await?,
-                    ));
+                    let client = python_lock::Locker::new(&process, number, settings).await;
+                    clients.push(Box::new(client));
                 }
             }
         }
-        Ok(clients)
+        clients
     }
 
     /// Somebody has the key, by the background endpoint, and vanishes without a word.
-    ///
-    /// # Errors
-    /// [`Error`] when it does not get the key.
-    pub async fn crash(
-        self,
-        fixture: &Fixture,
-        settings: &Settings,
-        key: &str,
-    ) -> Result<(), Error> {
+    pub async fn crash(self, fixture: &Fixture, settings: &Settings, key: &str) {
         const NUMBER: usize = 999;
-        match self {
+        let endpoint = fixture.background_endpoint();
+        let got = match self {
             Self::Queued | Self::Polling => {
-                let library = Library::at(fixture.background_endpoint()).await?;
-                library.client(NUMBER, length(settings)).wait(key).await?;
+                let mut holder = Ours::new(leases(endpoint).await, NUMBER, length(settings));
+                holder.wait(key).await
             }
             Self::Direct => {
-                let mut holder =
-                    direct::Direct::at(fixture.background_endpoint(), NUMBER, length(settings))
-                        .await?;
-                holder.wait(key).await?;
+                let mut holder = direct::Direct::at(endpoint, NUMBER, length(settings)).await;
+                holder.wait(key).await
             }
             Self::DynamodbLease => {
                 // In a runtime of its own, since it extends as long as that does.
-                let (config, endpoint) = (
-                    fixture::config(fixture.background_endpoint()).await,
-                    Arc::clone(fixture.background_endpoint()),
-                );
+                let config = fixture::config(endpoint).await;
                 let (settings, key) = (*settings, key.to_owned());
+                let endpoint = Arc::clone(endpoint);
                 let gone = tokio::task::spawn_blocking(move || {
                     let runtime = Builder::new_multi_thread()
                         .worker_threads(1)
                         .enable_all()
                         .build();
-                    let runtime = runtime.map_err(failed("start a runtime"))?;
-                    let holder = runtime.block_on(async {
+                    let runtime = runtime.unwrap();
+                    let got = runtime.block_on(async {
                         let mut holder =
-                            dynamodb_lease::Leaser::at(&config, &endpoint, &settings).await?;
-                        holder.wait(&key).await?;
-                        Ok::<_, Error>(holder)
-                    })?;
-                    // It releases when it is dropped, which a crashed process does not do.
-                    std::mem::forget(holder);
+                            dynamodb_lease::Leaser::at(&config, &endpoint, &settings).await;
+                        let got = holder.wait(&key).await;
+                        // It releases when it is dropped, which a crashed process does not do.
+                        std::mem::forget(holder);
+                        got
+                    });
                     runtime.shutdown_background();
-                    Ok(())
+                    got
                 });
-                return gone.await.map_err(failed("crash"))?;
+                gone.await.unwrap()
             }
             Self::PythonLock => {
-                let process = Arc::new(
-                    Python::start(
-                        "locks.py",
-                        &["--endpoint", &fixture.background_endpoint().url()],
-                    )
-                    .await?,
-                );
-                let mut holder = python_lock::Locker::new(&process, NUMBER, settings).await?;
+                let process = locks(endpoint).await;
+                let mut holder = python_lock::Locker::new(&process, NUMBER, settings).await;
                 // Killed as it is dropped.
-                holder.wait(key).await?;
+                holder.wait(key).await
             }
-        }
-        Ok(())
+        };
+        got.unwrap();
     }
+}
+
+async fn locks(endpoint: &Proxy) -> Arc<Python> {
+    Arc::new(Python::start("locks.py", &["--endpoint", &endpoint.url()]).await)
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Calling, Client, Settings};
-use crate::Error;
 use crate::python::Python;
 
 /// A heartbeat so rare that none comes in between.
@@ -20,27 +19,24 @@ pub(super) struct Locker {
 }
 
 impl Locker {
-    pub(super) async fn new(
-        process: &Arc<Python>,
-        number: usize,
-        settings: &Settings,
-    ) -> Result<Self, Error> {
+    pub(super) async fn new(process: &Arc<Python>, number: usize, settings: &Settings) -> Self {
         let name = format!("client-{number}");
         if number == 0 {
-            process.ask(&name, json!({"do": "create_table"})).await?;
+            let created = process.ask(&name, json!({"do": "create_table"})).await;
+            created.unwrap();
         }
         let mut order = json!({"do": "new"});
         if let Some(lease) = settings.lease {
             order["lease"] = json!(lease.as_secs_f64());
             order["heartbeat"] = json!(NEVER.as_secs_f64());
         }
-        process.ask(&name, order).await?;
-        Ok(Self {
+        process.ask(&name, order).await.unwrap();
+        Self {
             process: Arc::clone(process),
             name,
             lease: settings.lease,
             key: String::new(),
-        })
+        }
     }
 
     async fn order(&self, order: Value) -> Result<(), String> {
@@ -49,20 +45,6 @@ impl Locker {
 }
 
 impl Client for Locker {
-    fn acquire<'a>(&'a mut self, key: &'a str) -> Calling<'a, bool> {
-        Box::pin(async move {
-            key.clone_into(&mut self.key);
-            match self
-                .order(json!({"do": "acquire", "key": key, "period": 0.1, "timeout": 0.0}))
-                .await
-            {
-                Ok(()) => Ok(true),
-                Err(error) if error.starts_with("ACQUIRE_TIMEOUT") => Ok(false),
-                Err(error) => Err(error),
-            }
-        })
-    }
-
     fn wait<'a>(&'a mut self, key: &'a str) -> Calling<'a> {
         Box::pin(async move {
             key.clone_into(&mut self.key);

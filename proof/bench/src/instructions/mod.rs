@@ -13,14 +13,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold::{Acquire, BadValue, DynamoDb, Holder, Key, Lease, Leases, RequestId, Ttl};
+use leasehold::{Acquire, DynamoDb, Holder, Key, Lease, Leases, RequestId, Ttl};
 use leasehold_local::Proxy;
+use leasehold_proof::fixture::{HOLDER, event};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::clients::{Library, TABLE};
+use crate::clients::{TABLE, leases};
 use crate::report::{Found, Measure};
-use crate::{Error, Options, failed, ratio, root};
+use crate::{Error, Options, ratio};
+use leasehold_proof::root;
 use runtime_api::RuntimeApi;
 use tls::{AUTHORITY, Tls};
 use valgrind::Program;
@@ -61,7 +63,7 @@ struct Function {
     name: &'static str,
     sample: &'static str,
     about: About,
-    requests: u64,
+    requests: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,62 +76,21 @@ enum About {
 
 /// The first three are what every workflow calls, and are counted quickly too.
 const FUNCTIONS: [Function; 8] = [
-    Function {
-        name: "acquire",
-        sample: include_str!("../../../../events/acquire.json"),
-        about: About::FreshKey,
-        requests: 1,
-    },
-    Function {
-        name: "extend",
-        sample: include_str!("../../../../events/extend.json"),
-        about: About::Lease,
-        requests: 1,
-    },
-    Function {
-        name: "release",
-        sample: include_str!("../../../../events/release.json"),
-        about: About::Lease,
-        requests: 1,
-    },
-    Function {
-        name: "sweep",
-        sample: include_str!("../../../../events/sweep.json"),
-        about: About::Same,
-        requests: 4,
-    },
-    Function {
-        name: "inspect",
-        sample: include_str!("../../../../events/inspect.json"),
-        about: About::Key,
-        requests: 1,
-    },
-    Function {
-        name: "operate",
-        sample: include_str!("../../../../events/operate-freeze.json"),
-        about: About::Key,
-        requests: 2,
-    },
-    Function {
-        name: "grant",
-        sample: include_str!("../../../../events/grant.json"),
-        about: About::Same,
-        requests: 1,
-    },
-    Function {
-        name: "reap",
-        sample: include_str!("../../../../events/reap-succeeded.json"),
-        about: About::Same,
-        requests: 1,
-    },
+    Function::new("acquire", "acquire", About::FreshKey, 1),
+    Function::new("extend", "extend", About::Lease, 1),
+    Function::new("release", "release", About::Lease, 1),
+    Function::new("sweep", "sweep", About::Same, 4),
+    Function::new("inspect", "inspect", About::Key, 1),
+    Function::new("operate", "operate-freeze", About::Key, 2),
+    Function::new("grant", "grant", About::Same, 1),
+    Function::new("reap", "reap-succeeded", About::Same, 1),
 ];
 
 /// Counts everything that `make counted` has built, and holds each count to its bound. What has none misses it.
 pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
     valgrind::find().await?;
-    let budget =
-        std::fs::read(root().join("proof/bench/budget.json")).map_err(failed("read the budget"))?;
-    let budget: Budget = serde_json::from_slice(&budget).map_err(failed("read the budget"))?;
+    let budget = std::fs::read(root().join("proof/bench/budget.json")).unwrap();
+    let budget: Budget = serde_json::from_slice(&budget).unwrap();
     let bounds = match options.build {
         Build::Shipped => budget.shipped,
         Build::Quick => budget.quick,
@@ -213,21 +174,16 @@ async fn run(
     rows: usize,
 ) -> Result<u64, Error> {
     for _ in 0..TRIES {
-        let table = Table::start().await?;
-        let leases = table.grant(rows).await?;
+        let table = Table::start().await;
+        let leases = table.grant(rows).await;
         if operation == "acquire" {
             for lease in &leases {
-                let _ = table
-                    .leases
-                    .release(lease)
-                    .await
-                    .map_err(failed("release"))?;
+                let _ = table.leases.release(lease).await.unwrap();
             }
         }
-        let place = tempfile::tempdir().map_err(failed("create a temporary directory"))?;
+        let place = tempfile::tempdir().unwrap();
         let file = place.path().join("leases.json");
-        let json = serde_json::to_vec(&leases).map_err(failed("write the leases"))?;
-        std::fs::write(&file, json).map_err(failed("write the leases"))?;
+        std::fs::write(&file, serde_json::to_vec(&leases).unwrap()).unwrap();
         let counted = valgrind::count(&Program {
             path: driver.to_owned(),
             arguments: vec![
@@ -240,12 +196,10 @@ async fn run(
         })
         .await?;
         if table.requests() == calls {
-            return counted.of_a_success();
+            return Ok(counted.of_a_success());
         }
     }
-    Err(Error::Failed(format!(
-        "the requests of {operation} time out under valgrind"
-    )))
+    panic!("the requests of {operation} time out under valgrind")
 }
 
 /// How a function's process reaches the table.
@@ -272,30 +226,26 @@ async fn invoked(
     over: Over,
 ) -> Result<u64, Error> {
     let name = function.name;
-    let mut last = Error::Failed(format!("the requests of {name} time out under valgrind"));
+    let mut last = format!("the requests of {name} time out under valgrind");
     for _ in 0..TRIES {
-        let table = Table::start().await?;
-        let leases = table.grant(ROWS).await?;
-        let place = tempfile::tempdir().map_err(failed("create a temporary directory"))?;
+        let table = Table::start().await;
+        let leases = table.grant(ROWS).await;
+        let place = tempfile::tempdir().unwrap();
         let trusted = place.path().join("authority.pem");
         let mut authorities = AUTHORITY.to_owned();
         if over == Over::TlsAsHere {
             let found = AUTHORITIES
                 .iter()
                 .find_map(|path| std::fs::read_to_string(path).ok());
-            authorities += &found.ok_or_else(|| {
-                Error::Failed(format!("this machine has none of {AUTHORITIES:?}"))
-            })?;
+            authorities +=
+                &found.unwrap_or_else(|| panic!("this machine has none of {AUTHORITIES:?}"));
         }
-        std::fs::write(&trusted, authorities).map_err(failed("write the authorities"))?;
-        let events: Vec<String> = leases
-            .iter()
-            .take(many)
-            .map(|lease| function.event(lease))
-            .collect::<Result<_, _>>()?;
-        let api = RuntimeApi::start(events).await?;
+        std::fs::write(&trusted, authorities).unwrap();
+        let leases = leases.iter().take(many);
+        let events = leases.map(|lease| function.event(lease)).collect();
+        let api = RuntimeApi::start(events).await;
         let mut environment = environment(name, &api.address());
-        let tls = Tls::before(&table.proxy.url()).await?;
+        let tls = Tls::before(&table.proxy.url()).await;
         let url = match over {
             Over::Http => table.proxy.url(),
             Over::Tls | Over::TlsAsHere => tls.url(),
@@ -309,11 +259,7 @@ async fn invoked(
         })
         .await?;
         match api.answers() {
-            Ok(answers)
-                if answers == many
-                    && table.requests()
-                        == many * usize::try_from(function.requests).unwrap_or(usize::MAX) =>
-            {
+            Ok(answers) if answers == many && table.requests() == many * function.requests => {
                 // However it ended: a function that nobody calls any more ends with an error.
                 return Ok(counted.in_any_case());
             }
@@ -321,22 +267,28 @@ async fn invoked(
             Err(error) => last = error,
         }
     }
-    Err(last)
+    panic!("{last}")
 }
 
 impl Function {
-    fn event(&self, lease: &Lease) -> Result<String, Error> {
-        let mut event: Value =
-            serde_json::from_str(self.sample).map_err(failed("read a sample event"))?;
+    const fn new(name: &'static str, sample: &'static str, about: About, requests: usize) -> Self {
+        Self {
+            name,
+            sample,
+            about,
+            requests,
+        }
+    }
+
+    fn event(&self, lease: &Lease) -> String {
+        let mut event = event(self.sample);
         match self.about {
             About::FreshKey => event["key"] = json!(format!("fresh/{}", lease.key.as_str())),
             About::Key => event["key"] = json!(lease.key.as_str()),
-            About::Lease => {
-                event["lease"] = serde_json::to_value(lease).map_err(failed("write a lease"))?;
-            }
+            About::Lease => event["lease"] = json!(lease),
             About::Same => {}
         }
-        Ok(event.to_string())
+        event.to_string()
     }
 }
 
@@ -378,17 +330,17 @@ struct Table {
 }
 
 impl Table {
-    async fn start() -> Result<Self, Error> {
-        let database = leasehold_local::DynamoDb::start().await?;
-        let proxy = Proxy::start(database.address(), 0).await?;
-        let ready = Proxy::start(database.address(), 0).await?;
-        let leases = Library::at(&ready).await?.leases;
-        Ok(Self {
+    async fn start() -> Self {
+        let database = leasehold_local::DynamoDb::start().await.unwrap();
+        let proxy = Proxy::start(database.address(), 0).await.unwrap();
+        let ready = Proxy::start(database.address(), 0).await.unwrap();
+        let leases = leases(&ready).await;
+        Self {
             proxy,
             _ready: ready,
             leases,
             _database: database,
-        })
+        }
     }
 
     fn requests(&self) -> usize {
@@ -396,29 +348,17 @@ impl Table {
     }
 
     /// Grants so many leases of keys of their own, as a workflow would hold them.
-    async fn grant(&self, many: usize) -> Result<Vec<Lease>, Error> {
-        let request = |n: usize| {
-            let holder =
-                Holder::new("arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c")?;
-            let request = Acquire::new(
-                Key::new(format!("orders/{n:04}"))?,
-                holder,
-                Ttl::new(Duration::from_mins(5))?,
-            );
-            Ok(request.request_id(RequestId::new(format!(
-                "Acquire 2026-11-21T03:00:00.{n:03}Z"
-            ))?))
-        };
+    async fn grant(&self, many: usize) -> Vec<Lease> {
         let mut held = Vec::new();
         for n in 0..many {
-            let request = request(n).map_err(failed::<BadValue>("name a lease"))?;
-            let acquired = self
-                .leases
-                .acquire(request)
-                .await
-                .map_err(failed("acquire"))?;
-            held.push(acquired.granted().map_err(failed("acquire"))?.lease);
+            let key = Key::new(format!("orders/{n:04}")).unwrap();
+            let ttl = Ttl::new(Duration::from_mins(5)).unwrap();
+            let id = format!("Acquire 2026-11-21T03:00:00.{n:03}Z");
+            let request = Acquire::new(key, Holder::new(HOLDER).unwrap(), ttl)
+                .request_id(RequestId::new(id).unwrap());
+            let acquired = self.leases.acquire(request).await.unwrap();
+            held.push(acquired.granted().unwrap().lease);
         }
-        Ok(held)
+        held
     }
 }

@@ -11,8 +11,6 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::{Error, failed};
-
 /// The authority behind the certificate, which is for `localhost`. Both are made by openssl for this alone.
 pub(super) const AUTHORITY: &str = include_str!("../../tls/ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("../../tls/cert.pem");
@@ -25,23 +23,19 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    pub(super) async fn before(behind: &str) -> Result<Self, Error> {
-        let chain = CertificateDer::pem_slice_iter(CERTIFICATE)
-            .collect::<Result<_, _>>()
-            .map_err(failed("read the certificate"))?;
-        let key = PrivateKeyDer::from_pem_slice(KEY).map_err(failed("read its key"))?;
+    pub(super) async fn before(behind: &str) -> Self {
+        let chain = CertificateDer::pem_slice_iter(CERTIFICATE).collect::<Result<_, _>>();
+        let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key))
-            .map_err(failed("configure TLS"))?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0")
-            .await
-            .map_err(failed("bind a port for TLS"))?;
-        let port = listener
-            .local_addr()
-            .map_err(failed("read the port"))?
-            .port();
+            .and_then(|config| {
+                config
+                    .with_no_client_auth()
+                    .with_single_cert(chain.unwrap(), key)
+            });
+        let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
         let behind = behind.trim_start_matches("http://").to_owned();
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -56,7 +50,7 @@ impl Tls {
                 });
             }
         });
-        Ok(Self { port, serving })
+        Self { port, serving }
     }
 
     pub(super) fn url(&self) -> String {

@@ -8,10 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::fixture::{Checkpoint, Peer, Run, WorkflowFixture};
+use super::History;
+use super::fixture::{Checkpoint, Peer, WorkflowFixture, succeeds};
 use crate::fixture::Cost;
-use crate::report::{Found, Measure};
-use crate::{Error, Options, failed, ratio};
+use crate::report::{Figure, Found, Measure};
+use crate::{Options, ratio};
+use leasehold_proof::execution::Execution;
 
 const QUEUED: &str = include_str!("../../../../statemachines/queued-section.asl.json");
 /// How long each step works, in seconds.
@@ -71,8 +73,8 @@ pub struct Spent {
 }
 
 /// One crowd after the other, in the sizes that matter.
-pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
-    let fixture = WorkflowFixture::open().await?;
+pub(crate) async fn measure(options: &Options) -> Found {
+    let fixture = WorkflowFixture::open().await;
     let sizes: &[usize] = if options.quick {
         &[2, 8]
     } else {
@@ -83,124 +85,94 @@ pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
         let mut spent = Vec::new();
         let everybody = EVERYBODY.iter().copied();
         for whose in everybody.filter(|whose| *size < MANY || whose.ends_soon()) {
-            spent.push((whose.name(), run(&fixture, whose, *size).await?));
+            spent.push((whose.name(), run(&fixture, whose, *size).await));
         }
-        for (what, unit, look, target) in FIGURES {
-            let measure = Measure::new(
-                format!("{what}, {size} executions for one key"),
-                unit,
-                look(&spent[0].1),
-            );
-            let peers = spent.iter().skip(1);
-            let measure = peers.fold(measure, |all, (name, run)| all.peer(name, look(run)));
+        let figures = spent[0].1.figures().into_iter().enumerate();
+        for (at, (what, unit, _, target)) in figures {
+            let name = format!("{what}, {size} executions for one key");
             // Of two that arrive at the same moment, chance decides whether one has to ask twice.
-            measures.push(match target.filter(|_| *size > 2) {
-                Some(most) => measure.at_most(most),
-                None => measure,
-            });
+            let target = target.filter(|_| *size > 2);
+            measures.push(
+                Measure::of_all(name, unit, &spent, |run| run.figures()[at].2).held_to(target),
+            );
         }
     }
     fixture.close().await;
-    Ok(Found {
+    Found {
         measures,
         charts: Vec::new(),
-    })
+    }
 }
 
-type Look = fn(&Spent) -> f64;
-
-/// What is reported: what it is, in what, how it is read, and the most that ours may be.
-const FIGURES: [(&str, &str, Look, Option<f64>); 8] = [
-    (
-        "requests per execution, all in",
-        "requests",
-        |spent| spent.requests,
-        Some(5.0),
-    ),
-    (
-        "write units per execution, all in",
-        "write units",
-        |spent| spent.write_units,
-        None,
-    ),
-    (
-        "read units per execution, all in",
-        "read units",
-        |spent| spent.read_units,
-        None,
-    ),
-    (
-        "transitions per execution with one step",
-        "transitions",
-        |spent| spent.transitions,
-        Some(4.0),
-    ),
-    (
-        "invocations per execution, all in",
-        "invocations",
-        |spent| spent.invocations,
-        None,
-    ),
-    (
-        "time between two steps",
-        "seconds",
-        |spent| spent.idle,
-        None,
-    ),
-    (
-        "steps in a second",
-        "steps",
-        |spent| spent.sections_per_second,
-        None,
-    ),
-    (
-        "items left to sweep",
-        "items",
-        |spent| spent.left,
-        Some(0.0),
-    ),
-];
+impl Spent {
+    fn figures(&self) -> [Figure; 8] {
+        [
+            (
+                "requests per execution, all in",
+                "requests",
+                self.requests,
+                Some(5.0),
+            ),
+            (
+                "write units per execution, all in",
+                "write units",
+                self.write_units,
+                None,
+            ),
+            (
+                "read units per execution, all in",
+                "read units",
+                self.read_units,
+                None,
+            ),
+            (
+                "transitions per execution with one step",
+                "transitions",
+                self.transitions,
+                Some(4.0),
+            ),
+            (
+                "invocations per execution, all in",
+                "invocations",
+                self.invocations,
+                None,
+            ),
+            ("time between two steps", "seconds", self.idle, None),
+            ("steps in a second", "steps", self.sections_per_second, None),
+            ("items left to sweep", "items", self.left, Some(0.0)),
+        ]
+    }
+}
 
 /// One crowd, until all that it sets off is over.
-///
-/// # Errors
-/// [`Error`] when an execution does not succeed.
-pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Result<Spent, Error> {
+pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Spent {
     let key = format!("crowd/{}/{size}", whose.name());
     let (machine, input) = match whose {
         Machine::Queued => {
-            let definition = one_step()?;
-            let function =
-                |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
-            let extend = function("ExtendFunction");
-            let names = [("ExtendFunction", extend.as_str()), ("Partition", "aws")];
+            let names = [("Partition", "aws")];
             let machine = fixture
-                .create("leasehold_leasing_crowd", &definition, &names)
-                .await?;
+                .create("leasehold_leasing_crowd", &one_step(), &names)
+                .await;
             (
                 machine,
                 json!({"key": key, "ttl_seconds": 60, "first": {"seconds": STEP}}),
             )
         }
-        Machine::Theirs(peer) => fixture.contended(peer, STEP).await?,
+        Machine::Theirs(peer) => fixture.contended(peer, STEP).await,
     };
     let checkpoint = fixture.checkpoint();
     let mut runs = Vec::new();
     for _ in 0..size {
-        runs.push(fixture.start(&machine, &input).await?);
+        runs.push(fixture.start(&machine, &input).await);
     }
     for run in &runs {
-        run.succeeds().await?;
+        succeeds(run).await;
     }
     fixture.quiet().await;
     spent(fixture, checkpoint, &runs).await
 }
 
-async fn spent(
-    fixture: &WorkflowFixture,
-    mut checkpoint: Checkpoint,
-    runs: &[Run],
-) -> Result<Spent, Error> {
+async fn spent(fixture: &WorkflowFixture, mut checkpoint: Checkpoint, runs: &[Execution]) -> Spent {
     let count = |number: usize| ratio(u64::try_from(number).unwrap_or(u64::MAX), 1);
     let size = count(runs.len());
     let (sections, cleanup) = fixture.since(&checkpoint);
@@ -212,10 +184,10 @@ async fn spent(
             invocations += 1;
         }
     }
-    let left = fixture.items_to_sweep().await?;
+    let left = fixture.items_to_sweep().await;
     let mut transitions = 0;
     for run in runs {
-        transitions += run.history().await?.transitions(|_| true);
+        transitions += History::of(run).await.transitions(|_| true);
     }
     let sum = |look: fn(&Cost) -> f64| look(&sections) + look(&cleanup);
     steps.sort();
@@ -229,11 +201,8 @@ async fn spent(
         .map(|pair| between(pair[0].1, pair[1].0))
         .collect();
     gaps.sort_by(f64::total_cmp);
-    let whole = match (steps.first(), steps.last()) {
-        (Some(first), Some(last)) => between(first.0, last.1),
-        _ => return Err(Error::Failed("no step was run".to_owned())),
-    };
-    Ok(Spent {
+    let whole = between(steps.first().unwrap().0, steps.last().unwrap().1);
+    Spent {
         requests: sum(|cost| ratio(cost.requests(), 1)) / size,
         write_units: sum(|cost| cost.write_units) / size,
         read_units: sum(|cost| cost.read_units) / size,
@@ -242,17 +211,16 @@ async fn spent(
         idle: gaps.get(gaps.len() / 2).copied().unwrap_or_default(),
         sections_per_second: count(steps.len()) / whole,
         left: count(left),
-    })
+    }
 }
 
 /// The shipped machine with one step.
-fn one_step() -> Result<String, Error> {
-    let mut machine: Value = serde_json::from_str(QUEUED).map_err(failed("read a machine"))?;
+fn one_step() -> String {
+    let mut machine: Value = serde_json::from_str(QUEUED).unwrap();
     let states = &mut machine["States"];
     states["First"]["Next"] = "Release".into();
-    if let Some(states) = states.as_object_mut() {
-        states.remove("Extend");
-        states.remove("Second");
-    }
-    Ok(machine.to_string())
+    let states = states.as_object_mut().unwrap();
+    states.remove("Extend");
+    states.remove("Second");
+    machine.to_string()
 }

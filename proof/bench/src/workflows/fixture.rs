@@ -4,19 +4,20 @@
 //! another that counts; the caller's work and whoever watches take one where nothing is counted.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold_local::{Counts, Invocation, Options, Proxy, Stack, create_table};
+use leasehold_local::{Counts, Invocation, Options, Proxy, create_table};
+use leasehold_proof::execution::Execution;
+use leasehold_proof::fixture::{Fixture, n, s};
 use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 
 use super::{History, Spent, work};
 use crate::fixture::{Cost, config};
-use crate::{Error, failed};
 
 /// More than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -68,48 +69,40 @@ struct Lock {
 
 impl Lock {
     /// Somebody takes it.
-    async fn take(&self) -> Result<(), Error> {
-        self.set(1).await
+    async fn take(&self) {
+        self.set(1).await;
     }
 
     /// Somebody gives it back.
-    async fn free(&self) -> Result<(), Error> {
+    async fn free(&self) {
         if self.is_counter {
             return self.set(0).await;
         }
-        let delete = self
-            .client
-            .delete_item()
-            .table_name(TABLE)
-            .key("name", AttributeValue::S(self.name.clone()));
-        delete.send().await.map(drop).map_err(failed("free a lock"))
+        let delete = self.client.delete_item().table_name(TABLE);
+        delete.key("name", s(&self.name)).send().await.unwrap();
     }
 
-    async fn set(&self, count: u32) -> Result<(), Error> {
-        let put = self
-            .client
-            .put_item()
-            .table_name(TABLE)
-            .item("name", AttributeValue::S(self.name.clone()));
-        let put = put.item("currentlockcount", AttributeValue::N(count.to_string()));
-        put.send().await.map(drop).map_err(failed("set a lock"))
+    async fn set(&self, count: u32) {
+        let put = self.client.put_item().table_name(TABLE);
+        let put = put.item("name", s(&self.name));
+        put.item("currentlockcount", n(count)).send().await.unwrap();
     }
 }
 
 /// A stack, and who watches it.
 pub struct WorkflowFixture {
-    /// The stack itself.
-    pub stack: Stack,
+    fixture: Fixture,
     machines: BTreeMap<String, String>,
     cleanup: Proxy,
     uncounted: Proxy,
 }
 
-/// An execution that was started.
-pub struct Run {
-    /// Its ARN.
-    pub arn: String,
-    sfn: aws_sdk_sfn::Client,
+impl Deref for WorkflowFixture {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.fixture
+    }
 }
 
 /// Where a scene began.
@@ -120,30 +113,32 @@ pub struct Checkpoint {
     pub(super) invocations: Receiver<Invocation>,
 }
 
+/// Changes to the environment of every function: a short margin, so that leases may be short.
+#[must_use]
+pub fn short() -> BTreeMap<String, BTreeMap<String, Option<String>>> {
+    leasehold_proof::fixture::environment([
+        ("LEASE_CLOCK_MARGIN_MS", "300"),
+        ("LEASE_GUARD_MS", "200"),
+        ("LEASE_REAP_GRACE_SECONDS", &GRACE.as_secs().to_string()),
+    ])
+}
+
 impl WorkflowFixture {
     /// Starts the stack, and creates the machines of the template.
-    ///
-    /// # Errors
-    /// [`Error::Local`] when the stack does not start.
-    pub async fn open() -> Result<Self, Error> {
-        let setting = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
-        let settings = [
-            setting("LEASE_CLOCK_MARGIN_MS", "300"),
-            setting("LEASE_GUARD_MS", "200"),
-            setting("LEASE_REAP_GRACE_SECONDS", &GRACE.as_secs().to_string()),
-        ];
-        let stack = Stack::start(Options {
+    pub async fn open() -> Self {
+        let fixture = Fixture::with(Options {
             engine: true,
             secret_scanner: false,
             queue_delay: Some(SECOND_READING),
-            environment: BTreeMap::from([("*".to_owned(), BTreeMap::from(settings))]),
+            environment: short(),
             ..Options::default()
-        })
-        .await?;
+        });
+        let fixture = fixture.await;
+        let stack = &fixture.stack;
         stack.proxy().count_units();
-        let machines = stack.deploy().await?;
-        let uncounted = Proxy::start(stack.database().address(), 0).await?;
-        let cleanup = Proxy::start(stack.database().address(), 0).await?;
+        let machines = stack.deploy().await.unwrap();
+        let beside = async || Proxy::start(stack.database().address(), 0).await.unwrap();
+        let (uncounted, cleanup) = (beside().await, beside().await);
         cleanup.count_units();
         let host = stack.functions();
         for (name, endpoint) in [
@@ -151,51 +146,42 @@ impl WorkflowFixture {
             ("ReapFunction", &cleanup),
             ("SweepFunction", &cleanup),
         ] {
-            let mut function = host.function(name)?;
+            let mut function = host.function(name).unwrap();
             function
                 .environment
                 .extend([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.url())]);
             host.register(function);
         }
         let fixture = Self {
-            stack,
+            fixture,
             machines,
             cleanup,
             uncounted,
         };
-        create_table(&fixture.database().await, TABLE, &["name"], None).await?;
-        Ok(fixture)
+        let database = fixture.database().await;
+        let created = create_table(&database, TABLE, &["name"], None).await;
+        created.unwrap();
+        fixture
     }
 
     /// Ends every process and waits until it is gone.
     pub async fn close(self) {
-        self.stack.stop().await;
+        self.fixture.stack.stop().await;
     }
 
     /// A machine of the template.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when there is none of that name.
-    pub fn shipped(&self, name: &str) -> Result<String, Error> {
-        let machine = self.machines.get(&format!("{name}StateMachine")).cloned();
-        machine.ok_or_else(|| Error::Failed(format!("the template has no {name}")))
+    #[must_use]
+    pub fn shipped(&self, name: &str) -> &str {
+        &self.machines[&format!("{name}StateMachine")]
     }
 
     /// Creates a machine of somebody else's, its `${…}` replaced.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the engine refuses it.
-    pub async fn create(
-        &self,
-        stem: &str,
-        definition: &str,
-        names: &[(&str, &str)],
-    ) -> Result<String, Error> {
+    pub async fn create(&self, stem: &str, definition: &str, names: &[(&str, &str)]) -> String {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let mut definition = definition.to_owned();
-        for function in ["AcquireFunction", "ReleaseFunction", "StepFunction"] {
-            let arn = format!("arn:aws:lambda:us-east-1:{ACCOUNT}:function:{function}");
-            definition = definition.replace(&format!("${{{function}}}"), &arn);
+        for verb in ["Acquire", "Extend", "Release", "Step"] {
+            let arn = format!("arn:aws:lambda:us-east-1:{ACCOUNT}:function:{verb}Function");
+            definition = definition.replace(&format!("${{{verb}Function}}"), &arn);
         }
         for (name, value) in names {
             definition = definition.replace(&format!("${{{name}}}"), value);
@@ -205,15 +191,11 @@ impl WorkflowFixture {
         let create = create
             .definition(definition)
             .role_arn(format!("arn:aws:iam::{ACCOUNT}:role/bench"));
-        Ok(create
-            .send()
-            .await
-            .map_err(failed("create a state machine"))?
-            .state_machine_arn)
+        create.send().await.unwrap().state_machine_arn
     }
 
     /// A machine of somebody else's, with a lock of its own that is free. To the loop the lock's name is `permit`.
-    async fn peer(&self, peer: Peer) -> Result<(String, Lock), Error> {
+    async fn peer(&self, peer: Peer) -> (String, Lock) {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let (definition, is_counter) = match peer {
             Peer::Published => (PUBLISHED, true),
@@ -230,36 +212,24 @@ impl WorkflowFixture {
             name,
             is_counter,
         };
-        lock.free().await?;
-        let machine = self
-            .create(
-                "bench",
-                definition,
-                &[("Table", TABLE), ("Name", &lock.name), ("Limit", "1")],
-            )
-            .await?;
-        Ok((machine, lock))
+        lock.free().await;
+        let names = [("Table", TABLE), ("Name", &lock.name), ("Limit", "1")];
+        (self.create("bench", definition, &names).await, lock)
     }
 
     /// One section of somebody else's, with nobody in the way.
-    ///
-    /// # Errors
-    /// [`Error`] when it does not succeed.
-    pub async fn once(&self, peer: Peer) -> Result<Spent, Error> {
-        let (machine, _) = self.peer(peer).await?;
+    pub async fn once(&self, peer: Peer) -> Spent {
+        let (machine, _) = self.peer(peer).await;
         let checkpoint = self.checkpoint();
-        let run = self.start(&machine, &work("permit", 0.0)).await?;
-        run.succeeds().await?;
+        let run = self.start(&machine, &work("permit", 0.0)).await;
+        succeeds(&run).await;
         self.spent(checkpoint, &run).await
     }
 
     /// A machine of somebody else's whose lock is free, and the input of an execution that works so long.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the engine refuses it.
-    pub async fn contended(&self, peer: Peer, seconds: f64) -> Result<(String, Value), Error> {
-        let (machine, lock) = self.peer(peer).await?;
-        Ok((machine, work(&lock.name, seconds)))
+    pub async fn contended(&self, peer: Peer, seconds: f64) -> (String, Value) {
+        let (machine, lock) = self.peer(peer).await;
+        (machine, work(&lock.name, seconds))
     }
 
     /// What went through the endpoints since a checkpoint: what sections sent, and what reap and sweep did.
@@ -272,66 +242,36 @@ impl WorkflowFixture {
     }
 
     /// Items in the index of what is held or waits.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the database refuses.
-    pub async fn items_to_sweep(&self) -> Result<usize, Error> {
+    pub async fn items_to_sweep(&self) -> usize {
         let scan = self.database().await.scan();
-        let scan = scan.table_name("LeaseTable").index_name("held").send();
-        let found = scan.await.map_err(failed("read the index"))?;
-        Ok(usize::try_from(found.count()).unwrap_or_default())
+        let scan = scan.table_name(self.table()).index_name("held").send();
+        usize::try_from(scan.await.unwrap().count()).unwrap()
     }
 
     /// Transitions of one round of a waiter.
-    ///
-    /// # Errors
-    /// [`Error`] when it does not wait.
-    pub async fn round(&self, peer: Peer) -> Result<u64, Error> {
-        let (machine, lock) = self.peer(peer).await?;
-        lock.take().await?;
-        let run = self.start(&machine, &work("permit", 0.0)).await?;
+    pub async fn round(&self, peer: Peer) -> u64 {
+        let (machine, lock) = self.peer(peer).await;
+        lock.take().await;
+        let run = self.start(&machine, &work("permit", 0.0)).await;
         let mut at = [0; 2];
         for (pauses, transitions) in (1..).zip(&mut at) {
-            run.reaches("Pause", pauses).await?;
-            *transitions = run.history().await?.transitions(|_| true);
+            run.reaches("Pause", pauses).await;
+            *transitions = History::of(&run).await.transitions(|_| true);
         }
-        run.stop().await?;
-        Ok(at[1] - at[0])
+        run.stop().await;
+        at[1] - at[0]
     }
 
     /// Starts an execution.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the engine refuses.
-    pub async fn start(&self, machine: &str, input: &Value) -> Result<Run, Error> {
-        let sfn = self.stack.sfn();
-        let start = sfn
-            .start_execution()
-            .state_machine_arn(machine)
-            .input(input.to_string());
-        let arn = start
-            .send()
-            .await
-            .map_err(failed("start an execution"))?
-            .execution_arn;
-        Ok(Run { arn, sfn })
+    pub async fn start(&self, machine: &str, input: &Value) -> Execution {
+        Execution::start(&self.stack.sfn(), machine, input).await
     }
 
     /// Opens an account for the machine that transfers, where nothing is counted.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the database refuses.
-    pub async fn open_account(&self, account: &str) -> Result<(), Error> {
-        let text = |text: &str| AttributeValue::S(text.to_owned());
+    pub async fn open_account(&self, account: &str) {
         let put = self.database().await.put_item().table_name("ResourceTable");
-        let put = put
-            .item("pk", text(account))
-            .item("sk", text("BALANCE"))
-            .item("balance", AttributeValue::N("100".to_owned()));
-        put.send()
-            .await
-            .map(drop)
-            .map_err(failed("open an account"))
+        let put = put.item("pk", s(account)).item("sk", s("BALANCE"));
+        put.item("balance", n(100)).send().await.unwrap();
     }
 
     /// The database by the endpoint at which nothing is counted.
@@ -350,16 +290,11 @@ impl WorkflowFixture {
     }
 
     /// What was spent since a checkpoint, once everything is over that the end of this execution set off.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when its history cannot be read.
-    pub async fn spent(&self, mut checkpoint: Checkpoint, run: &Run) -> Result<Spent, Error> {
-        if run.is_ours() {
-            self.quiet().await;
-        }
+    pub async fn spent(&self, mut checkpoint: Checkpoint, run: &Execution) -> Spent {
+        self.quiet().await;
         let (sections, cleanup) = self.since(&checkpoint);
         let mut spent = Spent {
-            history: run.history().await?,
+            history: History::of(run).await,
             sections,
             cleanup,
             ..Spent::default()
@@ -369,7 +304,7 @@ impl WorkflowFixture {
                 *spent.invocations.entry(invocation.function).or_default() += 1;
             }
         }
-        Ok(spent)
+        spent
     }
 
     /// Waits until nothing has gone to the database for a while.
@@ -379,13 +314,8 @@ impl WorkflowFixture {
         loop {
             sleep(QUIET).await;
             let now = total();
-            if now == seen
-                && self
-                    .stack
-                    .queue("ReapLaterQueue")
-                    .unwrap_or_default()
-                    .is_empty()
-            {
+            let later = self.stack.queue("ReapLaterQueue").unwrap_or_default();
+            if now == seen && later.is_empty() {
                 return;
             }
             seen = now;
@@ -393,133 +323,15 @@ impl WorkflowFixture {
     }
 }
 
-impl Run {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.arn.rsplit(':').next().unwrap_or_default()
-    }
-
-    /// Whether its end is an event that reaches reap.
-    fn is_ours(&self) -> bool {
-        self.arn.contains(":leasehold-")
-    }
-
-    /// Waits for the end, which has to be a success.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when it is none.
-    pub async fn succeeds(&self) -> Result<(), Error> {
-        match self.ended().await? {
-            (ExecutionStatus::Succeeded, _) => Ok(()),
-            (status, error) => {
-                let path: Vec<_> = self.history().await?.states.into_keys().collect();
-                Err(Error::Failed(format!(
-                    "{} ended {}: {}, after {path:?}",
-                    self.arn,
-                    status.as_str(),
-                    error.unwrap_or_default()
-                )))
-            }
+/// Waits for the end, which has to be a success: of a crowd, for longer than a test waits.
+pub async fn succeeds(run: &Execution) {
+    let over = async {
+        while *run.describe().await.status() == ExecutionStatus::Running {
+            sleep(LOOK_EVERY).await;
         }
-    }
-
-    /// Waits for the end: its status and the name of its error.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when that takes too long.
-    pub async fn ended(&self) -> Result<(ExecutionStatus, Option<String>), Error> {
-        let since = Instant::now();
-        loop {
-            let described = self
-                .sfn
-                .describe_execution()
-                .execution_arn(&self.arn)
-                .send()
-                .await;
-            let described = described.map_err(failed("describe an execution"))?;
-            if described.status != ExecutionStatus::Running {
-                return Ok((described.status, described.error));
-            }
-            self.patience(since).await?;
-        }
-    }
-
-    /// Waits until the state has been entered so often, its tries counted.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when that takes too long.
-    pub async fn reaches(&self, state: &str, times: u64) -> Result<(), Error> {
-        let since = Instant::now();
-        while self.history().await?.transitions(|name| name == state) < times {
-            self.patience(since).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until the work of this state's task has begun.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when that takes too long.
-    pub async fn works_in(&self, state: &str) -> Result<(), Error> {
-        let since = Instant::now();
-        let begun = |history: History| history.states.get(state).is_some_and(|at| at.begun > 0);
-        while !begun(self.history().await?) {
-            self.patience(since).await?;
-        }
-        Ok(())
-    }
-
-    /// Has it go on from where it failed or was stopped.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the engine refuses.
-    pub async fn redrive(&self) -> Result<(), Error> {
-        let redrive = self.sfn.redrive_execution().execution_arn(&self.arn);
-        redrive
-            .send()
-            .await
-            .map(drop)
-            .map_err(failed("redrive an execution"))
-    }
-
-    /// Stops it in the middle.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when the engine refuses.
-    pub async fn stop(&self) -> Result<(), Error> {
-        let stopped = self
-            .sfn
-            .stop_execution()
-            .execution_arn(&self.arn)
-            .send()
-            .await;
-        stopped.map_err(failed("stop an execution"))?;
-        self.ended().await.map(drop)
-    }
-
-    /// What it has come to so far.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] when its history cannot be read.
-    pub async fn history(&self) -> Result<History, Error> {
-        let pages = self
-            .sfn
-            .get_execution_history()
-            .execution_arn(&self.arn)
-            .into_paginator()
-            .items()
-            .send();
-        let events: Result<Vec<_>, _> = pages.collect().await;
-        Ok(History::read(&events.map_err(failed("read a history"))?))
-    }
-
-    /// Pauses before the next look, and fails if it has taken too long.
-    async fn patience(&self, since: Instant) -> Result<(), Error> {
-        if since.elapsed() > PATIENCE {
-            return Err(Error::Failed(format!("{} takes too long", self.arn)));
-        }
-        sleep(LOOK_EVERY).await;
-        Ok(())
-    }
+    };
+    timeout(PATIENCE, over).await.expect(&run.arn);
+    let ended = run.ended().await;
+    let path = run.history().await.path();
+    assert_eq!(ended.status, "SUCCEEDED", "{}: {ended:?} {path:?}", run.arn);
 }

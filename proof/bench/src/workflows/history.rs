@@ -2,39 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_sfn::types::{HistoryEvent, StateEnteredEventDetails, StateExitedEventDetails};
-
-/// What one state came to in an execution, all its entries together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// How often it was entered.
-    pub entered: u64,
-    /// How often its task was tried again: as the service bills it, each is a transition of its own.
-    pub retried: u64,
-    /// How often the work of its task has begun.
-    pub begun: u64,
-}
+use aws_sdk_sfn::types::{StateEnteredEventDetails, StateExitedEventDetails};
+use leasehold_proof::execution::Execution;
 
 /// What an execution came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// By the state's name.
-    pub states: BTreeMap<String, State>,
+    /// By the state's name: how often it was entered, and how often its task was tried.
+    pub states: BTreeMap<String, (u64, u64)>,
     /// Events, those of the execution itself too.
     pub events: u64,
 }
 
 impl History {
-    /// Reads a history, the oldest event first.
-    #[must_use]
-    pub fn read(events: &[HistoryEvent]) -> Self {
+    /// What an execution has come to so far.
+    pub async fn of(execution: &Execution) -> Self {
+        let events = execution.history().await.0;
         let mut history = Self {
             events: u64::try_from(events.len()).unwrap_or(u64::MAX),
             ..Self::default()
         };
         // By event: the state that it belongs to.
         let mut owners: BTreeMap<i64, &str> = BTreeMap::new();
-        for event in events {
+        for event in &events {
             let kind = event.r#type().as_str();
             let entered = event
                 .state_entered_event_details()
@@ -47,14 +37,9 @@ impl History {
                 continue;
             };
             owners.insert(event.id(), owner);
-            let state = history.states.entry(owner.to_owned()).or_default();
-            state.entered += u64::from(entered.is_some());
-            state.retried += u64::from(kind == "TaskScheduled");
-            state.begun += u64::from(kind == "TaskStarted");
-        }
-        for state in history.states.values_mut() {
-            // The first attempt of each entry is the entry.
-            state.retried = state.retried.saturating_sub(state.entered);
+            let (times, tries) = history.states.entry(owner.to_owned()).or_default();
+            *times += u64::from(entered.is_some());
+            *tries += u64::from(kind == "TaskScheduled");
         }
         history
     }
@@ -63,6 +48,7 @@ impl History {
     #[must_use]
     pub fn transitions(&self, pick: impl Fn(&str) -> bool) -> u64 {
         let picked = self.states.iter().filter(|(name, _)| pick(name));
-        picked.map(|(_, state)| state.entered + state.retried).sum()
+        // Each try of a task is billed as a transition; the first one is the entry.
+        picked.map(|(_, (times, tries))| *times.max(tries)).sum()
     }
 }

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::chart::bars;
 use crate::fixture::Cost;
+use crate::ratio;
 use crate::report::{Found, Measure};
-use crate::{Error, ratio};
-use fixture::{Peer, WorkflowFixture};
-pub use history::{History, State};
+use fixture::{Peer, WorkflowFixture, succeeds};
+pub use history::History;
 
 /// A child that knows nothing of leases, for the machine that wraps one.
 const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true}}}"#;
@@ -90,32 +90,28 @@ impl Spent {
     }
 }
 
-pub(crate) async fn measure() -> Result<Found, Error> {
-    let fixture = WorkflowFixture::open().await?;
-    let measures = undisturbed(&fixture).await?;
-    let groups: Vec<_> = measures
-        .iter()
-        .filter(|measure| !measure.peers.is_empty())
-        .map(|measure| (measure.name.as_str(), measure))
-        .collect();
-    let chart = bars(&groups)?;
+pub(crate) async fn measure() -> Found {
+    let fixture = WorkflowFixture::open().await;
+    let measures = undisturbed(&fixture).await;
+    let compared = measures.iter().filter(|measure| !measure.peers.is_empty());
+    let chart = bars(compared);
     fixture.close().await;
-    Ok(Found {
+    Found {
         measures,
         charts: vec![("workflows", chart)],
-    })
+    }
 }
 
 /// Each machine by itself, and what a long wait comes to by arithmetic.
-async fn undisturbed(fixture: &WorkflowFixture) -> Result<Vec<Measure>, Error> {
-    let section = alone(fixture, "CriticalSection").await?;
-    let queued = alone(fixture, "QueuedSection").await?;
+async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
+    let section = alone(fixture, "CriticalSection").await;
+    let queued = alone(fixture, "QueuedSection").await;
     let of = |name: &str, spent: &Spent| {
         Measure::new(name, "transitions", ratio(spent.of_the_lease(), 1))
     };
     let mut per_section = of("transitions per section, for the lease", &section).at_most(2.0);
     for peer in [Peer::Published, Peer::Sample, Peer::Loop] {
-        let spent = fixture.once(peer).await?;
+        let spent = fixture.once(peer).await;
         per_section = per_section.peer(peer.name(), ratio(spent.of_the_lease(), 1));
     }
     let waited = ratio(queued.of_waiting(), 1);
@@ -125,8 +121,8 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Result<Vec<Measure>, Error> {
         waited,
     )
     .at_most(1.0);
-    let sample = ratio(fixture.round(Peer::Sample).await?, 1);
-    let polling = ratio(fixture.round(Peer::Loop).await?, 1);
+    let sample = ratio(fixture.round(Peer::Sample).await, 1);
+    let polling = ratio(fixture.round(Peer::Loop).await, 1);
     let per_wait = per_wait
         .peer("polling", TEN_MINUTES / POLLING_ROUND)
         .peer(Peer::Sample.name(), sample * TEN_MINUTES / ROUND)
@@ -135,9 +131,9 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Result<Vec<Measure>, Error> {
             (sample + PUBLISHED_RETRIES) * TEN_MINUTES / PUBLISHED_ROUND,
         )
         .peer(Peer::Loop.name(), polling * TEN_MINUTES / ROUND);
-    let permits = alone(fixture, "Semaphore").await?;
+    let permits = alone(fixture, "Semaphore").await;
     let invocations = ratio(section.invocations.values().sum(), 1);
-    Ok(vec![
+    vec![
         per_section,
         of("transitions per section in line, for the lease", &queued).at_most(2.0),
         Measure::new(
@@ -155,12 +151,12 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Result<Vec<Measure>, Error> {
         .at_most(2.0),
         of(
             "transitions for two keys at once",
-            &alone(fixture, "Transfer").await?,
+            &alone(fixture, "Transfer").await,
         )
         .at_most(2.0),
         of(
             "transitions of with-lease, for the lease",
-            &alone(fixture, "WithLease").await?,
+            &alone(fixture, "WithLease").await,
         ),
         Measure::new(
             "requests per section with an extend",
@@ -183,35 +179,30 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Result<Vec<Measure>, Error> {
             "events",
             ratio(section.history.events, 1),
         ),
-    ])
+    ]
 }
 
 /// A shipped machine once, with nobody in the way.
-///
-/// # Errors
-/// [`Error`] when the execution does not succeed.
-pub async fn alone(fixture: &WorkflowFixture, machine: &str) -> Result<Spent, Error> {
+pub async fn alone(fixture: &WorkflowFixture, machine: &str) -> Spent {
     let key = format!("alone/{machine}");
     let input = match machine {
         "Semaphore" => {
             json!({"key": key, "permits": 5, "ttl_seconds": 30, "items": [{}, {}, {}, {}, {}]})
         }
         "Transfer" => {
-            fixture.open_account("a").await?;
-            fixture.open_account("b").await?;
+            fixture.open_account("a").await;
+            fixture.open_account("b").await;
             json!({"from": "a", "to": "b", "amount": 1, "ttl_seconds": 30})
         }
         "WithLease" => {
-            let child = fixture
-                .create("leasehold_wrapped_child", CHILD, &[])
-                .await?;
+            let child = fixture.create("leasehold_wrapped_child", CHILD, &[]).await;
             json!({"key": key, "ttl_seconds": 30, "state_machine_arn": child, "input": {"seconds": 0}})
         }
         _ => json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}}),
     };
     let checkpoint = fixture.checkpoint();
-    let run = fixture.start(&fixture.shipped(machine)?, &input).await?;
-    run.succeeds().await?;
+    let run = fixture.start(fixture.shipped(machine), &input).await;
+    succeeds(&run).await;
     fixture.spent(checkpoint, &run).await
 }
 

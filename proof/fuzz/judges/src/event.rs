@@ -1,6 +1,6 @@
 //! Hostile events: what a function answers, writes and logs when it gets one.
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use arbitrary::{Result as Chosen, Unstructured};
 use leasehold::{Error, Leases, ManualClock, Memory, Settings, lambda::Diagnostic};
@@ -27,11 +27,7 @@ pub fn judge(bytes: &[u8]) -> Verdict {
             Err(_) => return Ok(NO_CASE.to_owned()),
         },
     };
-    thread_local! {
-        static STAGE: RefCell<Stage> = RefCell::new(Stage::new());
-    }
-    STAGE
-        .with_borrow_mut(|stage| stage.judge(function, &event))
+    judge_event(function, &event)
         .map(|outcome| format!("{function} {outcome}"))
         .map_err(|fault| format!("{function}: {fault}: {}", String::from_utf8_lossy(&event)))
 }
@@ -60,45 +56,29 @@ fn case(choices: &mut Unstructured<'_>) -> Chosen<(Function, Vec<u8>)> {
     Ok((function, event))
 }
 
-/// A table and a clock, set back to the start after each event that changed them.
-struct Stage {
-    table: Memory,
-    clock: Arc<ManualClock>,
-}
-
-impl Stage {
-    fn new() -> Self {
-        Self {
-            table: fixture::table(),
-            clock: Arc::new(ManualClock::at(NOW)),
-        }
+fn judge_event(function: Function, event: &[u8]) -> Verdict {
+    let table = fixture::table();
+    // Any number will do that the event alone decides.
+    let workflows = UnreliableStepFunctions::from_turn(event.len() as u64);
+    let leases = Leases::new(table.clone(), Settings::default())
+        .with_clock(Arc::new(ManualClock::at(NOW)))
+        .for_call(NOW.plus(Duration::from_secs(10)));
+    let leases = match function {
+        Function::Extend | Function::Inspect | Function::Operate => leases,
+        _ => leases.with_workflows(workflows.clone()),
+    };
+    let (answer, log) = log::of(|| fixture::now(function.answer(leases, event)));
+    let wrote = table.all() != fixture::rows();
+    let outcome = judge_answer(function, event, &answer, wrote)?;
+    shows_nothing(event, &log, "the log")?;
+    for cause in workflows.take_causes() {
+        shows_nothing(event, &cause, "a failed task")?;
     }
-
-    fn judge(&mut self, function: Function, event: &[u8]) -> Verdict {
-        self.clock.set(NOW);
-        // Any number will do that the event alone decides.
-        let workflows = UnreliableStepFunctions::from_turn(event.len() as u64);
-        let leases = Leases::new(self.table.clone(), Settings::default())
-            .with_clock(self.clock.clone())
-            .for_call(NOW.plus(Duration::from_secs(10)));
-        let leases = match function {
-            Function::Extend | Function::Inspect | Function::Operate => leases,
-            _ => leases.with_workflows(workflows.clone()),
-        };
-        let (answer, log) = log::of(|| fixture::now(function.answer(leases, event)));
-        let wrote = self.table.all() != fixture::rows();
-        let table = wrote.then(|| std::mem::replace(&mut self.table, fixture::table()));
-        let outcome = judge_answer(function, event, &answer, wrote)?;
-        shows_nothing(event, &log, "the log")?;
-        for cause in workflows.take_causes() {
-            shows_nothing(event, &cause, "a failed task")?;
-        }
-        if log.is_empty() {
-            return Err("nothing was logged".to_owned());
-        }
-        table.map_or(Ok(()), |table| strangers_are_untouched(&table))?;
-        Ok(outcome)
+    if log.is_empty() {
+        return Err("nothing was logged".to_owned());
     }
+    strangers_are_untouched(&table)?;
+    Ok(outcome)
 }
 
 /// Beside them there may be rows of ours, such as another permit's.

@@ -70,17 +70,3 @@ fn read(value: &Value) -> Option<AttributeValue> {
         _ => return None,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-
-    #[test]
-    fn an_item_is_read_as_it_was_written() {
-        for (pk, sk, item) in fixture::rows() {
-            assert_eq!(to_item(&to_json(item)).as_ref(), Some(item), "{pk} {sk}");
-        }
-        assert_eq!(to_item(&json!({"a": {"X": 1}})), None);
-    }
-}

@@ -13,7 +13,7 @@ use std::{
 
 use serde::Deserialize as _;
 
-use super::{oracle::Oracle, store::Op};
+use super::{oracle::Oracle, store::FaultyStore};
 use leasehold::{
     Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, TaskToken, Timestamp,
     store::Address, transition::Change,
@@ -77,9 +77,8 @@ pub enum End {
 pub type TaskResult = Result<String, String>;
 
 /// What arrives after its caller has given up on it.
-#[derive(Clone, Debug)]
 pub enum Delayed {
-    Write(Op),
+    Write(Box<dyn FnOnce(&FaultyStore) + Send>),
     Call(TaskToken, TaskResult),
 }
 
@@ -243,20 +242,7 @@ pub fn kind_of(change: &Change) -> String {
             .to_lowercase()
             .replacen('e', "E", 1);
     }
-    let mut name = Name(String::new());
-    let _ = write!(name, "{change:?}");
-    name.0
-}
-
-/// What is before the first parenthesis: the rest need not be written.
-struct Name(String);
-
-impl std::fmt::Write for Name {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let (name, rest) = text
-            .split_once('(')
-            .map_or((text, None), |(n, r)| (n, Some(r)));
-        self.0.push_str(name);
-        rest.map_or(Ok(()), |_| Err(std::fmt::Error))
-    }
+    let all = format!("{change:?}");
+    let (name, _) = all.split_once('(').unwrap_or((&all, ""));
+    name.to_owned()
 }

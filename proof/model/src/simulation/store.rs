@@ -9,8 +9,11 @@ use std::{
     time::Duration,
 };
 
-use super::first_of;
-use super::shared::{Broken, Delayed, DeliveryFault, Shared, kind_of, no_answer, too_busy};
+use super::{
+    first_of,
+    shared::{Broken, Delayed, DeliveryFault, Shared, kind_of, no_answer, too_busy},
+    world::at_once,
+};
 use crate::design::{Flaw, flawed};
 use leasehold::{
     Counter, Ended, Error, Holder, Key, RequestDigest, Timestamp,
@@ -28,136 +31,87 @@ pub struct FaultyStore {
     pub ill: Arc<AtomicBool>,
 }
 
-/// A call, by value: it may be made again, or later.
-#[derive(Clone, Debug)]
-pub enum Op {
-    Apply(Address, Change),
-    ApplyAll(Vec<(Address, Change)>),
-    Read(Address),
-    ReadAll(Vec<Address>),
-    ReadKey(Key),
-    Join(Key, Join, Waiter),
-    Waiter(Key, RequestDigest),
-    CallBackBy(Key, Waiter),
-    Forget(Key, Waiter),
-    Served(Key, RequestDigest, Timestamp),
-    Held(ScanSegment, Option<Position>, u32),
-    HeldBy(Holder, Option<Position>, u32),
-}
-
-#[derive(Debug)]
-enum Answer {
-    Applied(Applied),
-    AppliedAll(AppliedAll),
-    Stored(Stored),
-    AllStored(Option<Vec<Stored>>),
-    Rows(Vec<(u16, Stored)>),
-    Joined(Joined),
-    Waiter(Option<Waiter>),
-    Found(Waiter),
-    Forgotten,
-    Page(Page),
+/// A call.
+struct Call<'a, T> {
+    name: String,
+    /// The key that it asks for, if for one.
+    key: Option<&'a Key>,
+    /// It may take effect after its caller has given up on it.
+    is_write: bool,
+    /// The answer of a table that is too busy to take it.
+    busy: Result<T, Error>,
 }
 
 const LIMIT: Duration = Duration::MAX;
 
-impl Op {
-    /// The changes of rows that it may make.
-    fn changes(&self) -> Vec<(Address, Change)> {
-        match self {
-            Self::Apply(address, change) => vec![(address.clone(), change.clone())],
-            Self::ApplyAll(all) => all.clone(),
-            Self::Join(key, join, _) => vec![(first_of(key), Change::Join(join.clone()))],
-            _ => Vec::new(),
+impl<'a, T> Call<'a, T> {
+    fn read(name: impl Into<String>, key: Option<&'a Key>) -> Self {
+        Self {
+            name: name.into(),
+            key,
+            is_write: false,
+            busy: Err(too_busy()),
         }
     }
 
-    /// The key that it asks for, if for one.
-    fn key(&self) -> Option<Key> {
-        match self {
-            Self::Apply(address, _) | Self::Read(address) => Some(address.key.clone()),
-            Self::ReadKey(key)
-            | Self::Join(key, ..)
-            | Self::Waiter(key, _)
-            | Self::CallBackBy(key, _)
-            | Self::Forget(key, _)
-            | Self::Served(key, ..) => Some(key.clone()),
-            Self::ApplyAll(_) | Self::ReadAll(_) | Self::Held(..) | Self::HeldBy(..) => None,
+    fn write(name: impl Into<String>, key: Option<&'a Key>) -> Self {
+        Self {
+            is_write: true,
+            ..Self::read(name, key)
         }
     }
 
-    fn is_write(&self) -> bool {
-        matches!(
-            self,
-            Self::Apply(..)
-                | Self::ApplyAll(..)
-                | Self::Join(..)
-                | Self::CallBackBy(..)
-                | Self::Forget(..)
-                | Self::Served(..)
-        )
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Apply(_, change) => kind_of(change),
-            Self::ApplyAll(_) => "write all".into(),
-            Self::Read(_) => "read".into(),
-            Self::ReadAll(_) => "read all".into(),
-            Self::ReadKey(_) => "read key".into(),
-            Self::Join(..) => "join".into(),
-            Self::Waiter(..) => "read waiter".into(),
-            Self::CallBackBy(_, waiter) => format!("call back {}", waiter.task_token.expose()),
-            Self::Forget(_, waiter) => format!("forget {}", waiter.task_token.expose()),
-            Self::Served(..) => "retire".into(),
-            Self::Held(..) => "walk".into(),
-            Self::HeldBy(..) => "walk holder".into(),
+    fn or_if_busy(self, answer: T) -> Self {
+        Self {
+            busy: Ok(answer),
+            ..self
         }
     }
 }
 
 impl FaultyStore {
-    async fn call(&self, op: Op) -> Result<Answer, Error> {
-        let answer = self.in_two_steps(op).await;
+    async fn call<T>(
+        &self,
+        call: Call<'_, T>,
+        effect: impl Fn(&Self) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let answer = self.in_two_steps(call, effect).await;
         if answer.is_err() {
             self.ill.store(true, Ordering::Relaxed);
         }
         answer
     }
 
-    async fn in_two_steps(&self, op: Op) -> Result<Answer, Error> {
-        let fault = self.shared.step(op.name()).await;
-        self.note(&op, "before", fault);
+    async fn in_two_steps<T>(
+        &self,
+        call: Call<'_, T>,
+        effect: impl Fn(&Self) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let Call { name, key, .. } = &call;
+        let fault = self.shared.step(name.clone()).await;
+        self.note(name, *key, "before", fault);
         if self.stops() {
             return Err(no_answer());
         }
         match fault {
             None => {}
-            Some(DeliveryFault::Late) if op.is_write() => {
+            Some(DeliveryFault::Late) if call.is_write => {
                 let mut shared = self.shared.get();
-                if shared.clocks_differ && matches!(op, Op::CallBackBy(..)) {
-                    return Err(no_answer());
-                }
                 let now = shared.now;
-                shared.delayed.push((now, Delayed::Write(op)));
+                let name = call.name;
+                let late = move |store: &Self| drop(store.perform(&name, &effect));
+                shared.delayed.push((now, Delayed::Write(Box::new(late))));
                 return Err(no_answer());
             }
-            Some(DeliveryFault::Twice) => {
-                return match op {
-                    Op::Join(..) => Ok(Answer::Joined(Joined::Conflict)),
-                    Op::ApplyAll(_) => Ok(Answer::AppliedAll(AppliedAll::Conflict)),
-                    Op::ReadAll(_) => Ok(Answer::AllStored(None)),
-                    _ => Err(too_busy()),
-                };
-            }
+            Some(DeliveryFault::Twice) => return call.busy,
             Some(DeliveryFault::Lost | DeliveryFault::Late) => return Err(no_answer()),
         }
-        let answer = self.perform(&op).await?;
-        let fault = self.shared.step(format!("hear of {}", op.name())).await;
-        self.note(&op, "after", fault);
+        let answer = self.perform(name, &effect)?;
+        let fault = self.shared.step(format!("hear of {name}")).await;
+        self.note(name, *key, "after", fault);
         match fault {
             None => Ok(answer),
-            Some(DeliveryFault::Twice) => self.perform(&op).await,
+            Some(DeliveryFault::Twice) => self.perform(name, &effect),
             Some(DeliveryFault::Lost | DeliveryFault::Late) => Err(no_answer()),
         }
     }
@@ -169,52 +123,47 @@ impl FaultyStore {
         sweeps && self.ill.load(Ordering::Relaxed)
     }
 
-    fn note(&self, op: &Op, when: &str, fault: Option<DeliveryFault>) {
+    fn note(&self, name: &str, key: Option<&Key>, when: &str, fault: Option<DeliveryFault>) {
         if let Some(fault) = fault {
-            let line = || format!("{}: {fault:?} {when} its effect", op.name());
             let mut shared = self.shared.get();
-            shared.note(line);
-            shared.met.push(op.key());
+            shared.note(|| format!("{name}: {fault:?} {when} its effect"));
+            shared.met.push(key.cloned());
         }
     }
 
-    /// A call under way takes effect, whether anybody still waits for its answer or not.
-    pub async fn arrive(&self, op: &Op) {
-        let _ = self.perform(op).await;
+    /// A call takes effect, whether anybody still waits for its answer or not.
+    fn perform<T>(
+        &self,
+        name: &str,
+        effect: &impl Fn(&Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.shared.get().note(|| name.to_owned());
+        effect(self)
     }
 
-    async fn perform(&self, op: &Op) -> Result<Answer, Error> {
-        let instead = self.broken(op).await?;
-        let op = instead.as_ref().unwrap_or(op);
-        self.end_without_margin(op).await?;
-        let changes = op.changes();
-        let mut stood = Vec::with_capacity(changes.len());
-        for (address, _) in &changes {
-            stood.push(self.memory.read(address, LIMIT).await?);
-        }
-        let answer = self.answer(op).await?;
-        if let (Op::Read(address), Answer::Stored(Stored::Row(row))) = (op, &answer)
-            && let Some(held) = row.holding()
-        {
-            let read = (address.clone(), row.version);
-            self.shared.get().read.insert(read, held.lease_id.clone());
-        }
-        self.shared
-            .get()
-            .note(|| format!("{} -> {}", op.name(), said(&answer)));
+    fn stored(&self, address: &Address) -> Stored {
+        at_once(self.memory.read(address, LIMIT)).expect("memory does not fail")
+    }
+
+    /// Rows are changed, and the oracle sees it.
+    fn changes<T>(
+        &self,
+        changes: &[(Address, Change)],
+        waiter: Option<&Waiter>,
+        made: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let stood: Vec<_> = changes.iter().map(|(at, _)| self.stored(at)).collect();
+        let answer = made()?;
         for ((address, change), before) in changes.iter().zip(stood) {
-            self.break_it(address, change, &before).await?;
-            let after = self.memory.read(address, LIMIT).await?;
+            self.break_it(address, change, &before);
+            let after = self.stored(address);
             if before == after {
                 continue;
             }
             let mut shared = self.shared.get();
             let shared = &mut *shared;
             shared.saw(&kind_of(change));
-            let (now, waiter) = match op {
-                Op::Join(_, _, waiter) => (shared.now, Some(waiter)),
-                _ => (shared.now, None),
-            };
+            let now = shared.now;
             let seen = shared
                 .oracle
                 .saw(address, change, waiter, &before, &after, now);
@@ -234,93 +183,49 @@ impl FaultyStore {
         Ok(answer)
     }
 
-    async fn answer(&self, op: &Op) -> Result<Answer, Error> {
-        let memory = &self.memory;
-        Ok(match op {
-            Op::Apply(address, change) => {
-                Answer::Applied(memory.apply(address, change, LIMIT).await?)
-            }
-            Op::ApplyAll(all) => Answer::AppliedAll(memory.apply_all(all, LIMIT).await?),
-            Op::Read(address) => Answer::Stored(memory.read(address, LIMIT).await?),
-            Op::ReadAll(all) => Answer::AllStored(memory.read_all(all, LIMIT).await?),
-            Op::ReadKey(key) => Answer::Rows(memory.read_key(key, LIMIT).await?),
-            Op::Join(key, join, waiter) => {
-                Answer::Joined(memory.join(key, join, waiter, LIMIT).await?)
-            }
-            Op::Waiter(key, request) => {
-                let found = memory.waiter(key, request, LIMIT).await?;
-                if self.shared.get().broken == Some(Broken::RetiredWhenNotified) {
-                    memory
-                        .mark_waiter_served(key, request, Timestamp::MAX, LIMIT)
-                        .await?;
-                }
-                Answer::Waiter(found)
-            }
-            Op::CallBackBy(key, waiter) => {
-                Answer::Found(memory.update_task_token(key, waiter, LIMIT).await?)
-            }
-            Op::Forget(key, waiter) => {
-                memory.delete_waiter(key, waiter, LIMIT).await?;
-                Answer::Forgotten
-            }
-            Op::Served(key, request, now) => {
-                memory.mark_waiter_served(key, request, *now, LIMIT).await?;
-                Answer::Forgotten
-            }
-            Op::Held(segment, from, most) => Answer::Page(
-                memory
-                    .scan_held(*segment, from.as_ref(), *most, LIMIT)
-                    .await?,
-            ),
-            Op::HeldBy(holder, from, most) => {
-                Answer::Page(memory.held_by(holder, from.as_ref(), *most, LIMIT).await?)
-            }
+    fn change(&self, address: &Address, change: Change) -> Result<Applied, Error> {
+        let changes = [(address.clone(), change)];
+        self.changes(&changes, None, || {
+            at_once(self.memory.apply(address, &changes[0].1, LIMIT))
         })
     }
 
-    /// What a broken library would call instead.
-    async fn broken(&self, op: &Op) -> Result<Option<Op>, Error> {
-        let (Some(broken), Op::Apply(address, change)) = (self.shared.get().broken, op) else {
-            return Ok(None);
-        };
-        let Stored::Row(row) = self.memory.read(address, LIMIT).await? else {
-            return Ok(None);
-        };
-        let mut change = change.clone();
-        match broken {
-            Broken::NoFloor => {
+    /// What a broken library would change instead.
+    fn broken(&self, address: &Address, mut change: Change) -> Change {
+        let shared = self.shared.get();
+        match (shared.broken, &mut change) {
+            (Some(Broken::NoFloor), _) => {
                 change = flawed::without_the_floor(Flaw::HandOversIgnoreTheFloor, change);
                 change = flawed::without_the_floor(Flaw::AcceptsPreRestoreReservation, change);
             }
-            Broken::ReapLate => {
-                let (Change::ShortenDeadline(ShortenDeadline { version, .. })
+            (
+                Some(Broken::ReapLate),
+                Change::ShortenDeadline(ShortenDeadline { version, .. })
                 | Change::EndIfUnchanged(EndIfUnchanged {
                     version,
                     ended: Ended::Released,
                     ..
-                })) = &mut change
-                else {
-                    return Ok(None);
-                };
-                let shared = self.shared.get();
+                }),
+            ) => {
                 let read = shared.read.get(&(address.clone(), *version));
-                if row.holding().is_some_and(|h| Some(&h.lease_id) == read) {
+                if let Stored::Row(row) = self.stored(address)
+                    && row.holding().is_some_and(|h| Some(&h.lease_id) == read)
+                {
                     *version = row.version;
                 }
             }
             _ => {}
         }
-        Ok(Some(Op::Apply(address.clone(), change)))
+        change
     }
 
     /// What a broken extend does when it has expired by its own clock, and somebody waits.
-    async fn end_without_margin(&self, op: &Op) -> Result<(), Error> {
-        let (Some(Broken::NoMargin), Op::Apply(address, Change::Extend(extend))) =
-            (self.shared.get().broken, op)
+    fn end_without_margin(&self, address: &Address, change: &Change) -> Result<(), Error> {
+        let (Some(Broken::NoMargin), Change::Extend(extend)) = (self.shared.get().broken, change)
         else {
             return Ok(());
         };
-        let Stored::Row(row) = self.memory.read(address, LIMIT).await? else {
+        let Stored::Row(row) = self.stored(address) else {
             return Ok(());
         };
         let over =
@@ -332,25 +237,18 @@ impl FaultyStore {
                 next: HandOver::Later,
                 purge_at: 0,
             });
-            Box::pin(self.perform(&Op::Apply(address.clone(), end))).await?;
+            let _ = self.change(address, end)?;
         }
         Ok(())
     }
 
     /// Does wrong what a broken library would.
-    async fn break_it(
-        &self,
-        address: &Address,
-        change: &Change,
-        before: &Stored,
-    ) -> Result<(), Error> {
+    fn break_it(&self, address: &Address, change: &Change, before: &Stored) {
         let Some(broken) = self.shared.get().broken else {
-            return Ok(());
+            return;
         };
-        let (Stored::Row(before), Stored::Row(mut row)) =
-            (before, self.memory.read(address, LIMIT).await?)
-        else {
-            return Ok(());
+        let (Stored::Row(before), Stored::Row(mut row)) = (before, self.stored(address)) else {
+            return;
         };
         match (broken, change) {
             (Broken::TokenReused, Change::PassReservation(_)) if *before != row => {
@@ -363,22 +261,19 @@ impl FaultyStore {
             (Broken::SkipsWithoutCheck, Change::PassReservation(pass)) if *before == row => {
                 let mut pass = pass.clone();
                 pass.tries = before.reserved().map_or(Counter::MIN, |kept| kept.tries);
-                let _ = self
-                    .memory
-                    .apply(address, &Change::PassReservation(pass), LIMIT)
-                    .await?;
-                return Ok(());
+                let pass = Change::PassReservation(pass);
+                let _ = at_once(self.memory.apply(address, &pass, LIMIT));
+                return;
             }
             (Broken::QueueIgnored, Change::Grant(_)) if *before == row => {
                 let Some(granted) = flawed::past_the_line(before, change) else {
-                    return Ok(());
+                    return;
                 };
                 row = granted;
             }
-            _ => return Ok(()),
+            _ => return,
         }
         self.memory.put(address.clone(), &row.to_item());
-        Ok(())
     }
 }
 
@@ -398,52 +293,63 @@ fn second_first(row: &mut Row) {
     }
 }
 
-fn said(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Applied(Applied::Done { .. })
-        | Answer::AppliedAll(AppliedAll::Done)
-        | Answer::Joined(Joined::Done) => "done",
-        Answer::Applied(Applied::Refused(_)) | Answer::AppliedAll(_) | Answer::Joined(_) => {
-            "refused"
-        }
-        Answer::Waiter(None) | Answer::Stored(Stored::Absent) => "nothing",
-        _ => "ok",
-    }
-}
-
-/// The answer that goes with the question.
-macro_rules! ask {
-    ($self:ident, $op:expr, $kind:path) => {
-        match $self.call($op).await? {
-            $kind(answer) => Ok(answer),
-            other => unreachable!("{other:?}"),
-        }
-    };
-}
-
 impl Store for FaultyStore {
     fn name(&self) -> &'static str {
         "step by step"
     }
 
     async fn apply(&self, at: &Address, change: &Change, _: Duration) -> Result<Applied, Error> {
-        ask!(self, Op::Apply(at.clone(), change.clone()), Answer::Applied)
+        let call = Call::write(kind_of(change), Some(&at.key));
+        let (at, change) = (at.clone(), change.clone());
+        self.call(call, move |store| {
+            let change = store.broken(&at, change.clone());
+            store.end_without_margin(&at, &change)?;
+            store.change(&at, change)
+        })
+        .await
     }
 
     async fn read(&self, at: &Address, _: Duration) -> Result<Stored, Error> {
-        ask!(self, Op::Read(at.clone()), Answer::Stored)
+        let (call, at) = (Call::read("read", Some(&at.key)), at.clone());
+        self.call(call, move |store| {
+            let stored = store.stored(&at);
+            if let Stored::Row(row) = &stored
+                && let Some(held) = row.holding()
+            {
+                let read = (at.clone(), row.version);
+                let mut shared = store.shared.get();
+                shared.read.insert(read, held.lease_id.clone());
+            }
+            Ok(stored)
+        })
+        .await
     }
 
     async fn apply_all(&self, all: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
-        ask!(self, Op::ApplyAll(all.to_vec()), Answer::AppliedAll)
+        let call = Call::write("write all", None).or_if_busy(AppliedAll::Conflict);
+        let all = all.to_vec();
+        self.call(call, move |store| {
+            let made = || at_once(store.memory.apply_all(&all, LIMIT));
+            store.changes(&all, None, made)
+        })
+        .await
     }
 
     async fn read_all(&self, all: &[Address], _: Duration) -> Result<Option<Vec<Stored>>, Error> {
-        ask!(self, Op::ReadAll(all.to_vec()), Answer::AllStored)
+        let call = Call::read("read all", None).or_if_busy(None);
+        let all = all.to_vec();
+        self.call(call, move |store| {
+            at_once(store.memory.read_all(&all, LIMIT))
+        })
+        .await
     }
 
     async fn read_key(&self, key: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {
-        ask!(self, Op::ReadKey(key.clone()), Answer::Rows)
+        let (call, key) = (Call::read("read key", Some(key)), key.clone());
+        self.call(call, move |store| {
+            at_once(store.memory.read_key(&key, LIMIT))
+        })
+        .await
     }
 
     async fn join(
@@ -453,8 +359,15 @@ impl Store for FaultyStore {
         waiter: &Waiter,
         _: Duration,
     ) -> Result<Joined, Error> {
-        let op = Op::Join(key.clone(), join.clone(), waiter.clone());
-        ask!(self, op, Answer::Joined)
+        let call = Call::write("join", Some(key)).or_if_busy(Joined::Conflict);
+        let (key, join, waiter) = (key.clone(), join.clone(), waiter.clone());
+        self.call(call, move |store| {
+            let changes = [(first_of(&key), Change::Join(join.clone()))];
+            store.changes(&changes, Some(&waiter), || {
+                at_once(store.memory.join(&key, &join, &waiter, LIMIT))
+            })
+        })
+        .await
     }
 
     async fn waiter(
@@ -463,11 +376,17 @@ impl Store for FaultyStore {
         request: &RequestDigest,
         _: Duration,
     ) -> Result<Option<Waiter>, Error> {
-        ask!(
-            self,
-            Op::Waiter(key.clone(), request.clone()),
-            Answer::Waiter
-        )
+        let call = Call::read("read waiter", Some(key));
+        let (key, request) = (key.clone(), request.clone());
+        self.call(call, move |store| {
+            let (memory, shared) = (&store.memory, &store.shared);
+            let found = at_once(memory.waiter(&key, &request, LIMIT))?;
+            if shared.get().broken == Some(Broken::RetiredWhenNotified) {
+                at_once(memory.mark_waiter_served(&key, &request, Timestamp::MAX, LIMIT))?;
+            }
+            Ok(found)
+        })
+        .await
     }
 
     async fn update_task_token(
@@ -476,17 +395,26 @@ impl Store for FaultyStore {
         waiter: &Waiter,
         _: Duration,
     ) -> Result<Waiter, Error> {
-        ask!(
-            self,
-            Op::CallBackBy(key.clone(), waiter.clone()),
-            Answer::Found
-        )
+        let name = format!("call back {}", waiter.task_token.expose());
+        let call = Call {
+            is_write: !self.shared.get().clocks_differ,
+            ..Call::read(name, Some(key))
+        };
+        let (key, waiter) = (key.clone(), waiter.clone());
+        self.call(call, move |store| {
+            at_once(store.memory.update_task_token(&key, &waiter, LIMIT))
+        })
+        .await
     }
 
     async fn delete_waiter(&self, key: &Key, waiter: &Waiter, _: Duration) -> Result<(), Error> {
-        self.call(Op::Forget(key.clone(), waiter.clone()))
-            .await
-            .map(drop)
+        let name = format!("forget {}", waiter.task_token.expose());
+        let call = Call::write(name, Some(key));
+        let (key, waiter) = (key.clone(), waiter.clone());
+        self.call(call, move |store| {
+            at_once(store.memory.delete_waiter(&key, &waiter, LIMIT))
+        })
+        .await
     }
 
     async fn mark_waiter_served(
@@ -496,9 +424,12 @@ impl Store for FaultyStore {
         now: Timestamp,
         _: Duration,
     ) -> Result<(), Error> {
-        self.call(Op::Served(key.clone(), request.clone(), now))
-            .await
-            .map(drop)
+        let call = Call::write("retire", Some(key));
+        let (key, request) = (key.clone(), request.clone());
+        self.call(call, move |store| {
+            at_once(store.memory.mark_waiter_served(&key, &request, now, LIMIT))
+        })
+        .await
     }
 
     async fn scan_held(
@@ -508,7 +439,11 @@ impl Store for FaultyStore {
         most: u32,
         _: Duration,
     ) -> Result<Page, Error> {
-        ask!(self, Op::Held(segment, from.cloned(), most), Answer::Page)
+        let from = from.cloned();
+        self.call(Call::read("walk", None), move |store| {
+            at_once(store.memory.scan_held(segment, from.as_ref(), most, LIMIT))
+        })
+        .await
     }
 
     async fn held_by(
@@ -518,10 +453,10 @@ impl Store for FaultyStore {
         most: u32,
         _: Duration,
     ) -> Result<Page, Error> {
-        ask!(
-            self,
-            Op::HeldBy(holder.clone(), from.cloned(), most),
-            Answer::Page
-        )
+        let (holder, from) = (holder.clone(), from.cloned());
+        self.call(Call::read("walk holder", None), move |store| {
+            at_once(store.memory.held_by(&holder, from.as_ref(), most, LIMIT))
+        })
+        .await
     }
 }

@@ -132,7 +132,7 @@ impl Simulation {
             shared.delayed.remove(place).1
         };
         match delayed {
-            Delayed::Write(op) => at_once(self.table().arrive(&op)),
+            Delayed::Write(arrives) => arrives(&self.table()),
             Delayed::Call(token, result) => {
                 let _ = self.shared.answer(&token, result);
             }

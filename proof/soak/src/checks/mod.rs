@@ -7,7 +7,6 @@ mod strangers;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 pub use promises::{grants, holders, once, waiters, writes};
@@ -63,7 +62,7 @@ impl fmt::Display for Violation {
 
 /// Whether each row's calls have an order in which they answer what they answered; and how many rows could not be decided.
 #[must_use]
-pub fn order(ops: &BTreeMap<Place, Vec<Op>>) -> (Vec<Violation>, u64) {
+pub fn order<'a>(ops: impl IntoIterator<Item = (&'a Place, &'a Vec<Op>)>) -> (Vec<Violation>, u64) {
     let (mut violations, mut undecided) = (Vec::new(), 0);
     for (place, ops) in ops {
         match check(ops) {

@@ -19,28 +19,31 @@ pub(super) enum Extended {
 }
 
 impl Client<'_> {
-    /// Holds it as planned, to the end. The handle as it was known last.
+    /// Holds them as planned, to the end. The handles as they were known last.
     pub(super) async fn hold(
         &self,
         caller: &Caller<'_>,
         plan: &Section,
-        mut handle: Handle,
+        mut handles: Vec<Handle>,
         since: Micros,
         shape: Shape,
-    ) -> Handle {
-        let mut belief = self.belief(caller, &handle, since);
+    ) -> Vec<Handle> {
+        let beliefs = handles
+            .iter()
+            .map(|handle| self.belief(caller, handle, since));
+        let mut beliefs: Vec<_> = beliefs.collect();
         let writes = plan.writes && shape == Shape::Mutex;
         let read = if writes {
-            self.enter(&handle).await
+            self.enter(&handles[0]).await
         } else {
             None
         };
         for work in &plan.work {
             match work {
                 Work::For(millis) => sleep_ms(*millis).await,
-                Work::WrongLeaseId(step) => forge(caller, &handle, *step).await,
+                Work::WrongLeaseId(step) => forge(caller, &handles[0], *step).await,
                 Work::WriteAfterExpiry(millis) => {
-                    let over = self.context.watch.at(handle.expires_at - self.clock_offset);
+                    let over = self.until(handles[0].expires_at);
                     let left = over.saturating_sub(self.context.watch.now()) / 1000;
                     sleep_ms(left + millis).await;
                 }
@@ -54,40 +57,46 @@ impl Client<'_> {
                         fault: step.fault.filter(|_| n == 0),
                         ..*step
                     };
-                    let extends = (0..*copies)
-                        .map(|n| extend(caller, &handle, copy(n), *ttl, *require_unexpired));
-                    for extended in join_all(extends).await {
-                        match extended {
-                            Extended::Yes(longer) => {
-                                belief.until = belief.until.max(self.until(longer.safe_until));
-                                handle = *longer;
+                    for (handle, belief) in handles.iter_mut().zip(&mut beliefs) {
+                        let held = &*handle;
+                        let extends = (0..*copies)
+                            .map(|n| extend(caller, held, copy(n), *ttl, *require_unexpired));
+                        for extended in join_all(extends).await {
+                            match extended {
+                                Extended::Yes(longer) => {
+                                    belief.until = belief.until.max(self.until(longer.safe_until));
+                                    *handle = *longer;
+                                }
+                                Extended::Lost(at) => belief.until = belief.until.min(at),
+                                Extended::No => {}
                             }
-                            Extended::Lost(at) => belief.until = belief.until.min(at),
-                            Extended::No => {}
                         }
                     }
                 }
             }
         }
         if let Some(read) = read {
-            self.add(&handle, read).await;
+            self.add(&handles[0], read).await;
         }
         if let End::Release(step, copies) = plan.end {
             sleep_ms(step.after).await;
-            belief.until = belief.until.min(self.context.watch.now());
+            let now = self.context.watch.now();
+            for belief in &mut beliefs {
+                belief.until = belief.until.min(now);
+            }
             let step = Step { after: 0, ..step };
-            let releases = (0..copies).map(|_| release(caller, &handle, step));
+            let releases = (0..copies).map(|_| release(caller, &handles, step));
             join_all(releases).await;
         }
-        self.context.history().beliefs.push(belief);
+        self.context.history().beliefs.extend(beliefs);
         if let End::Reaped(step) = plan.end {
             sleep_ms(step.after).await;
             reap(caller, Step { after: 0, ..step }).await;
         }
-        handle
+        handles
     }
 
-    pub(super) fn belief(&self, caller: &Caller<'_>, handle: &Handle, since: Micros) -> Belief {
+    fn belief(&self, caller: &Caller<'_>, handle: &Handle, since: Micros) -> Belief {
         Belief {
             place: handle.place.clone(),
             token: handle.token,
@@ -99,40 +108,25 @@ impl Client<'_> {
     }
 
     /// When its own clock shows this.
-    pub(super) fn until(&self, safe_until: Millis) -> Micros {
+    fn until(&self, safe_until: Millis) -> Micros {
         self.context.watch.at(safe_until - self.clock_offset)
     }
 
     /// The number that was read on coming in.
     async fn enter(&self, handle: &Handle) -> Option<u64> {
-        let entered = self
-            .context
-            .fixture
-            .resource
-            .enter(&handle.place.key, handle.token);
-        match entered.await {
-            Ok(read) => {
-                self.context.history().fenced += u64::from(read.is_none());
-                read
-            }
-            Err(error) => {
-                self.context.give_up(error);
-                None
-            }
-        }
+        let (resource, key) = (&self.context.fixture.resource, &handle.place.key);
+        let read = resource.enter(key, handle.token).await;
+        self.context.history().fenced += u64::from(read.is_none());
+        read
     }
 
     /// Writes the number, whether its lease is over or not: the fence is to tell.
     async fn add(&self, handle: &Handle, read: u64) {
         let (resource, key) = (&self.context.fixture.resource, &handle.place.key);
-        match resource.add(key, handle.token, read).await {
-            Ok(passed) => {
-                let mut history = self.context.history();
-                *history.writes.entry(key.clone()).or_default() += u64::from(passed);
-                history.fenced += u64::from(!passed);
-            }
-            Err(error) => self.context.give_up(error),
-        }
+        let passed = resource.add(key, handle.token, read).await;
+        let mut history = self.context.history();
+        *history.writes.entry(key.clone()).or_default() += u64::from(passed);
+        history.fenced += u64::from(!passed);
     }
 }
 
@@ -206,25 +200,34 @@ async fn forge(caller: &Caller<'_>, handle: &Handle, step: Step) {
     let _ = extend(caller, &forged, step, None, false).await;
 }
 
-/// Releases it, once.
-pub async fn release(caller: &Caller<'_>, handle: &Handle, step: Step) {
-    let payload = json!({"lease": handle.raw});
-    let reply = caller.call("release", step, &payload, &handle.secret).await;
-    let response = match &reply.answer {
-        Answer::Well(answer) => ending(caller, &answer["outcome"]),
-        Answer::Error(name, _) => {
-            caller.unexpected(&format!("release: {name}"));
-            Response::Unknown
+/// Releases them with one call.
+pub(super) async fn release(caller: &Caller<'_>, handles: &[Handle], step: Step) {
+    let payload = match handles {
+        [one] => json!({"lease": one.raw}),
+        several => {
+            let raw: Vec<_> = several.iter().map(|handle| &handle.raw).collect();
+            json!({"leases": raw})
         }
-        Answer::Unknown => Response::Unknown,
     };
-    let ask = Invocation::Release {
-        token: handle.token,
-        lease: handle.lease,
-    };
-    caller
-        .context
-        .record(handle.place.clone(), reply.op(ask, response));
+    let secret = &handles[0].secret;
+    let reply = caller.call("release", step, &payload, secret).await;
+    for (n, handle) in handles.iter().enumerate() {
+        let response = match &reply.answer {
+            Answer::Well(answer) if handles.len() == 1 => ending(caller, &answer["outcome"]),
+            Answer::Well(answer) => ending(caller, &answer["outcomes"][n]),
+            Answer::Error(name, _) => {
+                caller.unexpected(&format!("release: {name}"));
+                Response::Unknown
+            }
+            Answer::Unknown => Response::Unknown,
+        };
+        let ask = Invocation::Release {
+            token: handle.token,
+            lease: handle.lease,
+        };
+        let place = handle.place.clone();
+        caller.context.record(place, reply.op(ask, response));
+    }
 }
 
 /// Tells that the caller is no more.
@@ -256,7 +259,7 @@ async fn reap(caller: &Caller<'_>, step: Step) {
 }
 
 /// What a release says of one lease.
-pub(super) fn ending(caller: &Caller<'_>, outcome: &Value) -> Response {
+fn ending(caller: &Caller<'_>, outcome: &Value) -> Response {
     match outcome.as_str() {
         Some("released") => Response::Released,
         Some("already_released") => Response::AlreadyReleased,

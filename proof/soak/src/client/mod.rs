@@ -1,19 +1,16 @@
 //! A client: section after section, each as it was drawn, until the round is over.
 
+mod asking;
 mod holding;
-mod mutex;
 mod queue;
-mod set;
 
 use crate::calls::Caller;
 use crate::context::Context;
-use crate::fixture::{SKEW, ahead};
+use crate::fixture::SKEW;
 use crate::history::Millis;
 use crate::keys::PERMITS;
 use crate::plan::Section;
 use crate::rng::seeded;
-
-pub use holding::release;
 
 /// One who asks, holds, works, and is gone.
 pub struct Client<'a> {
@@ -32,12 +29,14 @@ pub enum Shape {
     Mutex,
     /// So many.
     Permits(u16),
+    /// One, of each of several keys: all or none.
+    Set,
 }
 
 impl Shape {
     fn permits(self) -> u16 {
         match self {
-            Self::Mutex => 1,
+            Self::Mutex | Self::Set => 1,
             Self::Permits(permits) => permits,
         }
     }
@@ -73,25 +72,26 @@ impl<'a> Client<'a> {
         let keys = &self.context.keys;
         let caller = self.caller(plan.number);
         match self.number % 8 {
-            0..=3 if plan.hot => {
-                let key = plan.pick(&keys.hot);
-                self.one(&caller, plan, key, Shape::Mutex).await;
-            }
             0..=3 => {
-                let key = plan.pick(&keys.plain);
-                self.one(&caller, plan, key, Shape::Mutex).await;
+                let keys = if plan.hot { &keys.hot } else { &keys.plain };
+                self.lease(&caller, plan, vec![plan.pick(keys)], Shape::Mutex)
+                    .await;
             }
             4 => {
                 let key = plan.pick(&keys.gone);
-                let at = keys.gone.iter().position(|k| k == key).unwrap_or(0);
+                let at = keys.gone.iter().position(|k| *k == key).unwrap_or(0);
                 let _present = self.context.gone[at].read().await;
-                self.one(&caller, plan, key, Shape::Mutex).await;
+                self.lease(&caller, plan, vec![key], Shape::Mutex).await;
             }
             5 => {
                 let key = plan.pick(&keys.permits);
-                self.one(&caller, plan, key, Shape::Permits(PERMITS)).await;
+                self.lease(&caller, plan, vec![key], Shape::Permits(PERMITS))
+                    .await;
             }
-            6 => self.several(&caller, plan).await,
+            6 => {
+                self.lease(&caller, plan, plan.pick_several(&keys.sets), Shape::Set)
+                    .await;
+            }
             _ => self.run_in_queue(&caller, plan).await,
         }
     }
@@ -100,12 +100,5 @@ impl<'a> Client<'a> {
         let (round, client) = (self.context.round, self.number);
         let mark = format!("r{round}-c{client}-s{section}. ");
         Caller::new(self.context, format!("client-{client}"), mark)
-    }
-
-    /// The clock of a fleet and its own differ by less than any two may.
-    #[must_use]
-    pub fn is_within_bounds(&self) -> bool {
-        (0..crate::fixture::FLEETS.len())
-            .all(|fleet| (ahead(fleet) - self.clock_offset).abs() <= SKEW)
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::asking::Wanted;
 use super::holding::{Extended, extend};
-use super::mutex::Wanted;
 use super::{Client, Shape};
 use crate::calls::{Answer, Caller, Handle, seconds};
 use crate::history::Micros;
@@ -22,7 +22,7 @@ const LISTENS: Duration = Duration::from_secs(30);
 
 impl Client<'_> {
     pub(super) async fn run_in_queue(&self, caller: &Caller<'_>, plan: &Section) {
-        let key = plan.pick(&self.context.keys.lines);
+        let key = &plan.pick(&self.context.keys.lines);
         // Some do not wait, and must not overtake the waiters.
         if plan.hot {
             return self.past_the_line(caller, plan, key).await;
@@ -38,7 +38,7 @@ impl Client<'_> {
         let begin = self.context.watch.now();
         let (joined, queued) = self.join(caller, plan, key, &token).await;
         let mut wait = Wait {
-            key: key.to_owned(),
+            key: key.clone(),
             begin,
             queued,
             token: None,
@@ -50,7 +50,7 @@ impl Client<'_> {
                 Ok(Ok(call)) if call.operation == "SendTaskSuccess" => {
                     let output: Value = serde_json::from_str(call.output()).unwrap_or_default();
                     if let Some(handle) = caller.handle(&output["lease"]) {
-                        if handle.place.key != key {
+                        if handle.place.key != *key {
                             caller.unexpected(&format!("{} for {key}", handle.place));
                         }
                         wait.token = self.serve(caller, plan, handle).await;
@@ -143,22 +143,17 @@ impl Client<'_> {
                 .collect(),
             ..plan.clone()
         };
-        self.hold(caller, &short, handle, since, Shape::Mutex).await;
+        self.hold(caller, &short, vec![handle], since, Shape::Mutex)
+            .await;
         Some(token)
     }
 
     async fn past_the_line(&self, caller: &Caller<'_>, plan: &Section, key: &str) {
-        let wanted = Wanted {
-            key,
-            shape: Shape::Mutex,
-            ttl: plan.ttl,
-            reentrant: false,
-            request_id: format!("section-{}", plan.number),
-        };
+        let wanted = Wanted::by(plan, vec![key.to_owned()], Shape::Mutex);
         let begin = self.context.watch.now();
-        if let Some((handle, since)) = self.ask_until_granted(caller, plan, &wanted).await {
-            let token = Some(handle.token);
-            self.hold(caller, plan, handle, since, Shape::Mutex).await;
+        if let Some((handles, since)) = self.ask_until_granted(caller, plan, &wanted).await {
+            let token = Some(handles[0].token);
+            self.hold(caller, plan, handles, since, Shape::Mutex).await;
             self.context.history().waits.push(Wait {
                 key: key.to_owned(),
                 begin,

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::config::{AsyncSleep, Credentials, Sleep};
+use aws_config::Region;
+use aws_sdk_dynamodb::config::{AsyncSleep, SharedAsyncSleep, Sleep};
 use leasehold::{
     Acquire, Connection, DynamoDb, ExtendOptions, Holder, Key, Leases, Settings, Ttl, table,
 };
+use leasehold_bench::fixture::config;
 use leasehold_local::{Fault, Proxy};
 
 const TABLE: &str = "leases";
@@ -41,12 +42,11 @@ async fn one_back_off_of_at_most_100_ms_settles_a_lost_answer() {
     let proxy = Proxy::start(server.address(), 0).await.unwrap();
     let drawn = Drawn::default();
     let client = async |region: String| {
-        let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        let config = config(&proxy).await.to_builder();
+        let config = config
             .region(Region::new(region))
-            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
-            .endpoint_url(proxy.url())
-            .sleep_impl(drawn.clone());
-        Connection::client(&config.load().await)
+            .sleep_impl(SharedAsyncSleep::new(drawn.clone()));
+        Connection::client(&config.build())
     };
     let created = table::create(&client("us-east-1".to_owned()).await, TABLE).await;
     created.unwrap();

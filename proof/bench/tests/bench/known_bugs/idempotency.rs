@@ -32,7 +32,7 @@ async fn work(stack: &Stack, expires: u32) -> Python {
         "--expires",
         &expires,
     ];
-    Python::start("idempotency.py", &arguments).await.unwrap()
+    Python::start("idempotency.py", &arguments).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,11 +1,13 @@
 //! Our side: the real function binaries on a stack, called as Lambda calls them.
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{Clock as _, SystemClock, Timestamp};
-use leasehold_local::{Options, Outcome, Stack};
+use leasehold_bench::workflows::fixture::short;
+use leasehold_local::{Options, Outcome};
+use leasehold_proof::fixture::{Fixture, TIMEOUT, s};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -13,30 +15,23 @@ use tokio::time::timeout;
 pub const MARGIN: Duration = Duration::from_millis(300);
 
 /// A stack of its own for one test: what is counted there, it has caused.
-pub struct Ours {
-    pub stack: Stack,
-}
+pub struct Ours(Fixture);
 
-/// More than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+impl Deref for Ours {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.0
+    }
+}
 
 /// What waits for something that may never come fails instead of hanging.
 pub async fn in_time<T>(waiting: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, waiting).await.expect("in time")
+    timeout(TIMEOUT, waiting).await.expect("in time")
 }
 
 /// An answer, or an error's name.
 pub type Answer = Result<Value, String>;
-
-/// A stack's options with a short margin, so that leases may be short.
-pub fn options() -> Options {
-    let short = [("LEASE_CLOCK_MARGIN_MS", "300"), ("LEASE_GUARD_MS", "200")];
-    let short = short.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
-    Options {
-        environment: BTreeMap::from([("*".to_owned(), BTreeMap::from(short))]),
-        ..Options::default()
-    }
-}
 
 /// Tells what happened on both sides.
 pub fn found(there: impl std::fmt::Display, here: impl std::fmt::Display) {
@@ -45,25 +40,24 @@ pub fn found(there: impl std::fmt::Display, here: impl std::fmt::Display) {
 
 impl Ours {
     pub async fn start() -> Self {
-        let stack = Stack::start(options()).await.unwrap();
-        Self { stack }
-    }
-
-    pub async fn call(&self, function: &str, event: &Value) -> Answer {
-        call(&self.stack, function, event).await
+        let options = Options {
+            environment: short(),
+            ..Options::default()
+        };
+        Self(Fixture::with(options).await)
     }
 
     pub async fn acquire(&self, key: &str, holder: &str, ttl_seconds: u32) -> Answer {
         let event = json!({"key": key, "holder": holder, "ttl_seconds": ttl_seconds});
-        self.call("AcquireFunction", &event).await
+        call(self, "AcquireFunction", &event).await
     }
 
     pub async fn extend(&self, lease: &Value) -> Answer {
-        self.call("ExtendFunction", &json!({"lease": lease})).await
+        call(self, "ExtendFunction", &json!({"lease": lease})).await
     }
 
     pub async fn release(&self, lease: &Value) -> Answer {
-        self.call("ReleaseFunction", &json!({"lease": lease})).await
+        call(self, "ReleaseFunction", &json!({"lease": lease})).await
     }
 
     /// Our writes that have arrived at the socket, and starts counting anew; every fault has to have happened.
@@ -83,14 +77,16 @@ impl Ours {
         name: &str,
     ) -> Option<AttributeValue> {
         let get = self.stack.dynamodb().get_item().table_name(table);
-        let get = get.key(key.0, AttributeValue::S(key.1.to_owned()));
+        let get = get.key(key.0, s(key.1));
         let item = get.consistent_read(true).send().await.unwrap().item?;
         item.get(name).cloned()
     }
 }
 
-pub async fn call(stack: &Stack, function: &str, event: &Value) -> Answer {
-    let invoked = stack.functions().invoke(function, &event.to_string()).await;
+/// The step of the samples has messages that are no JSON, as ours are.
+pub async fn call(fixture: &Fixture, function: &str, event: &Value) -> Answer {
+    let functions = fixture.stack.functions();
+    let invoked = functions.invoke(function, &event.to_string()).await;
     match invoked.unwrap().outcome {
         Outcome::Answer(text) => Ok(serde_json::from_str(&text).unwrap()),
         Outcome::FunctionError(text) => {

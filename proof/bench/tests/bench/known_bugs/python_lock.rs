@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sfn::types::ExecutionStatus;
+use leasehold_bench::workflows::History;
 use leasehold_local::Fault;
+use leasehold_proof::fixture::s;
 use serde_json::{Value, json};
 
 use super::fixture::{fresh_key, with_fixture};
-use super::ours::{Ours, found, in_time, outwait};
+use super::ours::{Ours, call, found, in_time, outwait};
 use super::signal;
 use leasehold_bench::python::Python;
 use rustix::process::Signal;
@@ -26,9 +26,7 @@ const FAULTS: [Fault; 4] = [
 
 async fn start(world: &Ours) -> Python {
     let endpoint = world.stack.dynamodb_url();
-    let process = Python::start("locks.py", &["--endpoint", &endpoint])
-        .await
-        .unwrap();
+    let process = Python::start("locks.py", &["--endpoint", &endpoint]).await;
     let names = world.stack.dynamodb().list_tables().send().await.unwrap();
     if !names.table_names().contains(&TABLE.to_owned()) {
         process
@@ -61,9 +59,7 @@ const PATIENT: Option<(f64, f64)> = Some((0.2, 20.0));
 
 async fn owner(world: &Ours, key: &str) -> Option<String> {
     let get = world.stack.dynamodb().get_item().table_name(TABLE);
-    let get = get
-        .key("lock_key", AttributeValue::S(key.to_owned()))
-        .key("sort_key", AttributeValue::S("-".to_owned()));
+    let get = get.key("lock_key", s(key)).key("sort_key", s("-"));
     let item = get.consistent_read(true).send().await.unwrap().item?;
     Some(item["owner_name"].as_s().unwrap().clone())
 }
@@ -147,7 +143,7 @@ async fn a_dead_lock_and_short_callers() {
     let mut holder = start(&world).await;
     let process = start(&world).await;
     acquire(&holder, "holder", "orders/42", None).await.unwrap();
-    holder.kill().await.unwrap();
+    holder.kill().await;
     let lease = world.acquire("orders/42", "killed", 2).await.unwrap();
     // From here on both leases are over, and so is the peer's time of expiry.
     outwait(&lease["lease"]).await;
@@ -187,11 +183,10 @@ fn a_failure_inside_is_swallowed() {
 
         let input =
             json!({"key": fresh_key(), "ttl_seconds": 30, "first": {"fail": "Work.Broken"}});
-        let section = fixture.shipped("CriticalSection").unwrap();
-        let run = fixture.start(&section, &input).await.unwrap();
-        let failed = (ExecutionStatus::Failed, Some("Work.Broken".to_owned()));
-        assert_eq!(run.ended().await.unwrap(), failed);
-        let states = run.history().await.unwrap().states;
+        let section = fixture.shipped("CriticalSection");
+        let run = fixture.start(section, &input).await;
+        assert_eq!(run.ended().await.error, "Work.Broken");
+        let states = History::of(&run).await.states;
         assert!(states.contains_key("ReleaseAfterFailure"));
         found(
             "the error raised inside the block did not reach whoever had entered it",
@@ -221,17 +216,7 @@ async fn a_paused_holder_writes_late() {
     let late = first.ask("first", write);
     signal(&first, Signal::CONT);
     late.await.expect("the late write was refused");
-    let get = world.stack.dynamodb().get_item().table_name(table);
-    let get = get
-        .key("pk", AttributeValue::S("orders/42".to_owned()))
-        .key("sk", AttributeValue::S("RESOURCE".to_owned()));
-    let item = get
-        .consistent_read(true)
-        .send()
-        .await
-        .unwrap()
-        .item
-        .unwrap();
+    let item = world.item_of(table, "orders/42", "RESOURCE").await.unwrap();
     assert_eq!(item["writer"].as_s().unwrap(), "first", "nothing was lost");
     drop((first, second));
 
@@ -247,13 +232,12 @@ async fn late_step(world: &Ours) -> String {
     let pass = |lease: &Value| json!({"key": lease["key"], "holder": lease["holder"], "fencing_token": lease["fencing_token"], "safe_until": lease["safe_until"]});
     let functions = world.stack.functions();
     // Started before, so that there is a process to pause.
-    world
-        .call("StepFunction", &json!({"step": "warm"}))
+    call(world, "StepFunction", &json!({"step": "warm"}))
         .await
         .unwrap();
     let old = world.acquire("orders/43", "paused", 2).await.unwrap();
     let event = json!({"step": "late", "work": {"seconds": 3}, "lease": pass(&old["lease"])});
-    let at_work = world.call("StepFunction", &event);
+    let at_work = call(world, "StepFunction", &event);
     let meanwhile = async {
         let entered = in_time(async {
             while world.overtaken("orders/43").await.is_none() {
@@ -267,7 +251,7 @@ async fn late_step(world: &Ours) -> String {
         assert_eq!(new["grant"], "takeover");
         // The frozen process is at work, so this is another one.
         let event = json!({"step": "next", "lease": pass(&new["lease"])});
-        world.call("StepFunction", &event).await.unwrap();
+        call(world, "StepFunction", &event).await.unwrap();
         functions.thaw("StepFunction").unwrap();
         new["lease"]["fencing_token"].to_string()
     };
@@ -279,11 +263,7 @@ async fn late_step(world: &Ours) -> String {
 impl Ours {
     /// The largest token that the resource has accepted, once it has one.
     async fn overtaken(&self, key: &str) -> Option<String> {
-        let get = self.stack.dynamodb().get_item().table_name("ResourceTable");
-        let get = get
-            .key("pk", AttributeValue::S(key.to_owned()))
-            .key("sk", AttributeValue::S("RESOURCE".to_owned()));
-        let item = get.consistent_read(true).send().await.unwrap().item?;
+        let item = self.item_of("ResourceTable", key, "RESOURCE").await?;
         Some(item["fence"].as_n().unwrap().clone())
     }
 }

@@ -3,13 +3,13 @@
 //! `peers/semaphore.asl.json` and `peers/semaphore-cleanup.asl.json` do what the sample does, in our own words: the
 //! same conditional writes, the same look at who is in, the same clean-up.
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold_local::Invocation;
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 
-use leasehold_bench::workflows::fixture::{Run, TABLE, WorkflowFixture};
+use leasehold_bench::workflows::fixture::{TABLE, WorkflowFixture, succeeds};
+use leasehold_proof::execution::Execution;
+use leasehold_proof::fixture::{n, s};
 
 use super::fixture::fresh_key;
 
@@ -27,8 +27,8 @@ impl<'a> Sample<'a> {
     pub async fn new(fixture: &'a WorkflowFixture, count: u32) -> Self {
         let name = fresh_key();
         let put = fixture.stack.dynamodb().put_item().table_name(TABLE);
-        put.item("name", AttributeValue::S(name.clone()))
-            .item("currentlockcount", AttributeValue::N(count.to_string()))
+        put.item("name", s(&name))
+            .item("currentlockcount", n(count))
             .send()
             .await
             .unwrap();
@@ -41,22 +41,20 @@ impl<'a> Sample<'a> {
             ("Name", &self.name),
             ("Limit", &limit.to_string()),
         ];
-        let created = self.fixture.create("record", definition, &names).await;
-        created.unwrap()
+        self.fixture.create("record", definition, &names).await
     }
 
     /// What the rule starts when an execution has not succeeded.
-    pub async fn clean_up_after(&self, ended: &Run) {
+    pub async fn clean_up_after(&self, ended: &Execution) {
         let machine = self.machine(CLEANUP, 0).await;
         let input = json!({"executionArn": ended.arn});
-        let cleanup = self.fixture.start(&machine, &input).await.unwrap();
-        assert_eq!(cleanup.ended().await.unwrap().0, ExecutionStatus::Succeeded);
+        succeeds(&self.fixture.start(&machine, &input).await).await;
     }
 
     /// The count, and who is counted.
     pub async fn state(&self) -> (u32, Vec<String>) {
         let get = self.fixture.stack.dynamodb().get_item().table_name(TABLE);
-        let get = get.key("name", AttributeValue::S(self.name.clone()));
+        let get = get.key("name", s(&self.name));
         let item = get
             .consistent_read(true)
             .send()
@@ -85,12 +83,20 @@ pub async fn steps(ended: &mut Receiver<Invocation>, text: &str, many: usize) ->
     found
 }
 
+/// What identifies an execution in the event of its step.
+pub fn name(run: &Execution) -> &str {
+    run.arn.rsplit(':').next().unwrap()
+}
+
 /// Which of these executions' steps ends first.
-pub async fn first_to_end<'a>(ended: &mut Receiver<Invocation>, runs: [&'a Run; 2]) -> &'a str {
+pub async fn first_to_end<'a>(
+    ended: &mut Receiver<Invocation>,
+    runs: [&'a Execution; 2],
+) -> &'a str {
     loop {
         let invocation = ended.recv().await.unwrap();
         let mut runs = runs.iter();
-        if let Some(run) = runs.find(|run| invocation.payload.contains(run.name())) {
+        if let Some(run) = runs.find(|run| invocation.payload.contains(name(run))) {
             return &run.arn;
         }
     }

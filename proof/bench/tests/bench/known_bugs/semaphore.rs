@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold::{Clock as _, SystemClock, Timestamp};
-use leasehold_bench::workflows::fixture::{GRACE, Run};
+use leasehold_bench::workflows::History;
+use leasehold_bench::workflows::fixture::{GRACE, succeeds};
 use leasehold_local::Source;
+use leasehold_proof::execution::Execution;
 use serde_json::{Value, json};
 
 use super::fixture::{alone_with_fixture, fresh_key, with_fixture};
 use super::ours::{MARGIN, call, found, outwait};
-use super::sample::{LONG, SEMAPHORE, Sample, first_to_end, steps};
+use super::sample::{LONG, SEMAPHORE, Sample, first_to_end, name, steps};
 
 #[test]
 fn a_lowered_limit_is_no_limit() {
@@ -19,12 +20,9 @@ fn a_lowered_limit_is_no_limit() {
         // Three are in, and the limit is lowered to two.
         let lowered = sample.machine(SEMAPHORE, 2).await;
         for _ in 0..2 {
-            let run = fixture
-                .start(&lowered, &json!({"seconds": 0}))
-                .await
-                .unwrap();
-            assert_eq!(run.ended().await.unwrap().0, ExecutionStatus::Succeeded);
-            let states = run.history().await.unwrap().states;
+            let run = fixture.start(&lowered, &json!({"seconds": 0})).await;
+            succeeds(&run).await;
+            let states = History::of(&run).await.states;
             assert!(
                 states.keys().eq(["Done", "GiveBack", "Take", "Work"]),
                 "kept waiting: {states:?}"
@@ -35,7 +33,7 @@ fn a_lowered_limit_is_no_limit() {
         let acquire = async |holder: String, permits: u32| {
             let event =
                 json!({"key": key, "holder": holder, "permits": permits, "ttl_seconds": 60});
-            call(&fixture.stack, "AcquireFunction", &event).await
+            call(fixture, "AcquireFunction", &event).await
         };
         for n in 0..3 {
             acquire(format!("holder-{n}"), 3).await.unwrap();
@@ -75,25 +73,22 @@ fn two_branches_hold_one_permit() {
         ];
         let machine = sample.machine(&twice(SEMAPHORE, &names), 1).await;
         let mut ended = fixture.stack.functions().invocations();
-        let run = fixture
-            .start(&machine, &json!({"seconds": LONG}))
-            .await
-            .unwrap();
-        run.reaches("WorkA", 1).await.unwrap();
-        run.reaches("WorkB", 1).await.unwrap();
+        let run = fixture.start(&machine, &json!({"seconds": LONG})).await;
+        run.reaches("WorkA", 1).await;
+        run.reaches("WorkB", 1).await;
         assert_eq!(sample.state().await, (1, vec![run.arn.clone()]));
         // Neither has been left.
-        let states = run.history().await.unwrap().states;
+        let states = History::of(&run).await.states;
         assert!(!states.keys().any(|state| state.starts_with("GiveBack")));
-        run.stop().await.unwrap();
+        run.stop().await;
 
         let key = fresh_key();
         let twice = twice(BRANCH, &["Acquire", "Work", "Release"]);
-        let machine = fixture.create("record", &twice, &[]).await.unwrap();
-        let run = fixture.start(&machine, &json!({"key": key})).await.unwrap();
+        let machine = fixture.create("record", &twice, &[]).await;
+        let run = fixture.start(&machine, &json!({"key": key})).await;
         let inside = steps(&mut ended, &key, 2).await;
         assert!(inside[0].ended_at < inside[1].started_at, "both at once");
-        assert_eq!(run.ended().await.unwrap().0, ExecutionStatus::Succeeded);
+        succeeds(&run).await;
         found(
             "with a limit of 1 both branches worked at the same time",
             "with 1 permit the second branch worked after the first one",
@@ -143,41 +138,31 @@ fn a_late_acquire_leaks() {
         proxy.reset();
         // Its write is on the way for longer than the execution lives.
         proxy.set_latency(Duration::from_secs(4));
-        let run = fixture
-            .start(&machine, &json!({"seconds": 0}))
-            .await
-            .unwrap();
+        let run = fixture.start(&machine, &json!({"seconds": 0})).await;
         while proxy.counts().of("UpdateItem") == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         proxy.set_latency(Duration::ZERO);
-        run.stop().await.unwrap();
+        run.stop().await;
         sample.clean_up_after(&run).await;
         assert_eq!(sample.state().await, (0, Vec::new()));
         while sample.state().await.0 == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let leaked = (1, vec![run.arn.clone()]);
-        let next = fixture
-            .start(&machine, &json!({"seconds": 0}))
-            .await
-            .unwrap();
-        next.reaches("Pause", 4).await.unwrap();
+        let next = fixture.start(&machine, &json!({"seconds": 0})).await;
+        next.reaches("Pause", 4).await;
         assert_eq!(sample.state().await, leaked);
-        next.stop().await.unwrap();
+        next.stop().await;
 
         let key = fresh_key();
         let event = json!({"key": key, "holder": run.arn, "ttl_seconds": 2});
-        let late = call(&fixture.stack, "AcquireFunction", &event)
-            .await
-            .unwrap();
+        let late = call(fixture, "AcquireFunction", &event).await.unwrap();
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 2});
-        let refused = call(&fixture.stack, "AcquireFunction", &event).await;
+        let refused = call(fixture, "AcquireFunction", &event).await;
         assert_eq!(refused.unwrap_err(), "Lease.Held");
         outwait(&late["lease"]).await;
-        let next = call(&fixture.stack, "AcquireFunction", &event)
-            .await
-            .unwrap();
+        let next = call(fixture, "AcquireFunction", &event).await.unwrap();
         assert_eq!(next["grant"], "takeover");
         found(
             "counted 1 by an execution that is cleaned up after; the next one was refused 4 times and nothing will change that",
@@ -189,20 +174,14 @@ fn a_late_acquire_leaks() {
 #[test]
 fn a_lost_event_leaks() {
     with_fixture(async |fixture| {
-        let section = fixture.shipped("CriticalSection").unwrap();
+        let section = fixture.shipped("CriticalSection");
         let sample = Sample::new(fixture, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = fixture
-            .start(&machine, &json!({"seconds": LONG}))
-            .await
-            .unwrap();
-        run.works_in("Work").await.unwrap();
-        run.stop().await.unwrap();
+        let run = fixture.start(&machine, &json!({"seconds": LONG})).await;
+        run.in_task("Work", 1).await;
+        run.stop().await;
         // No clean-up: its event is lost.
-        let next = fixture
-            .start(&machine, &json!({"seconds": 0}))
-            .await
-            .unwrap();
+        let next = fixture.start(&machine, &json!({"seconds": 0})).await;
 
         let key = fresh_key();
         let lost = key.clone();
@@ -219,24 +198,20 @@ fn a_lost_event_leaks() {
                 }
             });
         let input = json!({"key": key, "ttl_seconds": 5, "first": {"seconds": LONG}});
-        let run = fixture.start(&section, &input).await.unwrap();
-        run.works_in("First").await.unwrap();
-        run.stop().await.unwrap();
+        let run = fixture.start(section, &input).await;
+        run.in_task("First", 1).await;
+        run.stop().await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 2, "on_held": "result"});
-        let held = call(&fixture.stack, "AcquireFunction", &event)
-            .await
-            .unwrap();
+        let held = call(fixture, "AcquireFunction", &event).await.unwrap();
         assert_eq!(held["outcome"], "held", "{held}");
         outwait(&held["held"]).await;
-        let taken = call(&fixture.stack, "AcquireFunction", &event)
-            .await
-            .unwrap();
+        let taken = call(fixture, "AcquireFunction", &event).await.unwrap();
         assert_eq!(taken["grant"], "takeover", "{taken}");
         fixture.stack.deliveries().restore(Source::Bus);
 
-        next.reaches("Pause", 4).await.unwrap();
+        next.reaches("Pause", 4).await;
         assert_eq!(sample.state().await.0, 1);
-        next.stop().await.unwrap();
+        next.stop().await;
         found(
             "counted 1 by an execution that is over; the next one was refused 4 times and nothing will change that",
             "taken over after the 5 s of the lease and the margin",
@@ -246,11 +221,11 @@ fn a_lost_event_leaks() {
 
 /// Stops our section in its first step, and later after its grant than clocks may be apart: of an execution that ends
 /// sooner, reap leaves the lease alone. When it was stopped.
-async fn stop_later(run: &Run) -> Timestamp {
-    run.works_in("First").await.unwrap();
+async fn stop_later(run: &Execution) -> Timestamp {
+    run.in_task("First", 1).await;
     tokio::time::sleep(2 * MARGIN).await;
     let stopped_at = SystemClock.now();
-    run.stop().await.unwrap();
+    run.stop().await;
     stopped_at
 }
 
@@ -268,34 +243,26 @@ fn granted_after_the_grace(lease: &Value, stopped_at: Timestamp) -> Timestamp {
 #[test]
 fn a_clean_up_while_the_step_runs() {
     with_fixture(async |fixture| {
-        let section = fixture.shipped("CriticalSection").unwrap();
+        let section = fixture.shipped("CriticalSection");
         let mut ended = fixture.stack.functions().invocations();
         let sample = Sample::new(fixture, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = fixture
-            .start(&machine, &json!({"seconds": LONG}))
-            .await
-            .unwrap();
-        run.works_in("Work").await.unwrap();
-        run.stop().await.unwrap();
+        let run = fixture.start(&machine, &json!({"seconds": LONG})).await;
+        run.in_task("Work", 1).await;
+        run.stop().await;
         sample.clean_up_after(&run).await;
-        let next = fixture
-            .start(&machine, &json!({"seconds": 0}))
-            .await
-            .unwrap();
+        let next = fixture.start(&machine, &json!({"seconds": 0})).await;
         let first = first_to_end(&mut ended, [&run, &next]).await;
         assert_eq!(first, next.arn, "one after the other");
 
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
-        let run = fixture.start(&section, &input).await.unwrap();
+        let run = fixture.start(section, &input).await;
         let stopped_at = stop_later(&run).await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60, "on_held": "result"});
         let mut refusals = 0;
         let next = loop {
-            let answer = call(&fixture.stack, "AcquireFunction", &event)
-                .await
-                .unwrap();
+            let answer = call(fixture, "AcquireFunction", &event).await.unwrap();
             if answer["outcome"] == "acquired" {
                 break answer;
             }
@@ -324,48 +291,38 @@ fn a_clean_up_while_the_step_runs() {
 #[test]
 fn a_redriven_step_is_unprotected() {
     with_fixture(async |fixture| {
-        let section = fixture.shipped("CriticalSection").unwrap();
+        let section = fixture.shipped("CriticalSection");
         let mut ended = fixture.stack.functions().invocations();
         let sample = Sample::new(fixture, 0).await;
         let machine = sample.machine(SEMAPHORE, 1).await;
-        let run = fixture
-            .start(&machine, &json!({"seconds": 3}))
-            .await
-            .unwrap();
-        run.works_in("Work").await.unwrap();
-        run.stop().await.unwrap();
+        let run = fixture.start(&machine, &json!({"seconds": 3})).await;
+        run.in_task("Work", 1).await;
+        run.stop().await;
         sample.clean_up_after(&run).await;
-        steps(&mut ended, run.name(), 1).await;
-        let next = fixture
-            .start(&machine, &json!({"seconds": LONG}))
-            .await
-            .unwrap();
-        next.works_in("Work").await.unwrap();
-        run.redrive().await.unwrap();
+        steps(&mut ended, name(&run), 1).await;
+        let next = fixture.start(&machine, &json!({"seconds": LONG})).await;
+        next.in_task("Work", 1).await;
+        run.redrive().await;
         let first = first_to_end(&mut ended, [&run, &next]).await;
         assert_eq!(first, run.arn, "one after the other");
         assert_eq!(sample.state().await, (1, vec![next.arn.clone()]));
-        next.stop().await.unwrap();
+        next.stop().await;
 
         let key = fresh_key();
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
-        let run = fixture.start(&section, &input).await.unwrap();
+        let run = fixture.start(section, &input).await;
         let stopped_at = stop_later(&run).await;
         steps(&mut ended, &key, 1).await;
         let event = json!({"key": key, "holder": "next", "ttl_seconds": 60});
         let next = loop {
-            if let Ok(next) = call(&fixture.stack, "AcquireFunction", &event).await {
+            if let Ok(next) = call(fixture, "AcquireFunction", &event).await {
                 break next;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
         granted_after_the_grace(&next["lease"], stopped_at);
-        run.redrive().await.unwrap();
-        let lost = run.ended().await.unwrap();
-        assert_eq!(
-            lost,
-            (ExecutionStatus::Failed, Some("Lease.Lost".to_owned()))
-        );
+        run.redrive().await;
+        assert_eq!(run.ended().await.error, "Lease.Lost");
         while let Ok(invocation) = ended.try_recv() {
             let again = invocation.function == "StepFunction" && invocation.payload.contains(&key);
             assert!(!again, "the step has run again");
