@@ -205,15 +205,22 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
     let seen = case.row().await;
     case.extended(&lease).await;
     let stored = case.row().await;
-    for version in [Some(seen.version), None] {
+    let replaced = async |version| {
         let swap = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: version,
             row: seen.clone(),
         }));
         let limit = Duration::from_secs(1);
         let applied = case.leases.store().apply(&case.address, &swap, limit).await;
+        applied.expect("an answer")
+    };
+    for version in [Some(seen.version), None] {
         let refused = Applied::Refused(Stored::Row(stored.clone()));
-        assert_eq!(applied.expect("an answer"), refused);
+        assert_eq!(replaced(version).await, refused);
     }
     assert_eq!(case.row().await, stored);
+    // A row that is gone is not put back by one who has seen it.
+    case.delete().await;
+    let refused = Applied::Refused(Stored::Absent);
+    assert_eq!(replaced(Some(seen.version)).await, refused);
 }

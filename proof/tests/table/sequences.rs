@@ -52,6 +52,14 @@ const RESERVED: [Tampering; 6] = [
     ("claim_until", HUGE), ("claim_tries", ZERO), ("claim_tries", HUGE),
 ];
 
+/// What is done with a write on a row that has come about in one of several ways: [`guarded`] once, and otherwise
+/// [`as_it_comes`].
+type OnEach = fn(&[Step], &Step, &[&[Tampering]]) -> Vec<Step>;
+
+fn as_it_comes(before: &[Step], last: &Step, _: &[&[Tampering]]) -> Vec<Step> {
+    one_by_one(before, std::iter::once(*last).chain(beside(last)))
+}
+
 /// The row as it comes, then frozen, then with each of these attributes; and the write each time.
 fn guarded(before: &[Step], last: &Step, attributes: &[&[Tampering]]) -> Vec<Step> {
     let changes = [("frozen", RELEASED)].into_iter().chain(OURS);
@@ -59,6 +67,12 @@ fn guarded(before: &[Step], last: &Step, attributes: &[&[Tampering]]) -> Vec<Ste
     let tampered = changes.map(|change| (change, *last));
     let as_it_is = std::iter::once(*last).chain(beside(last));
     each(before, as_it_is.map(|step| (NOTHING, step)).chain(tampered))
+}
+
+/// The grants whose floor a row with a history suits, one of each form: others are refused whatever else the row says.
+fn suited(at: u8) -> impl Iterator<Item = Step> {
+    let grants = grants(at).into_iter();
+    grants.filter(|grant| [0, 1, 4].contains(&grant.floor))
 }
 
 /// Each of these on the row as it comes.
@@ -121,11 +135,19 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     let others = joining.concat().into_iter().chain(repeated);
     all.push(one_by_one(&queued, ends.chain(others).chain(grants(30))));
     // However the last grant ended.
-    for end in [release(None), expire(None), swap(2)] {
-        all.extend(of_free(&held, &queued, end));
+    for (end, act) in [
+        (release(None), guarded as OnEach),
+        (expire(None), as_it_comes),
+        (swap(2), as_it_comes),
+    ] {
+        all.extend(of_free(&held, &queued, end, act));
     }
-    for end in [release(NEXT), expire(NEXT), swap(2)] {
-        all.extend(of_reserved(&queued, end));
+    for (end, act) in [
+        (release(NEXT), guarded as OnEach),
+        (expire(NEXT), as_it_comes),
+        (swap(2), as_it_comes),
+    ] {
+        all.extend(of_reserved(&queued, end, act));
     }
     // Nobody is in the queue behind the one that it is reserved for.
     let alone = [&held[..], &[join(1), release(NEXT)]].concat();
@@ -150,7 +172,7 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
 
 fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
-    let mut lasts = grants(30);
+    let mut lasts: Vec<_> = suited(30).collect();
     lasts.extend([
         extend(2, 9, false),
         extend(20, 9, false),
@@ -162,6 +184,7 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
     for last in &lasts {
         all.push(guarded(held, last, &[&HELD]));
     }
+    all.push(one_by_one(held, grants(30)));
     all.push(one_by_one(held, remembered(&grants(30))));
     all.push(one_by_one(held, remembered(&[join(2), observes(2, 2, 9)])));
     // The very moment: it ends at 6, and a taker waits for another two.
@@ -204,12 +227,12 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
 }
 
 /// Rows that are free, without a queue and with one.
-fn of_free(held: &[Step], queued: &[Step], end: Step) -> Vec<Vec<Step>> {
+fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Vec<Step>> {
     let free = [held, &[end]].concat();
-    let mut all: Vec<_> = grants(30)
-        .iter()
-        .map(|last| guarded(&free, last, &[&FREE]))
+    let mut all: Vec<_> = suited(30)
+        .map(|last| on_each(&free, &last, &[&FREE]))
         .collect();
+    all.push(one_by_one(&free, grants(30)));
     let joins = [join(0), observes(0, 2, 9)];
     all.push(one_by_one(&free, remembered(&grants(30)).chain(joins)));
     let free = [queued, &[end]].concat();
@@ -222,7 +245,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step) -> Vec<Vec<Step>> {
         grant(0, 30),
     ];
     for last in &lasts {
-        all.push(guarded(&free, last, &[&FREE, &[("claim", DIGEST)]]));
+        all.push(on_each(&free, last, &[&FREE, &[("claim", DIGEST)]]));
     }
     all.push(one_by_one(&free, lasts.iter().flat_map(at_every_floor)));
     all.push(one_by_one(
@@ -233,7 +256,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step) -> Vec<Vec<Step>> {
 }
 
 /// Rows that are reserved for the first of two.
-fn of_reserved(queued: &[Step], end: Step) -> Vec<Vec<Step>> {
+fn of_reserved(queued: &[Step], end: Step, on_each: OnEach) -> Vec<Vec<Step>> {
     let mut reserved = [queued, &[end]].concat();
     if end.write == Write::Swap {
         reserved.push(reserve());
@@ -249,7 +272,7 @@ fn of_reserved(queued: &[Step], end: Step) -> Vec<Vec<Step>> {
     ];
     lasts.extend([observes(0, 2, 9), give_up(None), give_up(NEXT), swap(0)]);
     for last in &lasts {
-        all.push(guarded(&reserved, last, &[&FREE, &RESERVED]));
+        all.push(on_each(&reserved, last, &[&FREE, &RESERVED]));
     }
     all.push(one_by_one(&reserved, lasts.iter().flat_map(at_every_floor)));
     let more = [take(30, true), join(1), observes(1, 2, 9)].into_iter();

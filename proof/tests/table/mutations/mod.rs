@@ -5,10 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
@@ -31,7 +28,7 @@ mod mutants;
 mod recorded;
 mod wire;
 use mutants::{Mutant, attribute, of_condition};
-use recorded::{Observed, listen, observe, until};
+use recorded::{Observed, key, listen, observe, until};
 use wire::{Kind, Mistake, any_place, mistaken};
 
 /// How many tables work side by side.
@@ -70,20 +67,27 @@ async fn whatever_is_left_out_of_an_expression_shows() {
         .partition(|(mistake, _)| equivalent::because(&mistake.form, &mistake.what).is_some());
     let mistakes = Arc::new(mistakes);
     let survivors = Arc::new(Mutex::new(BTreeSet::new()));
-    let (next, mut working) = (Arc::new(AtomicUsize::new(0)), Vec::new());
-    for stores in tables {
-        let (next, mistakes) = (Arc::clone(&next), Arc::clone(&mistakes));
+    let mut working = Vec::new();
+    for (table, stores) in tables.into_iter().enumerate() {
+        let mistakes = Arc::clone(&mistakes);
         let (sequences, survivors) = (Arc::clone(&sequences), Arc::clone(&survivors));
         working.push(tokio::spawn(async move {
             let mut tries = Tries {
                 stores: &stores,
                 sequences: &sequences,
+                table,
                 runs: 0,
-                kept: HashMap::new(),
             };
-            while let Some((mistake, candidates)) =
-                mistakes.get(next.fetch_add(1, Ordering::Relaxed))
-            {
+            // Each where its sequence has come to its end before.
+            let at = |candidates: &Candidates| {
+                candidates
+                    .first()
+                    .map_or(0, |(sequence, _)| sequence % TABLES)
+            };
+            let here = mistakes
+                .iter()
+                .filter(|(_, candidates)| at(candidates) == table);
+            for (mistake, candidates) in here {
                 if !tries.shows(mistake, candidates).await {
                     let survivor = format!(
                         "{} ({})\n    in {:?} {}",
@@ -246,9 +250,9 @@ impl Form {
 struct Tries<'a> {
     stores: &'a Stores,
     sequences: &'a [Vec<Step>],
+    /// Which of the tables.
+    table: usize,
     runs: usize,
-    /// Keys at which a sequence has come to its [`Write::Keep`] without a mistake.
-    kept: HashMap<usize, String>,
 }
 
 impl Tries<'_> {
@@ -275,30 +279,44 @@ impl Tries<'_> {
     }
 
     async fn shows_at(&mut self, mistake: &Mistake, sequence: usize, step: usize) -> bool {
+        let steps = until(&self.sequences[sequence], step);
+        if let Some(rest) = self.rest(sequence, &steps).await {
+            self.make(mistake);
+            let same = self.stores.run(&key(sequence), rest).await;
+            return same.is_err();
+        }
         // Rows of other runs must not show.
         self.runs += 1;
-        let fresh = format!("m{}", self.runs);
-        let mut steps = until(&self.sequences[sequence], step);
-        let keep = steps.iter().position(|step| step.write == Write::Keep);
-        let key = match keep {
-            // What is put there again is the row. A waiter that joins leaves its own item behind.
-            Some(keep) if steps.last().is_none_or(|last| last.write != Write::Join) => {
-                let last = steps.split_off(keep + 1);
-                let before = std::mem::replace(&mut steps, last);
-                if let Some(key) = self.kept.get(&sequence) {
-                    key.clone()
-                } else {
-                    self.stores.table.proxy.reset();
-                    let same = self.stores.run(&fresh, &before).await;
-                    assert!(same.is_ok(), "{before:?}: {same:?}");
-                    self.kept.insert(sequence, fresh.clone());
-                    fresh
-                }
-            }
-            _ => fresh,
-        };
         self.make(mistake);
-        self.stores.run(&key, &steps).await.is_err()
+        let same = self.stores.run(&format!("m{}", self.runs), &steps).await;
+        same.is_err()
+    }
+
+    /// The steps after [`Write::Keep`], which begin with [`Write::Again`], if what was kept is on this table.
+    async fn rest<'s>(&self, sequence: usize, steps: &'s [Step]) -> Option<&'s [Step]> {
+        let keep = steps.iter().position(|step| step.write == Write::Keep)?;
+        let (before, rest) = (&steps[..keep], &steps[keep + 1..]);
+        let (first, last) = (rest.first()?, rest.last()?);
+        if sequence % TABLES != self.table || first.write != Write::Again {
+            return None;
+        }
+        if last.write != Write::Join {
+            return Some(rest);
+        }
+        // What is put there again is the row: a waiter that has joined has left an item of its own.
+        let waits = |step: &Step| {
+            step.write == Write::Join && (step.who, step.request) == (last.who, last.request)
+        };
+        if before.iter().any(waits) {
+            return None;
+        }
+        self.stores.table.proxy.reset();
+        let forget = Step {
+            write: Write::Forget,
+            ..*last
+        };
+        let gone = self.stores.run(&key(sequence), &[*first, forget]).await;
+        gone.is_ok().then_some(rest)
     }
 }
 

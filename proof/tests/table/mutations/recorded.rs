@@ -71,6 +71,11 @@ pub fn listen(stores: &Stores) -> Arc<Mutex<Vec<Sent>>> {
     heard
 }
 
+/// The key at which a sequence is run that must find nothing wrong.
+pub fn key(sequence: usize) -> String {
+    format!("k{sequence}")
+}
+
 /// Runs a sequence, which must find nothing wrong.
 pub async fn observe(
     stores: &Stores,
@@ -78,7 +83,7 @@ pub async fn observe(
     sequence: usize,
     steps: &[Step],
 ) -> Vec<Observed> {
-    let address = address(&format!("k{sequence}"));
+    let address = address(&key(sequence));
     let key = address.key.as_str();
     let (mut all, mut items) = (Vec::new(), HashMap::new());
     for (n, step) in steps.iter().enumerate() {
