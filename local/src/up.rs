@@ -32,37 +32,17 @@ Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed lat
 #[command(after_help = EXAMPLES)]
 pub struct Up {
     /// Port for DynamoDB [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    dynamodb_port: u16,
+    #[arg(long, value_name = "PORT")]
+    dynamodb_port: Option<u16>,
     /// Port for Lambda [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    lambda_port: u16,
+    #[arg(long, value_name = "PORT")]
+    lambda_port: Option<u16>,
     /// Port for Step Functions [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    sfn_port: u16,
+    #[arg(long, value_name = "PORT")]
+    sfn_port: Option<u16>,
     /// Port for the event bus and the queues [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    events_port: u16,
+    #[arg(long, value_name = "PORT")]
+    events_port: Option<u16>,
     /// Omit Step Functions, and with it the need for Python
     #[arg(long)]
     no_engine: bool,
@@ -108,10 +88,10 @@ impl Up {
                 (false, None) => Schedules::FromTemplate,
             },
             ports: Ports {
-                dynamodb: self.dynamodb_port,
-                lambda: self.lambda_port,
-                sfn: self.sfn_port,
-                events: self.events_port,
+                dynamodb: self.dynamodb_port.unwrap_or(0),
+                lambda: self.lambda_port.unwrap_or(0),
+                sfn: self.sfn_port.unwrap_or(0),
+                events: self.events_port.unwrap_or(0),
             },
             secret_scanner: false,
             ..defaults

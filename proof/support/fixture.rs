@@ -20,7 +20,7 @@ use leasehold::{
     Acquire, Connection, DynamoDb, Granted, Holder, Key, Lease, Leases, RequestDigest, RequestId,
     Settings, Ttl, conformance,
 };
-use leasehold_local::{Options, Outcome, Proxy, Stack};
+use leasehold_local::{Options, Proxy, Stack};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
@@ -286,11 +286,7 @@ impl Fixture {
     pub async fn call(&self, function: &str, payload: impl ToString) -> Answer {
         let functions = self.stack.functions();
         let invocation = functions.invoke(function, &payload.to_string()).await;
-        match invocation.unwrap().outcome {
-            Outcome::Answer(text) => Ok(serde_json::from_str(&text).unwrap()),
-            Outcome::FunctionError(text) => Err(error(serde_json::from_str(&text).unwrap())),
-            other @ Outcome::Throttled => panic!("{other:?}"),
-        }
+        invocation.unwrap().outcome.json().map_err(error)
     }
 
     /// Invokes the function that a sample event is for: `acquire-queue` is acquire's.

@@ -18,7 +18,7 @@ const STOPPED_HOLDING: u16 = 7;
 const STOPPED_WAITING: u16 = 11;
 
 /// The special part of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Scenario {
     /// It is stopped in the middle of its section. Its work cannot be stopped, and goes on for too long.
@@ -28,6 +28,7 @@ pub(super) enum Scenario {
     /// It wraps another state machine in a lease.
     Wrapping,
     /// It runs an ordinary critical section.
+    #[default]
     Section,
     /// It queues, gets the lease, and ends.
     Waits,

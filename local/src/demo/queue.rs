@@ -43,7 +43,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     functions.register(reap);
     let request =
         json!({"key": QUEUE_KEY, "holder": "demo", "request_id": "demo", "ttl_seconds": 300});
-    let lease = director.invoke("acquire", &request).await?["lease"].clone();
+    let lease = functions.call("acquire", &request).await?["lease"].clone();
     let cast = waiters();
     show(&format!(
         "the demo itself holds {QUEUE_KEY}; {} executions queue for it",
@@ -60,7 +60,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     }
     show("all are in the queue; the demo releases the key");
     let given_back = director.record().at(now());
-    director.invoke("release", &json!({"lease": lease})).await?;
+    functions.call("release", &json!({"lease": lease})).await?;
     let began = Instant::now();
     while !running.is_empty() && began.elapsed() < PATIENCE {
         let due = due(&director.record());
@@ -110,7 +110,9 @@ async fn clear(director: &Director<'_>) -> Result<(Value, usize), Error> {
         let is_left = |item: &&Item| item.contains_key("version") || item.contains_key("holder");
         let items = items.iter().filter(is_left).count();
         if items <= 1 || began.elapsed() > CLEAR_LIMIT {
-            return Ok((director.inspect(QUEUE_KEY).await?, items));
+            let inspect = json!({"key": QUEUE_KEY});
+            let shown = director.stack.functions().call("inspect", &inspect);
+            return Ok((shown.await?, items));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -6,7 +6,6 @@
 mod batch;
 mod bus;
 mod consumer;
-mod deliveries;
 mod queues;
 mod stream;
 
@@ -15,8 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-
-pub use deliveries::{Deliveries, Source};
 
 use crate::cloudformation;
 use crate::dynamodb::DynamoDb;
@@ -32,7 +29,6 @@ pub(crate) struct Events {
     address: SocketAddr,
     bus: Arc<Bus>,
     queues: Arc<Queues>,
-    deliveries: Deliveries,
     tasks: Vec<OwnedTask>,
 }
 
@@ -45,26 +41,14 @@ impl Events {
         delay: Option<Duration>,
         port: u16,
     ) -> Result<Self, Error> {
-        let deliveries = Deliveries::default();
         let queues = Arc::new(Queues::new(&template.queues, delay));
-        let bus = Bus::new(
-            &template.rules,
-            host,
-            Arc::clone(&queues),
-            deliveries.clone(),
-        );
-        let bus = Arc::new(bus);
-        let (address, serving) = bus::serve(
-            Arc::clone(&bus),
-            cloudformation::routes(&template.listed),
-            port,
-        )
-        .await?;
+        let bus = Arc::new(Bus::new(&template.rules, host, Arc::clone(&queues)));
+        let account = cloudformation::routes(&template.listed);
+        let (address, serving) = bus::serve(Arc::clone(&bus), account, port).await?;
         Ok(Self {
             address,
             bus,
             queues,
-            deliveries,
             tasks: vec![serving],
         })
     }
@@ -82,7 +66,6 @@ impl Events {
                 dynamodb.database().clone(),
                 host.invoker(&source.function),
                 &self.queues,
-                &self.deliveries,
             );
             self.tasks.extend(tasks?);
         }
@@ -91,7 +74,6 @@ impl Events {
                 source.clone(),
                 host.invoker(&source.function),
                 Arc::clone(&self.queues),
-                self.deliveries.clone(),
             ));
         }
         Ok(())
@@ -101,12 +83,12 @@ impl Events {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn deliveries(&self) -> &Deliveries {
-        &self.deliveries
+    pub(crate) fn put(&self, event: &Value) {
+        self.bus.put(event);
     }
 
-    pub(crate) fn put(&self, event: Value) {
-        self.bus.put(event);
+    pub(crate) fn lose(&self, containing: Option<&str>) {
+        self.bus.lose(containing);
     }
 
     pub(crate) fn queue(&self, name: &str) -> Option<Vec<String>> {

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::batch;
-use super::deliveries::{Deliveries, Source};
 use super::queues::Queues;
 use crate::arn::REGION;
 use crate::error::Error;
@@ -30,7 +29,6 @@ pub(super) fn start(
     database: Database,
     invoker: Invoker,
     queues: &Arc<Queues>,
-    deliveries: &Deliveries,
 ) -> Result<Vec<OwnedTask>, Error> {
     let source = Arc::new(source);
     let invoker = Arc::new(invoker);
@@ -43,7 +41,6 @@ pub(super) fn start(
             Arc::clone(&source),
             Arc::clone(&invoker),
             Arc::clone(queues),
-            deliveries.clone(),
             records,
         )));
     }
@@ -78,18 +75,15 @@ async fn run_lane(
     source: Arc<StreamSource>,
     invoker: Arc<Invoker>,
     queues: Arc<Queues>,
-    deliveries: Deliveries,
     mut waiting: mpsc::UnboundedReceiver<Vec<Value>>,
 ) {
     let mut reads = Vec::new();
     while waiting.recv_many(&mut reads, usize::MAX).await > 0 {
         let records: Vec<Value> = reads.drain(..).flatten().collect();
         for batch in records.chunks(source.batch_size) {
-            for batch in deliveries.planned_batches(Source::Stream, batch.to_vec()) {
-                let delivered = batch::deliver(&source, &invoker, &queues, batch).await;
-                if delivered.is_none() {
-                    return;
-                }
+            let delivered = batch::deliver(&source, &invoker, &queues, batch.to_vec()).await;
+            if delivered.is_none() {
+                return;
             }
         }
     }

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aws_sdk_sfn::error::DisplayErrorContext;
 use serde_json::{Value, json};
 
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
@@ -17,7 +18,7 @@ use crate::arn;
 use crate::dynamodb::DynamoDb;
 use crate::engine::{Engine, Wiring};
 use crate::error::{Error, io};
-use crate::events::{Deliveries, Events};
+use crate::events::Events;
 use crate::iam::{self, Roles};
 use crate::lambda::LambdaHost;
 use crate::proxy::Proxy;
@@ -188,9 +189,9 @@ impl Stack {
                 .role_arn(arn::role(&machine.role))
                 .send()
                 .await
-                .map_err(|error| Error::Call {
-                    what: format!("CreateStateMachine {}", machine.logical_id),
-                    message: aws_sdk_sfn::error::DisplayErrorContext(&error).to_string(),
+                .map_err(|error| {
+                    let what = format_args!("CreateStateMachine {}", machine.logical_id);
+                    Error::call(what, DisplayErrorContext(&error))
                 })?;
             arns.insert(
                 machine.logical_id.clone(),
@@ -232,15 +233,14 @@ impl Stack {
         &self.roles
     }
 
-    /// The control of deliveries from streams, rules and queues.
-    #[must_use]
-    pub fn deliveries(&self) -> &Deliveries {
-        self.events.deliveries()
+    /// Puts an event on the bus, as a service would.
+    pub fn put_event(&self, event: &Value) {
+        self.events.put(event);
     }
 
-    /// Puts an event on the bus, as a service would.
-    pub fn put_event(&self, event: serde_json::Value) {
-        self.events.put(event);
+    /// From here on loses the events on the bus that contain this text, before the rules see them. None loses nothing.
+    pub fn lose_events(&self, containing: Option<&str>) {
+        self.events.lose(containing);
     }
 
     /// The texts in a queue of the template, the oldest first, such as dead letters. `None` if there is no

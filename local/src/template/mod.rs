@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::arn;
 use crate::error::Error;
@@ -22,7 +22,6 @@ use intrinsics::Resolver;
 pub(crate) use intrinsics::STACK;
 pub(crate) use pattern::Pattern;
 pub use policy::{Allowed, Condition, Context};
-use properties::EventSource;
 pub(crate) use transformer::Transformer;
 
 /// The stack as its template describes it, with every reference resolved to a local name or ARN.
@@ -283,12 +282,7 @@ impl Template {
                             _ => name.clone(),
                         };
                         self.list(listed_in, id, kind, physical_id);
-                        let properties = match plain {
-                            Value::Null => Value::Object(Map::new()),
-                            plain => plain,
-                        };
-                        self.resource(kind, id, name, properties, root)
-                            .map_err(named)?;
+                        self.resource(kind, id, name, plain, root).map_err(named)?;
                     }
                     None => {
                         let value = intrinsics::text(&plain).map_err(named)?;
@@ -322,11 +316,8 @@ impl Template {
         let file = Path::new(arn::name(&address)).with_extension("json");
         let file = root.join("local").join(file);
         let template = translation(&file).map_err(|why| format!("{}: {why}", file.display()))?;
-        let given = nested["Parameters"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
-        self.add(&template, root, stack, name, &intrinsics::texts(&given)?)
+        let given = intrinsics::texts(&nested["Parameters"])?;
+        self.add(&template, root, stack, name, &given)
     }
 
     fn resource(
@@ -345,7 +336,7 @@ impl Template {
             "AWS::DynamoDB::Table" => {
                 self.tables.insert(name, properties);
             }
-            "AWS::Events::Rule" => self.rules.push(properties::rule(&name, properties)?),
+            "AWS::Events::Rule" => self.rules.push(properties::rule(&name, &properties)?),
             "AWS::IAM::ManagedPolicy" => {
                 let allowed = policy::allowed(&properties["PolicyDocument"])?;
                 self.shared
@@ -356,21 +347,20 @@ impl Template {
                 self.named.push((name.clone(), policies));
                 self.roles.insert(name, properties::allowed(&properties)?);
             }
-            "AWS::Lambda::EventSourceMapping" => match properties::event_source(properties)? {
-                EventSource::Queue(source) => self.queue_sources.push(source),
-                EventSource::Stream(source) => self.streams.push(source),
-            },
+            "AWS::Lambda::EventSourceMapping" => properties::event_source(self, &properties)?,
             "AWS::Lambda::Function" => self
                 .functions
-                .push(properties::function(&name, properties)?),
-            "AWS::Lambda::Permission" => self.permissions.push(properties::permission(properties)?),
-            "AWS::SQS::Queue" => self.queues.push(properties::queue(&name, properties)?),
+                .push(properties::function(&name, &properties)?),
+            "AWS::Lambda::Permission" => {
+                self.permissions.push(properties::permission(&properties)?);
+            }
+            "AWS::SQS::Queue" => self.queues.push(properties::queue(&name, &properties)?),
             "AWS::SQS::QueuePolicy" => self
                 .permissions
                 .extend(properties::queue_policy(&properties)?),
             "AWS::StepFunctions::StateMachine" => {
                 self.state_machines
-                    .push(properties::state_machine(id, name, properties, root)?);
+                    .push(properties::state_machine(id, name, &properties, root)?);
             }
             _ => {}
         }
@@ -557,7 +547,7 @@ mod tests {
             ),
             (
                 resource(json!({"Type": "AWS::Lambda::Function"})),
-                "R: missing field `Code`",
+                "R: /Code/S3Key: null is not a text",
             ),
             (
                 mapping("FilterCriteria2", json!({})),

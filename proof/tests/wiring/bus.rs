@@ -45,9 +45,9 @@ fn body(payload: &Value) -> Value {
 async fn an_event_that_the_rule_wants_arrives_at_once_and_once_more_from_the_queue() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
-    stack.put_event(event("reap-running-again"));
+    stack.put_event(&event("reap-running-again"));
     let ended = event("reap-aborted");
-    stack.put_event(ended.clone());
+    stack.put_event(&ended);
     let [(at_once, seen), (_, payload)] = both(&mut invocations).await;
     assert_eq!((&*at_once.function, &seen), ("PickyFunction", &ended));
     assert_eq!(body(&payload), ended);
@@ -73,7 +73,7 @@ async fn the_delay_is_the_templates_if_nobody_says_otherwise() {
     .await
     .unwrap();
     let mut invocations = stack.functions().invocations();
-    stack.put_event(event("reap-aborted"));
+    stack.put_event(&event("reap-aborted"));
     next(&mut invocations).await;
     // A minute from now.
     assert_eq!(stack.queue("LaterQueue").unwrap().len(), 1);
@@ -85,7 +85,7 @@ async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
     for wish in ["poison", "bomb"] {
-        stack.put_event(ended(wish));
+        stack.put_event(&ended(wish));
         let mut received = 0;
         // At once, and twice from the queue.
         for _ in 0..3 {
@@ -104,7 +104,7 @@ async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
     assert_eq!(letters, [ended("poison"), ended("bomb")]);
 
     // One that fails once is dealt with the second time.
-    stack.put_event(ended("once"));
+    stack.put_event(&ended("once"));
     for _ in 0..3 {
         next(&mut invocations).await;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
 use leasehold::{Clock as _, SystemClock};
-use leasehold_local::{Options, Source, Stack};
+use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
 use leasehold_proof::fixture::{environment, eventually, s};
@@ -189,7 +189,7 @@ async fn an_execution_that_is_stopped_at_work_keeps_what_it_holds_for_the_grace(
 #[tokio::test]
 async fn when_the_event_never_comes_sweep_frees_the_key() {
     let fixture = fixture().await;
-    fixture.stack.deliveries().lose(Source::Bus, u32::MAX);
+    fixture.stack.lose_events(Some(""));
     fixture.start("lost", 1, "succeed").await;
     fixture.held("lost").await;
     let swept = eventually("what is looked for", async || {
