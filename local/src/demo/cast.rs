@@ -109,13 +109,13 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<PlannedExecution> {
         role("killed", other_key, Scenario::Killed, 10.0, [0.5, 0.5]),
         // Its first step outlasts its own lease and that of the next holder, because a wrapped machine may take over and writes no token.
         role("stopped", stopped_key, Scenario::Stopped, 5.0, [20.0, 0.0]),
-        role("wrapping-1", other_key, Scenario::Wrapping, 6.0, [4.4, 0.0]),
+        role("wrapping-1", other_key, Scenario::Wrapping, 6.0, [2.4, 0.0]),
         role(
             "wrapping-2",
             stopped_key,
             Scenario::Wrapping,
             6.0,
-            [4.4, 0.0],
+            [2.4, 0.0],
         ),
     ];
     let special = u16::try_from(roles.len()).unwrap_or(u16::MAX);

@@ -10,7 +10,7 @@ use leasehold_local::{Error, Options, Schedules, Stack};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::cast::{KEYS, PlannedExecution, QUEUE_KEY, WRAPPED, wrapped_definition};
-use super::record::{Record, now};
+use super::record::{Execution, Record, now};
 use super::{MARGIN_MS, SWEEP_EVERY};
 
 /// The table of the resource that the leases protect.
@@ -124,19 +124,15 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// Waits until `tell` finds something in the record.
-    pub(super) async fn wait_for<T>(
+    /// Waits until the record shows something of an execution.
+    pub(super) async fn wait_for(
         &self,
+        arn: &str,
         what: &str,
-        mut tell: impl FnMut(&Record) -> Option<T>,
-    ) -> Result<T, Error> {
+        shows: impl Fn(&Execution) -> bool,
+    ) -> Result<(), Error> {
         let hear = async {
-            loop {
-                // A statement of its own, so that the lock on the record is released.
-                let heard = tell(&self.record());
-                if let Some(heard) = heard {
-                    return heard;
-                }
+            while !self.record().execution(arn).is_some_and(&shows) {
                 tokio::time::sleep(LOOK_EVERY / 2).await;
             }
         };

@@ -52,9 +52,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     let mut running = Vec::new();
     for role in &cast {
         let arn = director.start(role).await?;
-        let queued = director.wait_for("it is in the queue", |record| {
-            record.execution(&arn)?.queued.first().map(|_| ())
-        });
+        let queued = director.wait_for(&arn, "it is in the queue", |one| !one.queued.is_empty());
         queued.await?;
         running.push(arn);
     }

@@ -275,11 +275,11 @@ impl Record {
             "replayed" => "is granted by REPLAY",
             _ => "is granted",
         };
-        let mut event = format!("{how}, token {}", lease.fencing_token);
-        if let Some(previous) = &previous {
+        let after = previous.as_ref().map_or_else(String::new, |previous| {
             let name = self.name(&previous.holder);
-            event += &format!(", after {name} ({})", previous.ended);
-        }
+            format!(", after {name} ({})", previous.ended)
+        });
+        let event = format!("{how}, token {}{after}", lease.fencing_token);
         let asked_at = self.asks(&lease.holder, from);
         self.holds(&lease, kind, previous, asked_at, at);
         self.tell(at, &lease.holder, &event);

@@ -24,7 +24,7 @@ use crate::task::OwnedTask;
 use crate::template::{RuleResource, Target, Transformer};
 
 /// Rules and their targets.
-pub(super) struct Bus {
+pub(crate) struct Bus {
     rules: Vec<(RuleResource, Vec<Leg>)>,
     queues: Arc<Queues>,
     /// Events that contain this text are lost, as a service could lose them.
@@ -59,7 +59,7 @@ impl Bus {
     }
 
     /// Sends an event to the targets of the matching rules. Functions are invoked asynchronously and once; the service would retry.
-    pub(super) fn put(&self, event: &Value) {
+    pub(crate) fn put(&self, event: &Value) {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(&*lost, Some(text) if event.to_string().contains(text)) {
             return;
@@ -86,7 +86,7 @@ impl Bus {
     }
 
     /// From here on loses the events that contain this text. None loses nothing.
-    pub(super) fn lose(&self, containing: Option<&str>) {
+    pub(crate) fn lose(&self, containing: Option<&str>) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         *lost = containing.map(str::to_owned);
     }

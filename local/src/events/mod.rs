@@ -13,8 +13,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::cloudformation;
 use crate::dynamodb::DynamoDb;
 use crate::error::Error;
@@ -27,8 +25,8 @@ use queues::Queues;
 /// The running deliveries of a stack. Dropping it ends them.
 pub(crate) struct Events {
     address: SocketAddr,
-    bus: Arc<Bus>,
-    queues: Arc<Queues>,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) queues: Arc<Queues>,
     tasks: Vec<OwnedTask>,
 }
 
@@ -81,17 +79,5 @@ impl Events {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    pub(crate) fn put(&self, event: &Value) {
-        self.bus.put(event);
-    }
-
-    pub(crate) fn lose(&self, containing: Option<&str>) {
-        self.bus.lose(containing);
-    }
-
-    pub(crate) fn queue(&self, name: &str) -> Option<Vec<String>> {
-        self.queues.bodies(name)
     }
 }

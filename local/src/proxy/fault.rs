@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// What happens to a request. The first five are *applied*, but the client receives no response. The others never
 /// reach the database, except the one that reaches it late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// Applied. Then the connection is closed (FIN) without a byte of response.

@@ -80,7 +80,11 @@ pub(super) fn state_machine(
 }
 
 /// Adds a `AWS::Lambda::EventSourceMapping`.
-pub(super) fn event_source(template: &mut Template, properties: &Value) -> Result<(), String> {
+pub(super) fn event_source(
+    template: &mut Template,
+    id: String,
+    properties: &Value,
+) -> Result<(), String> {
     let known = [
         "BatchSize",
         "BisectBatchOnFunctionError",
@@ -104,6 +108,7 @@ pub(super) fn event_source(template: &mut Template, properties: &Value) -> Resul
     let source = at(properties, "/EventSourceArn")?;
     if let Some(queue) = queue_in(&source) {
         template.queue_sources.push(QueueSource {
+            id,
             function,
             queue,
             batch_size: batch_size(10)?,
@@ -127,6 +132,7 @@ pub(super) fn event_source(template: &mut Template, properties: &Value) -> Resul
     };
     let record_age = limit("MaximumRecordAgeInSeconds");
     template.streams.push(StreamSource {
+        id,
         function,
         table: table.to_owned(),
         filters: filters.collect::<Result<_, _>>()?,
