@@ -127,11 +127,7 @@ def _stop_children():
     def with_stop(build):
         def resolver(self, env, resource_runtime_part, normalised_parameters, state_credentials):
             arn = env.stack[-1]["ExecutionArn"]
-            described = build(self, env, resource_runtime_part, normalised_parameters, state_credentials)
-
-            def resolve():
-                return described()
-
+            resolve = build(self, env, resource_runtime_part, normalised_parameters, state_credentials)
             resolve.stop = lambda: client_for(
                 resource_runtime_part.region, "stepfunctions", state_credentials
             ).stop_execution(executionArn=arn)

@@ -1,6 +1,9 @@
 //! The errors of the local stack, with what the reader can do about them.
 
+use std::fmt::{Debug, Display};
 use std::path::PathBuf;
+
+use aws_sdk_sfn::error::{DisplayErrorContext, SdkError};
 
 /// Why the local stack, or a part of it, could not be started or called.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,26 @@ pub enum Error {
         /// The service's response.
         message: String,
     },
+}
+
+impl Error {
+    /// A call that failed, and why.
+    pub fn call(what: impl Display, message: impl Display) -> Self {
+        Self::Call {
+            what: what.to_string(),
+            message: message.to_string(),
+        }
+    }
+}
+
+/// The failure of a request that an SDK has sent, with the name of its operation.
+impl<E: std::error::Error + 'static, R: Debug + 'static> From<SdkError<E, R>> for Error {
+    fn from(error: SdkError<E, R>) -> Self {
+        // `StartExecutionError`, after its modules.
+        let kind = std::any::type_name::<E>().rsplit(':').next();
+        let operation = kind.unwrap_or_default().trim_end_matches("Error");
+        Self::call(operation, DisplayErrorContext(&error))
+    }
 }
 
 /// Makes an error of the operating system that names the failed act.

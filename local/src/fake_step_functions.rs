@@ -185,16 +185,8 @@ impl ServerState {
         if let Some(error) = self.failing_with {
             return refused(StatusCode::INTERNAL_SERVER_ERROR, error);
         }
-        if let Some(answer) = execution(operation, &body, |arn| {
-            if self.running.contains(arn) {
-                ExecutionState::Running
-            } else if self.stopped.contains(arn) {
-                ExecutionState::Stopped
-            } else {
-                ExecutionState::Succeeded
-            }
-        }) {
-            return (StatusCode::OK, answer);
+        if ["DescribeExecution", "GetExecutionHistory"].contains(&operation) {
+            return (StatusCode::OK, self.execution(operation, &body));
         }
         let token = body["taskToken"].as_str().unwrap_or_default().to_owned();
         if self.expired.contains(&token) {
@@ -216,49 +208,34 @@ impl ServerState {
             _ => refused(StatusCode::BAD_REQUEST, "TaskTimedOut"),
         }
     }
-}
 
-/// The state of a fake execution.
-#[derive(Clone, Copy)]
-enum ExecutionState {
-    Running,
-    /// It was stopped, with a task still running.
-    Stopped,
-    /// It succeeded, and every task has answered.
-    Succeeded,
-}
-
-/// The responses of `DescribeExecution` and `GetExecutionHistory` for such an execution. None for any other operation.
-fn execution(
-    operation: &str,
-    body: &Value,
-    how: impl FnOnce(&str) -> ExecutionState,
-) -> Option<Value> {
-    let arn = body["executionArn"].as_str().unwrap_or_default();
-    let (status, last) = match operation {
-        "DescribeExecution" | "GetExecutionHistory" => match how(arn) {
-            ExecutionState::Running => ("RUNNING", "ExecutionStarted"),
-            ExecutionState::Stopped => ("ABORTED", "ExecutionAborted"),
-            ExecutionState::Succeeded => ("SUCCEEDED", "ExecutionSucceeded"),
-        },
-        _ => return None,
-    };
-    // Later than every write for it.
-    let stopped = 4_102_444_800_u64;
-    if operation == "DescribeExecution" {
-        return Some(json!({
-            "executionArn": arn,
-            "stateMachineArn": arn,
-            "startDate": 1_795_226_400,
-            "stopDate": (status != "RUNNING").then_some(stopped),
-            "status": status,
-        }));
-    }
-    let events = ["TaskScheduled", "TaskStarted", "TaskSucceeded", last];
-    let events = events
-        .into_iter()
-        .filter(|kind| status == "SUCCEEDED" || *kind != "TaskSucceeded");
-    let events = events.enumerate().map(|(before, kind)| {
+    /// The response about an execution that runs, was stopped with a task still running, or has succeeded with every task
+    /// answered.
+    fn execution(&self, operation: &str, body: &Value) -> Value {
+        let arn = body["executionArn"].as_str().unwrap_or_default();
+        let (status, last) = if self.running.contains(arn) {
+            ("RUNNING", "ExecutionStarted")
+        } else if self.stopped.contains(arn) {
+            ("ABORTED", "ExecutionAborted")
+        } else {
+            ("SUCCEEDED", "ExecutionSucceeded")
+        };
+        // Later than every write for it.
+        let stopped = 4_102_444_800_u64;
+        if operation == "DescribeExecution" {
+            return json!({
+                "executionArn": arn,
+                "stateMachineArn": arn,
+                "startDate": 1_795_226_400,
+                "stopDate": (status != "RUNNING").then_some(stopped),
+                "status": status,
+            });
+        }
+        let events = ["TaskScheduled", "TaskStarted", "TaskSucceeded", last];
+        let events = events
+            .into_iter()
+            .filter(|kind| status == "SUCCEEDED" || *kind != "TaskSucceeded");
+        let events = events.enumerate().map(|(before, kind)| {
         let mut event =
             json!({"timestamp": stopped, "type": kind, "id": before + 1, "previousEventId": before});
         if kind == "TaskSucceeded" {
@@ -267,5 +244,6 @@ fn execution(
         }
         event
     });
-    Some(json!({"events": events.collect::<Vec<_>>()}))
+        json!({"events": events.collect::<Vec<_>>()})
+    }
 }

@@ -30,7 +30,6 @@ mod venv;
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
-pub use events::{Deliveries, Source};
 pub use fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
 pub use iam::{AuthorizationRequest, Roles};
 pub use lambda::{Function, Invocation, LambdaHost, Outcome};

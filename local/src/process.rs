@@ -111,23 +111,13 @@ pub(crate) fn kill(child: &mut Child) {
     let _ = child.start_kill();
 }
 
-/// Stops a child as a paused machine would, until [`thaw`].
-pub(crate) fn freeze(child: &Child) {
+/// Sends a child a signal, such as those that stop and continue it.
+pub(crate) fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = pid(child) {
-        let _ = kill_process(pid, Signal::STOP);
-    }
-}
-
-/// Continues a frozen child.
-pub(crate) fn thaw(child: &Child) {
-    if let Some(pid) = pid(child) {
-        let _ = kill_process(pid, Signal::CONT);
+        let _ = kill_process(pid, signal);
     }
 }
 
 fn pid(child: &Child) -> Option<Pid> {
-    child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .and_then(Pid::from_raw)
+    Pid::from_raw(i32::try_from(child.id()?).ok()?)
 }

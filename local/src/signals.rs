@@ -4,7 +4,7 @@ use std::io::Write;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::error::Error;
+use crate::error::{Error, io};
 
 /// The signals that end the program in order.
 #[derive(Debug)]
@@ -20,12 +20,7 @@ impl Signals {
     /// # Errors
     /// [`Error::Io`] when the system has no room for a handler.
     pub fn listen() -> Result<Self, Error> {
-        let listen = |kind| {
-            signal(kind).map_err(|source| Error::Io {
-                what: "listen for signals".to_owned(),
-                source,
-            })
-        };
+        let listen = |kind| signal(kind).map_err(io("listen for signals"));
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,

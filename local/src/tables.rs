@@ -1,7 +1,7 @@
 //! Tables beside the lease table: what leases protect, and what other locks write to.
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{BuildError, DisplayErrorContext};
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
     TimeToLiveSpecification,
@@ -20,11 +20,7 @@ pub async fn create_table(
     keys: &[&str],
     purged_by: Option<&str>,
 ) -> Result<(), Error> {
-    let failed = |message: String| Error::Call {
-        what: format!("create the table {table}"),
-        message,
-    };
-    let unnamed = |error: BuildError| failed(error.to_string());
+    let unnamed = |error: BuildError| Error::call(format_args!("create the table {table}"), error);
     let described = client.describe_table().table_name(table).send().await;
     if described.is_ok() {
         return Ok(());
@@ -44,16 +40,14 @@ pub async fn create_table(
             .key_schema(part.build().map_err(unnamed)?)
             .attribute_definitions(text.build().map_err(unnamed)?);
     }
-    let created = create.send().await;
-    created.map_err(|error| failed(DisplayErrorContext(&error).to_string()))?;
+    create.send().await?;
     if let Some(attribute) = purged_by {
         let by = TimeToLiveSpecification::builder()
             .enabled(true)
             .attribute_name(attribute);
         let update = client.update_time_to_live().table_name(table);
         let update = update.time_to_live_specification(by.build().map_err(unnamed)?);
-        let updated = update.send().await;
-        updated.map_err(|error| failed(DisplayErrorContext(&error).to_string()))?;
+        update.send().await?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::error::io;
 use crate::{Error, Options, Ports, Schedules, Signals, Stack, report_interrupted};
 use clap::Args;
 
@@ -32,37 +33,17 @@ Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed lat
 #[command(after_help = EXAMPLES)]
 pub struct Up {
     /// Port for DynamoDB [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    dynamodb_port: u16,
+    #[arg(long, value_name = "PORT")]
+    dynamodb_port: Option<u16>,
     /// Port for Lambda [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    lambda_port: u16,
+    #[arg(long, value_name = "PORT")]
+    lambda_port: Option<u16>,
     /// Port for Step Functions [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    sfn_port: u16,
+    #[arg(long, value_name = "PORT")]
+    sfn_port: Option<u16>,
     /// Port for the event bus and the queues [default: a free one]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    events_port: u16,
+    #[arg(long, value_name = "PORT")]
+    events_port: Option<u16>,
     /// Omit Step Functions, and with it the need for Python
     #[arg(long)]
     no_engine: bool,
@@ -108,10 +89,10 @@ impl Up {
                 (false, None) => Schedules::FromTemplate,
             },
             ports: Ports {
-                dynamodb: self.dynamodb_port,
-                lambda: self.lambda_port,
-                sfn: self.sfn_port,
-                events: self.events_port,
+                dynamodb: self.dynamodb_port.unwrap_or(0),
+                lambda: self.lambda_port.unwrap_or(0),
+                sfn: self.sfn_port.unwrap_or(0),
+                events: self.events_port.unwrap_or(0),
             },
             secret_scanner: false,
             ..defaults
@@ -231,23 +212,18 @@ In another terminal, for the AWS CLI and every SDK (. {script} does the same):
 
 /// Locks the run directory for this process. Closing the file releases the lock, also after a crash.
 fn lock(run_directory: &Path) -> Result<File, Error> {
-    let io = |what: &str, source| Error::Io {
-        what: format!("{what} {}", run_directory.display()),
-        source,
-    };
-    std::fs::create_dir_all(run_directory).map_err(|source| io("create", source))?;
+    let io = |what: &str| io(format!("{what} {}", run_directory.display()));
+    std::fs::create_dir_all(run_directory).map_err(io("create"))?;
     // The file stays when the stack ends, because removing it could remove the next stack's lock.
-    let file = File::create(run_directory.join("up.lock")).map_err(|source| io("lock", source))?;
+    let file = File::create(run_directory.join("up.lock")).map_err(io("lock"))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let message = "another stack runs on this directory; stop it, or use --run-directory for a second one";
-            Err(io(
-                "start in",
-                std::io::Error::new(ErrorKind::ResourceBusy, message),
-            ))
+            let busy = std::io::Error::new(ErrorKind::ResourceBusy, message);
+            Err(io("start in")(busy))
         }
-        Err(TryLockError::Error(source)) => Err(io("lock", source)),
+        Err(TryLockError::Error(source)) => Err(io("lock")(source)),
     }
 }
 
@@ -315,11 +291,8 @@ impl Files {
         let environments = stack.environments(host_for_containers);
         let json = serde_json::to_string_pretty(&environments).unwrap_or_default() + "\n";
         for (file, text) in [(&files.script, exports(stack)), (&files.json, json)] {
-            let what = || format!("write {}", file.display());
-            std::fs::write(file, text).map_err(|source| Error::Io {
-                what: what(),
-                source,
-            })?;
+            let what = format!("write {}", file.display());
+            std::fs::write(file, text).map_err(io(what))?;
         }
         Ok(files)
     }

@@ -134,6 +134,13 @@ impl Step {
         Some(usize::try_from(self.take(name)?.as_u64().unwrap()).unwrap())
     }
 
+    /// Checks a value, if the step names it.
+    fn equals(&mut self, name: &str, found: impl Into<Value>) {
+        if let Some(expected) = self.take(name) {
+            assert_eq!(found.into(), expected, "{name}");
+        }
+    }
+
     /// Texts, or one.
     fn texts(&mut self, name: &str) -> Vec<String> {
         match self.take(name) {
@@ -413,13 +420,14 @@ impl Player<'_> {
                 .functions()
                 .kill_before_answer(&function, 1)
                 .unwrap();
-        } else if let Some(name) = step.text("fault") {
+        } else if let Some(fault) = step.take("fault") {
+            let fault: Fault = serde_json::from_value(fault).unwrap();
             let (operation, text) = (step.text("of").unwrap(), step.text("naming").unwrap_or(key));
             let times = u32::try_from(step.number("times").unwrap_or(1)).unwrap();
             let to_workflows = operation.starts_with("SendTask");
             let proxy = on.stack().sfn_proxy().filter(|_| to_workflows);
             let proxy = proxy.unwrap_or_else(|| on.stack().proxy());
-            proxy.inject_matching(fault(&name), &operation, &text, times);
+            proxy.inject_matching(fault, &operation, &text, times);
         } else if let Some(seconds) = step.take("sleep") {
             tokio::time::sleep(Duration::from_secs_f64(seconds.as_f64().unwrap())).await;
         } else if let Some(function) = step.text("call") {
@@ -443,8 +451,9 @@ impl Player<'_> {
                     Value::String(text) => s(&text),
                     number => AttributeValue::N(number.to_string()),
                 };
-                on.tamper("AccountsTable", &account, "BALANCE", "balance", balance)
-                    .await;
+                let accounts = on.table("AccountsTable");
+                let set = accounts.change(&account, "BALANCE", "balance", balance);
+                set.await;
             }
         } else if let Some(balances) = step.take("until_balances") {
             for (account, balance) in object(balances) {
@@ -518,10 +527,9 @@ impl Player<'_> {
         let row = self.on.lease_row(key).await;
         let digest = row["line"].as_l().unwrap()[0].as_b().unwrap().as_ref();
         let digest = u128::from_be_bytes(digest.try_into().unwrap());
-        let waiter = self
-            .on
-            .item("LeaseTable", key, &format!("WAIT#{digest:032x}"))
-            .await;
+        let leases = self.on.table("LeaseTable");
+        let waiter = leases.get(key, &format!("WAIT#{digest:032x}")).await;
+        let waiter = waiter.unwrap();
         let grant =
             json!({"outcome": "acquired", "lease": theirs, "grant": "new", "previous": null});
         let call = self.on.sfn.send_task_success().output(grant.to_string());
@@ -532,8 +540,8 @@ impl Player<'_> {
     }
 
     async fn balance(&self, account: &str) -> Option<Value> {
-        let row = self.on.item("AccountsTable", account, "BALANCE").await;
-        Some(plain(row.get("balance")?))
+        let row = self.on.table("AccountsTable").get(account, "BALANCE").await;
+        Some(plain(row?.get("balance")?))
     }
 }
 
@@ -590,21 +598,6 @@ fn logical_id(name: &str) -> String {
         id += &(first.to_uppercase() + rest);
     }
     id + "StateMachine"
-}
-
-fn fault(name: &str) -> Fault {
-    match name {
-        "LoseAnswer" => Fault::LoseAnswer,
-        "FailAnswer" => Fault::FailAnswer,
-        "HangAnswer" => Fault::HangAnswer,
-        "LoseRequest" => Fault::LoseRequest,
-        "ServerError" => Fault::ServerError,
-        "Hang" => Fault::Hang,
-        "Throttle" => Fault::Throttle,
-        "Conflict" => Fault::Conflict,
-        "Denied" => Fault::Denied,
-        other => panic!("what is {other}?"),
-    }
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -225,27 +225,27 @@ impl History {
         failed.collect()
     }
 
-    /// What tasks were answered, by functions or by a holder of the token: the last answer with this field.
-    pub fn answer_with(&self, field: &str) -> Option<Value> {
-        self.0.iter().rev().find_map(|event| {
+    /// What tasks were answered, by functions or by a holder of the token, the last one first.
+    fn answers(&self) -> impl Iterator<Item = Value> {
+        self.0.iter().rev().filter_map(|event| {
             let output = event.task_succeeded_event_details()?.output()?;
             let mut output: Value = serde_json::from_str(output).unwrap();
-            if output.get("Payload").is_some() {
-                output = output["Payload"].take();
-            }
-            (!output[field].is_null()).then_some(output)
+            Some(match output.get_mut("Payload") {
+                Some(payload) => payload.take(),
+                None => output,
+            })
         })
+    }
+
+    /// The last answer with this field.
+    pub fn answer_with(&self, field: &str) -> Option<Value> {
+        self.answers().find(|answer| !answer[field].is_null())
     }
 
     /// The handle that was last answered; of several that were answered together the first.
     pub fn handle(&self) -> Option<Value> {
-        self.0.iter().rev().find_map(|event| {
-            let output = event.task_succeeded_event_details()?.output()?;
-            let mut output: Value = serde_json::from_str(output).unwrap();
-            if output.get("Payload").is_some() {
-                output = output["Payload"].take();
-            }
-            let handles = [output.get("lease"), output.pointer("/leases/0")];
+        self.answers().find_map(|answer| {
+            let handles = [answer.get("lease"), answer.pointer("/leases/0")];
             let handle = handles.into_iter().flatten().find(|one| !one.is_null());
             handle.cloned()
         })

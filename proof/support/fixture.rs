@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -20,13 +20,16 @@ use leasehold::{
     Acquire, Connection, DynamoDb, Granted, Holder, Key, Lease, Leases, RequestDigest, RequestId,
     Settings, Ttl, conformance,
 };
-use leasehold_local::{Options, Outcome, Proxy, Stack};
+use leasehold_local::{Options, Proxy, Stack};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
 /// The name of the lease table of a [`Table`].
 pub const TABLE: &str = "leases";
+
+/// The sort key of the lease row of a key without permits.
+pub const ROW: &str = "LEASE#0000";
 
 /// The holder in the sample events.
 pub const HOLDER: &str = "arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c";
@@ -79,11 +82,80 @@ pub fn request(key: &str, holder: &str, id: &str) -> Acquire {
 
 /// The primary key of a lease row.
 pub fn key(address: &Address) -> Item {
-    let sk = format!("LEASE#{:04}", address.permit);
     HashMap::from([
         ("pk".to_owned(), s(address.key.as_str())),
-        ("sk".to_owned(), s(&sk)),
+        ("sk".to_owned(), s(&sort_key(address))),
     ])
+}
+
+/// What an SDK has to know of a local endpoint.
+pub async fn config(url: &str) -> SdkConfig {
+    let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .endpoint_url(url);
+    config.load().await
+}
+
+/// The items of a table, read and written past the library and the functions.
+pub struct Items {
+    client: Client,
+    table: String,
+}
+
+impl Items {
+    /// The items of the table with this name.
+    pub fn of(client: Client, table: &str) -> Self {
+        let table = table.to_owned();
+        Self { client, table }
+    }
+
+    /// An item.
+    pub async fn get(&self, pk: &str, sk: &str) -> Option<Item> {
+        let get = self.client.get_item().table_name(&self.table);
+        let get = get.key("pk", s(pk)).key("sk", s(sk)).consistent_read(true);
+        get.send().await.unwrap().item
+    }
+
+    /// Writes an item.
+    pub async fn put(&self, pk: &str, sk: &str, item: Item) {
+        let put = self.client.put_item().table_name(&self.table);
+        let put = put.set_item(Some(item)).item("pk", s(pk));
+        put.item("sk", s(sk)).send().await.unwrap();
+    }
+
+    /// Deletes an item.
+    pub async fn delete(&self, pk: &str, sk: &str) {
+        let delete = self.client.delete_item().table_name(&self.table);
+        let delete = delete.key("pk", s(pk)).key("sk", s(sk));
+        delete.send().await.unwrap();
+    }
+
+    /// Changes one attribute of an item.
+    pub async fn change(&self, pk: &str, sk: &str, name: &str, value: AttributeValue) {
+        let update = self.client.update_item().table_name(&self.table);
+        let update = update.key("pk", s(pk)).key("sk", s(sk));
+        let update = update.update_expression("SET #name = :value");
+        let update = update.expression_attribute_names("#name", name);
+        let update = update.expression_attribute_values(":value", value);
+        update.send().await.unwrap();
+    }
+
+    /// The items of a partition whose sort keys are in a range, in order.
+    pub async fn between(&self, pk: &str, from: &str, to: &str) -> Vec<Item> {
+        let query = self.client.query().table_name(&self.table);
+        let query = query.key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to");
+        let query = query.expression_attribute_values(":pk", s(pk));
+        let query = query.expression_attribute_values(":from", s(from));
+        let query = query.expression_attribute_values(":to", s(to));
+        let found = query.consistent_read(true).send().await.unwrap();
+        found.items.unwrap_or_default()
+    }
+}
+
+/// The sort key of a lease row.
+fn sort_key(address: &Address) -> String {
+    format!("LEASE#{:04}", address.permit)
 }
 
 /// A lease table in the embedded DynamoDB, behind the proxy that counts requests and injects faults.
@@ -115,14 +187,8 @@ impl Table {
     /// A database that is there, without the table.
     pub async fn on(server: leasehold_local::DynamoDb) -> Self {
         let proxy = Proxy::start(server.address(), 0).await.unwrap();
-        let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
-            .region(Region::new("us-east-1"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "test"))
-            .endpoint_url(proxy.url())
-            .load()
-            .await;
         Self {
-            client: Connection::client(&config),
+            client: Connection::client(&config(&proxy.url()).await),
             proxy,
             server,
         }
@@ -138,26 +204,25 @@ impl Table {
         Leases::new(self.store(), Settings::default())
     }
 
+    fn rows(&self) -> Items {
+        Items::of(self.client.clone(), TABLE)
+    }
+
     /// Writes a row past the library.
-    pub async fn put(&self, address: &Address, mut item: Item) {
-        item.extend(key(address));
-        let put = self.client.put_item().table_name(TABLE);
-        put.set_item(Some(item)).send().await.unwrap();
+    pub async fn put(&self, address: &Address, item: Item) {
+        let (pk, sk) = (address.key.as_str(), sort_key(address));
+        self.rows().put(pk, &sk, item).await;
     }
 
     /// A row as it is stored.
     pub async fn get(&self, address: &Address) -> Option<Item> {
-        let get = self.client.get_item().table_name(TABLE);
-        let output = get.set_key(Some(key(address))).consistent_read(true);
-        output.send().await.unwrap().item
+        let (pk, sk) = (address.key.as_str(), sort_key(address));
+        self.rows().get(pk, &sk).await
     }
 
     /// Every item of this key: rows, and waiters in the queue.
     pub async fn items(&self, key: &Key) -> Vec<Item> {
-        let query = self.client.query().table_name(TABLE).consistent_read(true);
-        let query = query.key_condition_expression("pk = :pk");
-        let found = query.expression_attribute_values(":pk", s(key.as_str()));
-        found.send().await.unwrap().items.unwrap_or_default()
+        self.rows().between(key.as_str(), "\0", "\u{10ffff}").await
     }
 
     /// A lease that has to be granted.
@@ -180,8 +245,8 @@ impl Table {
 
     /// Deletes a row past the library.
     pub async fn delete(&self, address: &Address) {
-        let delete = self.client.delete_item().table_name(TABLE);
-        delete.set_key(Some(key(address))).send().await.unwrap();
+        let (pk, sk) = (address.key.as_str(), sort_key(address));
+        self.rows().delete(pk, &sk).await;
     }
 
     /// The requests since this was last asked: those of the operations named, and no others.
@@ -286,11 +351,7 @@ impl Fixture {
     pub async fn call(&self, function: &str, payload: impl ToString) -> Answer {
         let functions = self.stack.functions();
         let invocation = functions.invoke(function, &payload.to_string()).await;
-        match invocation.unwrap().outcome {
-            Outcome::Answer(text) => Ok(serde_json::from_str(&text).unwrap()),
-            Outcome::FunctionError(text) => Err(error(serde_json::from_str(&text).unwrap())),
-            other @ Outcome::Throttled => panic!("{other:?}"),
-        }
+        invocation.unwrap().outcome.json().map_err(error)
     }
 
     /// Invokes the function that a sample event is for: `acquire-queue` is acquire's.
@@ -310,42 +371,33 @@ impl Fixture {
         self.stack.tables()[0]
     }
 
+    fn items(&self, table: &str) -> Items {
+        Items::of(self.stack.dynamodb(), table)
+    }
+
     /// The lease row of a key.
     pub async fn item(&self, key: &str) -> Option<Item> {
-        self.item_of(self.table(), key, "LEASE#0000").await
+        self.item_of(self.table(), key, ROW).await
     }
 
     /// An item of any table.
     pub async fn item_of(&self, table: &str, pk: &str, sk: &str) -> Option<Item> {
-        let get = self.stack.dynamodb().get_item().table_name(table);
-        let get = get
-            .key("pk", s(pk))
-            .key("sk", s(sk))
-            .consistent_read(true)
-            .send();
-        get.await.unwrap().item
+        self.items(table).get(pk, sk).await
     }
 
     /// Writes the lease row of a key past the functions.
     pub async fn put(&self, key: &str, item: Item) {
-        let put = self.stack.dynamodb().put_item().table_name(self.table());
-        let put = put.set_item(Some(item));
-        let put = put.item("pk", s(key)).item("sk", s("LEASE#0000"));
-        put.send().await.unwrap();
+        self.items(self.table()).put(key, ROW, item).await;
     }
 
     /// Deletes the lease row of a key past the functions.
     pub async fn delete(&self, key: &str) {
-        let delete = self.stack.dynamodb().delete_item();
-        let delete = delete.table_name(self.table()).key("pk", s(key));
-        delete.key("sk", s("LEASE#0000")).send().await.unwrap();
+        self.items(self.table()).delete(key, ROW).await;
     }
 
     /// Changes an attribute of a key's lease row past the functions.
     pub async fn change(&self, key: &str, name: &str, value: AttributeValue) {
-        let mut item = self.item(key).await.unwrap();
-        item.insert(name.to_owned(), value);
-        self.put(key, item).await;
+        self.items(self.table()).change(key, ROW, name, value).await;
     }
 
     /// Writes rows that agree with the handles in a sample event: its `lease`, or its `leases`.

@@ -16,17 +16,6 @@ pub mod machines;
 
 use std::path::{Path, PathBuf};
 
-use aws_sdk_lambda::config::{BehaviorVersion, Builder, Config, Credentials, Region};
-
-/// The configuration of a client for Lambda at this address.
-pub fn lambda_config(url: impl Into<String>) -> Builder {
-    Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
-        .endpoint_url(url)
-}
-
 /// The root of the repository.
 pub fn root() -> &'static Path {
     let proof = Path::new(env!("CARGO_MANIFEST_DIR"));

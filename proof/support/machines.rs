@@ -1,16 +1,15 @@
 //! Where state machines run: the embedded stack, or any endpoint that speaks the services' APIs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
+use leasehold::row::Item;
 use leasehold_local::{Options, Schedules, Stack};
 use serde_json::{Value, json};
 
 use crate::execution::Execution;
-use crate::fixture::{environment, n, s, unique};
-use crate::lambda_config;
+use crate::fixture::{Items, ROW, config, environment, n, unique};
 
 /// The table of what leases protect: who was inside, and the accounts of transfers.
 const RESOURCES: &str = "ResourceTable";
@@ -50,7 +49,7 @@ impl Machines {
         let functions = FUNCTIONS.map(|name| (name.to_owned(), arn(name)));
         Self {
             sfn: stack.sfn(),
-            lambda: aws_sdk_lambda::Client::from_conf(lambda_config(stack.lambda_url()).build()),
+            lambda: aws_sdk_lambda::Client::new(&config(&stack.lambda_url()).await),
             dynamodb: stack.dynamodb(),
             role: "arn:aws:iam::123456789012:role/test".to_owned(),
             substitutions: Self::tables("LeaseTable", RESOURCES)
@@ -67,21 +66,11 @@ impl Machines {
     pub async fn remote() -> Option<Self> {
         let endpoint = std::env::var("LEASEHOLD_SFN_ENDPOINT").ok()?;
         let other = |name: &str| std::env::var(name).unwrap_or_else(|_| endpoint.clone());
-        macro_rules! client {
-            ($sdk:ident, $url:expr) => {{
-                use $sdk::config::{BehaviorVersion, Config, Credentials, Region};
-                let config = Config::builder()
-                    .behavior_version(BehaviorVersion::latest())
-                    .region(Region::new("us-east-1"))
-                    .credentials_provider(Credentials::new("local", "local", None, None, "local"))
-                    .endpoint_url($url);
-                $sdk::Client::from_conf(config.build())
-            }};
-        }
-        let sfn = client!(aws_sdk_sfn, &endpoint);
-        let lambda = lambda_config(other("LEASEHOLD_LAMBDA_ENDPOINT")).build();
-        let lambda = aws_sdk_lambda::Client::from_conf(lambda);
-        let dynamodb = client!(aws_sdk_dynamodb, other("LEASEHOLD_DYNAMODB_ENDPOINT"));
+        let sfn = aws_sdk_sfn::Client::new(&config(&endpoint).await);
+        let lambda = config(&other("LEASEHOLD_LAMBDA_ENDPOINT")).await;
+        let lambda = aws_sdk_lambda::Client::new(&lambda);
+        let dynamodb = config(&other("LEASEHOLD_DYNAMODB_ENDPOINT")).await;
+        let dynamodb = aws_sdk_dynamodb::Client::new(&dynamodb);
         let pages = lambda.list_functions().into_paginator().items().send();
         let found: Vec<_> = pages.collect::<Result<_, _>>().await.unwrap();
         let arn = |name: &str| {
@@ -192,47 +181,14 @@ impl Machines {
         assert_eq!(released["outcome"], "released", "{released}");
     }
 
-    fn table(&self, name: &str) -> &str {
-        &self.substitutions[name]
+    /// The items of a table, by its name in definitions.
+    pub(crate) fn table(&self, name: &str) -> Items {
+        Items::of(self.dynamodb.clone(), &self.substitutions[name])
     }
 
-    pub(crate) async fn item(
-        &self,
-        table: &str,
-        pk: &str,
-        sk: &str,
-    ) -> HashMap<String, AttributeValue> {
-        let get = self.dynamodb.get_item().table_name(self.table(table));
-        let get = get
-            .key("pk", s(pk))
-            .key("sk", s(sk))
-            .consistent_read(true)
-            .send();
-        get.await.unwrap().item.unwrap_or_default()
-    }
-
-    pub(crate) async fn lease_row(&self, key: &str) -> HashMap<String, AttributeValue> {
-        self.item("LeaseTable", key, "LEASE#0000").await
-    }
-
-    /// Changes one attribute behind everybody's back.
-    pub(crate) async fn tamper(
-        &self,
-        table: &str,
-        pk: &str,
-        sk: &str,
-        name: &str,
-        value: AttributeValue,
-    ) {
-        let update = self.dynamodb.update_item().table_name(self.table(table));
-        let update = update.key("pk", s(pk)).key("sk", s(sk));
-        let update = update.update_expression("SET #name = :value");
-        let update = update.expression_attribute_names("#name", name);
-        update
-            .expression_attribute_values(":value", value)
-            .send()
-            .await
-            .unwrap();
+    pub(crate) async fn lease_row(&self, key: &str) -> Item {
+        let row = self.table("LeaseTable").get(key, ROW).await;
+        row.unwrap_or_default()
     }
 
     /// Moves the stored deadline by milliseconds, as a clock that is wrong by as much would have written it.
@@ -241,14 +197,9 @@ impl Machines {
             .as_n()
             .unwrap()
             .parse::<i64>();
-        self.tamper(
-            "LeaseTable",
-            key,
-            "LEASE#0000",
-            "expires_at",
-            n(deadline.unwrap() + by),
-        )
-        .await;
+        let deadline = n(deadline.unwrap() + by);
+        let leases = self.table("LeaseTable");
+        leases.change(key, ROW, "expires_at", deadline).await;
     }
 
     /// Extends twice a second, by a clock that is late by so many milliseconds.
@@ -264,28 +215,6 @@ impl Machines {
         }
     }
 
-    /// The items of a key whose sort keys lie in a range, in order.
-    pub(crate) async fn items(
-        &self,
-        table: &str,
-        key: &str,
-        from: &str,
-        to: &str,
-    ) -> Vec<HashMap<String, AttributeValue>> {
-        let query = self.dynamodb.query().table_name(self.table(table));
-        let query = query.key_condition_expression("pk = :key AND sk BETWEEN :from AND :to");
-        let values = [(":key", key), (":from", from), (":to", to)];
-        let values = values.map(|(name, value)| (name.to_owned(), s(value)));
-        let query = query.set_expression_attribute_values(Some(values.into()));
-        query
-            .consistent_read(true)
-            .send()
-            .await
-            .unwrap()
-            .items
-            .unwrap_or_default()
-    }
-
     /// Who holds the key.
     pub async fn holder(&self, key: &str) -> Option<String> {
         let holder = self.lease_row(key).await.remove("holder")?;
@@ -294,7 +223,8 @@ impl Machines {
 
     /// How many of the key's permits are held.
     pub async fn held(&self, key: &str) -> usize {
-        let rows = self.items("LeaseTable", key, "LEASE#", "LEASE#~").await;
+        let leases = self.table("LeaseTable");
+        let rows = leases.between(key, "LEASE#", "LEASE#~").await;
         rows.iter().filter(|row| row.contains_key("holder")).count()
     }
 
@@ -307,9 +237,9 @@ impl Machines {
 
     /// How often the resource found two inside.
     pub(crate) async fn overlaps(&self, key: &str) -> u64 {
-        let row = self.item("AccountsTable", key, "RESOURCE").await;
-        row.get("overlaps")
-            .map_or(0, |n| n.as_n().unwrap().parse().unwrap())
+        let row = self.table("AccountsTable").get(key, "RESOURCE").await;
+        let overlaps = row.and_then(|mut row| row.remove("overlaps"));
+        overlaps.map_or(0, |n| n.as_n().unwrap().parse().unwrap())
     }
 
     /// What the resource accepted, in its own order: operation, token and holder. Checks that nobody was inside
@@ -317,7 +247,7 @@ impl Machines {
     pub(crate) async fn audit(&self, key: &str) -> Vec<String> {
         assert_eq!(self.overlaps(key).await, 0, "two were inside {key}");
         let (mut inside, mut highest, mut holders) = (None, 0, Vec::new());
-        for entry in self.items("AccountsTable", key, "0", "A").await {
+        for entry in self.table("AccountsTable").between(key, "0", "A").await {
             let token = entry["token"].as_n().unwrap().parse::<u64>().unwrap();
             assert!(token >= highest, "token {token} after {highest} in {key}");
             highest = token;

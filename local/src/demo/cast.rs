@@ -18,7 +18,7 @@ const STOPPED_HOLDING: u16 = 7;
 const STOPPED_WAITING: u16 = 11;
 
 /// The special part of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Scenario {
     /// It is stopped in the middle of its section. Its work cannot be stopped, and goes on for too long.
@@ -28,6 +28,7 @@ pub(super) enum Scenario {
     /// It wraps another state machine in a lease.
     Wrapping,
     /// It runs an ordinary critical section.
+    #[default]
     Section,
     /// It queues, gets the lease, and ends.
     Waits,
@@ -108,13 +109,13 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<PlannedExecution> {
         role("killed", other_key, Scenario::Killed, 10.0, [0.5, 0.5]),
         // Its first step outlasts its own lease and that of the next holder, because a wrapped machine may take over and writes no token.
         role("stopped", stopped_key, Scenario::Stopped, 5.0, [20.0, 0.0]),
-        role("wrapping-1", other_key, Scenario::Wrapping, 6.0, [4.4, 0.0]),
+        role("wrapping-1", other_key, Scenario::Wrapping, 6.0, [2.4, 0.0]),
         role(
             "wrapping-2",
             stopped_key,
             Scenario::Wrapping,
             6.0,
-            [4.4, 0.0],
+            [2.4, 0.0],
         ),
     ];
     let special = u16::try_from(roles.len()).unwrap_or(u16::MAX);

@@ -17,18 +17,30 @@ pub(super) struct Check {
 
 /// Checks the whole run.
 pub(super) fn judge(record: &Record, left: &Left) -> Vec<Check> {
-    let verdict = judge_history(&record.history);
-    let promises = Promise::ALL.map(|promise| Check {
-        name: promise.to_string(),
-        violations: verdict
-            .of(promise)
-            .map(|finding| format!("{}: {}", finding.key, finding.what))
-            .collect(),
+    let findings = judge_history(&record.history);
+    let promises = Promise::ALL.map(|promise| {
+        let of_it = findings.iter().filter(|finding| finding.promise == promise);
+        Check {
+            name: promise.to_string(),
+            violations: of_it
+                .map(|finding| format!("{}: {}", finding.key, finding.what))
+                .collect(),
+        }
     });
+    let some = |count: u64, what: &str| {
+        let some = (count > 0).then(|| format!("{count} {what}"));
+        some.into_iter().collect()
+    };
     let story: [(&str, Vec<String>); 4] = [
-        ("the resource saw one holder at a time", overlaps(record)),
+        (
+            "the resource saw one holder at a time",
+            some(record.overlaps, "times it did"),
+        ),
         ("executions ended as expected", ends(record)),
-        ("every invocation was seen", missed(record)),
+        (
+            "every invocation was seen",
+            some(record.missed, "went by unseen"),
+        ),
         (
             "the key is free, and nothing is left of the queue",
             left_over(left),
@@ -46,11 +58,6 @@ pub(super) fn passed(checks: &[Check]) -> bool {
     checks.iter().all(|check| check.violations.is_empty())
 }
 
-fn overlaps(record: &Record) -> Vec<String> {
-    let times = (record.overlaps > 0).then(|| format!("{} times it did", record.overlaps));
-    times.into_iter().collect()
-}
-
 fn ends(record: &Record) -> Vec<String> {
     let wrong = |one: &&Execution| one.status != one.expected_status;
     let text = |one: &Execution| {
@@ -61,11 +68,6 @@ fn ends(record: &Record) -> Vec<String> {
         )
     };
     record.executions.iter().filter(wrong).map(text).collect()
-}
-
-fn missed(record: &Record) -> Vec<String> {
-    let some = (record.missed > 0).then(|| format!("{} went by unseen", record.missed));
-    some.into_iter().collect()
 }
 
 fn left_over(left: &Left) -> Vec<String> {

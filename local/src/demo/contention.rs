@@ -22,9 +22,7 @@ pub(super) async fn play(director: &Director<'_>, cast: &[PlannedExecution]) -> 
         match role.part {
             Scenario::Stopped => {
                 let arn = director.start(role).await?;
-                let holds = director.wait_for("it holds", |record| {
-                    record.execution(&arn)?.lease.as_ref().map(|_| ())
-                });
+                let holds = director.wait_for(&arn, "it holds", |one| one.lease.is_some());
                 holds.await?;
                 stop_at = Some((Instant::now() + STOP_AFTER, arn.clone()));
                 running.push(arn);
@@ -33,9 +31,8 @@ pub(super) async fn play(director: &Director<'_>, cast: &[PlannedExecution]) -> 
                 // No other execution calls a function now, so this execution's process dies.
                 functions.kill_before_answer("acquire", 1)?;
                 let arn = director.start(role).await?;
-                let died = director.wait_for("its process is killed", |record| {
-                    record.execution(&arn)?.killed.first().map(|_| ())
-                });
+                let died =
+                    director.wait_for(&arn, "its process is killed", |one| !one.killed.is_empty());
                 died.await?;
                 running.push(arn);
             }

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sfn::error::DisplayErrorContext;
-use leasehold_local::{Error, Options, Outcome, Schedules, Stack};
-use serde_json::{Value, json};
+use leasehold_local::{Error, Options, Schedules, Stack};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::cast::{KEYS, PlannedExecution, QUEUE_KEY, WRAPPED, wrapped_definition};
-use super::record::{Record, now};
+use super::record::{Execution, Record, now};
 use super::{MARGIN_MS, SWEEP_EVERY};
 
+/// The table of the resource that the leases protect.
+const RESOURCES: &str = "ResourceTable";
 /// The period at which the record, the engine and the table are polled.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long an expected event may take.
@@ -69,9 +69,8 @@ impl<'a> Director<'a> {
             .definition(wrapped_definition(&step))
             .role_arn("arn:aws:iam::123456789012:role/demo")
             .send()
-            .await
-            .map_err(|error| failed("CreateStateMachine", &error))?;
-        machines.insert(WRAPPED.to_owned(), created.state_machine_arn().to_owned());
+            .await?;
+        machines.insert(WRAPPED.to_owned(), created.state_machine_arn);
         Ok(Self {
             stack,
             sfn,
@@ -95,13 +94,9 @@ impl<'a> Director<'a> {
         let execution = machine.replacen(":stateMachine:", ":execution:", 1);
         let arn = format!("{execution}:{}", role.name);
         self.record().start(role, &arn);
+        let input = role.input(self.machine(WRAPPED)).to_string();
         let start = self.sfn.start_execution().state_machine_arn(machine);
-        let start = start.name(&role.name);
-        start
-            .input(role.input(self.machine(WRAPPED)).to_string())
-            .send()
-            .await
-            .map_err(|error| failed("StartExecution", &error))?;
+        start.name(&role.name).input(input).send().await?;
         Ok(arn)
     }
 
@@ -109,8 +104,7 @@ impl<'a> Director<'a> {
     pub(super) async fn stop(&self, arn: &str) -> Result<(), Error> {
         let at = now();
         let stop = self.sfn.stop_execution().execution_arn(arn);
-        let stopped = stop.cause("the demo stops it").send().await;
-        stopped.map_err(|error| failed("StopExecution", &error))?;
+        stop.cause("the demo stops it").send().await?;
         self.record().stop(arn, at);
         Ok(())
     }
@@ -120,10 +114,7 @@ impl<'a> Director<'a> {
         let mut left = Vec::new();
         for arn in running.drain(..) {
             let asked = self.sfn.describe_execution().execution_arn(&arn);
-            let described = asked
-                .send()
-                .await
-                .map_err(|error| failed("DescribeExecution", &error))?;
+            let described = asked.send().await?;
             match described.status().as_str() {
                 "RUNNING" => left.push(arn),
                 status => self.record().end(&arn, status, described.error()),
@@ -133,50 +124,23 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// Waits until `tell` finds something in the record.
-    pub(super) async fn wait_for<T>(
+    /// Waits until the record shows something of an execution.
+    pub(super) async fn wait_for(
         &self,
+        arn: &str,
         what: &str,
-        mut tell: impl FnMut(&Record) -> Option<T>,
-    ) -> Result<T, Error> {
+        shows: impl Fn(&Execution) -> bool,
+    ) -> Result<(), Error> {
         let hear = async {
-            loop {
-                // A statement of its own, so that the lock on the record is released.
-                let heard = tell(&self.record());
-                if let Some(heard) = heard {
-                    return heard;
-                }
+            while !self.record().execution(arn).is_some_and(&shows) {
                 tokio::time::sleep(LOOK_EVERY / 2).await;
             }
         };
         let heard = tokio::time::timeout(HEAR_LIMIT, hear).await;
-        heard.map_err(|_| Error::Call {
-            what: format!("wait until {what}"),
-            message: format!("nothing came within {HEAR_LIMIT:?}; see the logs"),
+        heard.map_err(|_| {
+            let why = format_args!("nothing came within {HEAR_LIMIT:?}; see the logs");
+            Error::call(format_args!("wait until {what}"), why)
         })
-    }
-
-    /// Invokes a function, which must succeed.
-    pub(super) async fn invoke(&self, verb: &str, request: &Value) -> Result<Value, Error> {
-        let request = request.to_string();
-        let invoked = self.stack.functions().invoke(verb, &request).await?;
-        let message = match invoked.outcome {
-            Outcome::Answer(text) => match serde_json::from_str(&text) {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error.to_string(),
-            },
-            Outcome::FunctionError(text) => text,
-            Outcome::Throttled => "throttled".to_owned(),
-        };
-        Err(Error::Call {
-            what: format!("invoke {verb}"),
-            message,
-        })
-    }
-
-    /// The response of inspect for a key.
-    pub(super) async fn inspect(&self, key: &str) -> Result<Value, Error> {
-        self.invoke("inspect", &json!({"key": key})).await
     }
 
     /// The whole record, once the last late write has come, with the resource's own record.
@@ -189,10 +153,9 @@ impl<'a> Director<'a> {
         while !late(&self.record()) && began.elapsed() < LATE_WORK_LIMIT {
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        let table = self.resource_table()?;
         let mut items = Vec::new();
         for key in KEYS.into_iter().chain([QUEUE_KEY]) {
-            items.extend(self.items(&table, key).await?);
+            items.extend(self.items(RESOURCES, key).await?);
         }
         let mut record = self.record().clone();
         for item in &items {
@@ -215,16 +178,6 @@ impl<'a> Director<'a> {
         Ok(record)
     }
 
-    /// The name of the resource's table.
-    pub(super) fn resource_table(&self) -> Result<String, Error> {
-        let step = self.stack.functions().function("step")?;
-        let table = step.environment.get("RESOURCE_TABLE").cloned();
-        table.ok_or_else(|| Error::Call {
-            what: "find the resource's table".to_owned(),
-            message: "the step function has no RESOURCE_TABLE".to_owned(),
-        })
-    }
-
     /// All items of a key in the order of `sk`. For accepted writes that is the order of acceptance.
     pub(super) async fn items(&self, table: &str, key: &str) -> Result<Vec<Item>, Error> {
         let query = self.stack.dynamodb().query().table_name(table);
@@ -235,8 +188,7 @@ impl<'a> Director<'a> {
             .into_paginator()
             .items()
             .send();
-        let items = items.collect::<Result<_, _>>().await;
-        items.map_err(|error| failed(&format!("read {table}"), &error))
+        Ok(items.collect::<Result<_, _>>().await?)
     }
 }
 
@@ -251,11 +203,4 @@ fn text<'a>(item: &'a Item, name: &str) -> &'a str {
 fn number(item: &Item, name: &str) -> u64 {
     let value = item.get(name).and_then(|value| value.as_n().ok());
     value.and_then(|n| n.parse().ok()).unwrap_or_default()
-}
-
-fn failed(what: &str, error: &(impl std::error::Error + 'static)) -> Error {
-    Error::Call {
-        what: what.to_owned(),
-        message: DisplayErrorContext(error).to_string(),
-    }
 }

@@ -150,10 +150,8 @@ fn note(record: &Record, one: &Execution) -> String {
 
 fn draw(title: &str, rows: &[Row]) -> Result<String, Error> {
     let mut svg = String::new();
-    plot(&mut svg, title, rows).map_err(|error| Error::Call {
-        what: "draw a picture".to_owned(),
-        message: error.to_string(),
-    })?;
+    let plotted = plot(&mut svg, title, rows);
+    plotted.map_err(|error| Error::call("draw a picture", error))?;
     Ok(svg)
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     functions.register(reap);
     let request =
         json!({"key": QUEUE_KEY, "holder": "demo", "request_id": "demo", "ttl_seconds": 300});
-    let lease = director.invoke("acquire", &request).await?["lease"].clone();
+    let lease = functions.call("acquire", &request).await?["lease"].clone();
     let cast = waiters();
     show(&format!(
         "the demo itself holds {QUEUE_KEY}; {} executions queue for it",
@@ -52,15 +52,13 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     let mut running = Vec::new();
     for role in &cast {
         let arn = director.start(role).await?;
-        let queued = director.wait_for("it is in the queue", |record| {
-            record.execution(&arn)?.queued.first().map(|_| ())
-        });
+        let queued = director.wait_for(&arn, "it is in the queue", |one| !one.queued.is_empty());
         queued.await?;
         running.push(arn);
     }
     show("all are in the queue; the demo releases the key");
     let given_back = director.record().at(now());
-    director.invoke("release", &json!({"lease": lease})).await?;
+    functions.call("release", &json!({"lease": lease})).await?;
     let began = Instant::now();
     while !running.is_empty() && began.elapsed() < PATIENCE {
         let due = due(&director.record());
@@ -110,7 +108,9 @@ async fn clear(director: &Director<'_>) -> Result<(Value, usize), Error> {
         let is_left = |item: &&Item| item.contains_key("version") || item.contains_key("holder");
         let items = items.iter().filter(is_left).count();
         if items <= 1 || began.elapsed() > CLEAR_LIMIT {
-            return Ok((director.inspect(QUEUE_KEY).await?, items));
+            let inspect = json!({"key": QUEUE_KEY});
+            let shown = director.stack.functions().call("inspect", &inspect);
+            return Ok((shown.await?, items));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold::Timestamp;
-use leasehold_local::history::{EventKind, Grant, History};
-use leasehold_local::{Invocation, Outcome};
+use leasehold_local::Invocation;
+use leasehold_local::history::{EventKind, History};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(super) struct Record {
 }
 
 /// An execution, and its history with a lease.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Execution {
     pub(super) name: String,
     pub(super) arn: String,
@@ -152,19 +152,7 @@ impl Record {
             part: role.part,
             expected_status: role.expected_status(),
             status: "RUNNING".to_owned(),
-            error: None,
-            asked: None,
-            refusals: Vec::new(),
-            queued: Vec::new(),
-            lease: None,
-            killed: Vec::new(),
-            entered: None,
-            left: None,
-            entries: 0,
-            refused_writes: Vec::new(),
-            stopped: None,
-            unqueued: None,
-            ended: None,
+            ..Execution::default()
         });
         self.tell(self.at(now()), arn, "starts");
     }
@@ -172,20 +160,14 @@ impl Record {
     /// Records that an execution was stopped.
     pub(super) fn stop(&mut self, arn: &str, at: u64) {
         let at = self.at(at);
-        let execution = self.execution_mut(arn);
-        let waits = execution.as_ref().is_some_and(|one| one.lease.is_none());
-        if let Some(execution) = execution {
+        let mut event = "STOPPED while it holds; its step works on";
+        if let Some(execution) = self.execution_mut(arn) {
             execution.stopped = Some(at);
+            if execution.lease.is_none() {
+                event = "STOPPED while it waits";
+            }
         }
-        self.tell(
-            at,
-            arn,
-            if waits {
-                "STOPPED while it waits"
-            } else {
-                "STOPPED while it holds; its step works on"
-            },
-        );
+        self.tell(at, arn, event);
     }
 
     /// Records that an execution has ended.
@@ -220,8 +202,7 @@ impl Record {
 
     /// Prints a line about an execution.
     fn tell(&self, at: u64, arn: &str, event: &str) {
-        let execution = self.execution(arn);
-        let key = execution.map_or("", |execution| execution.key);
+        let key = self.execution(arn).map_or("", |one| one.key);
         let name = self.name(arn);
         show(&format!(
             "{:6.2} s  {key:<15} {name:<11} {event}",
@@ -236,21 +217,10 @@ impl Record {
         };
         let from = self.at(millis(invocation.started_at));
         let at = self.at(millis(invocation.ended_at));
-        let answer = match &invocation.outcome {
-            Outcome::Answer(text) => Ok(text),
-            Outcome::FunctionError(text) => Err(text.as_str()),
-            Outcome::Throttled => Err(r#"{"errorType": "Lambda.Throttled"}"#),
-        };
         let verb = invocation.verb.as_str();
-        match answer {
-            Ok(answer) => {
-                let answer = serde_json::from_str(answer).unwrap_or_default();
-                self.answered(verb, &request, &answer, from, at);
-            }
-            Err(error) => {
-                let error = serde_json::from_str(error).unwrap_or_default();
-                self.failed(verb, &request, &error, from, at);
-            }
+        match invocation.outcome.json() {
+            Ok(answer) => self.answered(verb, &request, &answer, from, at),
+            Err(error) => self.failed(verb, &request, &error, from, at),
         }
     }
 
@@ -298,7 +268,6 @@ impl Record {
         let Ok(lease) = Lease::deserialize(lease_of(answer)) else {
             return;
         };
-        let asked_at = self.asks(&lease.holder, from);
         let kind = text(&answer["grant"]);
         let previous = Previous::deserialize(&answer["previous"]).ok();
         let how = match kind {
@@ -306,22 +275,13 @@ impl Record {
             "replayed" => "is granted by REPLAY",
             _ => "is granted",
         };
-        let after = previous.as_ref().map(|previous| {
+        let after = previous.as_ref().map_or_else(String::new, |previous| {
             let name = self.name(&previous.holder);
             format!(", after {name} ({})", previous.ended)
         });
-        let event = format!(
-            "{how}, token {}{}",
-            lease.fencing_token,
-            after.unwrap_or_default()
-        );
-        let mut hold = self.hold(&lease, kind, at);
-        hold.previous = previous;
-        self.record_grant(&lease, asked_at, at);
-        if let Some(execution) = self.execution_mut(&lease.holder) {
-            // A response that the holder already has is recorded once.
-            execution.lease.get_or_insert(hold);
-        }
+        let event = format!("{how}, token {}{after}", lease.fencing_token);
+        let asked_at = self.asks(&lease.holder, from);
+        self.holds(&lease, kind, previous, asked_at, at);
         self.tell(at, &lease.holder, &event);
     }
 
@@ -331,25 +291,34 @@ impl Record {
         execution.map_or(from, |one| *one.asked.get_or_insert(from))
     }
 
-    fn hold(&self, lease: &Lease, grant: &str, at: u64) -> Hold {
-        Hold {
+    /// Records the response by which a holder got its lease. One that it already has is recorded once.
+    fn holds(
+        &mut self,
+        lease: &Lease,
+        grant: &str,
+        previous: Option<Previous>,
+        asked_at: u64,
+        at: u64,
+    ) {
+        let safe_until = self.at(lease.safe_until.as_millis());
+        let hold = Hold {
             fencing_token: lease.fencing_token,
             grant: grant.to_owned(),
-            previous: None,
+            previous,
             acquired: self.at(lease.acquired_at.as_millis()),
             from: at,
             expires: self.at(lease.expires_at.as_millis()),
-            safe_until: self.at(lease.safe_until.as_millis()),
+            safe_until,
             extends: Vec::new(),
             released: None,
+        };
+        if let Some(execution) = self.execution_mut(&lease.holder) {
+            execution.lease.get_or_insert(hold);
         }
-    }
-
-    fn record_grant(&mut self, lease: &Lease, asked_at: u64, at: u64) {
         let granted = EventKind::Granted {
-            grant: Grant::of(lease.fencing_token),
+            token: lease.fencing_token,
             asked_at,
-            safe_until: self.at(lease.safe_until.as_millis()),
+            safe_until,
         };
         self.history.record(at, &lease.key, &lease.holder, granted);
     }
@@ -359,22 +328,18 @@ impl Record {
         let Ok(lease) = Lease::deserialize(lease_of(answer)) else {
             return;
         };
-        let safe_until = self.at(lease.safe_until.as_millis());
-        let served = self.hold(&lease, "served", at);
+        let (token, safe_until) = (lease.fencing_token, self.at(lease.safe_until.as_millis()));
         let Some(execution) = self.execution_mut(&lease.holder) else {
             return;
         };
         let asked_at = execution.asked.unwrap_or(at);
         let Some(hold) = &mut execution.lease else {
-            execution.lease = Some(served);
-            self.record_grant(&lease, asked_at, at);
-            let event = format!("has its turn, token {}", lease.fencing_token);
-            return self.tell(at, &lease.holder, &event);
+            self.holds(&lease, "served", None, asked_at, at);
+            return self.tell(at, &lease.holder, &format!("has its turn, token {token}"));
         };
         hold.extends.push(at);
         hold.safe_until = hold.safe_until.max(safe_until);
-        let grant = Grant::of(lease.fencing_token);
-        let extended = EventKind::Extended { grant, safe_until };
+        let extended = EventKind::Extended { token, safe_until };
         self.history.record(at, &lease.key, &lease.holder, extended);
         self.tell(at, &lease.holder, "extends");
     }
@@ -384,13 +349,10 @@ impl Record {
         let Some(token) = lease["fencing_token"].as_u64() else {
             return;
         };
-        let grant = Grant::of(token);
-        self.history
-            .record(from, key, holder, EventKind::Ended { grant });
-        let hold = self
-            .execution_mut(holder)
-            .and_then(|one| one.lease.as_mut());
-        if let Some(hold) = hold {
+        let ended = EventKind::Ended { token };
+        self.history.record(from, key, holder, ended);
+        let execution = self.execution_mut(holder);
+        if let Some(hold) = execution.and_then(|one| one.lease.as_mut()) {
             // A repeated release adds nothing.
             hold.released
                 .get_or_insert_with(|| (from, outcome.to_owned()));
@@ -440,7 +402,7 @@ impl Record {
                 self.stepped(request);
                 let lease = lease_of(request);
                 let refused = EventKind::Wrote {
-                    grant: Grant::of(lease["fencing_token"].as_u64().unwrap_or(0)),
+                    token: lease["fencing_token"].as_u64().unwrap_or(0),
                     accepted: false,
                 };
                 self.history
@@ -462,14 +424,13 @@ impl Record {
     /// Records a write that the resource accepted, in the order of acceptance.
     pub(super) fn accepted(&mut self, key: &str, holder: &str, token: u64, enters: bool, at: u64) {
         let at = self.at(at);
-        let grant = Grant::of(token);
         let promised = self.promised.get(&(key.to_owned(), token));
         let what = if enters {
             // Without the step's input its end is unknown.
             let until = promised.copied().unwrap_or(u64::MAX);
-            EventKind::Entered { grant, until }
+            EventKind::Entered { token, until }
         } else {
-            EventKind::Left { grant }
+            EventKind::Left { token }
         };
         self.history.record(at, key, holder, what);
         if let Some(execution) = self.execution_mut(holder) {
@@ -481,22 +442,15 @@ impl Record {
 
     /// Shortens the leases of stopped executions to their grace, as reap does.
     pub(super) fn cut(&mut self) {
-        let stopped = self.executions.iter().filter_map(|one| {
-            let hold = one.lease.as_ref()?;
-            (one.part == Scenario::StoppedHolding).then_some((
-                one,
-                hold.fencing_token,
-                one.stopped?,
-            ))
-        });
-        let stopped: Vec<_> = stopped
-            .map(|(one, token, at)| (one.key, one.arn.clone(), token, at))
-            .collect();
-        for (key, arn, token, at) in stopped {
-            let grant = Grant::of(token);
-            let until = at + GRACE_SECONDS * 1000;
-            self.history
-                .record(until, key, &arn, EventKind::Ended { grant });
+        for one in &self.executions {
+            if let (Scenario::StoppedHolding, Some(hold), Some(at)) =
+                (one.part, &one.lease, one.stopped)
+            {
+                let token = hold.fencing_token;
+                let until = at + GRACE_SECONDS * 1000;
+                let ended = EventKind::Ended { token };
+                self.history.record(until, one.key, &one.arn, ended);
+            }
         }
     }
 }

@@ -235,9 +235,7 @@ pub(super) fn write(out: &Path, record: &Record, report: &Report) -> Result<Stri
 }
 
 fn json(what: &impl Serialize) -> Result<String, Error> {
-    let json = serde_json::to_string_pretty(what).map_err(|error| Error::Call {
-        what: "write the report".to_owned(),
-        message: error.to_string(),
-    })?;
+    let json = serde_json::to_string_pretty(what);
+    let json = json.map_err(|error| Error::call("write the report", error))?;
     Ok(format!("{json}\n"))
 }

@@ -7,10 +7,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Empty;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use tokio::process::Child;
 use tokio::time::Instant;
 
@@ -105,38 +101,26 @@ impl Engine {
         let _ = self.child.wait().await;
     }
 
-    /// Waits until the engine has printed its address and answers there.
-    async fn announced(&mut self, log: &PathBuf) -> Result<String, Error> {
-        let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    /// Waits until the engine has printed its address, where it listens already.
+    async fn announced(&mut self, log: &Path) -> Result<String, Error> {
         let start = Instant::now();
-        let said = || std::fs::read_to_string(log).unwrap_or_default();
         loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(Error::Engine(format!(
-                    "ended at once ({status}):\n{}",
-                    said().trim()
-                )));
+            let said = std::fs::read_to_string(log).unwrap_or_default();
+            let mut lines = said.lines();
+            if let Some(url) = lines.find_map(|line| line.strip_prefix(ANNOUNCEMENT)) {
+                return Ok(url.trim().to_owned());
             }
-            let url = said().lines().find_map(|line| {
-                line.strip_prefix(ANNOUNCEMENT)
-                    .map(|url| url.trim().to_owned())
-            });
-            if let Some(url) = url
-                && let Ok(question) = format!("{url}/moto-api/config").parse()
-                && client
-                    .get(question)
-                    .await
-                    .is_ok_and(|answer| answer.status().is_success())
-            {
-                return Ok(url);
-            }
-            if start.elapsed() > START_LIMIT {
-                return Err(Error::Engine(format!(
-                    "did not answer within {START_LIMIT:?}:\n{}",
-                    said().trim()
-                )));
-            }
-            tokio::time::sleep(ASK_EVERY).await;
+            let why = match self.child.try_wait() {
+                Ok(Some(status)) => format!("ended at once ({status})"),
+                _ if start.elapsed() > START_LIMIT => {
+                    format!("did not answer within {START_LIMIT:?}")
+                }
+                _ => {
+                    tokio::time::sleep(ASK_EVERY).await;
+                    continue;
+                }
+            };
+            return Err(Error::Engine(format!("{why}:\n{}", said.trim())));
         }
     }
 }

@@ -6,17 +6,12 @@
 mod batch;
 mod bus;
 mod consumer;
-mod deliveries;
 mod queues;
 mod stream;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-
-use serde_json::Value;
-
-pub use deliveries::{Deliveries, Source};
 
 use crate::cloudformation;
 use crate::dynamodb::DynamoDb;
@@ -30,9 +25,8 @@ use queues::Queues;
 /// The running deliveries of a stack. Dropping it ends them.
 pub(crate) struct Events {
     address: SocketAddr,
-    bus: Arc<Bus>,
-    queues: Arc<Queues>,
-    deliveries: Deliveries,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) queues: Arc<Queues>,
     tasks: Vec<OwnedTask>,
 }
 
@@ -45,26 +39,14 @@ impl Events {
         delay: Option<Duration>,
         port: u16,
     ) -> Result<Self, Error> {
-        let deliveries = Deliveries::default();
         let queues = Arc::new(Queues::new(&template.queues, delay));
-        let bus = Bus::new(
-            &template.rules,
-            host,
-            Arc::clone(&queues),
-            deliveries.clone(),
-        );
-        let bus = Arc::new(bus);
-        let (address, serving) = bus::serve(
-            Arc::clone(&bus),
-            cloudformation::routes(&template.listed),
-            port,
-        )
-        .await?;
+        let bus = Arc::new(Bus::new(&template.rules, host, Arc::clone(&queues)));
+        let account = cloudformation::routes(&template.listed);
+        let (address, serving) = bus::serve(Arc::clone(&bus), account, port).await?;
         Ok(Self {
             address,
             bus,
             queues,
-            deliveries,
             tasks: vec![serving],
         })
     }
@@ -82,7 +64,6 @@ impl Events {
                 dynamodb.database().clone(),
                 host.invoker(&source.function),
                 &self.queues,
-                &self.deliveries,
             );
             self.tasks.extend(tasks?);
         }
@@ -91,7 +72,6 @@ impl Events {
                 source.clone(),
                 host.invoker(&source.function),
                 Arc::clone(&self.queues),
-                self.deliveries.clone(),
             ));
         }
         Ok(())
@@ -99,17 +79,5 @@ impl Events {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    pub(crate) fn deliveries(&self) -> &Deliveries {
-        &self.deliveries
-    }
-
-    pub(crate) fn put(&self, event: Value) {
-        self.bus.put(event);
-    }
-
-    pub(crate) fn queue(&self, name: &str) -> Option<Vec<String>> {
-        self.queues.bodies(name)
     }
 }

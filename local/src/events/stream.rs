@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::batch;
-use super::deliveries::{Deliveries, Source};
 use super::queues::Queues;
 use crate::arn::REGION;
 use crate::error::Error;
@@ -30,7 +29,6 @@ pub(super) fn start(
     database: Database,
     invoker: Invoker,
     queues: &Arc<Queues>,
-    deliveries: &Deliveries,
 ) -> Result<Vec<OwnedTask>, Error> {
     let source = Arc::new(source);
     let invoker = Arc::new(invoker);
@@ -43,17 +41,16 @@ pub(super) fn start(
             Arc::clone(&source),
             Arc::clone(&invoker),
             Arc::clone(queues),
-            deliveries.clone(),
             records,
         )));
     }
-    let mut reader = Reader::at_the_end(&database, &source)?;
+    let mut place = end_of(&database, &source)?;
     tasks.push(OwnedTask::spawn(async move {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            let records = match reader.read(&database, &source) {
+            let records = match read(&mut place, &database, &source) {
                 Ok(records) => records,
                 Err(error) => {
                     tracing::error!(%error, table = source.table, "the stream cannot be read");
@@ -78,18 +75,15 @@ async fn run_lane(
     source: Arc<StreamSource>,
     invoker: Arc<Invoker>,
     queues: Arc<Queues>,
-    deliveries: Deliveries,
     mut waiting: mpsc::UnboundedReceiver<Vec<Value>>,
 ) {
     let mut reads = Vec::new();
     while waiting.recv_many(&mut reads, usize::MAX).await > 0 {
         let records: Vec<Value> = reads.drain(..).flatten().collect();
         for batch in records.chunks(source.batch_size) {
-            for batch in deliveries.planned_batches(Source::Stream, batch.to_vec()) {
-                let delivered = batch::deliver(&source, &invoker, &queues, batch).await;
-                if delivered.is_none() {
-                    return;
-                }
+            let delivered = batch::deliver(&source, &invoker, &queues, batch.to_vec()).await;
+            if delivered.is_none() {
+                return;
             }
         }
     }
@@ -104,43 +98,38 @@ fn lane_of(record: &Value, lanes: usize) -> usize {
     usize::try_from(hasher.finish() % lanes as u64).unwrap_or(0)
 }
 
-/// A place in the stream.
-struct Reader {
-    iterator: String,
+/// The place at the end of the stream.
+fn end_of(database: &Database, source: &StreamSource) -> Result<String, Error> {
+    let request = GetShardIteratorRequest {
+        stream_arn: source.stream_arn.clone(),
+        shard_id: source.shard_id(),
+        shard_iterator_type: "LATEST".to_owned(),
+        sequence_number: None,
+    };
+    let found = database.get_shard_iterator(request);
+    let found = found.map_err(|error| Error::DynamoDb(error.to_string()))?;
+    Ok(found.shard_iterator.unwrap_or_default())
 }
 
-impl Reader {
-    fn at_the_end(database: &Database, source: &StreamSource) -> Result<Self, Error> {
-        let request = GetShardIteratorRequest {
-            stream_arn: source.stream_arn.clone(),
-            shard_id: source.shard_id(),
-            shard_iterator_type: "LATEST".to_owned(),
-            sequence_number: None,
-        };
-        let found = database.get_shard_iterator(request);
-        let iterator = found
-            .map_err(|error| Error::DynamoDb(error.to_string()))?
-            .shard_iterator
-            .unwrap_or_default();
-        Ok(Self { iterator })
-    }
-
-    fn read(&mut self, database: &Database, source: &StreamSource) -> Result<Vec<Value>, Error> {
-        let request = GetRecordsRequest {
-            shard_iterator: self.iterator.clone(),
-            limit: None,
-        };
-        let read = database
-            .get_records(request)
-            .map_err(|error| Error::DynamoDb(error.to_string()))?;
-        self.iterator = read.next_shard_iterator.unwrap_or_default();
-        let records = read.records.into_iter().map(|record| {
-            let mut record = serde_json::to_value(record).unwrap_or_default();
-            // The embedded database writes a Region of its own, and leaves the event source to the reader.
-            record["awsRegion"] = json!(REGION);
-            record["eventSourceARN"] = json!(source.stream_arn);
-            record
-        });
-        Ok(records.collect())
-    }
+/// The records after a place, which moves on.
+fn read(
+    place: &mut String,
+    database: &Database,
+    source: &StreamSource,
+) -> Result<Vec<Value>, Error> {
+    let request = GetRecordsRequest {
+        shard_iterator: place.clone(),
+        limit: None,
+    };
+    let read = database.get_records(request);
+    let read = read.map_err(|error| Error::DynamoDb(error.to_string()))?;
+    *place = read.next_shard_iterator.unwrap_or_default();
+    let records = read.records.into_iter().map(|record| {
+        let mut record = serde_json::to_value(record).unwrap_or_default();
+        // The embedded database writes a Region of its own, and leaves the event source to the reader.
+        record["awsRegion"] = json!(REGION);
+        record["eventSourceARN"] = json!(source.stream_arn);
+        record
+    });
+    Ok(records.collect())
 }

@@ -6,29 +6,11 @@ use super::host::LambdaHost;
 use super::sandbox::Order;
 use crate::error::Error;
 
-/// Deaths that are planned for coming invocations.
-#[derive(Debug, Default)]
-pub(super) struct PlannedDeaths {
-    before_answer: AtomicU32,
-    after_start: AtomicU32,
-}
-
-impl PlannedDeaths {
-    pub(super) fn take_before_answer(&self) -> bool {
-        take(&self.before_answer)
-    }
-
-    pub(super) fn take_after_start(&self) -> bool {
-        take(&self.after_start)
-    }
-}
-
-fn take(planned: &AtomicU32) -> bool {
-    planned
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
-            left.checked_sub(1)
-        })
-        .is_ok()
+/// Whether a death is planned, which then is none any more.
+pub(super) fn take(planned: &AtomicU32) -> bool {
+    let less = |left: u32| left.checked_sub(1);
+    let taken = planned.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    taken.is_ok()
 }
 
 impl LambdaHost {
@@ -38,11 +20,8 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn kill_before_answer(&self, name: &str, times: u32) -> Result<(), Error> {
-        self.inner
-            .hosted(name)?
-            .deaths
-            .before_answer
-            .store(times, Ordering::Release);
+        let hosted = self.inner.hosted(name)?;
+        hosted.deaths_before_answer.store(times, Ordering::Release);
         Ok(())
     }
 
@@ -52,11 +31,8 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn kill_after_start(&self, name: &str, times: u32) -> Result<(), Error> {
-        self.inner
-            .hosted(name)?
-            .deaths
-            .after_start
-            .store(times, Ordering::Release);
+        let hosted = self.inner.hosted(name)?;
+        hosted.deaths_after_start.store(times, Ordering::Release);
         Ok(())
     }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
 use axum::Router;
@@ -13,7 +13,6 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
-use super::deaths::PlannedDeaths;
 use super::function::{Function, name_of};
 use super::outcome::{Invocation, Outcome};
 use super::sandbox::{Order, Sandbox};
@@ -55,7 +54,8 @@ impl Invoker {
 pub(super) struct Inner {
     address: SocketAddr,
     logs: PathBuf,
-    functions: RwLock<HashMap<String, Arc<Hosted>>>,
+    /// Each by its logical id and by its verb.
+    functions: Mutex<HashMap<String, Arc<Hosted>>>,
     sandboxes: Mutex<HashMap<String, Arc<Sandbox>>>,
     invocations: broadcast::Sender<Invocation>,
     started: AtomicU64,
@@ -69,7 +69,9 @@ pub(super) struct Inner {
 #[derive(Debug)]
 pub(super) struct Hosted {
     pub(super) function: Function,
-    pub(super) deaths: PlannedDeaths,
+    /// How many coming invocations end by the death of the process: after their work, and before it.
+    pub(super) deaths_before_answer: AtomicU32,
+    pub(super) deaths_after_start: AtomicU32,
 }
 
 impl LambdaHost {
@@ -88,7 +90,7 @@ impl LambdaHost {
         let inner = Arc::new(Inner {
             address,
             logs: logs.to_owned(),
-            functions: RwLock::default(),
+            functions: Mutex::default(),
             sandboxes: Mutex::default(),
             invocations: broadcast::channel(INVOCATIONS_KEPT).0,
             started: AtomicU64::new(0),
@@ -136,11 +138,7 @@ impl LambdaHost {
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         let function = self.function(name)?;
         self.inner.order(&function.logical_id, Order::Kill);
-        let mut functions = self
-            .inner
-            .functions
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.inner.functions();
         functions.retain(|_, hosted| hosted.function.logical_id != function.logical_id);
         Ok(())
     }
@@ -157,16 +155,11 @@ impl LambdaHost {
         let names = [function.logical_id.clone(), function.verb.clone()];
         let hosted = Arc::new(Hosted {
             function,
-            deaths: PlannedDeaths::default(),
+            deaths_before_answer: AtomicU32::new(0),
+            deaths_after_start: AtomicU32::new(0),
         });
-        let mut functions = self
-            .inner
-            .functions
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        for name in names {
-            functions.insert(name, Arc::clone(&hosted));
-        }
+        let each = names.map(|name| (name, Arc::clone(&hosted)));
+        self.inner.functions().extend(each);
     }
 
     /// A registered function, by logical id, verb or ARN, so that a variant of it can be registered under another name.
@@ -180,17 +173,7 @@ impl LambdaHost {
     /// All registered functions, by logical id.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
-        let functions = self
-            .inner
-            .functions
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        let named = functions
-            .iter()
-            .filter(|(name, hosted)| **name == hosted.function.logical_id);
-        let mut all: Vec<_> = named.map(|(_, hosted)| hosted.function.clone()).collect();
-        all.sort_by(|a, b| a.logical_id.cmp(&b.logical_id));
-        all
+        self.inner.registered()
     }
 
     /// Invokes a function and waits for the end, as the Invoke API does.
@@ -202,6 +185,16 @@ impl LambdaHost {
         Ok(Arc::clone(&self.inner)
             .invoke(hosted, request_id(), payload.to_owned())
             .await)
+    }
+
+    /// As [`invoke`](Self::invoke), with an event and its response as JSON.
+    ///
+    /// # Errors
+    /// [`Error::UnknownFunction`]; [`Error::Call`] with the function's error.
+    pub async fn call(&self, name: &str, event: &Value) -> Result<Value, Error> {
+        let invocation = self.invoke(name, &event.to_string()).await?;
+        let answer = invocation.outcome.json();
+        answer.map_err(|error| Error::call(format_args!("{name} {event}"), error))
     }
 
     /// A handle that invokes one function, by logical id, and does not keep the host alive. The function is looked up
@@ -263,14 +256,19 @@ impl Drop for LambdaHost {
 
 impl Inner {
     pub(super) fn hosted(&self, name: &str) -> Result<Arc<Hosted>, Error> {
-        let functions = self
-            .functions
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        functions
-            .get(name_of(name))
-            .cloned()
-            .ok_or_else(|| Error::UnknownFunction(name.to_owned()))
+        let found = self.functions().get(name_of(name)).cloned();
+        found.ok_or_else(|| Error::UnknownFunction(name.to_owned()))
+    }
+
+    /// All functions, by logical id.
+    fn registered(&self) -> Vec<Function> {
+        let functions = self.functions();
+        let named = functions
+            .iter()
+            .filter(|(name, hosted)| **name == hosted.function.logical_id);
+        let mut all: Vec<_> = named.map(|(_, hosted)| hosted.function.clone()).collect();
+        all.sort_by(|a, b| a.logical_id.cmp(&b.logical_id));
+        all
     }
 
     pub(super) fn sandbox(&self, id: &str) -> Option<Arc<Sandbox>> {
@@ -400,24 +398,23 @@ impl Inner {
         let Some(secret_scanner) = self.secret_scanner.get() else {
             return Vec::new();
         };
-        let functions = self
-            .functions
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        let own = functions
-            .iter()
-            .filter(|(name, hosted)| **name == hosted.function.logical_id);
-        let leaks = own.filter_map(|(name, hosted)| {
-            let log = std::fs::read(self.log_file(&hosted.function)).unwrap_or_default();
-            secret_scanner
-                .finds(&log)
-                .map(|leak| format!("{name}, {leak}"))
+        let registered = self.registered().into_iter();
+        let leaks = registered.filter_map(|function| {
+            let log = std::fs::read(self.log_file(&function)).unwrap_or_default();
+            let leak = secret_scanner.finds(&log)?;
+            Some(format!("{}, {leak}", function.logical_id))
         });
         leaks.collect()
     }
 
     fn log_file(&self, function: &Function) -> PathBuf {
         self.logs.join(format!("{}.log", function.logical_id))
+    }
+
+    fn functions(&self) -> MutexGuard<'_, HashMap<String, Arc<Hosted>>> {
+        self.functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Arc<Sandbox>>> {

@@ -38,39 +38,28 @@ async fn invoke(
 ) -> Response<Body> {
     let request_id = request_id();
     let respond = |status, header, body| respond(status, &request_id, header, body);
-    let refuse = |status: StatusCode, name: &'static str, message: String| {
-        let body = json!({"Type": "User", "Message": message}).to_string();
-        respond(status, Some(("x-amzn-errortype", name)), Body::from(body))
-    };
     let Ok(hosted) = host.hosted(&name) else {
-        let message = format!("Function not found: {name}");
-        return refuse(StatusCode::NOT_FOUND, "ResourceNotFoundException", message);
+        return unknown(&format!("Function not found: {name}"));
     };
     if body.len() > LARGEST_EVENT {
         let message = format!(
             "Request must be smaller than {LARGEST_EVENT} bytes for the InvokeFunction operation"
         );
-        return refuse(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "RequestTooLargeException",
-            message,
-        );
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        return refuse(status, "RequestTooLargeException", &message);
     }
     let payload = match event(&body) {
         Ok(payload) => payload,
         Err(error) => {
             let message = format!("Could not parse request body into json: {error}");
-            return refuse(
-                StatusCode::BAD_REQUEST,
-                "InvalidRequestContentException",
-                message,
-            );
+            let status = StatusCode::BAD_REQUEST;
+            return refuse(status, "InvalidRequestContentException", &message);
         }
     };
     if let Some(roles) = host.roles.get()
         && let Err(message) = roles.judge_invocation(&headers, &hosted.function.arn(), &payload)
     {
-        return refuse(StatusCode::FORBIDDEN, "AccessDeniedException", message);
+        return refuse(StatusCode::FORBIDDEN, "AccessDeniedException", &message);
     }
     let kind = headers.get("x-amz-invocation-type");
     // A task of its own, so that the function runs to its end even if the caller disconnects.
@@ -94,11 +83,11 @@ async fn invoke(
             )
         }
         Err(error) => {
-            let message = format!("the host failed: {error}");
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
             refuse(
-                StatusCode::INTERNAL_SERVER_ERROR,
+                status,
                 "ServiceException",
-                message,
+                &format!("the host failed: {error}"),
             )
         }
     }
@@ -149,14 +138,13 @@ fn describe(described: &Value) -> Response<Body> {
 }
 
 fn unknown(message: &str) -> Response<Body> {
+    refuse(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
+}
+
+fn refuse(status: StatusCode, name: &str, message: &str) -> Response<Body> {
     let body = json!({"Type": "User", "Message": message}).to_string();
-    let header = Some(("x-amzn-errortype", "ResourceNotFoundException"));
-    respond(
-        StatusCode::NOT_FOUND,
-        &request_id(),
-        header,
-        Body::from(body),
-    )
+    let header = Some(("x-amzn-errortype", name));
+    respond(status, &request_id(), header, Body::from(body))
 }
 
 /// The event as JSON text. An empty body is an empty object, as in the service. The text is validated without

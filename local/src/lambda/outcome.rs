@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How an invocation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The response, or the error: an object with `errorType`.
+    ///
+    /// # Errors
+    /// The function's or the sandbox's own error.
+    pub fn json(&self) -> Result<Value, Value> {
+        let parsed = |text: &str| serde_json::from_str(text).unwrap_or_default();
+        match self {
+            Self::Answer(text) => Ok(parsed(text)),
+            Self::FunctionError(text) => Err(parsed(text)),
+            Self::Throttled => Err(json!({"errorType": "Lambda.Throttled"})),
+        }
+    }
+
     pub(super) fn timed_out(request_id: &str, after: Duration) -> Self {
         Self::sandbox(
             "Sandbox.Timedout",

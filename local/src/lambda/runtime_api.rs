@@ -9,6 +9,7 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::{get, post};
 
+use super::deaths::take;
 use super::host::Inner;
 use super::outcome::Outcome;
 use super::sandbox::Order;
@@ -46,7 +47,7 @@ async fn next(State(host): State<Arc<Inner>>, Path(sandbox): Path<String>) -> Re
     let Ok(hosted) = host.hosted(&sandbox.function) else {
         return respond(StatusCode::GONE, "this function is gone");
     };
-    if hosted.deaths.take_after_start() {
+    if take(&hosted.deaths_after_start) {
         sandbox.order(Order::Kill);
         // The process dies in this poll: nothing of the handler has run.
         return std::future::pending().await;
@@ -94,10 +95,8 @@ async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) ->
     let Some(sandbox) = host.sandbox(sandbox) else {
         return respond(StatusCode::GONE, "this sandbox has ended");
     };
-    if host
-        .hosted(&sandbox.function)
-        .is_ok_and(|hosted| hosted.deaths.take_before_answer())
-    {
+    let hosted = host.hosted(&sandbox.function);
+    if hosted.is_ok_and(|hosted| take(&hosted.deaths_before_answer)) {
         // All work is done, but the response is dropped. The invoker sees the process end.
         sandbox.order(Order::Kill);
         return std::future::pending().await;

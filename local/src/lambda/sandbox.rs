@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -200,8 +201,8 @@ async fn supervise(mut child: Child, mut orders: mpsc::UnboundedReceiver<Order>)
         tokio::select! {
             status = child.wait() => return status.map_or_else(|error| error.to_string(), describe),
             order = orders.recv() => match order {
-                Some(Order::Freeze) => process::freeze(&child),
-                Some(Order::Thaw) => process::thaw(&child),
+                Some(Order::Freeze) => process::signal(&child, Signal::STOP),
+                Some(Order::Thaw) => process::signal(&child, Signal::CONT),
                 // Nothing can use it any more.
                 Some(Order::Kill) | None => {
                     process::kill(&mut child);

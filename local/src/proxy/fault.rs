@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// What happens to a request. The first five are *applied*, but the client receives no response. The others never
 /// reach the database, except the one that reaches it late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// Applied. Then the connection is closed (FIN) without a byte of response.
@@ -54,75 +55,45 @@ impl Fault {
     /// The service's error for this fault, if it has one. `target` is the request's header with the names of the
     /// service and the operation.
     pub(super) fn refusal(self, target: &str, body: &[u8]) -> Option<(StatusCode, Value)> {
+        const DYNAMODB: &str = "com.amazonaws.dynamodb.v20120810#";
         let operation = target.rsplit('.').next().unwrap_or_default();
-        if target.starts_with("AWSStepFunctions.") {
-            return self.refusal_of_step_functions(operation);
-        }
-        let plain = |status, name: &str, message: &str| {
-            Some((
-                status,
-                json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{name}"), "message": message}),
-            ))
-        };
-        match self {
-            Self::Throttle => plain(
-                StatusCode::BAD_REQUEST,
+        let to_states = target.starts_with("AWSStepFunctions.");
+        let bad = StatusCode::BAD_REQUEST;
+        let (status, name, message) = match self {
+            Self::Throttle if to_states => (bad, "ThrottlingException", "Rate exceeded (injected)"),
+            Self::Throttle => (
+                bad,
                 "ProvisionedThroughputExceededException",
                 "The level of configured provisioned throughput for the table was exceeded (injected)",
             ),
-            Self::Conflict if operation.starts_with("Transact") => {
-                Some((StatusCode::BAD_REQUEST, cancelled(body)))
+            Self::Conflict if !to_states && operation.starts_with("Transact") => {
+                return Some((bad, cancelled(body)));
             }
-            Self::Conflict => plain(
-                StatusCode::BAD_REQUEST,
+            Self::Conflict if !to_states => (
+                bad,
                 "TransactionConflictException",
                 "Transaction is ongoing for the item (injected)",
             ),
-            Self::Denied => Some((
-                StatusCode::BAD_REQUEST,
-                json!({
-                    "__type": "com.amazon.coral.service#AccessDeniedException",
-                    "Message": format!("not authorized to perform: dynamodb:{operation} (injected)"),
-                }),
-            )),
-            Self::ServerError | Self::FailAnswer => plain(
+            Self::Denied => {
+                let service = if to_states { "states" } else { "dynamodb" };
+                let said = format!("not authorized to perform: {service}:{operation} (injected)");
+                let error = if to_states {
+                    json!({"__type": "AccessDeniedException", "message": said})
+                } else {
+                    json!({"__type": "com.amazon.coral.service#AccessDeniedException", "Message": said})
+                };
+                return Some((bad, error));
+            }
+            Self::ServerError | Self::FailAnswer => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "InternalServerError",
                 "The request processing has failed because of an unknown error (injected)",
             ),
-            Self::LoseAnswer
-            | Self::ResetAnswer
-            | Self::HalfAnswer
-            | Self::HangAnswer
-            | Self::LoseRequest
-            | Self::LateRequest
-            | Self::Hang => None,
-        }
-    }
-
-    fn refusal_of_step_functions(self, operation: &str) -> Option<(StatusCode, Value)> {
-        let error = |status, name: &str, message: String| {
-            Some((status, json!({"__type": name, "message": message})))
+            _ => return None,
         };
-        match self {
-            Self::Throttle => {
-                let message = "Rate exceeded (injected)".to_owned();
-                error(StatusCode::BAD_REQUEST, "ThrottlingException", message)
-            }
-            Self::Denied => {
-                let message = format!("not authorized to perform: states:{operation} (injected)");
-                error(StatusCode::BAD_REQUEST, "AccessDeniedException", message)
-            }
-            Self::ServerError | Self::FailAnswer => {
-                let message = "an unknown error (injected)".to_owned();
-                error(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "InternalServerError",
-                    message,
-                )
-            }
-            _ => None,
-        }
+        let space = if to_states { "" } else { DYNAMODB };
+        let error = json!({"__type": format!("{space}{name}"), "message": message});
+        Some((status, error))
     }
 }
 

@@ -3,9 +3,11 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::channel::Channel;
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
@@ -17,10 +19,15 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::Wire;
-use super::answer::AnswerBody;
 use super::fault::Fault;
 use super::units::{self, Units};
 use crate::host_header;
+
+/// The body of a response, whole or cut in half.
+type AnswerBody = Either<Full<Bytes>, Channel<Bytes, std::io::Error>>;
+
+/// How long the first half of a response has to be sent before the connection breaks.
+const FLUSH: Duration = Duration::from_millis(10);
 
 /// Why a request gets no response. Hyper then drops the connection, as the fault requires.
 #[derive(Debug, thiserror::Error)]
@@ -94,8 +101,8 @@ async fn handle(
 
     // Outside the lock, because the rewriting function may be slow or panic.
     let rewriting = wire.state().rewriting.clone();
-    let other = rewriting.and_then(|rewriting| rewriting.of(&operation, &body));
-    let meant = other.unwrap_or_else(|| body.clone());
+    let other = rewriting.and_then(|rewrite| rewrite(&operation, &body));
+    let meant = other.map_or_else(|| body.clone(), Bytes::from);
     let counts_units = wire.counts_units.load(Ordering::Relaxed);
     let asking = counts_units
         .then(|| units::ask(&operation, &meant))
@@ -129,14 +136,30 @@ async fn handle(
         Some(Fault::HangAnswer) => std::future::pending().await,
         Some(fault @ Fault::FailAnswer) => refuse(fault, &target, &body),
         Some(Fault::HalfAnswer) => {
-            let mut half = Response::from_parts(head, AnswerBody::half(&answered));
+            let mut half = Response::from_parts(head, half(&answered));
             // The header has the whole length, so that the client sees that a part is missing.
             half.headers_mut()
                 .insert(CONTENT_LENGTH, answered.len().into());
             Ok(half)
         }
-        _ => Ok(Response::from_parts(head, AnswerBody::whole(answered))),
+        _ => Ok(Response::from_parts(
+            head,
+            Either::Left(Full::new(answered)),
+        )),
     }
+}
+
+/// The first half of a body, after which the connection breaks.
+fn half(whole: &Bytes) -> AnswerBody {
+    let (mut sender, body) = Channel::new(1);
+    let first = whole.slice(..whole.len() / 2);
+    tokio::spawn(async move {
+        let _ = sender.send_data(first).await;
+        tokio::time::sleep(FLUSH).await;
+        let cut = "injected: the answer was cut in half";
+        sender.abort(std::io::Error::other(cut));
+    });
+    Either::Right(body)
 }
 
 /// Forwards a request to the upstream, and returns the response.
@@ -188,7 +211,7 @@ fn error_response(status: StatusCode, error: &Value) -> Response<AnswerBody> {
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::whole(Bytes::copy_from_slice(text.as_bytes())));
+    let mut response = Response::new(Either::Left(Full::from(text.to_owned())));
     *response.status_mut() = status;
     response
 }

@@ -2,11 +2,9 @@
 //! path, so that requests are counted at the socket, where they cost money, and faults happen between two programs, as in
 //! production.
 
-mod answer;
 mod count;
 mod fault;
 mod forward;
-mod rewrite;
 mod units;
 
 use std::net::{IpAddr, SocketAddr};
@@ -28,10 +26,11 @@ use crate::iam::Roles;
 use crate::secret_scanner::SecretScanner;
 use crate::task::OwnedTask;
 use fault::Injection;
-use rewrite::Rewriting;
+
+/// Rewrites a request's body, by its operation. `None` leaves it as it is.
+type Rewriting = dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync;
 
 /// A counting, fault-injecting HTTP proxy. Dropping it closes its port and every connection.
-#[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
     wire: Arc<Wire>,
@@ -39,7 +38,6 @@ pub struct Proxy {
 }
 
 /// The shared state of the connections.
-#[derive(Debug)]
 struct Wire {
     /// Set once, before the first response.
     upstream: OnceLock<SocketAddr>,
@@ -53,13 +51,13 @@ struct Wire {
     counts_units: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     counts: Counts,
     injections: Vec<Injection>,
     happened: Vec<Fault>,
     latency: Duration,
-    rewriting: Option<Rewriting>,
+    rewriting: Option<Arc<Rewriting>>,
 }
 
 impl Proxy {
@@ -194,7 +192,7 @@ impl Proxy {
         &self,
         rewriting: impl Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
     ) {
-        self.wire.state().rewriting = Some(Rewriting::new(rewriting));
+        self.wire.state().rewriting = Some(Arc::new(rewriting));
     }
 
     fn push(&self, fault: Fault, operation: &str, body_contains: Option<String>, times: u32) {

@@ -298,30 +298,4 @@ mod tests {
         assert_eq!(size(&json!({"M": {"k": {"S": "ab"}}})), 7);
         assert_eq!(size(&json!({"SS": ["ab", "c"]})), 3);
     }
-
-    #[test]
-    fn a_request_is_as_it_was_but_for_the_question() {
-        let asked =
-            |operation, body: &'static str| ask(operation, &Bytes::from_static(body.as_bytes()));
-        let put = asked("PutItem", r#"{"TableName":"rows"}"#).unwrap();
-        assert_eq!(
-            &put[..],
-            br#"{"ReturnConsumedCapacity":"TOTAL","TableName":"rows"}"#
-        );
-        assert_eq!(asked("ListTables", "{}"), None);
-        let already = r#"{"ReturnConsumedCapacity":"INDEXES","TableName":"rows"}"#;
-        assert_eq!(asked("PutItem", already), None);
-    }
-
-    #[test]
-    fn what_the_question_adds_to_an_answer_is_known() {
-        let without = json!({"Item": {"pk": {"S": "a"}}});
-        let mut with = without.clone();
-        with[CONSUMED] = json!({"TableName": "rows", "CapacityUnits": 0.5});
-        let (short, long) = (without.to_string(), with.to_string());
-        assert_eq!(added(long.as_bytes()), long.len() - short.len());
-        assert_eq!(added(short.as_bytes()), 0);
-        let alone = json!({CONSUMED: with[CONSUMED]}).to_string();
-        assert_eq!(added(alone.as_bytes()), alone.len() - 2);
-    }
 }

@@ -1,10 +1,11 @@
 //! The created stack, and the acts of a person on it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use aws_sdk_sfn::error::DisplayErrorContext;
-use leasehold_local::{Error, Outcome, Stack};
+use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
+use leasehold_local::{Error, Stack};
 use serde_json::{Value, json};
 
 pub(super) const ACCOUNTS: &str = "ResourceTable";
@@ -13,16 +14,7 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The result of a check, or why it failed.
-pub(super) type CheckResult = Result<(), String>;
-
-/// How an execution has ended.
-#[derive(Debug)]
-pub(super) struct End {
-    pub(super) status: String,
-    pub(super) error: String,
-    pub(super) cause: String,
-    pub(super) output: Value,
-}
+pub(super) type CheckResult = Result<(), Error>;
 
 pub(super) struct Fixture<'a> {
     pub(super) stack: &'a Stack,
@@ -32,25 +24,21 @@ pub(super) struct Fixture<'a> {
 impl<'a> Fixture<'a> {
     /// Creates the state machines of the template and of a user.
     pub(super) async fn open(stack: &'a Stack) -> Result<Self, Error> {
-        let arns = stack.deploy().await?.into_values();
-        // Keyed by name, which is the last part of an ARN.
-        let named = arns.map(|arn| (arn.rsplit(':').next().unwrap_or_default().to_owned(), arn));
-        let mut machines: BTreeMap<_, _> = named.collect();
-        let functions = stack.functions();
-        for (name, definition) in super::queue::own_machines(functions)? {
-            let create = stack.sfn().create_state_machine().name(&name);
+        let mut fixture = Self::functions(stack).await?;
+        for arn in stack.deploy().await?.into_values() {
+            // Keyed by name, which is the last part of an ARN.
+            let name = arn.rsplit(':').next().unwrap_or_default();
+            fixture.machines.insert(name.to_owned(), arn);
+        }
+        for (name, definition) in super::queue::own_machines(stack.functions())? {
+            let create = stack.sfn().create_state_machine().name(name);
             let create = create.definition(definition.to_string());
             // A role of the user's own, which is not in the template.
             let created = create.role_arn(format!("arn:aws:iam::123456789012:role/{name}"));
-            let created = created.send().await.map_err(|error| Error::Call {
-                what: format!("CreateStateMachine {name}"),
-                message: DisplayErrorContext(&error).to_string(),
-            })?;
-            stack.roles().machine(&name, created.state_machine_arn());
-            machines.insert(name, created.state_machine_arn().to_owned());
+            let arn = created.send().await?.state_machine_arn;
+            stack.roles().machine(name, &arn);
+            fixture.machines.insert(name.to_owned(), arn);
         }
-        let mut fixture = Self::functions(stack).await?;
-        fixture.machines = machines;
         Ok(fixture)
     }
 
@@ -58,10 +46,8 @@ impl<'a> Fixture<'a> {
     pub(super) async fn functions(stack: &'a Stack) -> Result<Self, Error> {
         for table in stack.tables() {
             let checked = leasehold::table::check(&stack.dynamodb(), table).await;
-            checked.map_err(|error| Error::Call {
-                what: format!("the library checks the table {table}"),
-                message: error.to_string(),
-            })?;
+            let what = format_args!("the library checks the table {table}");
+            checked.map_err(|error| Error::call(what, error))?;
         }
         Ok(Self {
             stack,
@@ -70,98 +56,87 @@ impl<'a> Fixture<'a> {
     }
 
     /// The ARN of a state machine.
-    pub(super) fn machine(&self, name: &str) -> Result<&str, String> {
+    pub(super) fn machine(&self, name: &str) -> Result<&str, Error> {
         let found = self.machines.get(name).map(String::as_str);
-        found.ok_or_else(|| format!("there is no state machine {name}"))
+        found.ok_or_else(|| Error::call(name, "there is no such state machine"))
     }
 
     /// Invokes a function as a person. A function error is an error. If a response of DynamoDB is late on a busy machine, the call
     /// is repeated.
-    pub(super) async fn call(&self, verb: &str, event: Value) -> Result<Value, String> {
+    pub(super) async fn call(&self, verb: &str, event: Value) -> Result<Value, Error> {
+        let functions = self.stack.functions();
         for _ in 0..4 {
-            match self.call_once(verb, &event).await {
-                Err(error) if error.contains("Lease.Unavailable") => {}
+            match functions.call(verb, &event).await {
+                Err(error) if error.to_string().contains("Lease.Unavailable") => {}
                 ended => return ended,
             }
         }
-        self.call_once(verb, &event).await
-    }
-
-    async fn call_once(&self, verb: &str, event: &Value) -> Result<Value, String> {
-        let text = event.to_string();
-        let invoked = self.stack.functions().invoke(verb, &text).await;
-        let invoked = invoked.map_err(|error| error.to_string())?;
-        match invoked.outcome {
-            Outcome::Answer(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
-            Outcome::FunctionError(text) => Err(format!("{verb} {event}: {text}")),
-            Outcome::Throttled => Err(format!("{verb} {event}: throttled")),
-        }
+        functions.call(verb, &event).await
     }
 
     /// Lets a person hold a key. Returns the handle.
-    pub(super) async fn occupy(&self, key: &str, ttl: f64) -> Result<Value, String> {
+    pub(super) async fn occupy(&self, key: &str, ttl: f64) -> Result<Value, Error> {
         let event =
             json!({"key": key, "holder": "a person", "request_id": key, "ttl_seconds": ttl});
         Ok(self.call("acquire", event).await?["lease"].clone())
     }
 
+    /// Releases a key that a person holds.
+    pub(super) async fn release(&self, lease: &Value) -> CheckResult {
+        let released = self.call("release", json!({"lease": lease})).await;
+        released.map(|_| ())
+    }
+
+    /// Evicts the holder of a key.
+    pub(super) async fn force(&self, key: &str) -> CheckResult {
+        let force = json!({"operation": "force_release", "key": key, "who": "a person", "why": "a rehearsal"});
+        self.call("operate", force).await.map(|_| ())
+    }
+
     /// Starts an execution. Returns its ARN.
-    pub(super) async fn start(&self, machine: &str, input: Value) -> Result<String, String> {
+    pub(super) async fn start(&self, machine: &str, input: Value) -> Result<String, Error> {
         let start = self.stack.sfn().start_execution();
         let start = start.state_machine_arn(self.machine(machine)?);
-        let started = start.input(input.to_string()).send().await;
-        let started = started.map_err(|error| DisplayErrorContext(&error).to_string())?;
-        Ok(started.execution_arn().to_owned())
+        Ok(start.input(input.to_string()).send().await?.execution_arn)
     }
 
     pub(super) async fn stop(&self, execution: &str) -> CheckResult {
         let stop = self.stack.sfn().stop_execution().execution_arn(execution);
-        let stopped = stop.send().await;
-        stopped
-            .map(|_| ())
-            .map_err(|error| DisplayErrorContext(&error).to_string())
+        stop.send().await?;
+        Ok(())
     }
 
-    /// Waits for the end of an execution.
-    pub(super) async fn end(&self, execution: &str) -> Result<End, String> {
-        let began = Instant::now();
-        loop {
-            let describe = self.stack.sfn().describe_execution();
-            let described = describe.execution_arn(execution).send().await;
-            let described = described.map_err(|error| DisplayErrorContext(&error).to_string())?;
-            if described.status().as_str() != "RUNNING" {
-                let output = described.output().unwrap_or("null");
-                return Ok(End {
-                    status: described.status().as_str().to_owned(),
-                    error: described.error().unwrap_or_default().to_owned(),
-                    cause: described.cause().unwrap_or_default().to_owned(),
-                    output: serde_json::from_str(output).unwrap_or_default(),
-                });
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("{execution} does not end"));
-            }
-            tokio::time::sleep(ASK_EVERY).await;
+    /// What the service says of an execution.
+    pub(super) async fn describe(&self, execution: &str) -> Result<DescribeExecutionOutput, Error> {
+        let describe = self.stack.sfn().describe_execution();
+        Ok(describe.execution_arn(execution).send().await?)
+    }
+
+    /// Waits for the end of an execution, which must have this status and error.
+    pub(super) async fn end(
+        &self,
+        execution: &str,
+        status: &str,
+        error: Option<&str>,
+    ) -> Result<Value, Error> {
+        let end = eventually(execution, "ended", async || {
+            let described = self.describe(execution).await?;
+            Ok((described.status().as_str() != "RUNNING").then_some(described))
+        })
+        .await?;
+        if end.status().as_str() != status || error.is_some() && end.error() != error {
+            return Err(Error::call(execution, format_args!("{end:?}")));
         }
+        Ok(serde_json::from_str(end.output().unwrap_or("null")).unwrap_or_default())
     }
 
     /// Waits for the end of an execution that must succeed. Returns its output.
-    pub(super) async fn success(&self, execution: &str) -> Result<Value, String> {
-        let end = self.end(execution).await?;
-        if end.status == "SUCCEEDED" {
-            return Ok(end.output);
-        }
-        let End {
-            status,
-            error,
-            cause,
-            ..
-        } = end;
-        Err(format!("{execution}: {status} {error}: {cause}"))
+    pub(super) async fn success(&self, execution: &str) -> Result<Value, Error> {
+        self.end(execution, "SUCCEEDED", None).await
     }
 
     /// Runs an execution that must succeed. Returns its output.
-    pub(super) async fn run(&self, machine: &str, input: Value) -> Result<Value, String> {
+    pub(super) async fn run(&self, machine: &str, input: Value) -> Result<Value, Error> {
         let execution = self.start(machine, input).await?;
         self.success(&execution).await
     }
@@ -173,22 +148,16 @@ impl<'a> Fixture<'a> {
         what: &str,
         is: impl Fn(&Value) -> bool,
     ) -> CheckResult {
-        let began = Instant::now();
-        loop {
+        let is = &is;
+        eventually(key, what, async || {
             let shown = self.call("inspect", json!({"key": key})).await?;
-            if is(&shown) {
-                return Ok(());
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("{key} does not become {what}: {shown}"));
-            }
-            tokio::time::sleep(ASK_EVERY).await;
-        }
+            Ok(is(&shown).then_some(()))
+        })
+        .await
     }
 
-    /// Waits until one waiter is in the queue for the key.
-    pub(super) async fn until_waited_for(&self, key: &str) -> CheckResult {
-        self.until(key, "waited for", |shown| shown["waiting"] == 1)
+    pub(super) async fn until_held(&self, key: &str) -> CheckResult {
+        self.until(key, "held", |shown| shown["state"] == "held")
             .await
     }
 
@@ -197,54 +166,42 @@ impl<'a> Fixture<'a> {
             .await
     }
 
-    /// Whether a role has answered a task of the machine.
-    pub(super) fn has_answered(&self, role: &str, machine: &str) -> bool {
+    /// Whether a role has needed a permission on a resource whose ARN ends so.
+    pub(super) fn has_asked(&self, role: &str, action: &str, resource: &str) -> bool {
         let asked = self.stack.roles().asked();
         asked.iter().any(|asked| {
-            let machine = asked
-                .resource
-                .as_ref()
-                .is_some_and(|arn| arn.ends_with(machine));
-            asked.role.contains(role) && asked.action == "states:SendTaskSuccess" && machine
+            let on = asked.resource.as_deref().unwrap_or_default();
+            asked.role.contains(role) && asked.action == action && on.ends_with(resource)
         })
     }
 
     /// Waits until an execution has entered a state.
     pub(super) async fn until_entered(&self, execution: &str, state: &str) -> CheckResult {
-        let began = Instant::now();
-        loop {
+        eventually(execution, state, async || {
             let history = self.stack.sfn().get_execution_history();
-            let described = history.execution_arn(execution).send().await;
-            let described = described.map_err(|error| DisplayErrorContext(&error).to_string())?;
-            let mut entered = described.events().iter();
-            if entered.any(|event| {
+            let history = history.execution_arn(execution).send().await?;
+            let entered = history.events().iter().any(|event| {
                 let details = event.state_entered_event_details();
                 details.is_some_and(|details| details.name() == state)
-            }) {
-                return Ok(());
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("{execution} does not reach {state}"));
-            }
-            tokio::time::sleep(ASK_EVERY).await;
-        }
+            });
+            Ok(entered.then_some(()))
+        })
+        .await
     }
+}
 
-    /// Waits until a role has needed a permission.
-    pub(super) async fn until_asked(&self, role: &str, action: &str) -> CheckResult {
-        let began = Instant::now();
-        loop {
-            let asked = self.stack.roles().asked();
-            if asked
-                .iter()
-                .any(|asked| asked.role.contains(role) && asked.action == action)
-            {
-                return Ok(());
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(format!("{role} never needs {action}"));
-            }
-            tokio::time::sleep(ASK_EVERY).await;
+/// Looks until there is something to be seen.
+pub(super) async fn eventually<T>(
+    what: impl Display,
+    becomes: &str,
+    look: impl AsyncFn() -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
+    let began = Instant::now();
+    loop {
+        match look().await? {
+            Some(found) => return Ok(found),
+            None if began.elapsed() < PATIENCE => tokio::time::sleep(ASK_EVERY).await,
+            None => return Err(Error::call(what, format_args!("not {becomes} in time"))),
         }
     }
 }

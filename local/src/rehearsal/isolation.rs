@@ -5,7 +5,7 @@ use std::path::Path;
 
 use leasehold_local::{Error, Options, Stack};
 
-use super::options;
+use super::{options, read, write};
 
 /// One name begins with the other, followed by a separator of words.
 const NAMES: [&str; 2] = ["app", "app-2"];
@@ -63,18 +63,14 @@ async fn open(template: &Path, out: &Path, name: &str) -> Result<Stack, Error> {
 
 /// Seeds names that two stacks share, or that begin with only the stack's name. Each must be found.
 pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Vec<String>, Error> {
-    let failed = |error: std::io::Error| Error::Call {
-        what: format!("change {}", template.display()),
-        message: error.to_string(),
-    };
-    let text = std::fs::read_to_string(template).map_err(failed)?;
+    let text = read(template)?;
     let mut missed = Vec::new();
     for (derived, shared) in [
         ("${AWS::StackName}_wrapped_", "wrapped-"),
         ("${AWS::StackName}_leasing_", "${AWS::StackName}-"),
     ] {
-        let file = out.join("crossed.json");
-        std::fs::write(&file, text.replace(derived, shared)).map_err(failed)?;
+        let changed = text.replace(derived, shared);
+        let file = write(&out.join("crossed.json"), &changed)?;
         if cross_stack_permissions(&file, out).await?.0.is_empty() {
             missed.push(format!("machines by the name of {shared} are not found"));
         }

@@ -6,9 +6,9 @@ mod isolation;
 mod queue;
 mod scenarios;
 mod teams;
-mod template_mutations;
 mod usage;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -88,29 +88,24 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
         .out
         .unwrap_or_else(|| root.join("target/rehearsal"));
 
-    // The samples' parameters too are set to their defaults, because a local stack would fill them in.
-    let defaults = ["StepFunctionArn", "AccountsTableName"];
-    let stack = Stack::start(Options {
-        engine: false,
-        parameters: defaults.map(|name| (name.to_owned(), String::new())).into(),
-        ..options(&template, &out.join("defaults"))
-    });
-    let stack = stack.await?;
-    let resources: usize = stack.resources().values().sum();
-    println!("With every parameter at its default: {resources} resources.");
-    stack.stop().await;
-
-    let stack = Stack::start(Options {
-        engine: false,
-        parameters: EVERY
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        ..options(&template, &out.join("every"))
-    });
-    let stack = stack.await?;
-    let resources: usize = stack.resources().values().sum();
-    println!("With every parameter that is empty by default: {resources} resources.");
-    stack.stop().await;
+    for (parameters, what) in [
+        // A local stack would fill in the samples' parameters.
+        (
+            &[("StepFunctionArn", ""), ("AccountsTableName", "")][..],
+            "at its default",
+        ),
+        (&EVERY, "that is empty by default"),
+    ] {
+        let stack = Stack::start(Options {
+            engine: false,
+            parameters: texts(parameters),
+            ..options(&template, &out.join("parameters"))
+        });
+        let stack = stack.await?;
+        let resources: usize = stack.resources().values().sum();
+        println!("With every parameter {what}: {resources} resources.");
+        stack.stop().await;
+    }
 
     let stack = Stack::start(options(&template, &out)).await?;
     let resources: usize = stack.resources().values().sum();
@@ -135,7 +130,7 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
         "Of two teams on one table, neither can reach the other's leases, by its functions or by its role."
     );
     wrong.extend(teams);
-    wrong.extend(template_mutations::seeded(&template, &out).await?);
+    wrong.extend(usage::seeded(&template, &out).await?);
     wrong.extend(isolation::seeded(&template, &out).await?);
     println!("Seeded, and to be found: a missing right, and names that two stacks share.");
 
@@ -152,15 +147,33 @@ pub(crate) async fn run(rehearse: Rehearse) -> Result<ExitCode, Error> {
     })
 }
 
+fn texts(parameters: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let parameters = parameters.iter();
+    parameters
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn read(file: &Path) -> Result<String, Error> {
+    let text = std::fs::read_to_string(file);
+    text.map_err(|error| Error::call(file.display(), error))
+}
+
+/// Writes a changed template, and returns where.
+fn write(file: &Path, text: &str) -> Result<PathBuf, Error> {
+    let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    made.and_then(|()| std::fs::write(file, text))
+        .map_err(|error| Error::call(file.display(), error))?;
+    Ok(file.to_owned())
+}
+
 fn options(template: &Path, out: &Path) -> Options {
     Options {
         template: Some(template.to_owned()),
-        parameters: [
+        parameters: texts(&[
             ("ClockMarginMs", MARGIN_MS),
             ("ReapStatuses", "SUCCEEDED,FAILED,TIMED_OUT,ABORTED"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into(),
+        ]),
         run_directory: Some(out.to_owned()),
         engine: true,
         schedules: Schedules::Every(SWEEP_EVERY),

@@ -1,70 +1,79 @@
 //! The scenarios on the created stack: every workflow and every function, by everybody with the permission.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold_local::Fault;
+use futures_util::future::{join_all, try_join_all};
+use leasehold_local::{Error, Fault};
 use serde_json::{Value, json};
 
-use super::fixture::{ACCOUNTS, CheckResult, Fixture};
+use super::fixture::{ACCOUNTS, CheckResult, Fixture, eventually};
 use super::queue;
+
+/// A check that has not run yet.
+pub(super) type Scene<'a> = Pin<Box<dyn Future<Output = CheckResult> + 'a>>;
+
+/// A check, with what it shows.
+pub(super) fn scene<'a>(
+    what: &'a str,
+    check: impl Future<Output = CheckResult> + 'a,
+) -> (&'a str, Scene<'a>) {
+    (what, Box::pin(check))
+}
+
+/// Runs checks concurrently.
+pub(super) async fn shown<'a>(
+    scenes: impl IntoIterator<Item = (&'a str, Scene<'a>)>,
+) -> Vec<(String, CheckResult)> {
+    let each = scenes
+        .into_iter()
+        .map(async |(what, scene)| (what.to_owned(), scene.await));
+    join_all(each).await
+}
 
 /// Plays all scenarios concurrently, and returns what went wrong.
 pub(super) async fn play(fixture: &Fixture<'_>) -> Vec<String> {
-    let (
-        queued,
-        section,
-        stopped,
-        wrapped,
-        ended,
-        observed,
-        permits,
-        transferred,
-        functions,
-        crossed,
-    ) = tokio::join!(
-        queue::play(fixture),
-        critical_section(fixture),
-        are_stopped_at_work(fixture),
-        with_lease(fixture),
-        with_lease_stopped(fixture),
-        observe(fixture),
-        semaphore(fixture),
-        transfer(fixture),
-        by_a_person(fixture),
-        crosses_to_another_stack(fixture),
-    );
-    let mut shown = [
-        ("critical-section: two steps under one lease", section),
-        (
+    let scenes = [
+        scene(
+            "critical-section: two steps under one lease",
+            critical_section(fixture),
+        ),
+        scene(
             "each machine stopped while it works: reap keeps its lease for the grace",
-            stopped,
+            are_stopped_at_work(fixture),
         ),
-        ("with-lease: a child's output becomes its own", wrapped),
-        ("with-lease stopped: its child is stopped too", ended),
-        ("observe: one step, no clock compared", observed),
-        ("semaphore: three items, two at a time", permits),
-        ("transfer: from one account to another", transferred),
-        (
+        scene(
+            "with-lease: a child's output becomes its own",
+            with_lease(fixture),
+        ),
+        scene(
+            "with-lease stopped: its child is stopped too",
+            with_lease_stopped(fixture),
+        ),
+        scene("observe: one step, no clock compared", observe(fixture)),
+        scene("semaphore: three items, two at a time", semaphore(fixture)),
+        scene("transfer: from one account to another", transfer(fixture)),
+        scene(
             "sets of keys, permits, inspect and operate, by a person",
-            functions,
+            by_a_person(fixture),
         ),
-        (
+        scene(
             "with-lease does not start a machine that another stack wraps, although its name begins alike",
-            crossed,
+            crosses_to_another_stack(fixture),
         ),
-    ]
-    .map(|(what, outcome)| (what.to_owned(), outcome))
-    .to_vec();
-    shown.extend(queued);
-    let cleared = fixture
-        .until_asked("SweepRole", "dynamodb:DeleteItem")
-        .await;
-    shown.push((
-        "sweep removes the remains of waiters that timed out".to_owned(),
-        cleared,
-    ));
+    ];
+    let (mut all, queued) = tokio::join!(shown(scenes), queue::play(fixture));
+    all.extend(queued);
+    let cleared = eventually("sweep", "done with waiters", async || {
+        let deletes = fixture.has_asked("SweepRole", "dynamodb:DeleteItem", "");
+        Ok(deletes.then_some(()))
+    });
+    let what = "sweep removes the remains of waiters that timed out";
+    all.push((what.to_owned(), cleared.await));
     println!("Run on the created stack:");
     let mut wrong = Vec::new();
-    for (what, outcome) in shown {
+    for (what, outcome) in all {
         match outcome {
             Ok(()) => println!("  {what}"),
             Err(why) => wrong.push(format!("{what}: {why}")),
@@ -110,8 +119,7 @@ async fn are_stopped_at_work(fixture: &Fixture<'_>) -> CheckResult {
         ),
     ]
     .map(|(machine, input)| is_stopped_at_work(fixture, machine, input));
-    let [section, queued, observe, semaphore, transfer, wrapper] = stopped;
-    tokio::try_join!(section, queued, observe, semaphore, transfer, wrapper).map(|_| ())
+    try_join_all(stopped).await.map(|_| ())
 }
 
 async fn is_stopped_at_work(fixture: &Fixture<'_>, machine: &str, mut input: Value) -> CheckResult {
@@ -123,22 +131,16 @@ async fn is_stopped_at_work(fixture: &Fixture<'_>, machine: &str, mut input: Val
         key
     };
     input["ttl_seconds"] = 3600.into();
-    let run = fixture
-        .start(&format!("leasehold-{machine}"), input)
-        .await?;
-    fixture
-        .until(&key, "held", |shown| shown["state"] == "held")
-        .await?;
+    let machine = format!("leasehold-{machine}");
+    let run = fixture.start(&machine, input).await?;
+    fixture.until_held(&key).await?;
     let deadline =
         fixture.call("inspect", json!({"key": key})).await?["lease"]["expires_at"].clone();
     // The pause is longer than the clock difference. Otherwise an end right after a grant might count as before it.
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     fixture.stop(&run).await?;
-    fixture
-        .until(&key, "cut", |shown| {
-            shown["lease"]["expires_at"] != deadline
-        })
-        .await
+    let is_cut = |shown: &Value| shown["lease"]["expires_at"] != deadline;
+    fixture.until(&key, "cut", is_cut).await
 }
 
 /// The wrapped machine of a stack whose name begins with this stack's name.
@@ -146,12 +148,11 @@ async fn crosses_to_another_stack(fixture: &Fixture<'_>) -> CheckResult {
     let (key, stranger) = ("a/crossing", fixture.machine(queue::STRANGER)?);
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": stranger, "input": {"seconds": 0}});
     let run = fixture.start("leasehold-with-lease", input).await?;
-    let end = fixture.end(&run).await?;
+    fixture.end(&run, "FAILED", None).await?;
     let started = fixture.stack.sfn().list_executions();
-    let started = started.state_machine_arn(stranger).send().await;
-    let started = started.map_err(|error| error.to_string())?;
-    if end.status != "FAILED" || !started.executions().is_empty() {
-        return Err(format!("{end:?}, and {:?}", started.executions()));
+    let started = started.state_machine_arn(stranger).send().await?;
+    if !started.executions().is_empty() {
+        return Err(Error::call(stranger, "was started"));
     }
     fixture.until_free(key).await
 }
@@ -160,47 +161,40 @@ async fn with_lease(fixture: &Fixture<'_>) -> CheckResult {
     let (key, child) = ("a/with-lease", fixture.machine(queue::CHILD)?);
     // A short output comes with the child's end. A long one is read from its history.
     for put_out in ["short".to_owned(), "long ".repeat(2_000)] {
-        let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 0, "x": put_out}});
+        let child_input = json!({"seconds": 0, "x": put_out});
+        let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": child_input});
         let output = fixture.run("leasehold-with-lease", input).await?;
-        if output["x"] != put_out {
-            return Err(format!("its output is {output}"));
-        }
+        is_put_out(&output["x"], &put_out.into())?;
     }
     fixture.until_free(key).await
+}
+
+fn is_put_out(found: &Value, expected: &Value) -> CheckResult {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::call("its output is", found))
 }
 
 async fn with_lease_stopped(fixture: &Fixture<'_>) -> CheckResult {
     let (key, child) = ("a/with-lease-stopped", fixture.machine(queue::CHILD)?);
     let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 3600}});
     let run = fixture.start("leasehold-with-lease", input).await?;
-    let began = std::time::Instant::now();
     // Other scenarios start the same child meanwhile. This one is recognised by its input.
-    let sfn = fixture.stack.sfn();
-    let child = 'found: loop {
-        let list = sfn.list_executions().state_machine_arn(child);
-        let listed = list.send().await.map_err(|error| error.to_string())?;
+    let child = eventually("its child", "started", async || {
+        let list = fixture.stack.sfn().list_executions();
+        let listed = list.state_machine_arn(child).send().await?;
         for one in listed.executions() {
-            let described = sfn.describe_execution().execution_arn(one.execution_arn());
-            let described = described.send().await.map_err(|error| error.to_string())?;
-            if described
-                .input()
-                .is_some_and(|input| input.contains("3600"))
-            {
-                break 'found one.execution_arn().to_owned();
+            let described = fixture.describe(one.execution_arn()).await?;
+            if described.input().is_some_and(|text| text.contains("3600")) {
+                return Ok(Some(described.execution_arn));
             }
         }
-        if began.elapsed().as_secs() > 60 {
-            return Err("its child does not start".to_owned());
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
+        Ok(None)
+    })
+    .await?;
     fixture.stop(&run).await?;
-    let end = fixture.end(&child).await?;
-    if end.status == "ABORTED" {
-        Ok(())
-    } else {
-        Err(format!("{end:?}"))
-    }
+    fixture.end(&child, "ABORTED", None).await.map(|_| ())
 }
 
 async fn observe(fixture: &Fixture<'_>) -> CheckResult {
@@ -209,20 +203,11 @@ async fn observe(fixture: &Fixture<'_>) -> CheckResult {
 }
 
 async fn semaphore(fixture: &Fixture<'_>) -> CheckResult {
-    let items = [
-        json!({"seconds": 0}),
-        json!({"seconds": 0}),
-        json!({"seconds": 0}),
-    ];
+    let items = vec![json!({"seconds": 0}); 3];
     let input = json!({"key": "a/semaphore", "ttl_seconds": 60, "items": items, "permits": 2});
     let output = fixture.run("leasehold-semaphore", input).await?;
-    if output
-        .as_array()
-        .is_some_and(|done| done.len() == items.len())
-    {
-        return Ok(());
-    }
-    Err(format!("its output is {output}"))
+    let done = output.as_array().map(Vec::len);
+    is_put_out(&json!(done), &json!(items.len()))
 }
 
 async fn transfer(fixture: &Fixture<'_>) -> CheckResult {
@@ -232,15 +217,11 @@ async fn transfer(fixture: &Fixture<'_>) -> CheckResult {
             .item("sk", AttributeValue::S("BALANCE".to_owned()))
             .item("balance", AttributeValue::N(balance.to_owned()))
             .send()
-            .await
-            .map_err(|error| error.to_string())?;
+            .await?;
     }
     let input = json!({"from": "ada", "to": "bob", "amount": 30, "ttl_seconds": 60});
     let output = fixture.run("leasehold-transfer", input).await?;
-    if output["balances"] == json!({"from": 70, "to": 30}) {
-        return Ok(());
-    }
-    Err(format!("its output is {output}"))
+    is_put_out(&output["balances"], &json!({"from": 70, "to": 30}))
 }
 
 /// Every function, without any state machine.

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use leasehold_local::{Allowed, Error, Options, Outcome, Stack};
+use leasehold_local::{Allowed, Error, Options, Stack};
 use serde_json::{Map, Value, json};
 
-use super::options;
 use super::usage::Usage;
+use super::{options, read, write};
 
 const EXAMPLE: &str = "examples/teams/template.yaml";
 const VERBS: [&str; 5] = ["acquire", "extend", "release", "inspect", "operate"];
@@ -18,21 +18,14 @@ const VARIABLES: [&str; 3] = ["LEASE_KEY_PREFIX", "LEASE_HOLDER_PREFIX", "LEASE_
 
 /// Returns what went wrong. Empty if nothing did.
 pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Error> {
-    let root = Options::default().root;
-    let read = |path: &Path| {
-        let text = std::fs::read_to_string(path);
-        text.map_err(|error| failed(path.display(), &error))
-    };
-    let example = read(&root.join(EXAMPLE))?;
-    let text = read(template)?;
-    let mut whole: Value = serde_json::from_str(&text).map_err(|e| failed("the template", &e))?;
-    let resources = whole["Resources"].as_object_mut();
-    let resources = resources.ok_or_else(|| failed("the template", &"no resources"))?;
+    let example = read(&Options::default().root.join(EXAMPLE))?;
+    let mut whole: Value = serde_json::from_str(&read(template)?).unwrap_or_default();
     for (id, team) in TEAMS {
-        resources.extend(of_team(&example, id, team)?);
+        for (name, resource) in of_team(&example, id, team)? {
+            whole["Resources"][name] = resource;
+        }
     }
-    let file = out.join("teams.json");
-    std::fs::write(&file, whole.to_string()).map_err(|error| failed(file.display(), &error))?;
+    let file = write(&out.join("teams.json"), &whole.to_string())?;
 
     let mut wrong = Vec::new();
     // First as shipped, then without the functions' own boundary, so that the role refuses.
@@ -46,26 +39,21 @@ pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Err
         });
         let stack = stack.await?;
         let shown = cross(&stack, by_role).await;
-        wrong.extend(shown.err());
+        wrong.extend(shown.err().map(|error| error.to_string()));
         if !by_role {
             let refused = stack.roles().refused().into_iter();
             wrong.extend(refused.map(|refused| format!("refused: {refused}")));
-            let usage = Usage::of(stack.roles());
-            let idle = usage.idle().into_iter();
-            // Nobody waits in the queue here.
-            let idle = idle.filter(|(role, allowed)| {
-                role.starts_with("Team") && allowed.action != "states:SendTaskSuccess"
-            });
-            wrong.extend(idle.map(
-                |(
-                    role,
-                    Allowed {
-                        action, resource, ..
-                    },
-                )| {
-                    format!("{role} may {action} on {resource}, but does not need it")
-                },
-            ));
+            for (role, allowed) in Usage::of(stack.roles()).idle() {
+                let Allowed {
+                    action, resource, ..
+                } = allowed;
+                // Nobody waits in the queue here.
+                if role.starts_with("Team") && action != "states:SendTaskSuccess" {
+                    wrong.push(format!(
+                        "{role} may {action} on {resource}, but does not need it"
+                    ));
+                }
+            }
         }
         stack.stop().await;
     }
@@ -73,7 +61,7 @@ pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Err
 }
 
 /// Whether one team can use its own leases, and is refused all of the other's.
-async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
+async fn cross(stack: &Stack, by_role: bool) -> Result<(), Error> {
     let [(own, team), (_, other)] = TEAMS;
     let person = |team: &str, name: &str| {
         format!("arn:aws:states:us-east-1:123456789012:execution:{team}_{name}:1")
@@ -82,7 +70,10 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
     let operate = |team: &str, operation: &str| json!({"key": format!("{team}/mine"), "operation": operation, "who": "a", "why": "b"});
     let mut leases = Vec::new();
     for (id, team) in TEAMS {
-        let call = async |verb: &str, event: Value| served(stack, id, verb, event).await;
+        let call = async |verb: &str, event: Value| {
+            let function = function_of(id, verb);
+            stack.functions().call(&function, &event).await
+        };
         let granted = call("acquire", acquire(team, "mine")).await?;
         let granted = call("extend", json!({"lease": granted["lease"]})).await?;
         let keys = [format!("{team}/one"), format!("{team}/two")];
@@ -95,7 +86,7 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
         call("inspect", json!({"key": format!("{team}/mine")})).await?;
         let listed = call("inspect", json!({"holder": person(team, "job")})).await?;
         if listed["leases"].as_array().map_or(0, Vec::len) != 3 {
-            return Err(format!("of {id} is listed {listed}"));
+            return Err(Error::call(id, listed));
         }
         for operation in ["freeze", "unfreeze"] {
             call("operate", operate(team, operation)).await?;
@@ -126,18 +117,16 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
         ("operate", operate(other, "force_release")),
         ("operate", operate(other, "raise_floor")),
     ] {
-        let said = invoke(stack, own, verb, &event).await?;
-        let (error, prefix) = if by_role {
-            ("Lease.Denied", "")
+        if by_role {
+            is_refused(stack, own, verb, &event, "Lease.Denied", "").await?;
         } else {
-            ("Lease.Invalid", "team")
-        };
-        if said["errorType"] != error || !said["errorMessage"].to_string().contains(prefix) {
-            return Err(format!("{verb} {event} of another team: {said}"));
+            is_refused(stack, own, verb, &event, "Lease.Invalid", "team").await?;
         }
     }
     // None of these calls has changed anything.
-    served(stack, TEAMS[1].0, "extend", json!({"lease": theirs})).await?;
+    let extend = function_of(TEAMS[1].0, "extend");
+    let kept = json!({"lease": theirs});
+    stack.functions().call(&extend, &kept).await?;
     if by_role {
         return Ok(());
     }
@@ -146,40 +135,42 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), String> {
     let mut again = acquire(team, "mine");
     again["reentrant"] = true.into();
     for (event, said) in [(beyond, "LEASE_HOLDER_PREFIX"), (again, "LEASE_REENTRANT")] {
-        let refused = invoke(stack, own, "acquire", &event).await?;
-        if !refused["errorMessage"].to_string().contains(said) {
-            return Err(format!("acquire {event}: {refused}"));
-        }
+        is_refused(stack, own, "acquire", &event, "Lease.Invalid", said).await?;
     }
     Ok(())
 }
 
-async fn served(stack: &Stack, team: &str, verb: &str, event: Value) -> Result<Value, String> {
-    let answer = invoke(stack, team, verb, &event).await?;
-    if answer["errorType"].is_null() {
-        return Ok(answer);
-    }
-    Err(format!("{verb} {event} of the team's own: {answer}"))
+fn function_of(team: &str, verb: &str) -> String {
+    format!("{team}{}{}Function", verb[..1].to_uppercase(), &verb[1..])
 }
 
-/// The response of a team's function, or its error.
-async fn invoke(stack: &Stack, team: &str, verb: &str, event: &Value) -> Result<Value, String> {
-    let name = format!("{team}{}{}Function", verb[..1].to_uppercase(), &verb[1..]);
-    let invoked = stack.functions().invoke(&name, &event.to_string()).await;
-    match invoked.map_err(|error| error.to_string())?.outcome {
-        Outcome::Answer(text) | Outcome::FunctionError(text) => {
-            serde_json::from_str(&text).map_err(|error| error.to_string())
-        }
-        Outcome::Throttled => Err(format!("{name}: throttled")),
+/// Whether a team's function refuses an event by this error, in words that contain these.
+async fn is_refused(
+    stack: &Stack,
+    team: &str,
+    verb: &str,
+    event: &Value,
+    name: &str,
+    words: &str,
+) -> Result<(), Error> {
+    let function = function_of(team, verb);
+    let event = event.to_string();
+    let invoked = stack.functions().invoke(&function, &event).await?;
+    let error = invoked.outcome.json().err().unwrap_or_default();
+    if error["errorType"] == name && error["errorMessage"].to_string().contains(words) {
+        return Ok(());
     }
+    let what = format_args!("{function} {event} beyond its own");
+    Err(Error::call(what, error))
 }
 
 /// The example's resources for one team, as SAM would translate them, in the stack that they import from.
 fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Error> {
     let text = example.replace("${Team}", team);
-    let yaml: yaml_serde::Value = yaml_serde::from_str(&text).map_err(|e| failed(EXAMPLE, &e))?;
-    let example =
-        plain(&yaml).ok_or_else(|| failed(EXAMPLE, &"contains a tag that is not understood"))?;
+    let yaml: yaml_serde::Value =
+        yaml_serde::from_str(&text).map_err(|error| Error::call(EXAMPLE, error))?;
+    // A tag is the only member of an object here.
+    let example = serde_json::to_value(yaml).map_err(|error| Error::call(EXAMPLE, error))?;
     let globals = &example["Globals"]["Function"];
     let mut all = Map::new();
     for (name, resource) in example["Resources"].as_object().into_iter().flatten() {
@@ -197,66 +188,41 @@ fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Er
                 "Timeout": globals["Timeout"],
             }});
         }
-        all.insert(name.replacen("Team", id, 1), resource);
+        all.insert(name.clone(), resource);
     }
     let verbs: BTreeSet<_> = VERBS.map(|verb| format!("functions/{verb}")).into();
     let found = all
         .values()
         .filter_map(|resource| resource["Properties"]["Code"]["S3Key"].as_str());
     if found.map(str::to_owned).collect::<BTreeSet<_>>() != verbs {
-        return Err(failed(EXAMPLE, &"does not have one function of each verb"));
+        let why = "does not have one function of each verb";
+        return Err(Error::call(EXAMPLE, why));
     }
-    // Resolve references within it, and its imports.
-    let text = Value::Object(all).to_string();
-    let text = ["Role", "Logs"].iter().fold(text, |text, kind| {
-        text.replace(&format!("\"Team{kind}"), &format!("\"{id}{kind}"))
-    });
-    let text = text
-        .replace(
-            r#"{"Fn::ImportValue":"leasehold-LeaseTableName"}"#,
+    let mut text = Value::Object(all).to_string();
+    for (written, meant) in [
+        (r#""!Ref""#, r#""Ref""#),
+        (r#""!Sub""#, r#""Fn::Sub""#),
+        (r#""!Join""#, r#""Fn::Join""#),
+        (
+            r#"{"!GetAtt":"TeamRole.Arn"}"#,
+            r#"{"Fn::GetAtt":["TeamRole","Arn"]}"#,
+        ),
+        (
+            r#"{"!GetAtt":"TeamLogs.Arn"}"#,
+            r#"{"Fn::GetAtt":["TeamLogs","Arn"]}"#,
+        ),
+        (
+            r#"{"!ImportValue":"leasehold-LeaseTableName"}"#,
             r#"{"Ref":"LeaseTable"}"#,
-        )
-        .replace(
-            r#"{"Fn::ImportValue":"leasehold-LeaseTableArn"}"#,
+        ),
+        (
+            r#"{"!ImportValue":"leasehold-LeaseTableArn"}"#,
             r#"{"Fn::GetAtt":["LeaseTable","Arn"]}"#,
-        )
-        .replace("${AWS::StackName}", team);
-    serde_json::from_str(&text).map_err(|error| failed(EXAMPLE, &error))
-}
-
-/// YAML as JSON, `!Ref x` as `{"Ref": "x"}`. None for a tag that `CloudFormation` does not have.
-fn plain(yaml: &yaml_serde::Value) -> Option<Value> {
-    use yaml_serde::Value as Yaml;
-    Some(match yaml {
-        Yaml::Sequence(items) => Value::Array(items.iter().map(plain).collect::<Option<_>>()?),
-        Yaml::Mapping(fields) => {
-            let fields = fields.iter();
-            let fields =
-                fields.map(|(name, field)| Some((name.as_str()?.to_owned(), plain(field)?)));
-            Value::Object(fields.collect::<Option<_>>()?)
-        }
-        Yaml::Tagged(tagged) => {
-            let name = tagged.tag.to_string();
-            let value = plain(&tagged.value)?;
-            match name.trim_start_matches('!') {
-                "Ref" => json!({"Ref": value}),
-                "GetAtt" => {
-                    let parts: Vec<_> = value.as_str()?.split('.').collect();
-                    json!({"Fn::GetAtt": parts})
-                }
-                name => {
-                    let name = format!("Fn::{name}");
-                    json!({name: value})
-                }
-            }
-        }
-        scalar => serde_json::to_value(scalar).ok()?,
-    })
-}
-
-fn failed(what: impl std::fmt::Display, why: &dyn std::fmt::Display) -> Error {
-    Error::Call {
-        what: format!("read {what}"),
-        message: why.to_string(),
+        ),
+        (r#""Team"#, &format!("\"{id}")),
+        ("${AWS::StackName}", team),
+    ] {
+        text = text.replace(written, meant);
     }
+    serde_json::from_str(&text).map_err(|error| Error::call(EXAMPLE, error))
 }

@@ -2,8 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 
-use leasehold_local::{Allowed, AuthorizationRequest, Roles};
+use leasehold_local::{Allowed, AuthorizationRequest, Error, Options, Roles, Stack};
+use serde_json::Value;
+
+use super::fixture::Fixture;
+use super::{options, read, scenarios, write};
+
+/// What acquire needs for permits.
+const NEEDED: &str = "dynamodb:Query";
 
 /// The permissions, the requests and the refusals.
 #[derive(Debug)]
@@ -71,6 +79,30 @@ impl fmt::Display for Usage {
             "{requests} requests allowed by {roles} roles, {refused} refused"
         )
     }
+}
+
+/// Takes a needed right from the role of acquire, and says so if nothing is refused for that.
+pub(super) async fn seeded(template: &Path, out: &Path) -> Result<Option<String>, Error> {
+    let mut changed: Value = serde_json::from_str(&read(template)?).unwrap_or_default();
+    let actions = "/Resources/AcquireRole/Properties/Policies/0/PolicyDocument/Statement/0/Action";
+    let actions = changed.pointer_mut(actions).and_then(Value::as_array_mut);
+    let none = || Error::call(template.display(), "AcquireRole has no actions");
+    actions.ok_or_else(none)?.retain(|action| action != NEEDED);
+    let out = out.join("fault");
+    let file = write(&out.join("template.json"), &changed.to_string())?;
+    let stack = Stack::start(Options {
+        engine: false,
+        ..options(&file, &out)
+    })
+    .await?;
+    let shown = scenarios::by_a_person(&Fixture::functions(&stack).await?).await;
+    let refused = stack.roles().refused();
+    stack.stop().await;
+    let expected = format!("not authorized to perform: {NEEDED}");
+    let found = shown.is_err() && refused.iter().any(|refused| refused.contains(&expected));
+    Ok((!found).then(|| {
+        format!("a role of acquire without {NEEDED} is not found: {shown:?}, refused {refused:?}")
+    }))
 }
 
 #[cfg(test)]

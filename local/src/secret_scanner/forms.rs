@@ -7,19 +7,12 @@ pub(super) const SHORTEST: usize = 16;
 /// the base64 of its bytes.
 pub(super) fn of(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
     let bytes = secret.as_bytes();
-    let hex = |upper: bool| {
-        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let digits = digits.map(|digit| match (digit, upper) {
-            (0..=9, _) => b'0' + digit,
-            (_, false) => b'a' + digit - 10,
-            (_, true) => b'A' + digit - 10,
-        });
-        digits.collect::<Vec<_>>()
-    };
+    let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = digits.concat();
     let mut forms = vec![
         ("as it is", bytes.to_vec()),
-        ("in hex", hex(false)),
-        ("in hex", hex(true)),
+        ("in hex", hex.to_uppercase().into_bytes()),
+        ("in hex", hex.into_bytes()),
     ];
     let meant = from_hex(secret);
     for letters in [STANDARD, FOR_URLS] {

@@ -9,7 +9,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aws_sdk_sfn::error::DisplayErrorContext;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
@@ -17,7 +19,7 @@ use crate::arn;
 use crate::dynamodb::DynamoDb;
 use crate::engine::{Engine, Wiring};
 use crate::error::{Error, io};
-use crate::events::{Deliveries, Events};
+use crate::events::Events;
 use crate::iam::{self, Roles};
 use crate::lambda::LambdaHost;
 use crate::proxy::Proxy;
@@ -53,7 +55,9 @@ pub struct Stack {
     proxy: Proxy,
     dynamodb: DynamoDb,
     template: Template,
-    run_directory: RunDirectory,
+    run_directory: PathBuf,
+    /// Deleted with the stack.
+    _temporary: Option<TempDir>,
 }
 
 /// The state machine engine, and the proxies in front of it.
@@ -63,20 +67,6 @@ struct Machines {
     proxy: Proxy,
     /// For executions that start others. It counts nothing, but enforces the roles too.
     _nested: Proxy,
-}
-
-enum RunDirectory {
-    Kept(PathBuf),
-    Temporary(tempfile::TempDir),
-}
-
-impl RunDirectory {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Kept(path) => path,
-            Self::Temporary(directory) => directory.path(),
-        }
-    }
 }
 
 impl Stack {
@@ -102,16 +92,14 @@ impl Stack {
         })?;
         let roles = Arc::new(roles);
         functions::all_are_built(&template, &binaries)?;
-        let run_directory = match &options.run_directory {
-            Some(path) => {
-                std::fs::create_dir_all(path).map_err(io(format!("create {}", path.display())))?;
-                RunDirectory::Kept(path.clone())
-            }
-            None => RunDirectory::Temporary(
-                tempfile::tempdir().map_err(io("create a temporary directory"))?,
-            ),
+        let (run_directory, temporary) = if let Some(path) = &options.run_directory {
+            std::fs::create_dir_all(path).map_err(io(format!("create {}", path.display())))?;
+            (path.clone(), None)
+        } else {
+            let made = tempfile::tempdir().map_err(io("create a temporary directory"))?;
+            (made.path().to_owned(), Some(made))
         };
-        let logs = run_directory.path().join("logs");
+        let logs = run_directory.join("logs");
 
         let dynamodb = DynamoDb::start().await?;
         for (name, properties) in &template.tables {
@@ -168,6 +156,7 @@ impl Stack {
             dynamodb,
             template,
             run_directory,
+            _temporary: temporary,
         };
         stack.schedule(options.schedules);
         Ok(stack)
@@ -188,9 +177,9 @@ impl Stack {
                 .role_arn(arn::role(&machine.role))
                 .send()
                 .await
-                .map_err(|error| Error::Call {
-                    what: format!("CreateStateMachine {}", machine.logical_id),
-                    message: aws_sdk_sfn::error::DisplayErrorContext(&error).to_string(),
+                .map_err(|error| {
+                    let what = format_args!("CreateStateMachine {}", machine.logical_id);
+                    Error::call(what, DisplayErrorContext(&error))
                 })?;
             arns.insert(
                 machine.logical_id.clone(),
@@ -225,22 +214,21 @@ impl Stack {
         &self.roles
     }
 
-    /// The control of deliveries from streams, rules and queues.
-    #[must_use]
-    pub fn deliveries(&self) -> &Deliveries {
-        self.events.deliveries()
+    /// Puts an event on the bus, as a service would.
+    pub fn put_event(&self, event: &Value) {
+        self.events.bus.put(event);
     }
 
-    /// Puts an event on the bus, as a service would.
-    pub fn put_event(&self, event: serde_json::Value) {
-        self.events.put(event);
+    /// From here on loses the events on the bus that contain this text, before the rules see them. None loses nothing.
+    pub fn lose_events(&self, containing: Option<&str>) {
+        self.events.bus.lose(containing);
     }
 
     /// The texts in a queue of the template, the oldest first, such as dead letters. `None` if there is no
     /// such queue.
     #[must_use]
     pub fn queue(&self, logical_id: &str) -> Option<Vec<String>> {
-        self.events.queue(logical_id)
+        self.events.queues.bodies(logical_id)
     }
 
     /// The endpoint of the event bus: `POST /events`, `GET /queues` and `GET /queues/<logical id>`.
@@ -329,8 +317,12 @@ impl Stack {
 
     /// How many resources of each type the template has.
     #[must_use]
-    pub fn resources(&self) -> &BTreeMap<String, usize> {
-        &self.template.kinds
+    pub fn resources(&self) -> BTreeMap<&str, usize> {
+        let mut kinds = BTreeMap::new();
+        for one in &self.template.listed {
+            *kinds.entry(one.kind.as_str()).or_default() += 1;
+        }
+        kinds
     }
 
     /// The ARNs of the template's state machines, even if they are not created yet.
@@ -349,7 +341,7 @@ impl Stack {
     /// Where the logs are: `logs/<logical id>.log`, and `logs/engine.log`.
     #[must_use]
     pub fn run_directory(&self) -> &Path {
-        self.run_directory.path()
+        &self.run_directory
     }
 
     /// Waits until a part of the stack ends by itself. Normally that is for ever.
@@ -357,10 +349,8 @@ impl Stack {
         match &mut self.machines {
             Some(machines) => {
                 machines.engine.ended().await;
-                Error::Engine(format!(
-                    "ended unexpectedly; see {}",
-                    self.run_directory.path().join("logs/engine.log").display()
-                ))
+                let log = self.run_directory.join("logs/engine.log");
+                Error::Engine(format!("ended unexpectedly; see {}", log.display()))
             }
             None => std::future::pending().await,
         }
@@ -398,27 +388,17 @@ impl Stack {
 /// Each event source mapping as Lambda describes it, by its logical id.
 fn event_sources(template: &Template, are_followed: bool) -> BTreeMap<String, Value> {
     let streams = template.streams.iter();
-    let streams = streams.map(|source| (&source.function, source.stream_arn.clone()));
+    let streams = streams.map(|one| (&one.id, &one.function, one.stream_arn.clone()));
     let queues = template.queue_sources.iter();
-    let queues = queues.map(|source| (&source.function, arn::queue(&source.queue)));
-    let of_function: BTreeMap<_, _> = streams.chain(queues).collect();
-    let listed = template.listed.iter();
-    let mappings = listed.filter(|one| one.kind == "AWS::Lambda::EventSourceMapping");
-    mappings
-        .filter_map(|one| {
-            let id = &one.physical_id;
-            // SAM names a mapping after its function and the event.
-            let mut named = of_function
-                .iter()
-                .filter(|(f, _)| id.starts_with(f.as_str()));
-            let (function, source) = named.next()?;
-            let described = json!({
-                "UUID": id, "FunctionArn": arn::function(function), "EventSourceArn": source,
-                "State": if are_followed { "Enabled" } else { "Disabled" },
-            });
-            Some((id.clone(), described))
-        })
-        .collect()
+    let queues = queues.map(|one| (&one.id, &one.function, arn::queue(&one.queue)));
+    let state = if are_followed { "Enabled" } else { "Disabled" };
+    let described = streams.chain(queues).map(|(id, function, source)| {
+        let function = arn::function(function);
+        let described =
+            json!({"UUID": id, "FunctionArn": function, "EventSourceArn": source, "State": state});
+        (id.clone(), described)
+    });
+    described.collect()
 }
 
 impl Machines {

@@ -32,7 +32,7 @@ pub struct Options {
     /// How the template's schedules run.
     pub schedules: Schedules,
     /// Whether the functions that the template subscribes follow streams and empty queues.
-    /// Rules always work. [`Stack::deliveries`](crate::Stack::deliveries) controls single deliveries.
+    /// Rules always work.
     pub follow: bool,
     /// The delay of messages in queues, after they were sent and after they failed, instead of the template's.
     pub queue_delay: Option<Duration>,

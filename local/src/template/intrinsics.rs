@@ -265,9 +265,9 @@ pub(super) fn text(value: &Value) -> Result<String, String> {
     }
 }
 
-/// A map of names to plain values, as texts.
-pub(super) fn texts(map: &Map<String, Value>) -> Result<BTreeMap<String, String>, String> {
-    let entries = map.iter().map(|(name, value)| {
+/// A map of names to plain values, as texts. Empty if there is none.
+pub(super) fn texts(map: &Value) -> Result<BTreeMap<String, String>, String> {
+    let entries = map.as_object().into_iter().flatten().map(|(name, value)| {
         let text = text(value).map_err(|why| format!("{name}: {why}"))?;
         Ok((name.clone(), text))
     });

@@ -10,11 +10,11 @@ mod policy;
 mod properties;
 mod transformer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::arn;
 use crate::error::Error;
@@ -22,7 +22,6 @@ use intrinsics::Resolver;
 pub(crate) use intrinsics::STACK;
 pub(crate) use pattern::Pattern;
 pub use policy::{Allowed, Condition, Context};
-use properties::EventSource;
 pub(crate) use transformer::Transformer;
 
 /// The stack as its template describes it, with every reference resolved to a local name or ARN.
@@ -47,9 +46,6 @@ pub(crate) struct Template {
     named: Vec<(String, Vec<String>)>,
     /// The variables that every function has with the same value.
     pub(crate) environment: BTreeMap<String, String>,
-    ids: BTreeSet<String>,
-    /// The number of resources of each type.
-    pub(crate) kinds: BTreeMap<String, usize>,
     /// Every resource, as `CloudFormation` lists them.
     pub(crate) listed: Vec<ListedResource>,
 }
@@ -140,6 +136,8 @@ pub(crate) struct QueueResource {
 /// A function that follows a table's stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamSource {
+    /// The id of the mapping.
+    pub(crate) id: String,
     /// Logical id.
     pub(crate) function: String,
     pub(crate) table: String,
@@ -162,6 +160,8 @@ pub(crate) struct StreamSource {
 /// A function that receives a queue's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueSource {
+    /// The id of the mapping.
+    pub(crate) id: String,
     /// Logical id.
     pub(crate) function: String,
     /// Logical id.
@@ -282,13 +282,12 @@ impl Template {
                             "AWS::StepFunctions::StateMachine" => arn::state_machine(&name),
                             _ => name.clone(),
                         };
+                        if self.listed.iter().any(|one| one.logical_id == *id) {
+                            let twice = "a nested template has a resource of this name, too";
+                            return Err(named(twice.to_owned()));
+                        }
                         self.list(listed_in, id, kind, physical_id);
-                        let properties = match plain {
-                            Value::Null => Value::Object(Map::new()),
-                            plain => plain,
-                        };
-                        self.resource(kind, id, name, properties, root)
-                            .map_err(named)?;
+                        self.resource(kind, id, name, plain, root).map_err(named)?;
                     }
                     None => {
                         let value = intrinsics::text(&plain).map_err(named)?;
@@ -317,16 +316,12 @@ impl Template {
         stack: &str,
         name: &str,
     ) -> Result<BTreeMap<String, String>, String> {
-        *self.kinds.entry(STACK_KIND.to_owned()).or_default() += 1;
         let address = intrinsics::text(&nested["TemplateURL"])?;
         let file = Path::new(arn::name(&address)).with_extension("json");
         let file = root.join("local").join(file);
         let template = translation(&file).map_err(|why| format!("{}: {why}", file.display()))?;
-        let given = nested["Parameters"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
-        self.add(&template, root, stack, name, &intrinsics::texts(&given)?)
+        let given = intrinsics::texts(&nested["Parameters"])?;
+        self.add(&template, root, stack, name, &given)
     }
 
     fn resource(
@@ -337,15 +332,11 @@ impl Template {
         properties: Value,
         root: &Path,
     ) -> Result<(), String> {
-        if !self.ids.insert(id.to_owned()) {
-            return Err("a nested template has a resource of this name, too".to_owned());
-        }
-        *self.kinds.entry(kind.to_owned()).or_default() += 1;
         match kind {
             "AWS::DynamoDB::Table" => {
                 self.tables.insert(name, properties);
             }
-            "AWS::Events::Rule" => self.rules.push(properties::rule(&name, properties)?),
+            "AWS::Events::Rule" => self.rules.push(properties::rule(&name, &properties)?),
             "AWS::IAM::ManagedPolicy" => {
                 let allowed = policy::allowed(&properties["PolicyDocument"])?;
                 self.shared
@@ -356,21 +347,22 @@ impl Template {
                 self.named.push((name.clone(), policies));
                 self.roles.insert(name, properties::allowed(&properties)?);
             }
-            "AWS::Lambda::EventSourceMapping" => match properties::event_source(properties)? {
-                EventSource::Queue(source) => self.queue_sources.push(source),
-                EventSource::Stream(source) => self.streams.push(source),
-            },
+            "AWS::Lambda::EventSourceMapping" => {
+                properties::event_source(self, name, &properties)?;
+            }
             "AWS::Lambda::Function" => self
                 .functions
-                .push(properties::function(&name, properties)?),
-            "AWS::Lambda::Permission" => self.permissions.push(properties::permission(properties)?),
-            "AWS::SQS::Queue" => self.queues.push(properties::queue(&name, properties)?),
+                .push(properties::function(&name, &properties)?),
+            "AWS::Lambda::Permission" => {
+                self.permissions.push(properties::permission(&properties)?);
+            }
+            "AWS::SQS::Queue" => self.queues.push(properties::queue(&name, &properties)?),
             "AWS::SQS::QueuePolicy" => self
                 .permissions
                 .extend(properties::queue_policy(&properties)?),
             "AWS::StepFunctions::StateMachine" => {
                 self.state_machines
-                    .push(properties::state_machine(id, name, properties, root)?);
+                    .push(properties::state_machine(id, name, &properties, root)?);
             }
             _ => {}
         }
@@ -557,7 +549,7 @@ mod tests {
             ),
             (
                 resource(json!({"Type": "AWS::Lambda::Function"})),
-                "R: missing field `Code`",
+                "R: /Code/S3Key: null is not a text",
             ),
             (
                 mapping("FilterCriteria2", json!({})),
@@ -615,10 +607,8 @@ mod tests {
         let [source] = &template.queue_sources[..] else {
             panic!("{:?}", template.queue_sources);
         };
-        assert_eq!(
-            (&*source.function, &*source.queue),
-            ("ReapFunction", "ReapLaterQueue")
-        );
+        let ends = (&*source.function, &*source.queue);
+        assert_eq!(ends, ("ReapFunction", "ReapLaterQueue"));
         assert_eq!((source.batch_size, source.partial), (10, true));
         let [stream] = &template.streams[..] else {
             panic!("{:?}", template.streams);
@@ -659,7 +649,7 @@ mod tests {
         std::fs::write(file, more.to_string()).unwrap();
         let statement =
             json!({"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": "queue"});
-        let mut template = json!({
+        let template = json!({
             "Parameters": {"Name": {"Type": "String", "Default": ""}, "Has": {"Type": "String", "Default": "yes"}},
             "Conditions": {
                 "Named": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Name"}, ""]}]},
@@ -690,45 +680,42 @@ mod tests {
             let read = of(&template, given).unwrap();
             assert_eq!(read.state_machines[0].name, name);
             assert_eq!(read.roles["LookRole"][0].action, "sqs:SendMessage");
-            assert_eq!(read.kinds["AWS::CloudFormation::Stack"], 1);
+            assert_eq!(read.listed.len(), 5);
         }
         let absent = of(&template, &[("Has", "no")]).unwrap_err();
         assert!(absent.contains("GetAtt More.Outputs.LookArn"), "{absent}");
 
-        let mut refuses = |place: &str, value: Value, said: &str| {
-            let before = template.pointer_mut(place).unwrap();
-            let kept = std::mem::replace(before, value);
-            let refused = of(&template, &[]).unwrap_err();
+        let parameters = "/Resources/More/Properties/Parameters";
+        let foreign = "arn:aws:iam::aws:policy/ReadOnly";
+        let twice = json!({"LookRole": {"Type": "AWS::SNS::Topic"}, "More": template["Resources"]["More"], "Sends": template["Resources"]["Sends"]});
+        for (place, value, said) in [
+            (
+                parameters,
+                json!({"Prefix": "a", "Policy": foreign}),
+                "ReadOnly is not known locally",
+            ),
+            (
+                parameters,
+                json!({"Prefix": "a"}),
+                "the parameter Policy has no value",
+            ),
+            (
+                parameters,
+                json!({"Prefix": "a", "Policy": "b", "Else": "c"}),
+                "there is no parameter Else",
+            ),
+            (
+                "/Resources/More/Properties/TemplateURL",
+                json!("https://bucket/none.yaml"),
+                "local/none.json: No such file",
+            ),
+            ("/Resources", twice, "LookRole: a nested template has"),
+        ] {
+            let mut changed = template.clone();
+            *changed.pointer_mut(place).unwrap() = value;
+            let refused = of(&changed, &[]).unwrap_err();
             assert!(refused.contains(said), "{refused}");
-            *template.pointer_mut(place).unwrap() = kept;
-        };
-        let more = "/Resources/More/Properties";
-        let parameters = json!({"Prefix": "a", "Policy": "arn:aws:iam::aws:policy/ReadOnly"});
-        let parameter = format!("{more}/Parameters");
-        refuses(&parameter, parameters, "ReadOnly is not known locally");
-        refuses(
-            &parameter,
-            json!({"Prefix": "a"}),
-            "the parameter Policy has no value",
-        );
-        let other = json!({"Prefix": "a", "Policy": "b", "Else": "c"});
-        refuses(&parameter, other, "there is no parameter Else");
-        let address = format!("{more}/TemplateURL");
-        refuses(
-            &address,
-            json!("https://bucket/none.yaml"),
-            "local/none.json: No such file",
-        );
-        let twice =
-            json!({"LookRole": {"Type": "AWS::SNS::Topic"}, "More": template["Resources"]["More"]});
-        template["Resources"] = twice;
-        template["Resources"]["More"]["Properties"]["Parameters"] =
-            json!({"Prefix": "a", "Policy": "b"});
-        let doubled = of(&template, &[]).unwrap_err();
-        assert!(
-            doubled.contains("LookRole: a nested template has"),
-            "{doubled}"
-        );
+        }
     }
 
     #[test]

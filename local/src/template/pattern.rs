@@ -1,26 +1,13 @@
 //! Event patterns of rules and event source mappings: the part of the language that the templates here use.
 //! Anything else in a pattern is refused when it is read, because ignoring it would deliver other events than AWS.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-/// A pattern that has been read.
-#[derive(Clone, Debug)]
-pub(crate) struct Pattern(Node);
+use super::policy;
 
+/// A pattern that is understood in all its parts.
 #[derive(Clone, Debug)]
-enum Node {
-    /// All of these members match.
-    Inner(Vec<(String, Node)>),
-    /// One of these matches the value.
-    Leaf(Vec<Test>),
-}
-
-#[derive(Clone, Debug)]
-enum Test {
-    Is(Value),
-    Exists(bool),
-    Wildcard(String),
-}
+pub(crate) struct Pattern(Value);
 
 impl Pattern {
     /// Reads a pattern.
@@ -28,107 +15,79 @@ impl Pattern {
     /// # Errors
     /// The part that is no pattern, or is not supported here, and its place.
     pub(crate) fn read(pattern: &Value) -> Result<Self, String> {
-        let members = pattern
-            .as_object()
-            .ok_or_else(|| format!("the pattern {pattern} is not an object"))?;
-        inner(members, "").map(Self)
+        check(pattern, "")?;
+        Ok(Self(pattern.clone()))
     }
 
     /// Whether the event matches the pattern.
     pub(crate) fn matches(&self, event: &Value) -> bool {
-        self.0.matches(Some(event))
+        matches(&self.0, Some(event))
     }
 }
 
-fn inner(members: &Map<String, Value>, place: &str) -> Result<Node, String> {
-    if members.is_empty() {
-        return Err(format!("the pattern says nothing about {place:?}"));
-    }
-    let mut nodes = Vec::new();
+fn check(pattern: &Value, place: &str) -> Result<(), String> {
+    let members = pattern.as_object().filter(|members| !members.is_empty());
+    let members =
+        members.ok_or_else(|| format!("{place}: {pattern} is not an object with members"))?;
     for (name, member) in members {
         let place = format!("{place}.{name}");
-        if name.starts_with('$') {
-            return Err(format!("{place}: {name} is not understood locally"));
-        }
-        let node = match member {
-            Value::Object(members) => inner(members, &place)?,
+        match member {
+            _ if name.starts_with('$') => {
+                return Err(format!("{place}: {name} is not understood locally"));
+            }
             Value::Array(tests) if !tests.is_empty() => {
-                let tests = tests.iter().map(|test| read_test(test, &place));
-                Node::Leaf(tests.collect::<Result<_, _>>()?)
+                if let Some(test) = tests.iter().find(|test| !is_known(test)) {
+                    return Err(format!("{place}: {test} is not understood locally"));
+                }
             }
-            other => return Err(format!("{place}: {other} is neither an object nor a list")),
-        };
-        nodes.push((name.clone(), node));
-    }
-    Ok(Node::Inner(nodes))
-}
-
-fn read_test(said: &Value, place: &str) -> Result<Test, String> {
-    let unknown = || format!("{place}: {said} is not understood locally");
-    let Value::Object(operator) = said else {
-        return match said {
-            Value::Array(_) => Err(unknown()),
-            plain => Ok(Test::Is(plain.clone())),
-        };
-    };
-    let mut operators = operator.iter();
-    let (Some((name, argument)), None) = (operators.next(), operators.next()) else {
-        return Err(unknown());
-    };
-    Ok(match (name.as_str(), argument) {
-        ("exists", Value::Bool(wanted)) => Test::Exists(*wanted),
-        ("wildcard", Value::String(text)) if !text.contains('\\') && !text.contains("**") => {
-            Test::Wildcard(text.clone())
-        }
-        _ => return Err(unknown()),
-    })
-}
-
-impl Node {
-    fn matches(&self, value: Option<&Value>) -> bool {
-        match self {
-            Self::Inner(members) => members
-                .iter()
-                .all(|(name, node)| node.matches(value.and_then(|value| value.get(name)))),
-            Self::Leaf(tests) => tests.iter().any(|test| test.holds(value)),
+            member => check(member, &place)?,
         }
     }
+    Ok(())
 }
 
-impl Test {
-    fn holds(&self, value: Option<&Value>) -> bool {
-        // Only a leaf exists in this sense, not an object.
-        let leaf = value.filter(|value| !value.is_object());
-        match (self, leaf) {
-            (Self::Exists(wanted), found) => *wanted == found.is_some(),
-            (_, None) => false,
-            // One element of a list is enough.
-            (_, Some(Value::Array(items))) => items.iter().any(|item| self.holds(Some(item))),
-            (Self::Is(wanted), Some(found)) => wanted == found,
-            (Self::Wildcard(pattern), Some(found)) => {
-                found.as_str().is_some_and(|text| wildcard(pattern, text))
+fn is_known(test: &Value) -> bool {
+    match test {
+        Value::Array(_) => false,
+        Value::Object(operator) => match operator.iter().next() {
+            Some((name, Value::Bool(_))) => operator.len() == 1 && name == "exists",
+            // An asterisk matches any text, even the empty one. A question mark has no meaning here.
+            Some((name, Value::String(wildcard))) => {
+                operator.len() == 1
+                    && name == "wildcard"
+                    && !wildcard.contains(['\\', '?'])
+                    && !wildcard.contains("**")
             }
-        }
+            _ => false,
+        },
+        _ => true,
     }
 }
 
-/// An asterisk matches any text, even the empty one.
-fn wildcard(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else {
-        return pattern == text;
-    };
-    let Some(mut text) = text.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some(at) = text.find(part) else {
-            return false;
-        };
-        text = &text[at + part.len()..];
+/// All members have to match, and of the tests of one member one.
+fn matches(pattern: &Value, value: Option<&Value>) -> bool {
+    match pattern {
+        Value::Object(members) => members
+            .iter()
+            .all(|(name, member)| matches(member, value.and_then(|value| value.get(name)))),
+        Value::Array(tests) => tests.iter().any(|test| holds(test, value)),
+        _ => false,
     }
-    text.ends_with(last)
+}
+
+fn holds(test: &Value, value: Option<&Value>) -> bool {
+    // Only a leaf exists in this sense, not an object.
+    let leaf = value.filter(|value| !value.is_object());
+    if let Some(wanted) = test["exists"].as_bool() {
+        return wanted == leaf.is_some();
+    }
+    match (test["wildcard"].as_str(), leaf) {
+        (_, None) => false,
+        // One element of a list is enough.
+        (_, Some(Value::Array(items))) => items.iter().any(|item| holds(test, Some(item))),
+        (Some(pattern), Some(Value::String(found))) => policy::matches(pattern, found),
+        (_, Some(found)) => test == found,
+    }
 }
 
 #[cfg(test)]
@@ -196,6 +155,7 @@ mod tests {
             json!({"a": [{"prefix": "b"}]}),
             json!({"a": [{"exists": true, "wildcard": "b"}]}),
             json!({"a": [{"wildcard": "a\\*"}]}),
+            json!({"a": [{"wildcard": "a?"}]}),
             json!({"$or": [{"a": ["b"]}]}),
             json!({"a": "b"}),
             json!({"a": []}),

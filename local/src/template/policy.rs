@@ -124,7 +124,7 @@ pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
 }
 
 /// Whether a text matches a pattern, in which `*` matches any text and `?` any character.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut characters = pattern.chars();
     match characters.next() {
         None => text.is_empty(),

@@ -1,12 +1,9 @@
 //! The relevant properties of each type of resource, with every function replaced by its result.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::intrinsics::{text, texts};
 use super::pattern::Pattern;
@@ -14,253 +11,188 @@ use super::policy::{self, Allowed};
 use super::transformer::Transformer;
 use super::{
     FunctionResource, Permission, QueueResource, QueueSource, RuleResource, StateMachineResource,
-    StreamSource, Target,
+    StreamSource, Target, Template,
 };
 use crate::arn;
 
-/// A `AWS::Lambda::EventSourceMapping`.
-pub(super) enum EventSource {
-    Queue(QueueSource),
-    Stream(StreamSource),
+/// The text at a JSON pointer.
+fn at(properties: &Value, pointer: &str) -> Result<String, String> {
+    let found = properties.pointer(pointer).unwrap_or(&Value::Null);
+    text(found).map_err(|why| format!("{pointer}: {why}"))
 }
 
-fn typed<T: DeserializeOwned>(properties: Value) -> Result<T, String> {
-    serde_json::from_value(properties).map_err(|error| error.to_string())
+/// The name in the ARN or the key at a JSON pointer.
+fn name_at(properties: &Value, pointer: &str) -> Result<String, String> {
+    Ok(arn::name(&at(properties, pointer)?).to_owned())
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Function {
-    code: Uploaded,
-    #[serde(default = "default_timeout")]
-    timeout: u64,
-    #[serde(default = "default_memory")]
-    memory_size: u32,
-    #[serde(default)]
-    environment: Environment,
-    role: Option<String>,
-    #[serde(default)]
-    logging_config: LoggingConfig,
+/// A number, or the service's default if there is none.
+fn number(value: &Value, default: u32) -> Result<u32, String> {
+    let found = match value {
+        Value::Null => return Ok(default),
+        given => given.as_u64().and_then(|number| u32::try_from(number).ok()),
+    };
+    found.ok_or_else(|| format!("{value} is not a number, but a number is needed"))
 }
 
-/// Lambda's defaults for a function.
-fn default_timeout() -> u64 {
-    3
+fn seconds(value: &Value, default: u32) -> Result<Duration, String> {
+    Ok(Duration::from_secs(number(value, default)?.into()))
 }
 
-fn default_memory() -> u32 {
-    128
+/// Refuses all other properties, which might change what is delivered.
+fn only(properties: &Value, known: &[&str]) -> Result<(), String> {
+    let names = properties.as_object().into_iter().flatten();
+    let mut names = names.map(|(name, _)| name.as_str());
+    match names.find(|name| !known.contains(name)) {
+        Some(name) => Err(format!("unknown field `{name}`")),
+        None => Ok(()),
+    }
 }
 
-/// The uploaded location of code or a definition. Its key is the path in the repository.
-#[derive(Deserialize)]
-struct Uploaded {
-    #[serde(alias = "S3Key", alias = "Key")]
-    key: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Environment {
-    variables: Map<String, Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct LoggingConfig {
-    log_group: Option<String>,
-}
-
-pub(super) fn function(id: &str, properties: Value) -> Result<FunctionResource, String> {
-    let function: Function = typed(properties)?;
+pub(super) fn function(id: &str, properties: &Value) -> Result<FunctionResource, String> {
+    let role = properties["Role"].as_str();
+    let log_group = properties["LoggingConfig"]["LogGroup"].as_str();
     Ok(FunctionResource {
         logical_id: id.to_owned(),
-        verb: arn::name(&function.code.key).to_owned(),
-        environment: texts(&function.environment.variables)?,
-        timeout: Duration::from_secs(function.timeout),
-        memory_mb: function.memory_size,
-        role: function.role.map(|role| arn::name(&role).to_owned()),
-        log_group: function.logging_config.log_group,
+        verb: name_at(properties, "/Code/S3Key")?,
+        environment: texts(&properties["Environment"]["Variables"])?,
+        timeout: seconds(&properties["Timeout"], 3)?,
+        memory_mb: number(&properties["MemorySize"], 128)?,
+        role: role.map(|role| arn::name(role).to_owned()),
+        log_group: log_group.map(str::to_owned),
     })
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct StateMachine {
-    #[serde(rename = "DefinitionS3Location")]
-    location: Uploaded,
-    role_arn: String,
-    #[serde(default)]
-    definition_substitutions: Map<String, Value>,
 }
 
 pub(super) fn state_machine(
     id: &str,
     name: String,
-    properties: Value,
+    properties: &Value,
     root: &Path,
 ) -> Result<StateMachineResource, String> {
-    let machine: StateMachine = typed(properties)?;
+    let location = &properties["DefinitionS3Location"];
     Ok(StateMachineResource {
         logical_id: id.to_owned(),
         name,
-        role: arn::name(&machine.role_arn).to_owned(),
-        file: root.join(machine.location.key),
-        substitutions: texts(&machine.definition_substitutions)?,
+        role: name_at(properties, "/RoleArn")?,
+        file: root.join(at(location, "/Key")?),
+        substitutions: texts(&properties["DefinitionSubstitutions"])?,
     })
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct EventSourceMapping {
-    event_source_arn: String,
-    function_name: String,
-    starting_position: Option<String>,
-    // Here only one batch of a queue is delivered at a time, which satisfies every limit.
-    #[serde(rename = "ScalingConfig")]
-    _scaling_config: Option<Value>,
-    batch_size: Option<usize>,
-    #[serde(default)]
-    bisect_batch_on_function_error: bool,
-    #[serde(default)]
-    destination_config: DestinationConfig,
-    #[serde(default)]
-    filter_criteria: FilterCriteria,
-    #[serde(default)]
-    function_response_types: Vec<String>,
-    maximum_record_age_in_seconds: Option<i64>,
-    maximum_retry_attempts: Option<i64>,
-    parallelization_factor: Option<usize>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct DestinationConfig {
-    on_failure: OnFailure,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct OnFailure {
-    destination: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct FilterCriteria {
-    filters: Vec<Filter>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Filter {
-    pattern: String,
-}
-
-pub(super) fn event_source(properties: Value) -> Result<EventSource, String> {
-    let mapping: EventSourceMapping = typed(properties)?;
-    let function = arn::name(&mapping.function_name).to_owned();
-    let partial = mapping
-        .function_response_types
-        .iter()
-        .any(|kind| kind == "ReportBatchItemFailures");
-    let source = mapping.event_source_arn;
+/// Adds a `AWS::Lambda::EventSourceMapping`.
+pub(super) fn event_source(
+    template: &mut Template,
+    id: String,
+    properties: &Value,
+) -> Result<(), String> {
+    let known = [
+        "BatchSize",
+        "BisectBatchOnFunctionError",
+        "DestinationConfig",
+        "EventSourceArn",
+        "FilterCriteria",
+        "FunctionName",
+        "FunctionResponseTypes",
+        "MaximumRecordAgeInSeconds",
+        "MaximumRetryAttempts",
+        "ParallelizationFactor",
+        // Here only one batch of a queue is delivered at a time, which satisfies every limit.
+        "ScalingConfig",
+        "StartingPosition",
+    ];
+    only(properties, &known)?;
+    let function = name_at(properties, "/FunctionName")?;
+    let batch_size = |default| number(&properties["BatchSize"], default).map(|size| size as usize);
+    let responses = policy::texts(&properties["FunctionResponseTypes"])?;
+    let partial = responses.contains(&"ReportBatchItemFailures".to_owned());
+    let source = at(properties, "/EventSourceArn")?;
     if let Some(queue) = queue_in(&source) {
-        return Ok(EventSource::Queue(QueueSource {
+        template.queue_sources.push(QueueSource {
+            id,
             function,
             queue,
-            batch_size: mapping.batch_size.unwrap_or(10),
+            batch_size: batch_size(10)?,
             partial,
-        }));
+        });
+        return Ok(());
     }
     let table = source.split('/').nth(1);
     let table = table.ok_or_else(|| format!("{source} is neither a queue nor a stream"))?;
-    if mapping.starting_position.as_deref() != Some("LATEST") {
+    if properties["StartingPosition"] != "LATEST" {
         return Err("only LATEST is understood locally as StartingPosition".to_owned());
     }
-    let filters = mapping.filter_criteria.filters.iter().map(|filter| {
-        let pattern = serde_json::from_str(&filter.pattern)
-            .map_err(|error| format!("the filter {} is not JSON: {error}", filter.pattern))?;
-        Pattern::read(&pattern)
-    });
-    let dead_letters = mapping.destination_config.on_failure.destination;
+    let filters = policy::list(&properties["FilterCriteria"]["Filters"]).into_iter();
+    let filters = filters.map(|filter| pattern(&filter["Pattern"]));
+    let dead_letters = properties["DestinationConfig"]["OnFailure"]["Destination"].as_str();
     // Minus one means no limit, and is the default.
-    let limit = |given: Option<i64>| given.and_then(|given| u32::try_from(given).ok());
-    Ok(EventSource::Stream(StreamSource {
+    let limit = |name: &str| {
+        properties[name]
+            .as_i64()
+            .and_then(|n| u32::try_from(n).ok())
+    };
+    let record_age = limit("MaximumRecordAgeInSeconds");
+    template.streams.push(StreamSource {
+        id,
         function,
         table: table.to_owned(),
         filters: filters.collect::<Result<_, _>>()?,
-        batch_size: mapping.batch_size.unwrap_or(100),
-        bisect: mapping.bisect_batch_on_function_error,
-        retries: limit(mapping.maximum_retry_attempts),
-        record_age: limit(mapping.maximum_record_age_in_seconds)
-            .map(|seconds| Duration::from_secs(seconds.into())),
-        lanes: mapping.parallelization_factor.unwrap_or(1),
+        batch_size: batch_size(100)?,
+        bisect: properties["BisectBatchOnFunctionError"] == true,
+        retries: limit("MaximumRetryAttempts"),
+        record_age: record_age.map(|seconds| Duration::from_secs(seconds.into())),
+        lanes: number(&properties["ParallelizationFactor"], 1)? as usize,
         partial,
-        dead_letters: dead_letters.as_deref().map(a_queue).transpose()?,
+        dead_letters: dead_letters.map(a_queue).transpose()?,
         stream_arn: source,
-    }))
+    });
+    Ok(())
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Rule {
-    #[serde(rename = "Description")]
-    _description: Option<String>,
-    event_pattern: Option<Value>,
-    schedule_expression: Option<String>,
-    #[serde(default)]
-    targets: Vec<RuleTarget>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct RuleTarget {
-    arn: String,
-    #[serde(rename = "Id")]
-    _id: String,
-    // A failed target is not retried here.
-    #[serde(rename = "RetryPolicy")]
-    _retry_policy: Option<Value>,
-    dead_letter_config: Option<DeadLetterConfig>,
-    input_transformer: Option<InputTransformer>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct InputTransformer {
-    #[serde(default)]
-    input_paths_map: BTreeMap<String, String>,
-    input_template: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct DeadLetterConfig {
-    arn: String,
-}
-
-pub(super) fn rule(id: &str, properties: Value) -> Result<RuleResource, String> {
-    let rule: Rule = typed(properties)?;
+pub(super) fn rule(id: &str, properties: &Value) -> Result<RuleResource, String> {
+    let known = [
+        "Description",
+        "EventPattern",
+        "ScheduleExpression",
+        "Targets",
+    ];
+    only(properties, &known)?;
     let (mut targets, mut dead_letters) = (Vec::new(), Vec::new());
-    for target in rule.targets {
-        let to = match queue_in(&target.arn) {
+    for target in policy::list(&properties["Targets"]) {
+        // A failed target is not retried here.
+        let known = [
+            "Arn",
+            "DeadLetterConfig",
+            "Id",
+            "InputTransformer",
+            "RetryPolicy",
+        ];
+        only(target, &known)?;
+        let address = at(target, "/Arn")?;
+        let to = match queue_in(&address) {
             Some(queue) => Target::Queue(queue),
-            None => Target::Function(arn::name(&target.arn).to_owned()),
+            None => Target::Function(arn::name(&address).to_owned()),
         };
-        let input = target
-            .input_transformer
-            .map(|given| Transformer::read(&given.input_paths_map, &given.input_template));
-        targets.push((to, input.transpose()?));
-        if let Some(config) = target.dead_letter_config {
-            dead_letters.push(a_queue(&config.arn)?);
+        let input = &target["InputTransformer"];
+        let transformer = if input.is_null() {
+            None
+        } else {
+            only(input, &["InputPathsMap", "InputTemplate"])?;
+            let paths = texts(&input["InputPathsMap"])?;
+            Some(Transformer::read(&paths, &at(input, "/InputTemplate")?)?)
+        };
+        targets.push((to, transformer));
+        if let Some(queue) = target["DeadLetterConfig"]["Arn"].as_str() {
+            dead_letters.push(a_queue(queue)?);
         }
     }
     Ok(RuleResource {
         arn: arn::rule(id),
-        pattern: rule.event_pattern.map(pattern).transpose()?,
-        every: match rule.schedule_expression {
-            Some(expression) => period(id, &expression)?,
+        pattern: match &properties["EventPattern"] {
+            Value::Null => None,
+            said => Some(pattern(said)?),
+        },
+        every: match properties["ScheduleExpression"].as_str() {
+            Some(expression) => period(id, expression)?,
             None => None,
         },
         targets,
@@ -269,14 +201,14 @@ pub(super) fn rule(id: &str, properties: Value) -> Result<RuleResource, String> 
 }
 
 /// A pattern may also be given as a text.
-fn pattern(said: Value) -> Result<Pattern, String> {
+fn pattern(said: &Value) -> Result<Pattern, String> {
     match said {
         Value::String(text) => {
-            let pattern = serde_json::from_str(&text)
+            let pattern = serde_json::from_str(text)
                 .map_err(|error| format!("the pattern {text} is not JSON: {error}"))?;
             Pattern::read(&pattern)
         }
-        pattern => Pattern::read(&pattern),
+        pattern => Pattern::read(pattern),
     }
 }
 
@@ -306,33 +238,16 @@ pub(super) fn rate(expression: &str) -> Option<Duration> {
     Some(Duration::from_secs(count.checked_mul(seconds)?))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Queue {
-    #[serde(default)]
-    delay_seconds: u64,
-    visibility_timeout: Option<u64>,
-    redrive_policy: Option<RedrivePolicy>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RedrivePolicy {
-    dead_letter_target_arn: String,
-    max_receive_count: u32,
-}
-
-pub(super) fn queue(id: &str, properties: Value) -> Result<QueueResource, String> {
-    let queue: Queue = typed(properties)?;
-    let redrive = queue.redrive_policy.map(|policy| {
-        let queue = a_queue(&policy.dead_letter_target_arn)?;
-        Ok::<_, String>((queue, policy.max_receive_count))
-    });
+pub(super) fn queue(id: &str, properties: &Value) -> Result<QueueResource, String> {
+    let redrive = &properties["RedrivePolicy"];
     Ok(QueueResource {
         logical_id: id.to_owned(),
-        delay: Duration::from_secs(queue.delay_seconds),
-        visibility: Duration::from_secs(queue.visibility_timeout.unwrap_or(30)),
-        redrive: redrive.transpose()?,
+        delay: seconds(&properties["DelaySeconds"], 0)?,
+        visibility: seconds(&properties["VisibilityTimeout"], 30)?,
+        redrive: match redrive["deadLetterTargetArn"].as_str() {
+            Some(queue) => Some((a_queue(queue)?, number(&redrive["maxReceiveCount"], 10)?)),
+            None => None,
+        },
     })
 }
 
@@ -353,22 +268,15 @@ pub(super) fn allowed(role: &Value) -> Result<Vec<Allowed>, String> {
     Ok(documents.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-pub(super) fn permission(properties: Value) -> Result<Permission, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-    struct Properties {
-        action: String,
-        function_name: String,
-        principal: String,
-        source_arn: String,
-    }
-    let permission: Properties = typed(properties)?;
+pub(super) fn permission(properties: &Value) -> Result<Permission, String> {
+    let known = ["Action", "FunctionName", "Principal", "SourceArn"];
+    only(properties, &known)?;
     Ok(Permission {
-        principal: permission.principal,
-        source: permission.source_arn,
+        principal: at(properties, "/Principal")?,
+        source: at(properties, "/SourceArn")?,
         allowed: Allowed {
-            action: permission.action,
-            resource: arn::function(arn::name(&permission.function_name)),
+            action: at(properties, "/Action")?,
+            resource: arn::function(&name_at(properties, "/FunctionName")?),
             conditions: Vec::new(),
         },
     })

@@ -172,19 +172,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_the_critical_section_sends() {
-        let request: Request = serde_json::from_value(serde_json::json!({
-            "step": "first",
-            "work": {"seconds": 0.5, "fail": "Step.Broken"},
-            "lease": {"key": "orders/42", "holder": "arn:aws:states:us-east-1:123456789012:execution:m:1",
-                      "fencing_token": 1_795_228_800_125_u64, "safe_until": "2026-11-21T03:04:59.123Z"},
-        }))
-        .unwrap();
-        assert_eq!(request.work.fail.as_deref(), Some("Step.Broken"));
-        assert!(request.lease.is_some());
-    }
-
-    #[test]
     fn refuses_a_secret_it_has_no_use_for() {
         let request = serde_json::from_value::<Request>(serde_json::json!({
             "step": "first",

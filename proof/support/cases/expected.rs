@@ -19,7 +19,6 @@ impl Player<'_> {
             let ended = self.run(name).ended().await;
             check_end(&ended, &mut step);
         }
-        let texts = |value: Value| value.as_array().unwrap().clone();
         if let Some(run) = self.runs.get(name) {
             let history = run.history().await;
             check_history(&history, &mut step);
@@ -29,22 +28,8 @@ impl Player<'_> {
             }
             if step.0.keys().any(|key| key.starts_with("since")) {
                 let since = history.since_redrive();
-                if let Some(path) = step.take("since") {
-                    assert_eq!(json!(since.path()), path, "the path since the redrive");
-                }
-                if let Some(path) = step.take("since_starts") {
-                    assert_eq!(json!(since.path()[..texts(path.clone()).len()]), path);
-                }
-                if let Some(state) = step.text("since_without") {
-                    assert!(!since.path().contains(&state), "{:?}", since.path());
-                }
-                if let Some(steps) = step.number("since_steps") {
-                    assert_eq!(
-                        since.calls("StepFunction"),
-                        steps,
-                        "steps since the redrive"
-                    );
-                }
+                check_path("since", &since.path(), &mut step);
+                step.equals("since_steps", since.calls("StepFunction"));
             }
         }
         self.expect_leases(key, &mut step).await;
@@ -56,20 +41,19 @@ impl Player<'_> {
     /// What the lease table says of the key.
     async fn expect_leases(&self, key: &str, step: &mut Step) {
         let on = self.on;
-        if let Some(holder) = step.take("holder") {
-            assert_eq!(json!(on.holder(key).await), holder, "who holds {key}");
-        }
-        if let Some(is_held) = step.take("is_held") {
-            assert_eq!(json!(on.holder(key).await.is_some()), is_held, "{key}");
+        if step.is_any(&["holder", "is_held"]) {
+            let holder = on.holder(key).await;
+            step.equals("is_held", holder.is_some());
+            step.equals("holder", holder);
         }
         if step.take("no_row").is_some() {
             assert!(on.lease_row(key).await.is_empty(), "{key} was leased");
         }
-        if let Some(held) = step.number("permits_held") {
-            assert_eq!(on.held(key).await, held, "permits of {key} that are held");
+        if step.is_any(&["permits_held"]) {
+            step.equals("permits_held", on.held(key).await);
         }
-        if let Some(waiting) = step.number("waiting") {
-            assert_eq!(on.waiting(key).await, waiting, "who waits for {key}");
+        if step.is_any(&["waiting"]) {
+            step.equals("waiting", on.waiting(key).await);
         }
     }
 
@@ -81,22 +65,22 @@ impl Player<'_> {
             || vec![key.to_owned()],
             |n| (0..n).map(|n| format!("{key}#{n}")).collect(),
         );
-        if let Some(writes) = step.number("writes") {
+        if step.is_any(&["writes"]) {
             let mut sum = 0;
             for key in &keys {
                 sum += on.audit(key).await.len();
             }
-            assert_eq!(sum, writes, "writes to {key}");
+            step.equals("writes", sum);
         }
         if let Some(overlaps) = step.take("overlaps") {
             for key in &keys {
                 assert_eq!(json!(on.overlaps(key).await), overlaps, "{key}");
             }
         }
-        if let Some(workers) = step.take("workers") {
+        if step.is_any(&["workers"]) {
             let mut holders = on.audit(key).await;
             holders.dedup();
-            assert_eq!(json!(holders), workers, "who worked, in order");
+            step.equals("workers", holders);
         }
         for (account, expected) in step.take("balances").into_iter().flat_map(object) {
             assert_eq!(
@@ -107,9 +91,8 @@ impl Player<'_> {
         }
         if let Some(expected) = step.take("records") {
             let account = step.text("of").unwrap();
-            let found = on
-                .items("AccountsTable", &account, "TRANSFER#", "TRANSFER#~")
-                .await;
+            let accounts = on.table("AccountsTable");
+            let found = accounts.between(&account, "TRANSFER#", "TRANSFER#~").await;
             let found: Vec<_> = found
                 .into_iter()
                 .map(|row| plain(&AttributeValue::M(row)))
@@ -236,9 +219,7 @@ fn check_end(ended: &Ended, step: &mut Step) {
     for part in step.texts("cause") {
         assert!(ended.cause.contains(&part), "{part}: {}", ended.cause);
     }
-    if let Some(cause) = step.text("whole_cause") {
-        assert_eq!(ended.cause, cause);
-    }
+    step.equals("whole_cause", &*ended.cause);
     if let Some(expected) = step.take("cause_is") {
         assert_fits(
             &serde_json::from_str(&ended.cause).unwrap(),
@@ -251,30 +232,31 @@ fn check_end(ended: &Ended, step: &mut Step) {
         let message = serde_json::from_str(cause["errorMessage"].as_str().unwrap());
         assert_fits(&message.unwrap(), &expected, "the message");
     }
-    if let Some(redrives) = step.take("redrives") {
-        assert_eq!(json!(ended.redrives), redrives, "redrives");
+    step.equals("redrives", ended.redrives);
+}
+
+/// What the step says of a path, under a name and that name with an ending.
+fn check_path(name: &str, path: &[String], step: &mut Step) {
+    step.equals(name, path);
+    if let Some(expected) = step.take(&format!("{name}_starts")) {
+        let length = expected.as_array().unwrap().len();
+        assert_eq!(json!(path[..length]), expected, "{path:?}");
+    }
+    if let Some(expected) = step.take(&format!("{name}_ends")) {
+        let length = expected.as_array().unwrap().len();
+        assert_eq!(json!(path[path.len() - length..]), expected, "{path:?}");
+    }
+    if let Some(state) = step.text(&format!("{name}_contains")) {
+        assert!(path.contains(&state), "{path:?}");
+    }
+    if let Some(state) = step.text(&format!("{name}_without")) {
+        assert!(!path.contains(&state), "{path:?}");
     }
 }
 
 fn check_history(history: &History, step: &mut Step) {
     let path = history.path();
-    let array = |value: &Value| value.as_array().unwrap().len();
-    if let Some(expected) = step.take("path") {
-        assert_eq!(json!(path), expected, "the path");
-    }
-    if let Some(expected) = step.take("path_starts") {
-        assert_eq!(json!(path[..array(&expected)]), expected, "{path:?}");
-    }
-    if let Some(expected) = step.take("path_ends") {
-        assert_eq!(
-            json!(path[path.len() - array(&expected)..]),
-            expected,
-            "{path:?}"
-        );
-    }
-    if let Some(state) = step.text("path_contains") {
-        assert!(path.contains(&state), "{path:?}");
-    }
+    check_path("path", &path, step);
     if let Some(expected) = step.take("after_write") {
         let write = path.iter().rposition(|state| state == "Write").unwrap();
         assert_eq!(
@@ -284,14 +266,10 @@ fn check_history(history: &History, step: &mut Step) {
         );
     }
     check_tasks(history, step);
-    if let Some(transitions) = step.number("transitions") {
-        assert_eq!(path.len(), transitions, "{path:?}");
-    }
+    step.equals("transitions", path.len());
+    step.equals("events", history.0.len());
     if let Some(most) = step.number("transitions_below") {
         assert!(path.len() < most, "{path:?}");
-    }
-    if let Some(events) = step.number("events") {
-        assert_eq!(history.0.len(), events, "events");
     }
     for (state, times) in step.take("visits").into_iter().flat_map(object) {
         let visits = path.iter().filter(|entered| **entered == state).count();

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::config::retry::RetryConfig;
+use aws_sdk_lambda::config::{Builder, retry::RetryConfig};
 use aws_sdk_lambda::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use leasehold_local::{Function, LambdaHost, Outcome};
-use leasehold_proof::{example, lambda_config};
+use leasehold_proof::{example, fixture::config};
 use serde_json::Value;
 
 struct Bench {
@@ -33,7 +33,7 @@ async fn bench(change: impl FnOnce(&mut Function)) -> Bench {
     let logs = tempfile::tempdir().unwrap();
     let host = LambdaHost::start(logs.path(), 0).await.unwrap();
     host.register(function);
-    let config = lambda_config(host.url()).retry_config(RetryConfig::disabled());
+    let config = Builder::from(&config(&host.url()).await).retry_config(RetryConfig::disabled());
     Bench {
         client: Client::from_conf(config.build()),
         host,

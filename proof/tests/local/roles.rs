@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::config::Credentials;
+use aws_sdk_lambda::config::{Builder, Credentials};
 use aws_sdk_lambda::primitives::Blob;
 use leasehold_local::{Options, Stack};
-use leasehold_proof::lambda_config;
+use leasehold_proof::fixture::config;
 use serde_json::{Value, json};
 
 /// The repository's template with one value, at a JSON pointer, changed.
@@ -44,7 +44,8 @@ async fn start(template: Option<PathBuf>) -> Result<Stack, leasehold_local::Erro
 /// Invokes as the owner of this access key id.
 async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Result<Value, String> {
     let credentials = Credentials::new(key, "local", None, None, "test");
-    let config = lambda_config(stack.lambda_url()).credentials_provider(credentials);
+    let config =
+        Builder::from(&config(&stack.lambda_url()).await).credentials_provider(credentials);
     let client = Client::from_conf(config.build());
     let invoke = client.invoke().function_name(function);
     let sent = invoke.payload(Blob::new(event.to_string())).send().await;

@@ -30,7 +30,7 @@ async fn the_delay_is_the_templates_if_nobody_says_otherwise() {
     .await
     .unwrap();
     let mut invocations = stack.functions().invocations();
-    stack.put_event(event("reap-aborted"));
+    stack.put_event(&event("reap-aborted"));
     next(&mut invocations).await;
     // A minute from now.
     assert_eq!(stack.queue("LaterQueue").unwrap().len(), 1);
@@ -42,7 +42,7 @@ async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
     for wish in ["poison", "bomb"] {
-        stack.put_event(ended(wish));
+        stack.put_event(&ended(wish));
         let mut received = 0;
         // At once, and twice from the queue.
         for _ in 0..3 {
@@ -61,7 +61,7 @@ async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
     assert_eq!(letters, [ended("poison"), ended("bomb")]);
 
     // One that fails once is dealt with the second time.
-    stack.put_event(ended("once"));
+    stack.put_event(&ended("once"));
     for _ in 0..3 {
         next(&mut invocations).await;
     }

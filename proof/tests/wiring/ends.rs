@@ -7,11 +7,10 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::{Client, primitives::Blob};
 use leasehold::{Clock as _, SystemClock};
-use leasehold_local::{Options, Source, Stack};
-use leasehold_proof::lambda_config;
+use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
-use leasehold_proof::fixture::{environment, eventually, s};
+use leasehold_proof::fixture::{config, environment, eventually, s};
 
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:AcquireFunction";
 const INSPECT: &str = "arn:aws:lambda:us-east-1:123456789012:function:InspectFunction";
@@ -190,11 +189,11 @@ async fn an_execution_that_is_stopped_at_work_keeps_what_it_holds_for_the_grace(
 #[tokio::test]
 async fn when_the_event_never_comes_sweep_frees_the_key() {
     let fixture = fixture().await;
-    fixture.stack.deliveries().lose(Source::Bus, u32::MAX);
+    fixture.stack.lose_events(Some(""));
     fixture.start("lost", 1, "succeed").await;
     fixture.held("lost").await;
     let swept = eventually("what is looked for", async || {
-        let lambda = Client::from_conf(lambda_config(fixture.stack.lambda_url()).build());
+        let lambda = Client::new(&config(&fixture.stack.lambda_url()).await);
         let sweep = lambda.invoke().function_name("SweepFunction");
         let output = sweep.payload(Blob::new("{}")).send().await.unwrap();
         let answer: Value = serde_json::from_slice(output.payload().unwrap().as_ref()).unwrap();

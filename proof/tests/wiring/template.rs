@@ -54,18 +54,18 @@ async fn only_a_row_with_an_heir_reaches_grant() {
 async fn the_end_of_an_execution_that_may_have_leases_reaches_reap_twice() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
-    stack.put_event(event("reap-running-again"));
-    stack.put_event(event("reap-succeeded"));
+    stack.put_event(&event("reap-running-again"));
+    stack.put_event(&event("reap-succeeded"));
     let mut stranger = event("reap-aborted");
     stranger["detail"]["stateMachineArn"] =
         json!("arn:aws:states:us-east-1:123456789012:stateMachine:somebody-elses");
-    stack.put_event(stranger);
+    stack.put_event(&stranger);
     let mut of_a_user = event("reap-aborted");
     of_a_user["detail"]["stateMachineArn"] =
         json!("arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_orders");
     for whole in [event("reap-aborted"), of_a_user] {
         assert!(whole["detail"]["input"].is_string(), "{whole}");
-        stack.put_event(whole.clone());
+        stack.put_event(&whole);
         // No input, no output: nothing that the execution worked on rests in a queue.
         let (execution, status) = (&whole["detail"]["executionArn"], &whole["detail"]["status"]);
         let passed = json!({"detail": {"executionArn": execution, "status": status}});

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leasehold_local::history::{EventKind, Grant, History as Judged, Promise, judge};
+use leasehold_local::history::{EventKind, History as Judged, Promise, judge};
 
 use super::Violation;
 use crate::fixture::Observed;
@@ -15,8 +15,8 @@ const REMEMBERED: usize = 4;
 
 /// What the judge finds of these promises.
 fn found(history: &Judged, promises: &[Promise]) -> Vec<Violation> {
-    let findings = judge(history).findings.into_iter();
-    findings
+    judge(history)
+        .into_iter()
         .filter(|finding| promises.contains(&finding.promise))
         .map(|finding| {
             let name = match finding.promise {
@@ -43,7 +43,7 @@ pub fn grants(ops: &BTreeMap<Place, Vec<Op>>) -> Vec<Violation> {
                 (&op.ask, &op.response)
             {
                 let what = EventKind::Granted {
-                    grant: Grant::of(*token),
+                    token: *token,
                     asked_at: op.begin / 1000,
                     safe_until: 0,
                 };
@@ -91,13 +91,8 @@ pub fn holders(ops: &BTreeMap<Place, Vec<Op>>, beliefs: &[Belief]) -> Vec<Violat
     for (place, ops) in ops {
         for op in ops {
             if let Invocation::Release { token, .. } | Invocation::Force { token } = op.ask {
-                let grant = Grant::of(token);
-                history.record(
-                    op.begin / 1000,
-                    &place.to_string(),
-                    "",
-                    EventKind::Ended { grant },
-                );
+                let what = EventKind::Ended { token };
+                history.record(op.begin / 1000, &place.to_string(), "", what);
             }
         }
     }
@@ -106,7 +101,7 @@ pub fn holders(ops: &BTreeMap<Place, Vec<Op>>, beliefs: &[Belief]) -> Vec<Violat
         let deleted = deleted.filter(|op| op.ask == Invocation::Delete && op.begin > belief.from);
         let until = deleted.map(|op| op.begin).min().unwrap_or(Micros::MAX);
         let what = EventKind::Granted {
-            grant: Grant::of(belief.token),
+            token: belief.token,
             asked_at: belief.from / 1000,
             safe_until: until.min(belief.until) / 1000,
         };
@@ -122,7 +117,7 @@ pub fn writes(key: &str, observed: &Observed, done: u64) -> Vec<Violation> {
     let mut history = Judged::default();
     for token in &observed.tokens {
         let what = EventKind::Wrote {
-            grant: Grant::of(*token),
+            token: *token,
             accepted: true,
         };
         history.record(0, key, "", what);
@@ -153,7 +148,7 @@ pub fn waiters(waits: &[Wait]) -> Vec<Violation> {
         }
         if let Some(token) = wait.token {
             let what = EventKind::Granted {
-                grant: Grant::of(token),
+                token,
                 asked_at: wait.begin / 1000,
                 safe_until: 0,
             };

@@ -5,7 +5,6 @@ use std::time::Duration;
 use leasehold::{Clock as _, SystemClock, Timestamp};
 use leasehold_bench::workflows::History;
 use leasehold_bench::workflows::fixture::{GRACE, succeeds};
-use leasehold_local::Source;
 use leasehold_proof::execution::Execution;
 use serde_json::{Value, json};
 
@@ -184,19 +183,7 @@ fn a_lost_event_leaks() {
         let next = fixture.start(&machine, &json!({"seconds": 0})).await;
 
         let key = fresh_key();
-        let lost = key.clone();
-        fixture
-            .stack
-            .deliveries()
-            .transform(Source::Bus, move |batch| {
-                let keep = |event: &Value| !event.to_string().contains(&lost);
-                let kept: Vec<_> = batch.into_iter().filter(keep).collect();
-                if kept.is_empty() {
-                    Vec::new()
-                } else {
-                    vec![kept]
-                }
-            });
+        fixture.stack.lose_events(Some(&key));
         let input = json!({"key": key, "ttl_seconds": 5, "first": {"seconds": LONG}});
         let run = fixture.start(section, &input).await;
         run.in_task("First", 1).await;
@@ -207,7 +194,7 @@ fn a_lost_event_leaks() {
         outwait(&held["held"]).await;
         let taken = call(fixture, "AcquireFunction", &event).await.unwrap();
         assert_eq!(taken["grant"], "takeover", "{taken}");
-        fixture.stack.deliveries().restore(Source::Bus);
+        fixture.stack.lose_events(None);
 
         next.reaches("Pause", 4).await;
         assert_eq!(sample.state().await.0, 1);
