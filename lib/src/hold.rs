@@ -11,6 +11,7 @@ use crate::{
     outcomes::{Lease, ReleaseOutcome},
     requests::ExtendOptions,
     store::Store,
+    values::Ttl,
 };
 #[cfg(feature = "https-client")]
 use crate::{
@@ -66,7 +67,7 @@ impl<S: Store> Leases<S> {
         let mut next = lease.extend_due();
         let mut failed = None;
         loop {
-            let until = next.min(lease.safe_until);
+            let until = next.min(lease.safe_until());
             if let Some(done) = self.until(until, work.as_mut()).await {
                 self.end_of_work(&lease).await;
                 return Ok(done);
@@ -78,7 +79,7 @@ impl<S: Store> Leases<S> {
             let extended = {
                 let extend = pin!(self.extend(&lease, ExtendOptions::default()));
                 let either = select(work.as_mut(), extend);
-                match self.until(lease.safe_until, either).await {
+                match self.until(lease.safe_until(), either).await {
                     Some(Either::Left((done, _))) => {
                         self.end_of_work(&lease).await;
                         return Ok(done);
@@ -94,7 +95,8 @@ impl<S: Store> Leases<S> {
                 }
                 Err(over) if is_over(&over) => return Err(over),
                 Err(error) => {
-                    next = self.now().plus(lease.ttl.as_duration() / TRIES_IN_A_TTL);
+                    let ttl = lease.ttl().map(Ttl::as_duration).unwrap_or_default();
+                    next = self.now().plus(ttl / TRIES_IN_A_TTL);
                     failed = Some(error);
                 }
             }

@@ -161,12 +161,13 @@ fn connect() -> Result<Connected, Error> {
         table,
         settings,
         boundary,
+        executions,
     } = Environment::read()?;
     settings::check_endpoint()?;
     let ambient = env_config::read(settings::variable)?;
     let store = DynamoDb::new(Connection::client(&ambient), table);
     Ok(Connected {
-        leases: Leases::new(store, settings),
+        leases: Leases::new(store, settings).with_executions(executions),
         boundary,
         ambient,
     })

@@ -1,17 +1,16 @@
 //! Reap: frees what an ended execution held. Like sweep it provides liveness, not safety, and it is sooner.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::{
     clock::Timestamp,
     error::Error,
     leases::Leases,
+    look::Looked,
     metrics::{self, Metric},
     outcomes::Ended,
     queue::NotifyAttempt,
-    row::{Holding, Row, Stored},
+    row::{Row, Stored, Term},
     store::{Address, Applied, Store, What},
     transition::{Change, ShortenDeadline},
     values::{Counter, Holder, Key, RequestDigest},
@@ -32,6 +31,8 @@ pub enum Reaped {
         released: u64,
         /// Leases whose deadline was shortened to the grace time.
         cut: u64,
+        /// Execution leases that stay for now: for a redrive, or because something may still be at work.
+        kept: u64,
         /// Waiters that were removed from queues.
         left: u64,
     },
@@ -39,9 +40,6 @@ pub enum Reaped {
 
 /// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
-
-/// Step Functions shows a redrive within this time, even in a late response.
-const LATEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// What an execution left behind, as it was before the execution was looked up.
 enum Left {
@@ -52,6 +50,8 @@ enum Left {
 
 /// How an execution ended.
 struct End {
+    /// What the service said of it.
+    said: Execution,
     /// When, by Step Functions' clock.
     stopped_at: Timestamp,
     /// Whether it may have been redriven since.
@@ -90,7 +90,7 @@ impl<S: Store> Leases<S> {
                 source: None,
             });
         };
-        let (mut released, mut cut, mut left) = (0, 0, 0);
+        let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
         let all = self.left_by(holder).await?;
         let outcome = if all.is_empty() {
             Execution::Unknown
@@ -104,6 +104,7 @@ impl<S: Store> Leases<S> {
                 redrivable,
                 all_answered,
             } => Some(End {
+                said: outcome,
                 stopped_at,
                 redrivable,
                 all_answered,
@@ -121,6 +122,7 @@ impl<S: Store> Leases<S> {
                 match done {
                     Ok(Done::Released) => released += 1,
                     Ok(Done::Cut) => cut += 1,
+                    Ok(Done::Kept) => kept += 1,
                     Ok(Done::Left) => left += 1,
                     Ok(Done::Nothing) => {}
                     Err(Error::Corrupt { key, reason }) => left_alone(&key, &reason),
@@ -131,6 +133,7 @@ impl<S: Store> Leases<S> {
         Ok(Reaped::Reaped {
             released,
             cut,
+            kept,
             left,
         })
     }
@@ -180,7 +183,17 @@ impl<S: Store> Leases<S> {
         let Some(held) = row.holding() else {
             return Ok(Done::Nothing);
         };
-        if self.may_be_redriven(held, end) {
+        let Term::Ttl {
+            expires_at: was, ..
+        } = held.term
+        else {
+            return Ok(match self.decide(address, row, end.said).await? {
+                Looked::Ended { .. } => Done::Released,
+                Looked::Kept => Done::Kept,
+                Looked::Changed => Done::Nothing,
+            });
+        };
+        if end.redrivable && self.may_be_redriven(held, end.stopped_at) {
             return Ok(Done::Nothing);
         }
         if end.all_answered {
@@ -192,7 +205,7 @@ impl<S: Store> Leases<S> {
             }));
         }
         let expires_at = self.now().plus(self.settings().reap_grace);
-        if held.expires_at <= expires_at {
+        if was <= expires_at {
             return Ok(Done::Nothing);
         }
         let change = Change::ShortenDeadline(ShortenDeadline {
@@ -210,16 +223,6 @@ impl<S: Store> Leases<S> {
             // Extended, released or taken over since it was read.
             Applied::Refused(_) => Done::Nothing,
         })
-    }
-
-    /// Whether a redrive that the look-up did not show may have written this.
-    fn may_be_redriven(&self, held: &Holding, end: &End) -> bool {
-        let written = held
-            .extended_at
-            .map_or(held.acquired_at, |at| at.max(held.acquired_at));
-        // `written` is by the writer's clock, which may be behind by a whole margin.
-        let at_most = written.plus(self.settings().clock_margin);
-        end.redrivable && at_most >= end.stopped_at && at_most.plus(LATEST_ANSWER) > self.now()
     }
 
     /// Removes a waiter, or passes on the reservation of a waiter that will not confirm.
@@ -266,13 +269,14 @@ fn left_alone(key: &Key, reason: &str) {
 enum Done {
     Released,
     Cut,
+    Kept,
     Left,
     Nothing,
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::{
@@ -339,11 +343,12 @@ mod tests {
                 Reaped::Reaped {
                     released: 0,
                     cut: 0,
+                    kept: 0,
                     left: 0
                 }
             );
             let still = leases.extend(&lease, ExtendOptions::default()).await;
-            let until = still.expect("still the holder's").into_lease().expires_at;
+            let until = still.expect("still the holder's").into_lease().expires_at();
             assert_eq!(until, clock.now().plus(ttl.as_duration()));
         }
     }

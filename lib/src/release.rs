@@ -29,7 +29,7 @@ impl<S: Store> Leases<S> {
         let now = self.now();
         Ok(Released {
             outcome: self.end(lease).await?,
-            expired: lease.expires_at <= now,
+            expired: lease.expires_at() <= now,
         })
     }
 

@@ -154,7 +154,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<ExtendedAll, Error> {
         // Check all before the first write, so that a malformed request changes nothing.
         for lease in &leases.0 {
-            self.check_ttl(options.ttl.unwrap_or(lease.ttl))?;
+            self.check_extend(lease, options)?;
         }
         let tried = leases.0.iter().map(|lease| self.extend(lease, options));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;

@@ -8,11 +8,11 @@ use crate::{
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen_error},
     queue::{NotifyAttempt, is_next, its_place_is_lost},
-    requests::{Acquire, Queue},
+    requests::{Acquire, Lifetime, Queue},
     row::Row,
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    values::{Key, Permits},
+    values::{Key, Permits, Ttl},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -50,7 +50,7 @@ impl<S: Store> Leases<S> {
     /// the call to the token failed ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted:
     /// repeat the request.
     pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
-        check(&request)?;
+        let ttl = check(&request)?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
                 problem: "these leases cannot notify waiters: they were made without workflows"
@@ -63,11 +63,11 @@ impl<S: Store> Leases<S> {
             holder: &request.holder,
             request_id: request.request_id,
             keys: None,
-            ttl: request.ttl,
+            lifetime: request.lifetime,
             metadata: request.metadata,
             over: None,
         })?;
-        let waiter = self.waiter(&grant, queue);
+        let waiter = self.waiter(&grant, ttl, queue);
         // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
         // the queue.
         if reentrant && let Ok(granted) = self.attempt(&Address::first(&key), &grant, true).await? {
@@ -204,13 +204,13 @@ impl<S: Store> Leases<S> {
         }))
     }
 
-    fn waiter(&self, grant: &Grant, queue: Queue) -> Waiter {
+    fn waiter(&self, grant: &Grant, ttl: Ttl, queue: Queue) -> Waiter {
         let deadline = grant.now.plus(queue.wait.as_duration());
         Waiter {
             request: grant.request.clone(),
             task_token: queue.task_token,
             holder: grant.holder.clone(),
-            ttl: grant.ttl,
+            ttl,
             metadata: grant.metadata.clone(),
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
@@ -220,7 +220,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn check(request: &Acquire) -> Result<(), Error> {
+fn check(request: &Acquire) -> Result<Ttl, Error> {
     let not_in_line = |field| Err(Error::invalid(field, "does not go with task_token"));
     if request.permits.is_some_and(|n| n > Permits::ONE) {
         return not_in_line("permits");
@@ -228,7 +228,10 @@ fn check(request: &Acquire) -> Result<(), Error> {
     if request.observed_version.is_some() {
         return not_in_line("observed_version");
     }
-    Ok(())
+    match request.lifetime {
+        Lifetime::Ttl(ttl) => Ok(ttl),
+        Lifetime::Execution { .. } => not_in_line("lifetime"),
+    }
 }
 
 /// Fails if a later call with another token has replaced this one: then nobody expects an answer to this token. If

@@ -22,7 +22,22 @@ pub fn acquire(schema: &mut Schema) {
                 "observed_version": {"properties": {"permits": one_permit}},
                 "task_token": {"properties": {"permits": one_permit, "observed_version": false, "on_held": false}},
             },
+            "if": {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},
+            "then": {"properties": {"ttl_seconds": false, "observed_version": false, "task_token": false}},
+            "else": {"required": ["ttl_seconds"], "properties": {"keep_seconds": false}},
         }),
+    );
+}
+
+/// A length and a deadline, or the lifetime of an execution.
+pub fn handle(schema: &mut Schema) {
+    let none = json!({"ttl_seconds": false, "expires_at": false, "safe_until": false});
+    let of_execution =
+        json!({"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]});
+    let all = json!(["ttl_seconds", "expires_at", "safe_until"]);
+    add(
+        schema,
+        json!({"if": of_execution, "then": {"properties": none}, "else": {"required": all}}),
     );
 }
 
