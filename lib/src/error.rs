@@ -26,12 +26,12 @@ pub enum Error {
 
     /// The grant has ended: released, swept, taken over, or gone. Stop the work. Then repair or acquire again; never
     /// retry.
-    #[error(
-        "the lease of {key} has ended: it was released, it expired, an operator ended it, or somebody else was granted it"
-    )]
+    #[error("the lease of {key} has ended: {how}")]
     Lost {
         /// The key.
         key: Key,
+        /// How it ended, as far as the row shows, in words.
+        how: String,
     },
 
     /// The deadline has passed, nobody took the lease over, and the caller required an unexpired one.
@@ -58,7 +58,7 @@ pub enum Error {
     },
 
     /// An operator froze the key. Wait for the operator.
-    #[error("{key} is frozen by an operator{}", frozen_by(record.as_deref()))]
+    #[error("{key} is frozen by an operator{}", because(record.as_deref()))]
     Frozen {
         /// The key.
         key: Key,
@@ -258,7 +258,7 @@ impl Error {
         match self {
             Self::Held(contention) => Some(&contention.held.key),
             Self::Consumed { key }
-            | Self::Lost { key }
+            | Self::Lost { key, .. }
             | Self::Expired { key }
             | Self::QueueTimeout { key }
             | Self::QueueFull { key, .. }
@@ -340,7 +340,8 @@ impl Serialize for Error {
     }
 }
 
-fn frozen_by(record: Option<&Record>) -> String {
+/// Why, by whom and when an operator acted, if there is a record.
+pub(crate) fn because(record: Option<&Record>) -> String {
     record.map_or_else(String::new, |Record { who, why, at, .. }| {
         format!(": {why} ({who}, {at})")
     })

@@ -8,6 +8,7 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Ended, Extended, GrantKind, Lease},
     requests::ExtendOptions,
+    row::how_ended,
     store::{Applied, Store},
     transition::{
         Change, ConfirmReservation, Extend, ExtendRefusal, TakeoverRule, why_not_extended,
@@ -109,10 +110,14 @@ impl<S: Store> Leases<S> {
                             .await?
                             .is_some()
                     {
-                        return Err(Error::Lost { key });
+                        let how = format!("it expired, and {} wait for it", row.waiting().len());
+                        return Err(Error::Lost { key, how });
                     }
                 }
-                ExtendRefusal::Lost => return Err(Error::Lost { key }),
+                ExtendRefusal::Lost(row) => {
+                    let how = how_ended(row.as_ref(), lease.fencing_token);
+                    return Err(Error::Lost { key, how });
+                }
                 ExtendRefusal::Corrupt(reason) => return Err(corrupt(key, reason)),
             }
         }

@@ -6,7 +6,7 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
     queue::{NotifyAttempt, is_reserved_by},
-    row::{Row, Stored},
+    row::{Row, Stored, how_ended},
     store::{Address, Applied, Store},
     transition::{
         Change, EndIfUnchanged, HandOver, Release, ReleaseRefusal, ReleaseTarget, why_not_released,
@@ -28,13 +28,14 @@ impl<S: Store> Leases<S> {
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
         let now = self.now();
         Ok(Released {
-            outcome: self.end(lease).await?,
+            outcome: self.end(lease).await?.0,
             expired: lease.expires_at <= now,
         })
     }
 
-    /// Ends the lease by the write that suits the row, and notifies the next waiter.
-    pub(crate) async fn end(&self, lease: &Lease) -> Result<ReleaseOutcome, Error> {
+    /// Ends the lease by the write that suits the row, and notifies the next waiter. A lease that is lost comes with the
+    /// row that shows how.
+    async fn end(&self, lease: &Lease) -> Result<(ReleaseOutcome, Option<Box<Row>>), Error> {
         let key = &lease.key;
         let reserved = lease.may_be_reservation();
         let token = lease.fencing_token;
@@ -68,7 +69,7 @@ impl<S: Store> Leases<S> {
                     }
                     self.notify_next_waiter(key, row, NotifyAttempt::First)
                         .await;
-                    return Ok(ReleaseOutcome::Released);
+                    return Ok((ReleaseOutcome::Released, None));
                 }
                 Applied::Refused(stored) => stored,
             };
@@ -78,9 +79,9 @@ impl<S: Store> Leases<S> {
                     if let Some(row) = row {
                         self.notify_after_all(key, *row, ours.as_ref()).await?;
                     }
-                    return Ok(ReleaseOutcome::AlreadyReleased);
+                    return Ok((ReleaseOutcome::AlreadyReleased, None));
                 }
-                ReleaseRefusal::Lost => return Ok(ReleaseOutcome::Lost),
+                ReleaseRefusal::Lost(row) => return Ok((ReleaseOutcome::Lost, Some(row))),
                 ReleaseRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
             }
         }
@@ -151,12 +152,16 @@ impl<S: Store> Leases<S> {
     /// As [`Leases::release`], and [`Error::Lost`] if somebody else was granted the key in the
     /// meantime.
     pub async fn release_strictly(&self, lease: &Lease) -> Result<Released, Error> {
-        let released = self.release(lease).await?;
-        match released.outcome {
-            ReleaseOutcome::Lost => Err(Error::Lost {
+        let now = self.now();
+        match self.end(lease).await? {
+            (ReleaseOutcome::Lost, row) => Err(Error::Lost {
                 key: lease.key.clone(),
+                how: how_ended(row.as_deref(), lease.fencing_token),
             }),
-            _ => Ok(released),
+            (outcome, _) => Ok(Released {
+                outcome,
+                expired: lease.expires_at <= now,
+            }),
         }
     }
 }

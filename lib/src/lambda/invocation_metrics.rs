@@ -192,7 +192,10 @@ mod tests {
         let key = || make::key("k");
         let (action, resource) = ("dynamodb:UpdateItem", || "table t".to_owned());
         let source = || Cause::said("no");
-        let lost = || Error::Lost { key: key() };
+        let lost = || Error::Lost {
+            key: key(),
+            how: String::new(),
+        };
         for (error, expected) in [
             (Error::Consumed { key: key() }, vec![]),
             (lost(), vec![("Lost", 1)]),

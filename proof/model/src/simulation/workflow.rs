@@ -172,7 +172,7 @@ impl Simulation {
             }
             Answer::Extended(Ok(extended)) => self.holds(who, extended.leases),
             Answer::Extended(Err(Error::Multiple { worst, .. })) => match *worst {
-                Error::Lost { key } => {
+                Error::Lost { key, .. } => {
                     self.shared.get().saw("Lease.Lost");
                     self.lost(who, &key);
                     self.end(who, End::Failed);
