@@ -4,7 +4,7 @@ use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
     outcomes::Contention,
-    row::Record,
+    row::{Record, because},
     values::{Key, Metadata},
 };
 
@@ -338,13 +338,6 @@ impl Serialize for Error {
         }
         map.end()
     }
-}
-
-/// Why, by whom and when an operator acted, if there is a record.
-pub(crate) fn because(record: Option<&Record>) -> String {
-    record.map_or_else(String::new, |Record { who, why, at, .. }| {
-        format!(": {why} ({who}, {at})")
-    })
 }
 
 /// A Cause holds 32 768 characters, escapes included.

@@ -6,7 +6,6 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
-    error::because,
     outcomes::{Ended, Previous},
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
@@ -15,6 +14,7 @@ pub(crate) mod attributes;
 mod item;
 mod record;
 
+pub(crate) use record::because;
 pub use record::{Act, Record};
 
 pub(crate) use item::{
