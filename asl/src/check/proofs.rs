@@ -34,7 +34,7 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
         if let Some(&earlier) = earlier.filter(|_| !next.contains(&id)) {
             let [proof, earlier] = [proof, earlier].map(|at| machine.states[at].name);
             let message = format!(
-                "returns to {proof} if it does not start, and from there {earlier} runs first, a second time"
+                "returns to {proof} if it does not start, and then {earlier} runs again before it"
             );
             let at = catcher.node.span;
             findings.push(Finding::of(machine, Rule::StepRepeated, id, at, message));
