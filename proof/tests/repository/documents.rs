@@ -35,6 +35,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
+        "a Region is set for every tool that reads one",
+        regions,
+        &[("docs/how-to/deploy.md", " AWS_DEFAULT_REGION=us-east-1", "")],
+    ),
+    (
         "every make target that a document names exists",
         make_targets,
         &[("Makefile", "\nsoak:", "\nsoaks:")],
@@ -380,6 +385,19 @@ fn locked(files: &Files) -> Vec<String> {
     for (path, start) in PINNED {
         if !files.text(path).lines().any(|line| line.starts_with(start)) {
             wrong.push(format!("{path}: nothing begins with {start}"));
+        }
+    }
+    wrong
+}
+
+/// Version 1 of the AWS CLI and boto3 read `AWS_DEFAULT_REGION`; the other tools read `AWS_REGION` first.
+fn regions(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (path, text) in files.all("", ".md") {
+        for line in text.lines().filter(|line| line.contains("AWS_REGION=")) {
+            if !line.contains("AWS_DEFAULT_REGION=") {
+                wrong.push(format!("{path}: version 1 of the AWS CLI ignores {line}"));
+            }
         }
     }
     wrong
