@@ -30,7 +30,7 @@ const TABLE: &str = "LeaseTable";
 const MACHINE: &str = "WithLeaseStateMachine";
 const MONITORING: &str = "MonitoringStack";
 const STREAM_MAPPING: &str = "GrantFunctionFreed";
-const QUEUE_MAPPING: &str = "ReapFunctionLater";
+const QUEUE_MAPPINGS: [&str; 2] = ["ReapFunctionAtOnce", "ReapFunctionLater"];
 const RUNTIME: &str = "provided.al2023";
 
 /// The other resources that every stack has.
@@ -44,7 +44,7 @@ const OTHERS: [&str; 18] = [
     "OperateRole",
     "ReapDeadLetterQueue",
     "ReapLaterQueue",
-    "ReapPermission",
+    "ReapQueue",
     "ReapQueuesPolicy",
     "ReapRole",
     "ReleaseRole",
@@ -56,21 +56,25 @@ const OTHERS: [&str; 18] = [
 ];
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 14] = [
+const ALARMS: [&str; 18] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
+    "CrashesAlarm",
     "DeniedAlarm",
+    "EndsUnseenAlarm",
     "FunctionThrottlesAlarm",
     "GrantDeadLettersAlarm",
     "LostAlarm",
     "ReapDeadLettersAlarm",
+    "ReapQueueAgeAlarm",
     "StreamAgeAlarm",
     "SweepSilentAlarm",
     "TableThrottlesAlarm",
     "TakeOversAlarm",
     "ThrottledAlarm",
     "UnavailableAlarm",
+    "WithLeaseFailuresAlarm",
 ];
 
 /// What the checks have read, for the checks that act.
@@ -95,7 +99,8 @@ pub(super) async fn inspect(
     if let Some(table) = resources.get(TABLE) {
         of_table(account, &table.id, report).await;
     }
-    for (check, mapping) in [("stream", STREAM_MAPPING), ("ends", QUEUE_MAPPING)] {
+    let mappings = QUEUE_MAPPINGS.map(|mapping| ("ends", mapping));
+    for (check, mapping) in [("stream", STREAM_MAPPING)].into_iter().chain(mappings) {
         let outcome = of_mapping(account, resources, mapping).await;
         report.record(check, outcome);
     }
@@ -135,8 +140,12 @@ pub(super) async fn inspect(
 
 fn of_stack(resources: &Resources) -> Outcome {
     let functions = FUNCTIONS.iter().map(|(id, ..)| id);
-    let wanted = [TABLE, MACHINE, STREAM_MAPPING, QUEUE_MAPPING];
-    let wanted = wanted.iter().chain(&OTHERS).chain(functions);
+    let wanted = [TABLE, MACHINE, STREAM_MAPPING];
+    let wanted = wanted
+        .iter()
+        .chain(&QUEUE_MAPPINGS)
+        .chain(&OTHERS)
+        .chain(functions);
     let missing = wanted.filter(|id| !resources.contains_key(**id));
     let missing = missing.map(|id| format!("{id} is missing"));
     let failed = resources
@@ -483,8 +492,8 @@ mod tests {
         };
         let (template, monitoring) = (read("template"), read("monitoring"));
         let resources = template["Resources"].as_object().unwrap();
-        let expected = [TABLE, MACHINE, MONITORING, STREAM_MAPPING, QUEUE_MAPPING];
-        for id in expected.iter().chain(&OTHERS) {
+        let expected = [TABLE, MACHINE, MONITORING, STREAM_MAPPING];
+        for id in expected.iter().chain(&QUEUE_MAPPINGS).chain(&OTHERS) {
             assert!(resources.contains_key(*id), "{id}");
         }
         let functions = resources

@@ -83,6 +83,21 @@ pub(super) fn allowed(document: &Value) -> Result<Vec<Allowed>, String> {
 fn conditions(said: &Value) -> Result<Vec<Condition>, String> {
     let mut all = Vec::new();
     for (operator, compared) in said.as_object().into_iter().flatten() {
+        if operator == "Null" {
+            for (key, absent) in compared.as_object().into_iter().flatten() {
+                if absent != "false" {
+                    return Err(format!("{said} is not understood locally"));
+                }
+                // Any value will do, but there must be one.
+                all.push(Condition {
+                    key: key.clone(),
+                    values: vec!["*".to_owned()],
+                    like: true,
+                    all: false,
+                });
+            }
+            continue;
+        }
         let name = operator.strip_prefix("ForAllValues:");
         let like = match name.unwrap_or(operator) {
             "StringLike" => true,
@@ -213,6 +228,27 @@ mod tests {
             condition.holds(&Context::new()),
             "as a Scan, which has none"
         );
+    }
+
+    #[test]
+    fn a_team_may_do_nothing_without_a_leading_key() {
+        let template = include_str!("../../../examples/teams/template.yaml");
+        let parts: Vec<_> = template.split("ForAllValues:").skip(1).collect();
+        assert!(!parts.is_empty());
+        for part in parts {
+            let said = part.lines().nth(2).unwrap_or_default().trim();
+            assert_eq!(said, r#""Null": {"dynamodb:LeadingKeys": "false"}"#);
+        }
+        let key = "dynamodb:LeadingKeys";
+        let condition = json!({"ForAllValues:StringLike": {key: ["a/*"]}, "Null": {key: "false"}});
+        let all = conditions(&condition).unwrap();
+        let holds = |context: &Context| all.iter().all(|one| one.holds(context));
+        assert!(holds(&context(key, &["a/1"])));
+        assert!(!holds(&context(key, &["b/1"])));
+        assert!(!holds(&Context::new()), "as a Scan, which has none");
+        assert!(!holds(&context(key, &[])));
+        let absent = json!({"Null": {key: "true"}});
+        assert!(conditions(&absent).is_err());
     }
 
     #[test]

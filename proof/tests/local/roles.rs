@@ -75,7 +75,7 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
     let logs = "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/3/Resource";
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();
-    let source = "/Resources/ReapPermission/Properties/SourceArn";
+    let source = "/Resources/SweepFunctionSchedulePermission/Properties/SourceArn";
     let source = changed(&directory, source, |arn| *arn = other("ReapLaterQueue"));
     refuses(source, "lambda:InvokeFunction").await;
     let logs = changed(&directory, logs, |arn| *arn = other("ReapLogs"));
@@ -86,7 +86,7 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
 
     let queues = "/Resources/ReapQueuesPolicy/Properties/PolicyDocument/Statement/0/Resource";
     let queues = changed(&directory, queues, |arns| {
-        arns.as_array_mut().unwrap().remove(1);
+        arns.as_array_mut().unwrap().remove(2);
     });
     let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
     refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;

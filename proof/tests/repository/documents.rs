@@ -35,6 +35,23 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
+        "every error of AWS that is known by name is a question of an hour on AWS",
+        names_of_aws,
+        &[
+            (HOUR, "`Lambda.Unknown`", "`Lambda.Unknowable`"),
+            (
+                "statemachines/observe.asl.json",
+                "\"Lambda.Unknown\"",
+                "\"Lambda.Unheard\"",
+            ),
+        ],
+    ),
+    (
+        "a Region is set for every tool that reads one",
+        regions,
+        &[("docs/how-to/deploy.md", " AWS_DEFAULT_REGION=us-east-1", "")],
+    ),
+    (
         "every make target that a document names exists",
         make_targets,
         &[("Makefile", "\nsoak:", "\nsoaks:")],
@@ -383,4 +400,59 @@ fn locked(files: &Files) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Version 1 of the AWS CLI and boto3 read `AWS_DEFAULT_REGION`; the other tools read `AWS_REGION` first.
+fn regions(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (path, text) in files.all("", ".md") {
+        for line in text.lines().filter(|line| line.contains("AWS_REGION=")) {
+            if !line.contains("AWS_DEFAULT_REGION=") {
+                wrong.push(format!("{path}: version 1 of the AWS CLI ignores {line}"));
+            }
+        }
+    }
+    wrong
+}
+
+const HOUR: &str = "docs/how-to/an-hour-on-aws.md";
+
+/// A name of AWS's that a machine catches, or that the checker knows, has its line there, and no other has.
+fn names_of_aws(files: &Files) -> Vec<String> {
+    let machines = files.all("statemachines/", ".asl.json");
+    let checker = files.all("asl/src/read/error_names.rs", "");
+    let known: BTreeSet<&str> = machines
+        .chain(checker)
+        .flat_map(|(_, text)| text.split('"'))
+        .filter(|word| is_name_of_aws(word))
+        .collect();
+    let table = files
+        .text(HOUR)
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let asked: BTreeSet<&str> = table
+        .flat_map(|line| line.split('`'))
+        .filter(|word| is_name_of_aws(word))
+        .collect();
+    let differing = known.symmetric_difference(&asked);
+    differing
+        .map(|name| format!("{name}: not both known by name and in the table of {HOUR}"))
+        .collect()
+}
+
+fn is_name_of_aws(word: &str) -> bool {
+    let services = [
+        "DynamoDb",
+        "Lambda",
+        "Runtime",
+        "Sandbox",
+        "Sfn",
+        "States",
+        "StepFunctions",
+    ];
+    word.split_once('.').is_some_and(|(service, name)| {
+        services.contains(&service)
+            && !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric())
+    })
 }
