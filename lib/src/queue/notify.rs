@@ -399,6 +399,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
+        self.follow_rules().await?;
         match self.read_queue_row(key).await? {
             Some(row) => self.notify_if_due(key, row).await,
             None => Ok(false),
