@@ -179,7 +179,7 @@ async fn of_recovery(account: &Account, table: &str) -> Outcome {
     };
     let protected = described
         .table()
-        .and_then(|table| table.deletion_protection_enabled());
+        .and_then(aws_sdk_dynamodb::types::TableDescription::deletion_protection_enabled);
     let backups = dynamodb.describe_continuous_backups().table_name(table);
     let backups = match backups.send().await {
         Ok(backups) => Ok(backups

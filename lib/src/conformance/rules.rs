@@ -110,7 +110,7 @@ async fn a_change_is_followed_after_a_minute<B: Bench>(bench: &B) {
     })
     .await
     .expect("published");
-    case.pass(TableRules::READ_EVERY - MS);
+    case.pass(TableRules::READ_EVERY.saturating_sub(MS));
     // What was read is followed until then.
     let extended = reader.extend(&lease, ExtendOptions::default()).await;
     assert!(extended.is_ok(), "{extended:?}");
