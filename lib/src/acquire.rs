@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use crate::{
     error::Error,
-    leases::{Leases, corrupt, frozen_error},
+    leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::{Acquired, Contention, GrantKind, Granted, HeldLease, Lease},
     requests::Acquire,
     row::{Row, Stored},
@@ -47,6 +47,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is
     /// [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
+        self.follow_rules().await?;
         let semaphore = request.permits.filter(|n| *n > Permits::ONE);
         if request.observed_version.is_some() && semaphore.is_some() {
             let problem = "goes with a mutex only, not with permits above 1";
@@ -238,6 +239,9 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<Result<Granted, GrantRefusal>, Error> {
+        if self.settings().stopped {
+            return self.already_granted(address, grant, reentrant).await;
+        }
         let mut grant = Cow::Borrowed(grant);
         for _ in 0..FLOOR_TRIES {
             let change = Change::Grant(Grant::clone(&grant));
@@ -262,6 +266,22 @@ impl<S: Store> Leases<S> {
             ),
             source: None,
         })
+    }
+
+    /// What an attempt returns while the grants of the table are stopped: what the request has, or had, already. It
+    /// writes nothing.
+    async fn already_granted(
+        &self,
+        address: &Address,
+        grant: &Grant,
+        reentrant: bool,
+    ) -> Result<Result<Granted, GrantRefusal>, Error> {
+        let stored = self.store().read(address, self.limit()).await?;
+        match why_not_granted(stored, grant, reentrant) {
+            GrantRefusal::Replayed(row) => self.replayed(address.clone(), row).map(Ok),
+            refusal @ (GrantRefusal::Consumed | GrantRefusal::OtherKeys) => Ok(Err(refusal)),
+            _ => Err(stopped_error(address.key.clone())),
+        }
     }
 
     fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {

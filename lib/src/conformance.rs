@@ -42,6 +42,7 @@ mod queue;
 mod queue_maintenance;
 mod reaping;
 mod release;
+mod rules;
 mod semaphores;
 mod sets;
 mod strangers;
@@ -102,6 +103,8 @@ pub async fn all<B: Bench>(bench: &B) {
     queue_maintenance::all(bench).await;
     reaping::all(bench).await;
     strangers::all(bench).await;
+    // From here on the table has rules.
+    rules::all(bench).await;
 }
 
 const TTL: Duration = Duration::from_mins(1);

@@ -57,13 +57,15 @@ pub enum Error {
         waiting: usize,
     },
 
-    /// An operator froze the key. Wait for the operator.
-    #[error("{key} is frozen by an operator{}", because(record.as_deref()))]
+    /// An operator froze the key, or stopped the grants of the whole table. Wait for the operator.
+    #[error("{}", frozen(key, record.as_deref(), *whole_table))]
     Frozen {
         /// The key.
         key: Key,
         /// Who froze it, and why.
         record: Option<Box<Record>>,
+        /// Whether the grants of the whole table are stopped.
+        whole_table: bool,
     },
 
     /// The request is malformed. Fix the definition.
@@ -338,6 +340,15 @@ impl Serialize for Error {
         }
         map.end()
     }
+}
+
+fn frozen(key: &Key, record: Option<&Record>, whole_table: bool) -> String {
+    if whole_table {
+        return format!(
+            "{key} is not granted now: an operator has stopped the grants of the whole table (parameter Grants)"
+        );
+    }
+    format!("{key} is frozen by an operator{}", because(record))
 }
 
 /// A Cause holds 32 768 characters, escapes included.

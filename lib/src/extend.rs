@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     error::Error,
-    leases::{Leases, TRIES, address_of, corrupt, frozen_error},
+    leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::{Ended, Extended, GrantKind, Lease},
     requests::ExtendOptions,
@@ -31,6 +31,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::Invalid`] for a ttl that is no longer than the guard; [`Error::Corrupt`]; and those of
     /// [`Store::apply`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
     pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
+        self.follow_rules_if_possible().await?;
         let ttl = options.ttl.unwrap_or(lease.ttl);
         self.check_ttl(ttl)?;
         let now = self.now();
@@ -40,7 +41,8 @@ impl<S: Store> Leases<S> {
             ttl,
             now,
             expires_at: now.plus(ttl.as_duration()),
-            require_unexpired: options.require_unexpired,
+            // A revival is as good as a grant.
+            require_unexpired: options.require_unexpired || self.settings().stopped,
         };
         let (key, address) = (lease.key.clone(), address_of(lease));
         let mut confirming = lease.may_be_reservation();
@@ -97,6 +99,9 @@ impl<S: Store> Leases<S> {
                         return Ok(Extended::Extended { lease });
                     }
                 },
+                ExtendRefusal::Expired if !options.require_unexpired => {
+                    return Err(stopped_error(key));
+                }
                 ExtendRefusal::Expired => return Err(Error::Expired { key }),
                 ExtendRefusal::Frozen(row) => return Err(frozen_error(key, row)),
                 ExtendRefusal::Awaited(row) => {

@@ -23,17 +23,25 @@ const TRIES_IN_A_TTL: u32 = 10;
 
 #[cfg(feature = "https-client")]
 impl Leases<DynamoDb> {
-    /// The leases in the table that `LEASE_TABLE` names, with the durations of the other variables ([`Environment`])
-    /// and the SDK's ambient configuration ([`Connection::from_env`]).
+    /// The leases in the table that `LEASE_TABLE` names, with the durations of the other variables ([`Environment`]),
+    /// the table's rules ([`Leases::with_table_rules`]) and the SDK's ambient configuration ([`Connection::from_env`]).
     ///
     /// # Errors
     /// [`Error::Misconfigured`] if `LEASE_TABLE` is missing, or if a variable has an invalid value.
     pub async fn from_env() -> Result<Self, Error> {
         let Environment {
-            table, settings, ..
+            table,
+            settings,
+            owns_rules,
+            ..
         } = Environment::read()?;
         let client = Connection::from_env().await;
-        Ok(Self::new(DynamoDb::new(client, table), settings))
+        let leases = Self::new(DynamoDb::new(client, table), settings);
+        Ok(if owns_rules {
+            leases
+        } else {
+            leases.with_table_rules()
+        })
     }
 }
 

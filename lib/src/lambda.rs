@@ -160,13 +160,19 @@ fn connect() -> Result<Connected, Error> {
     let Environment {
         table,
         settings,
+        owns_rules,
         boundary,
     } = Environment::read()?;
     settings::check_endpoint()?;
     let ambient = env_config::read(settings::variable)?;
     let store = DynamoDb::new(Connection::client(&ambient), table);
+    let leases = Leases::new(store, settings);
     Ok(Connected {
-        leases: Leases::new(store, settings),
+        leases: if owns_rules {
+            leases
+        } else {
+            leases.with_table_rules()
+        },
         boundary,
         ambient,
     })

@@ -11,6 +11,7 @@ use crate::{
     outcomes::{Lease, LeaseStatus},
     pagination::Cursor,
     row::{Frozen, Row, State},
+    rules::RulesSource,
     settings::Settings,
     store::{Address, Connection, Entry, Store},
     values::{Caller, Key, Ttl},
@@ -34,6 +35,7 @@ pub struct Leases<S> {
     clock: Arc<dyn Clock>,
     workflows: Option<Arc<dyn Workflows>>,
     settings: Settings,
+    pub(crate) rules: RulesSource,
     caller: Option<Caller>,
     deadline: Option<Timestamp>,
     /// Where a scheduled sweep stopped before it was done.
@@ -54,6 +56,7 @@ impl<S> Clone for Leases<S> {
             clock: Arc::clone(&self.clock),
             workflows: self.workflows.clone(),
             settings: self.settings,
+            rules: self.rules.clone(),
             caller: self.caller.clone(),
             deadline: self.deadline,
             swept_to: Arc::clone(&self.swept_to),
@@ -70,6 +73,7 @@ impl<S: Store> Leases<S> {
             clock: Arc::new(SystemClock),
             workflows: None,
             settings,
+            rules: RulesSource::default(),
             caller: None,
             deadline: None,
             swept_to: Arc::default(),
@@ -130,8 +134,9 @@ impl<S: Store> Leases<S> {
         self.workflows.as_deref()
     }
 
-    pub(crate) const fn settings(&self) -> &Settings {
-        &self.settings
+    /// The settings, with the table's rules if these leases read them.
+    pub(crate) fn settings(&self) -> Settings {
+        self.rules.applied_to(self.settings)
     }
 
     pub(crate) const fn caller(&self) -> Option<&Caller> {
@@ -190,15 +195,15 @@ impl<S: Store> Leases<S> {
     /// A lease that expired at this instant or earlier may be taken over now, because the clock margin has passed
     /// too.
     pub(crate) fn takeover_deadline(&self) -> Timestamp {
-        self.now().minus(self.settings.clock_margin)
+        self.now().minus(self.settings().clock_margin)
     }
 
     pub(crate) fn purge_at(&self, now: Timestamp) -> u64 {
-        now.plus(self.settings.retention).as_seconds_rounded_up()
+        now.plus(self.settings().retention).as_seconds_rounded_up()
     }
 
     pub(crate) fn check_ttl(&self, ttl: Ttl) -> Result<(), Error> {
-        let guard = self.settings.guard;
+        let guard = self.settings().guard;
         if ttl.as_duration() > guard {
             return Ok(());
         }
@@ -222,7 +227,7 @@ impl<S: Store> Leases<S> {
             ttl: held.ttl,
             acquired_at: held.acquired_at,
             expires_at: held.expires_at,
-            safe_until: held.expires_at.minus(self.settings.guard),
+            safe_until: held.expires_at.minus(self.settings().guard),
             permit: address.permit,
             metadata: held.metadata,
         })
@@ -243,6 +248,16 @@ pub(crate) fn frozen_error(key: Key, row: Row) -> Error {
             Some(Frozen::By(record)) => Some(Box::new(record)),
             _ => None,
         },
+        whole_table: false,
+    }
+}
+
+/// Nothing is granted in this table now.
+pub(crate) fn stopped_error(key: Key) -> Error {
+    Error::Frozen {
+        key,
+        record: None,
+        whole_table: true,
     }
 }
 

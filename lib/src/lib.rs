@@ -32,6 +32,7 @@ pub mod conformance;
 mod error;
 mod extend;
 pub mod fence;
+mod follow;
 mod hold;
 mod inspect;
 #[cfg(feature = "lambda")]
@@ -48,6 +49,7 @@ mod reap;
 mod release;
 mod requests;
 mod retry;
+mod rules;
 // Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod row;
@@ -85,6 +87,7 @@ pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
 pub use retry::{AcquireOutcome, RetryPolicy};
 pub use row::{Act, Record};
+pub use rules::TableRules;
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Boundary, Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};

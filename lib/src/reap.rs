@@ -83,6 +83,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of [`crate::Workflows::describe_execution`]
     /// and of [`Store::apply`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
+        self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
                 problem: "these leases cannot look up executions: they were made without workflows"

@@ -26,6 +26,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::Corrupt`], and those of [`Store::apply`]. If somebody else was granted the key in the meantime, that
     /// is [`ReleaseOutcome::Lost`], not an error.
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
+        self.follow_rules_if_possible().await?;
         let now = self.now();
         Ok(Released {
             outcome: self.end(lease).await?.0,

@@ -80,10 +80,9 @@ impl DynamoDb {
             Error::DynamoDb(format!("create the table {name}: {}", why.to_string()))
         };
         let mut table = properties.clone();
-        // Encryption exists only on AWS, and a test may delete its table. The view type implies the stream.
+        // Encryption exists only on AWS. The view type implies the stream.
         table["TableName"] = name.into();
         table["SSESpecification"] = Value::Null;
-        table["DeletionProtectionEnabled"] = false.into();
         if table["StreamSpecification"].is_object() {
             table["StreamSpecification"]["StreamEnabled"] = true.into();
         }

@@ -96,8 +96,10 @@ async fn a_sound_stack_passes_every_check_and_is_left_as_it_was() {
         (Some(0), &json!("passed")),
         "{report:#}"
     );
+    // The embedded DynamoDB has no backups.
+    assert_eq!(ran.checks("not_checked"), ["recovery".to_owned()].into());
     assert_eq!(
-        ran.checks("passed").len(),
+        ran.checks("passed").len() + 1,
         report["checks"].as_array().unwrap().len(),
         "{report:#}"
     );
@@ -157,7 +159,12 @@ async fn read_only_writes_nothing_and_says_what_was_not_checked() {
     let mut invocations = stack.functions().invocations();
     let ran = doctor(&stack, &["--read-only", "--format", "json"]).await;
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
-    let reads = ["DescribeTable", "DescribeTimeToLive", "Scan"];
+    let reads = [
+        "DescribeContinuousBackups",
+        "DescribeTable",
+        "DescribeTimeToLive",
+        "Scan",
+    ];
     let counts = stack.proxy().counts();
     let asked: Vec<_> = counts.iter().map(|(operation, _)| operation).collect();
     let is_read = |operation: &&str| reads.contains(operation);
@@ -266,6 +273,16 @@ const FAULTS: &[Fault] = &[
         },
         check: "ttl",
         found: "its TTL attribute is not purge_at",
+        ..SOUND
+    },
+    Fault {
+        what: "a table that may be deleted",
+        before: |options, _| {
+            let parameter = ("DeletionProtection".to_owned(), "false".to_owned());
+            options.parameters.extend([parameter]);
+        },
+        check: "recovery",
+        found: "deletion protection is off",
         ..SOUND
     },
     Fault {

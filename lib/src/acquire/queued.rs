@@ -51,6 +51,7 @@ impl<S: Store> Leases<S> {
     /// repeat the request.
     pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
         check(&request)?;
+        self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
                 problem: "these leases cannot notify waiters: they were made without workflows"
@@ -70,10 +71,19 @@ impl<S: Store> Leases<S> {
         let waiter = self.waiter(&grant, queue);
         // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
         // the queue.
-        if reentrant && let Ok(granted) = self.attempt(&Address::first(&key), &grant, true).await? {
+        let stopped = self.settings().stopped;
+        if (reentrant || stopped)
+            && let Ok(granted) = self
+                .attempt(&Address::first(&key), &grant, reentrant)
+                .await?
+        {
             self.send_grant(workflows, &waiter.task_token, granted)
                 .await?;
             return Ok(Queued::Acquired);
+        }
+        if stopped {
+            // A spent request; nobody may join either.
+            return Err(Error::Consumed { key });
         }
         let join = Join {
             request: grant.request.clone(),

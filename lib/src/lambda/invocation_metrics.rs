@@ -212,6 +212,7 @@ mod tests {
                 Error::Frozen {
                     key: key(),
                     record: None,
+                    whole_table: false,
                 },
                 vec![("Refusals", 1)],
             ),

@@ -44,8 +44,8 @@ impl<S: Store> Leases<S> {
     /// themselves if they can notify the waiter.
     pub(crate) fn hand_over_after(&self, token: Counter) -> HandOver {
         match self.workflows() {
-            Some(_) => HandOver::Now(self.successor(token)),
-            None => HandOver::Later,
+            Some(_) if !self.settings().stopped => HandOver::Now(self.successor(token)),
+            _ => HandOver::Later,
         }
     }
 
@@ -317,7 +317,8 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// Those of [`Store::apply`].
     pub(crate) async fn notify_if_due(&self, key: &Key, row: Row) -> Result<bool, Error> {
-        if row.holding().is_some() || row.frozen.is_some() || self.workflows().is_none() {
+        let stopped = row.frozen.is_some() || self.settings().stopped;
+        if row.holding().is_some() || stopped || self.workflows().is_none() {
             return Ok(false);
         }
         let Some(reserved) = row.reserved() else {
@@ -398,6 +399,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
+        self.follow_rules().await?;
         match self.read_queue_row(key).await? {
             Some(row) => self.notify_if_due(key, row).await,
             None => Ok(false),

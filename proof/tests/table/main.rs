@@ -5,6 +5,7 @@
 mod changes;
 mod items;
 mod mutations;
+mod restore;
 mod sequences;
 mod steps;
 mod store;

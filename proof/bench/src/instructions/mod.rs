@@ -311,6 +311,7 @@ fn environment(name: &str, runtime_api: &str) -> BTreeMap<String, String> {
         ("AWS_LAMBDA_RUNTIME_API", runtime_api),
         ("LANG", "en_US.UTF-8"),
         ("LEASE_TABLE", TABLE),
+        ("LEASE_RULES", "own"),
         ("TZ", ":UTC"),
         ("_HANDLER", "bootstrap"),
     ];
