@@ -38,12 +38,12 @@ async fn record() -> Vec<Invocation> {
             continue;
         }
         let mut answered = None;
-        let played = player.play_with(&steps, async |fixture| {
+        let scene = player.play_with(&steps, async |fixture| {
             let answer = fixture.event(&name).await;
             answered = Some(answer.clone());
             Ok(answer)
         });
-        played.await.unwrap();
+        scene.await.unwrap();
         all.push(Invocation {
             function,
             event: event(&name),

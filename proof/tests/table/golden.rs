@@ -32,13 +32,13 @@ struct Golden {
     /// The leases that are held.
     handles: Vec<Lease>,
     /// What was asked last for each key.
-    requests: Vec<Request>,
+    requests: Vec<Asked>,
     /// What comes of each of [`WHAT_NEXT`], by its name and the key or handle.
     outcomes: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Request {
+struct Asked {
     keys: Vec<Key>,
     holder: Holder,
     request_id: RequestId,
@@ -49,7 +49,7 @@ struct Request {
     waits: bool,
 }
 
-impl Request {
+impl Asked {
     fn new<const N: usize>(keys: [&str; N], holder: &str) -> Self {
         Self {
             keys: keys.map(|key| Key::new(key).unwrap()).into(),
@@ -145,7 +145,7 @@ impl Golden {
                 let put = table.client.put_item().table_name(TABLE);
                 put.set_item(Some(item)).send().await.unwrap();
             }
-            let wait = later.then_some(TTL * 2).unwrap_or_default();
+            let wait = if later { TTL * 2 } else { Duration::ZERO };
             let (leases, _) = leases(&table, Timestamp::from_millis(self.at).plus(wait));
             match what {
                 "ask again" => {
@@ -230,18 +230,18 @@ async fn record() -> Golden {
     };
     let mut requests = Vec::new();
     let mut handles = Vec::new();
-    let ask = async |request: &Request| request.ask(&leases).await.0;
-    let free = async |request: &Request| {
+    let ask = async |request: &Asked| request.ask(&leases).await.0;
+    let free = async |request: &Asked| {
         for lease in ask(request).await {
             let _ = leases.release(&lease).await.unwrap();
         }
     };
 
     // Of these two the first expires, and is then swept or taken over.
-    let expired = Request::new(["expired"], "a");
-    let taken_over = Request::new(["taken over"], "b");
+    let expired = Asked::new(["expired"], "a");
+    let taken_over = Asked::new(["taken over"], "b");
     ask(&expired).await;
-    ask(&Request::new(["taken over"], "a")).await;
+    ask(&Asked::new(["taken over"], "a")).await;
     clock.advance(TTL + Settings::default().clock_margin);
     handles.extend(ask(&taken_over).await);
     let (limit, cursor) = (1000, None);
@@ -251,25 +251,25 @@ async fn record() -> Golden {
         .unwrap();
     requests.extend([expired, taken_over]);
 
-    let held = Request::new(["held"], "a");
+    let held = Asked::new(["held"], "a");
     handles.extend(ask(&held).await);
-    let several = Request::new(["one of two", "two of two"], "a");
+    let several = Asked::new(["one of two", "two of two"], "a");
     handles.extend(ask(&several).await);
-    let used_often = Request::new(["used often"], "f");
+    let used_often = Asked::new(["used often"], "f");
     for holder in ["a", "b", "c", "d", "e"] {
-        free(&Request::new(["used often"], holder)).await;
+        free(&Asked::new(["used often"], holder)).await;
     }
     handles.extend(ask(&used_often).await);
     for holder in ["a", "b"] {
-        let mut permit = Request::new(["permits"], holder);
+        let mut permit = Asked::new(["permits"], holder);
         permit.permits = Some(3);
         handles.extend(ask(&permit).await);
         requests.push(permit);
     }
-    let queue = Request::new(["queue"], "a");
+    let queue = Asked::new(["queue"], "a");
     handles.extend(ask(&queue).await);
     for holder in ["b", "c"] {
-        let mut waiter = Request::new(["queue"], holder);
+        let mut waiter = Asked::new(["queue"], holder);
         waiter.waits = true;
         clock.advance(Duration::from_millis(1));
         ask(&waiter).await;
@@ -277,31 +277,31 @@ async fn record() -> Golden {
     }
     requests.extend([held, several, used_often, queue]);
 
-    let released = Request::new(["released"], "a");
+    let released = Asked::new(["released"], "a");
     free(&released).await;
-    let forced = Request::new(["forced"], "a");
+    let forced = Asked::new(["forced"], "a");
     ask(&forced).await;
     let options = ForceReleaseOptions::default();
     let _ = leases
         .force_release(&forced.keys[0], options, &why)
         .await
         .unwrap();
-    let raised = Request::new(["raised"], "a");
+    let raised = Asked::new(["raised"], "a");
     free(&raised).await;
     let _ = leases
         .raise_floor(&raised.keys[0], Counter::new(4_000_000_000_000), &why)
         .await
         .unwrap();
-    let frozen_free = Request::new(["frozen and free"], "a");
+    let frozen_free = Asked::new(["frozen and free"], "a");
     free(&frozen_free).await;
     let _ = leases.freeze(&frozen_free.keys[0], &why).await.unwrap();
-    let frozen = Request::new(["frozen and held"], "a");
+    let frozen = Asked::new(["frozen and held"], "a");
     handles.extend(ask(&frozen).await);
     let _ = leases.freeze(&frozen.keys[0], &why).await.unwrap();
     requests.extend([released, forced, raised, frozen_free, frozen]);
 
     clock.advance(Duration::from_secs(5));
-    let extended = Request::new(["extended"], "a");
+    let extended = Asked::new(["extended"], "a");
     let lease = ask(&extended).await.remove(0);
     clock.advance(Duration::from_secs(5));
     let extended_lease = leases
