@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types cdk terraform leases build dist dist-test command-line deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions golden model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types cdk terraform leases build dist dist-test command-line deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -101,6 +101,9 @@ track-record: ## reproduce known bugs of other locks, and show that they are abs
 rehearsal: translated ## run every workflow with only the permissions that the template gives
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- rehearse
+
+golden: ## record rows, handles, events and answers of a version that is about to be published
+	UPDATE_GOLDEN=1 cargo test --locked --workspace --test table --test contract golden
 
 model: ## check every order of events in small worlds, and detect broken designs (MODEL="--only line", "--help")
 	cargo run --quiet --locked --bin leasehold-model -- $(MODEL)

@@ -13,10 +13,10 @@ use crate::{
 /// The handle of a lease: plain data that any later process may extend or release with.
 ///
 /// The handle is as powerful as the lease: anybody who has it can end the lease. `Debug` omits the `lease_id`;
-/// serialization does not.
+/// serialization does not. Fields that this version does not know are ignored, because a newer function may have
+/// granted the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Lease {
     /// What is leased.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod changes;
+mod golden;
 mod items;
 mod mutations;
 mod restore;
