@@ -242,7 +242,7 @@ LOGICAL_ID := $(shell verb=$(firstword $(subst -, ,$(EVENT))); echo $${verb^}Fun
 invoke: $(SAM_ENV)/complete ## send one of events/ to its function in Lambda's container, against `make local` (EVENT=acquire)
 	$(QUICKLY) $(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS=$(firstword $(subst -, ,$(EVENT)))
 	$(QUICKLY) $(SAM) build $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH)
-	$(SAM) local invoke $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH) -n target/local/env.json -e events/$(EVENT).json $(SAM_INVOKE)
+	. target/local/env.sh && $(SAM) local invoke $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH) -n target/local/env.json -e events/$(EVENT).json $(SAM_INVOKE)
 
 # Shows only that the functions can be built: one function has the dependencies of all.
 other-arch: ## build one function for the instruction set that this machine does not have

@@ -16,7 +16,8 @@ import leasehold
 from leasehold import (ERRORS, Leasehold, LeaseConsumed, LeaseError, LeaseExpired, LeaseFrozen, LeaseHeld, LeaseInvalid,
                        LeaseLost, LeaseQueueFull, LeaseThrottled, LeaseUnavailable, fence)
 
-SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local"}
+SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local",
+            "aws_session_token": os.environ["AWS_SESSION_TOKEN"]}
 LAMBDA = boto3.client("lambda", endpoint_url=os.environ["AWS_ENDPOINT_URL_LAMBDA"], **SETTINGS)
 NAMES = {"acquire": "AcquireFunction", "extend": "ExtendFunction", "release": "ReleaseFunction"}
 SLEPT = []

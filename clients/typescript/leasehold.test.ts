@@ -10,7 +10,11 @@ import { inspect } from "node:util";
 import * as leasehold from "./leasehold.ts";
 import { ERRORS, Leasehold, fence, type Handle, type Invoker, type Lease } from "./leasehold.ts";
 
-const { AWS_ENDPOINT_URL_LAMBDA, AWS_ENDPOINT_URL_DYNAMODB, EVENTS, SCHEMAS, GOLDEN, NOTIFIED } = process.env as Record<string, string>;
+const { AWS_ENDPOINT_URL_LAMBDA, AWS_ENDPOINT_URL_DYNAMODB, AWS_SESSION_TOKEN, EVENTS, SCHEMAS, GOLDEN, NOTIFIED } = process.env as Record<
+  string,
+  string
+>;
+const SIGNED = { "x-amz-security-token": AWS_SESSION_TOKEN! };
 
 /** The part of an SDK's error about the HTTP response. */
 function refused(name: string, httpStatusCode: number): Error {
@@ -20,7 +24,7 @@ function refused(name: string, httpStatusCode: number): Error {
 const LAMBDA: Invoker = {
   async invoke({ FunctionName, Payload }) {
     const url = `${AWS_ENDPOINT_URL_LAMBDA}/2015-03-31/functions/${FunctionName}/invocations`;
-    const answer = await fetch(url, { method: "POST", body: new TextDecoder().decode(Payload) });
+    const answer = await fetch(url, { method: "POST", headers: SIGNED, body: new TextDecoder().decode(Payload) });
     if (!answer.ok) throw refused(answer.headers.get("x-amzn-errortype") ?? "", answer.status);
     const failed = answer.headers.get("x-amz-function-error");
     const body = new Uint8Array(await answer.arrayBuffer());
@@ -256,6 +260,7 @@ const scenes: Record<string, () => Promise<void>> = {
   async a_guarded_write_refuses_a_smaller_token() {
     const call = async (operation: string, input: object) => {
       const headers = {
+        ...SIGNED,
         "x-amz-target": `DynamoDB_20120810.${operation}`,
         "content-type": "application/x-amz-json-1.0",
         "x-amz-date": "20261121T030000Z",

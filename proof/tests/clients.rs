@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use axum::{Router, routing::get};
-use leasehold_local::{FakeStepFunctionsServer, PythonEnvironment, create_table, prepare_python};
+use leasehold_local::{
+    FakeStepFunctionsServer, PythonEnvironment, create_table, prepare_python, session_token,
+};
 use leasehold_proof::{
     fixture::{Fixture, environment, events, quiet},
     root,
@@ -57,6 +59,7 @@ async fn play(mut program: Command) {
     program
         .env("AWS_ENDPOINT_URL_LAMBDA", fixture.stack.lambda_url())
         .env("AWS_ENDPOINT_URL_DYNAMODB", fixture.stack.dynamodb_url())
+        .env("AWS_SESSION_TOKEN", session_token())
         .env("EVENTS", events())
         .env("SCHEMAS", root().join("schemas"))
         .env("GOLDEN", root().join("proof/golden"))

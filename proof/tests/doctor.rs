@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_local::{EnvironmentChanges, Options, Outcome, Schedules, Stack};
+use leasehold_local::{EnvironmentChanges, Options, Outcome, Schedules, Stack, session_token};
 use leasehold_proof::program;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -51,6 +51,7 @@ async fn doctor(stack: &Stack, arguments: &[&str]) -> Ran {
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
+        .env("AWS_SESSION_TOKEN", session_token())
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env(
             "AWS_ENDPOINT_URL_CLOUDFORMATION",

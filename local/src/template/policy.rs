@@ -275,6 +275,69 @@ mod tests {
         }
     }
 
+    /// A name that begins with the stack's name and a hyphen may be another stack's.
+    #[test]
+    fn the_operators_policy_reaches_no_other_stack() {
+        let policy = include_str!("../../../examples/operators/policy.json");
+        let all = allowed(&serde_json::from_str(policy).unwrap()).unwrap();
+        let mfa = context("aws:MultiFactorAuthPresent", &["true"]);
+        for (action, service, resource) in [
+            (
+                "cloudformation:DescribeStacks",
+                "cloudformation",
+                "stack/STACK/1a-2b",
+            ),
+            (
+                "lambda:InvokeFunction",
+                "lambda",
+                "function:STACK-InspectFunction-1ABC",
+            ),
+            (
+                "lambda:InvokeFunction",
+                "lambda",
+                "function:STACK-OperateFunction-1ABC",
+            ),
+            (
+                "logs:FilterLogEvents",
+                "logs",
+                "log-group:/aws/lambda/STACK-acquire:*",
+            ),
+            (
+                "states:DescribeExecution",
+                "states",
+                "execution:STACK-with-lease:one",
+            ),
+            (
+                "states:DescribeExecution",
+                "states",
+                "execution:STACK_leasing_mine:one",
+            ),
+            (
+                "states:ListExecutions",
+                "states",
+                "stateMachine:STACK-with-lease",
+            ),
+            (
+                "states:StopExecution",
+                "states",
+                "execution:STACK-with-lease:one",
+            ),
+            (
+                "dynamodb:UpdateItem",
+                "dynamodb",
+                "table/STACK-LeaseTable-1ABC",
+            ),
+        ] {
+            let of = |stack: &str| {
+                let resource = resource.replace("STACK", stack);
+                let arn = format!("arn:aws:{service}:us-east-1:123456789012:{resource}");
+                all.iter().any(|one| one.covers(action, Some(&arn), &mfa))
+            };
+            assert!(of("leasehold"), "{action} {resource}");
+            assert!(!of("leasehold-prod"), "{action} {resource}");
+        }
+    }
+
     #[test]
     fn the_selectors_of_data_events_name_functions_and_table() {
         let selectors = include_str!("../../../examples/operators/cloudtrail-data-events.json");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::{Builder, Credentials};
 use aws_sdk_lambda::primitives::Blob;
-use leasehold_local::{Options, Stack};
+use leasehold_local::{Options, Stack, session_token};
 use leasehold_proof::fixture::config;
 use serde_json::{Value, json};
 
@@ -43,7 +43,8 @@ async fn start(template: Option<PathBuf>) -> Result<Stack, leasehold_local::Erro
 
 /// Invokes as the owner of this access key id.
 async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Result<Value, String> {
-    let credentials = Credentials::new(key, "local", None, None, "test");
+    let credentials =
+        Credentials::new(key, "local", Some(session_token().to_owned()), None, "test");
     let config =
         Builder::from(&config(&stack.lambda_url()).await).credentials_provider(credentials);
     let client = Client::from_conf(config.build());

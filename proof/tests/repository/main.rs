@@ -8,6 +8,7 @@ mod modules;
 mod monitoring;
 mod stack;
 mod wording;
+mod workflows;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,6 +70,7 @@ fn rules() -> Vec<(&'static str, Rule, &'static [SeededEdit])> {
         monitoring::RULES,
         modules::RULES,
         wording::RULES,
+        workflows::RULES,
     ]
     .concat()
 }

@@ -20,6 +20,18 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
+        "the runbook writes requests where nobody else does, and sends none that it could not write",
+        requests_are_private,
+        &[
+            (
+                RUNBOOK,
+                "\"$private/force.json\" &&",
+                "\"$private/force.json\"",
+            ),
+            (RUNBOOK, "$private/floor.json", "/tmp/floor.json"),
+        ],
+    ),
+    (
         "every alarm has its paragraph in the runbook, and every paragraph its alarm",
         alarms,
         &[
@@ -84,6 +96,24 @@ const CRASH: &str = "{ $.type = \"platform.report\" && ($.record.status = \"time
 
 /// What every paragraph of an alarm says, in bold.
 const PARTS: [&str; 5] = ["It means", "At stake", "Look", "Do", "Ignore it"];
+
+fn requests_are_private(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for line in files.text(RUNBOOK).lines() {
+        if line.contains("/tmp/") {
+            wrong.push(format!("{RUNBOOK}: {line}: others can write there"));
+        }
+        // What is written ends the line or a command, whose failure has to end the rest.
+        let written = line.split(" > \"$private/").skip(1);
+        for after in written {
+            let (_, then) = after.split_once('"').unwrap_or_default();
+            if !then.starts_with(" &&") && !then.starts_with(" || break") {
+                wrong.push(format!("{RUNBOOK}: {line}: goes on after a failed write"));
+            }
+        }
+    }
+    wrong
+}
 
 fn metrics(files: &Files) -> Vec<String> {
     let list = files
