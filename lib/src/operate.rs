@@ -120,7 +120,7 @@ impl<S: Store> Leases<S> {
         for _ in 0..TRIES {
             let next = Row {
                 fencing_token: self.operators(token),
-                purge_at: seen.purge_at.or(Some(self.purge_at(self.now()))),
+                purge_at: seen.purge_at.or(Some(self.purge_at(self.operators(token)))),
                 state: State::Free {
                     ended: Ended::Forced,
                     last_token: token,
@@ -195,7 +195,7 @@ impl<S: Store> Leases<S> {
                     // A held row is not purged.
                     purge_at: match row.holding() {
                         Some(_) => None,
-                        None => Some(self.purge_at(self.now())),
+                        None => Some(self.purge_at(row.fencing_token)),
                     },
                     ..row.clone()
                 }))
@@ -233,11 +233,13 @@ impl<S: Store> Leases<S> {
         let floor = floor.max(self.settings().token_floor);
         let over = TakeoverRule::ExpiredBy(self.takeover_deadline());
         let token = floor.plus(1);
+        let purge_at = Some(self.purge_at(token));
         let raised = self
             .change_all(key, Act::RaiseFloor, because, |address, row| {
                 let Some(row) = row else {
                     return Ok((seed(now) < floor).then(|| Row {
                         fencing_token: token,
+                        purge_at,
                         state: freed(Ended::Released, token),
                         ..self.untouched(because)
                     }));
@@ -264,7 +266,8 @@ impl<S: Store> Leases<S> {
                     previous: Some(row.last_grant()),
                     past_requests: [Some(row.request.clone()), first, second],
                     state: freed(Ended::Forced, floor),
-                    purge_at: row.purge_at.or(untouched.purge_at),
+                    // Later than after a release; a freeze goes on.
+                    purge_at: row.purge_at.max(purge_at),
                     version: row.version,
                     frozen: row.frozen.clone(),
                     ..untouched
@@ -328,7 +331,7 @@ impl<S: Store> Leases<S> {
             previous: None,
             frozen: None,
             operator: None,
-            purge_at: Some(self.purge_at(now)),
+            purge_at: Some(self.purge_at(token)),
             queue: Vec::new(),
             state: State::Free {
                 ended: Ended::Released,

@@ -53,7 +53,7 @@ impl<S: Store> Leases<S> {
             },
             ended: Ended::Released,
             next,
-            purge_at: self.purge_at(self.now()),
+            purge_at: self.purge_at(lease.fencing_token),
         };
         let address = address_of(lease);
         for _ in 0..TRIES {
@@ -128,7 +128,7 @@ impl<S: Store> Leases<S> {
             version: row.version,
             ended,
             next: next.clone(),
-            purge_at: self.purge_at(self.now()),
+            purge_at: self.purge_at(row.fencing_token),
         });
         let row = match self.store().apply(address, &change, self.limit()).await? {
             Applied::Done { row, .. } => row,

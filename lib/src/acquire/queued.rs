@@ -215,7 +215,7 @@ impl<S: Store> Leases<S> {
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
             deadline,
-            purge_at: self.purge_at(deadline),
+            purge_at: self.purge_after(deadline),
         }
     }
 }
