@@ -213,7 +213,10 @@ impl<S: Store> Leases<S> {
     /// were ever granted. A permit that was never granted starts from the clock, and so above any floor that is not
     /// in the future. For a whole table, use [`crate::Settings::token_floor`].
     ///
-    /// The key must not be held, because the token of a grant does not change. Afterwards the last grant of the key
+    /// The key must not be held, because the token of a grant does not change. A key that is reserved for a waiter is
+    /// not held yet: the token that the waiter was promised is void, and the waiter is notified again with a new one.
+    ///
+    /// Afterwards the last grant of the key
     /// is a grant to the operator that ended `forced`, because a restored row does not know how its last grant ended.
     ///
     /// # Errors
@@ -240,7 +243,11 @@ impl<S: Store> Leases<S> {
                     return Ok((seed(now) < floor).then(|| Row {
                         fencing_token: token,
                         purge_at,
-                        state: freed(Ended::Released, token),
+                        state: State::Free {
+                            ended: Ended::Released,
+                            last_token: token,
+                            reserved: None,
+                        },
                         ..self.untouched(because)
                     }));
                 };
@@ -252,20 +259,17 @@ impl<S: Store> Leases<S> {
                     let contention = self.held(address.clone(), row, &asker)?;
                     return Err(Error::Held(Box::new(contention)));
                 }
-                if row.reserved().is_some() {
-                    let key = &address.key;
-                    return Err(Error::Unavailable {
-                        problem: format!("{key} is reserved for a waiter"),
-                        source: None,
-                    });
-                }
                 let untouched = self.untouched(because);
                 let [first, second, _] = row.past_requests.clone();
                 Ok(Some(Row {
                     fencing_token: token,
                     previous: Some(row.last_grant()),
                     past_requests: [Some(row.request.clone()), first, second],
-                    state: freed(Ended::Forced, floor),
+                    state: State::Free {
+                        ended: Ended::Forced,
+                        last_token: floor,
+                        reserved: row.reserved().cloned(),
+                    },
                     // Later than after a release; a freeze goes on.
                     purge_at: row.purge_at.max(purge_at),
                     version: row.version,
@@ -463,12 +467,4 @@ fn was_forced(row: &Row, token: Counter) -> bool {
         .into_iter()
         .flatten()
         .any(|grant| grant.fencing_token == token && grant.ended == Ended::Forced)
-}
-
-fn freed(ended: Ended, last_token: Counter) -> State {
-    State::Free {
-        ended,
-        last_token,
-        reserved: None,
-    }
 }

@@ -19,6 +19,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_deployment_may_have_a_floor(bench).await;
     a_line_is_handed_over_above_the_floor(bench).await;
     what_was_promised_below_the_floor_is_void(bench).await;
+    what_was_promised_below_a_raised_floor_is_void(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -308,4 +309,29 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     line.expire();
     assert!(line.hand_over().await);
     line.next("b", floor, 1).await;
+}
+
+async fn what_was_promised_below_a_raised_floor_is_void<B: Bench>(bench: &B) {
+    for key in ["floor/reserved", "floor/reserved and frozen"] {
+        let (line, turn) = QueueCase::promised(bench, key, &["a", "b"]).await;
+        let frozen = key.ends_with("frozen");
+        if frozen {
+            line.freeze_by_operator().await;
+        }
+        let floor = line.now().as_millis() + 1_000_000;
+        assert_eq!(line.raise(floor).await, RaiseFloorOutcome::Raised);
+        assert_eq!(line.raise(floor).await, RaiseFloorOutcome::HighEnough);
+        refused!(line.extend(&turn.lease).await, Lost);
+        if frozen {
+            line.unfreeze_by_operator().await;
+        }
+        // The waiter keeps its turn, and is told of it again with a token above the floor.
+        line.clock.set(turn.lease.expires_at);
+        line.calls.renew_token(&line.token("a"));
+        assert!(line.hand_over().await);
+        let again = line.turn_of("a");
+        assert!(again.lease.fencing_token.get() > floor);
+        line.confirm(&again).await;
+        line.has_waiting(&["b"]).await;
+    }
 }
