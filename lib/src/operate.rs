@@ -265,6 +265,7 @@ impl<S: Store> Leases<S> {
                     fencing_token: token,
                     previous: Some(row.last_grant()),
                     past_requests: [Some(row.request.clone()), first, second],
+                    past_releases: row.past_releases,
                     state: State::Free {
                         ended: Ended::Forced,
                         last_token: floor,
@@ -332,6 +333,7 @@ impl<S: Store> Leases<S> {
             granted_to: holder,
             request_keys: None,
             past_requests: [None, None, None],
+            past_releases: [None; 3],
             previous: None,
             frozen: None,
             operator: None,
