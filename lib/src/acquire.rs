@@ -14,7 +14,7 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId, Ttl},
+    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
 };
 
 pub use queued::Queued;
@@ -43,21 +43,17 @@ impl<S: Store> Leases<S> {
     /// permit becomes free in between. Nobody knows of one of the two; it ends with its ttl.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for an observed version of a semaphore;
+    /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for an observed version with permits;
     /// [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is
     /// [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
         self.follow_rules().await?;
-        let semaphore = request.permits.filter(|n| *n > Permits::ONE);
-        if request.observed_version.is_some() && semaphore.is_some() {
-            let problem = "goes with a mutex only, not with permits above 1";
+        // Also with 1: a number that was lowered to 1 counts the other permits that are still held, and an
+        // observation sees one row.
+        if request.observed_version.is_some() && request.permits.is_some() {
+            let problem = "goes with a mutex only, not with permits";
             return Err(Error::invalid("observed_version", problem));
         }
-        // With a number that was lowered to 1, the request must see the other permits that are still held.
-        let permits = match request.observed_version {
-            Some(_) => None,
-            None => request.permits,
-        };
         let grant = self.grant(GrantRequest {
             holder: &request.holder,
             request_id: request.request_id,
@@ -66,7 +62,7 @@ impl<S: Store> Leases<S> {
             metadata: request.metadata,
             over: request.observed_version.map(TakeoverRule::VersionUnchanged),
         })?;
-        if let Some(permits) = permits {
+        if let Some(permits) = request.permits {
             let key = request.key;
             return self
                 .permit(key, permits.get(), grant, request.reentrant)

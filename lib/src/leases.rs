@@ -14,7 +14,7 @@ use crate::{
     rules::RulesSource,
     settings::Settings,
     store::{Address, Connection, Entry, Store},
-    values::{Caller, Key, Ttl},
+    values::{Caller, Counter, Key, Ttl},
     workflows::Workflows,
 };
 
@@ -198,8 +198,17 @@ impl<S: Store> Leases<S> {
         self.now().minus(self.settings().clock_margin)
     }
 
-    pub(crate) fn purge_at(&self, now: Timestamp) -> u64 {
-        now.plus(self.settings().retention).as_seconds_rounded_up()
+    /// When DynamoDB may delete a row that is free from now on and has this token, or a floor to which the write lifts
+    /// it. A row that is deleted starts again from the clock, so the row stays until the clock has passed its token.
+    pub(crate) fn purge_at(&self, token: Counter) -> u64 {
+        let token = token.max(self.settings().token_floor);
+        let passed = Timestamp::from_millis(token.get());
+        self.purge_after(passed.max(self.now()))
+    }
+
+    pub(crate) fn purge_after(&self, instant: Timestamp) -> u64 {
+        let until = instant.plus(self.settings().retention);
+        until.as_seconds_rounded_up().min(Row::NEVER)
     }
 
     pub(crate) fn check_ttl(&self, ttl: Ttl) -> Result<(), Error> {

@@ -277,7 +277,8 @@ pub enum ReleaseOutcome {
     Released,
     /// It had ended before: released, swept, or the row is gone.
     AlreadyReleased,
-    /// Somebody else was granted it in the meantime; their lease is untouched.
+    /// Somebody else was granted it in the meantime; their lease is untouched. The row remembers the last three
+    /// releases, and this was none of them.
     Lost,
 }
 

@@ -55,7 +55,7 @@ impl<S: Store> Leases<S> {
             },
             ended: Ended::Released,
             next,
-            purge_at: self.purge_at(self.now()),
+            purge_at: self.purge_at(lease.fencing_token),
         };
         let address = address_of(lease);
         for _ in 0..TRIES {
@@ -130,7 +130,7 @@ impl<S: Store> Leases<S> {
             version: row.version,
             ended,
             next: next.clone(),
-            purge_at: self.purge_at(self.now()),
+            purge_at: self.purge_at(row.fencing_token),
         });
         let row = match self.store().apply(address, &change, self.limit()).await? {
             Applied::Done { row, .. } => row,
@@ -177,8 +177,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Settings,
-        conformance::make,
+        Acquire, Call, Delivery, Execution, Holder, ManualClock, Memory, Queue, Settings,
+        SweepBounds, TaskToken, WaitTime, Workflows,
+        conformance::{grant, make},
         store::wire::{Fate, Wire},
         values::{RequestDigest, RequestId},
     };
@@ -210,5 +211,66 @@ mod tests {
             .await
             .expect("an answer");
         assert_eq!(again, None);
+    }
+
+    /// Nobody waits behind any token, and to learn that takes a second each time.
+    struct Dead(Arc<ManualClock>);
+
+    impl Workflows for Dead {
+        fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+            self.0.advance(Duration::from_secs(1));
+            Box::pin(std::future::ready(Ok(Delivery::Refused)))
+        }
+
+        fn fail<'a>(
+            &'a self,
+            _: &'a TaskToken,
+            _: &'a str,
+            _: String,
+            _: Duration,
+        ) -> Call<'a, Delivery> {
+            Box::pin(std::future::ready(Ok(Delivery::Refused)))
+        }
+
+        fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_release_leaves_a_queue_of_dead_waiters_to_sweep() {
+        let clock = make::clock();
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(Arc::new(Dead(clock.clone())));
+        let ask = |who: String| {
+            let ttl = make::ttl(Duration::from_mins(1));
+            Acquire::new(make::key("k"), make::holder(who), ttl)
+        };
+        let lease = grant(&leases, ask("holder".to_owned())).await.lease;
+        for n in 0..10 {
+            let queue = Queue {
+                task_token: TaskToken::new(format!("t{n}")).expect("valid"),
+                wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
+            };
+            let joined = leases.acquire_queued(ask(format!("w{n}")), queue).await;
+            joined.expect("in line");
+        }
+        let began = leases.now();
+        let released = leases.release(&lease).await.expect("an answer");
+        assert_eq!(released.outcome, ReleaseOutcome::Released);
+        assert_eq!(leases.now().since(began), Duration::from_secs(2));
+        // Sweep has the time of its invocation.
+        let row = leases.read_queue_row(&lease.key).await.expect("a row");
+        assert_eq!(row.expect("a row").waiting().len(), 8);
+        clock.advance(2 * Settings::default().claim + Settings::default().clock_margin);
+        for _ in 0..2 {
+            let sweep = leases.for_call(leases.now().plus(Duration::from_mins(1)));
+            let swept = sweep.sweep(SweepBounds::Schedule).await;
+            swept.expect("swept");
+            clock.advance(2 * Settings::default().claim);
+        }
+        let row = leases.read_queue_row(&lease.key).await.expect("a row");
+        assert_eq!(row.expect("a row").waiting(), []);
     }
 }

@@ -52,6 +52,9 @@ pub struct Row {
     pub request_keys: Option<KeysDigest>,
     /// The requests of the three grants before that, latest first.
     pub past_requests: [Option<RequestDigest>; 3],
+    /// The tokens of the last three grants that were released, latest first: a repeated release is told so, also after
+    /// others were granted the key.
+    pub past_releases: [Option<Counter>; 3],
     /// The grant before the current or last one.
     pub previous: Option<Previous>,
     /// Whether and how the key is frozen, so that it cannot be granted.

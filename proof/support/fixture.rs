@@ -433,6 +433,7 @@ fn item_of(handle: &Value) -> Item {
         granted_to: lease.holder.clone(),
         request: RequestDigest::of(&lease.holder, &request_id),
         past_requests: [None, None, None],
+        past_releases: [None; 3],
         previous: None,
         frozen: None,
         operator: None,

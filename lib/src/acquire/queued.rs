@@ -12,7 +12,7 @@ use crate::{
     row::Row,
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    values::{Key, Permits},
+    values::Key,
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -45,7 +45,7 @@ impl<S: Store> Leases<S> {
     /// in the queue: repeat it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a semaphore or an observed version; [`Error::QueueFull`]; [`Error::Misconfigured`]
+    /// [`Error::Invalid`] with permits or an observed version; [`Error::QueueFull`]; [`Error::Misconfigured`]
     /// without [`Leases::with_workflows`]; and those of [`Leases::acquire`]. None of them is sent to the token. If
     /// the call to the token failed ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted:
     /// repeat the request.
@@ -225,14 +225,15 @@ impl<S: Store> Leases<S> {
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
             deadline,
-            purge_at: self.purge_at(deadline),
+            purge_at: self.purge_after(deadline),
         }
     }
 }
 
 fn check(request: &Acquire) -> Result<(), Error> {
     let not_in_line = |field| Err(Error::invalid(field, "does not go with task_token"));
-    if request.permits.is_some_and(|n| n > Permits::ONE) {
+    // Also with 1: the queue is that of the first permit, and does not count the others that are still held.
+    if request.permits.is_some() {
         return not_in_line("permits");
     }
     if request.observed_version.is_some() {

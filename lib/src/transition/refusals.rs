@@ -5,7 +5,7 @@ use super::{
     transition,
 };
 use crate::{
-    outcomes::{Ended, Previous},
+    outcomes::Ended,
     row::{Holding, Row, Stored},
     values::{Counter, Holder, LeaseId},
 };
@@ -209,16 +209,15 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
             ..release.clone()
         }));
     }
+    let last = row.last_grant();
     // A grant that an operator ended was taken away, not released.
-    let given_back = |p: &Previous, so: &[Ended]| p.fencing_token == token && so.contains(&p.ended);
-    let last = row.holding().is_none()
-        && given_back(&row.last_grant(), &[Ended::Released, Ended::Expired]);
-    if last {
+    if row.holding().is_none() && last.fencing_token == token && last.ended != Ended::Forced {
         return ReleaseRefusal::Already(Some(Box::new(row)));
     }
-    match &row.previous {
-        Some(before) if given_back(before, &[Ended::Released]) => ReleaseRefusal::Already(None),
-        _ => ReleaseRefusal::Lost(Box::new(row)),
+    if row.past_releases.contains(&Some(token)) {
+        ReleaseRefusal::Already(None)
+    } else {
+        ReleaseRefusal::Lost(Box::new(row))
     }
 }
 

@@ -327,6 +327,13 @@ impl Simulation {
         // Clocks that differ may have shown it another time.
         let stored = at_once(self.memory.read(&address_of(lease), Duration::MAX));
         let expires_at = match &stored.expect("memory does not fail") {
+            // The token that it was promised is void: an operator has raised the floor above it.
+            Stored::Row(row)
+                if row.reserved().is_some_and(|r| r.lease_id == lease.lease_id)
+                    && row.fencing_token >= lease.fencing_token =>
+            {
+                return;
+            }
             Stored::Row(row) => row.holding().map(|held| held.expires_at),
             _ => None,
         };
