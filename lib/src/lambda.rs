@@ -40,6 +40,8 @@ pub use execution_events::{ExecutionEvents, FailedExecutions};
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use stream_records::{Failed, StreamRecords};
 
+pub(crate) use invocation_metrics::count;
+
 use emf::EmfWriter;
 use invocation_metrics::{INVOCATION_METRICS, InvocationMetrics};
 use log::About;

@@ -1,8 +1,7 @@
 //! The metrics of leases, and how the rules report values that no response contains.
 //!
 //! The rules report them as `tracing` events at [`TARGET`], at INFO, with the fields `metric` (a name of [`METRICS`])
-//! and `value`. A function counts them (`leasehold::lambda`), and so may any subscriber of a program that uses the
-//! crate.
+//! and `value`, for any subscriber of a program that uses the crate. A function counts them itself (`leasehold::lambda`).
 
 use std::time::Duration;
 
@@ -128,8 +127,11 @@ impl Metric {
     }
 }
 
-/// Reports a value that no response contains.
+/// Reports a value that no response contains. A function counts it here and not by a subscriber: `tracing` may remember for
+/// good that nobody wants an event, if a thread without a subscriber reports it first.
 pub(crate) fn record(metric: Metric, value: u64) {
+    #[cfg(feature = "lambda")]
+    crate::lambda::count(metric, value);
     tracing::info!(target: TARGET, metric = metric.name(), value);
 }
 

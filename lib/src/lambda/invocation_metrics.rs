@@ -3,11 +3,6 @@
 use std::{cell::RefCell, time::Duration};
 
 use serde_json::Value;
-use tracing::{
-    Event, Subscriber,
-    field::{Field, Visit},
-};
-use tracing_subscriber::layer::{Context, Layer};
 
 use crate::{
     error::Error,
@@ -85,40 +80,9 @@ impl InvocationMetrics {
     }
 }
 
-/// Adds the metrics that the rules report to the counts of the current invocation.
-pub(super) struct Collect;
-
-impl<S: Subscriber> Layer<S> for Collect {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut said = Said::default();
-        event.record(&mut said);
-        if let (Some(metric), Some(value)) = (said.metric, said.value) {
-            // Outside an invocation nothing is counted.
-            let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
-        }
-    }
-}
-
-#[derive(Default)]
-struct Said {
-    metric: Option<Metric>,
-    value: Option<u64>,
-}
-
-impl Visit for Said {
-    fn record_str(&mut self, field: &Field, text: &str) {
-        if field.name() == "metric" {
-            self.metric = Metric::ALL.into_iter().find(|metric| metric.name() == text);
-        }
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        if field.name() == "value" {
-            self.value = Some(value);
-        }
-    }
-
-    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+/// Counts what the rules report, in the current invocation; outside an invocation nothing is counted.
+pub(crate) fn count(metric: Metric, value: u64) {
+    let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
 }
 
 #[cfg(test)]
@@ -126,7 +90,6 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::json;
-    use tracing_subscriber::prelude::*;
 
     use super::{
         super::{ExecutionEvents, FromEvent as _, StreamRecords},
@@ -283,8 +246,6 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_rules_tell_is_counted_where_it_happens() {
-        let subscriber = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(subscriber);
         metrics::record(Metric::QueueDepth, 5);
         let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
             metrics::record(Metric::QueueDepth, 7);
@@ -293,7 +254,6 @@ mod tests {
                 problem: String::new(),
                 source: None,
             });
-            tracing::info!(metric = "of somebody else", value = 5_u64, "not ours");
             INVOCATION_METRICS.with(RefCell::take)
         });
         let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
@@ -302,8 +262,6 @@ mod tests {
 
     #[tokio::test]
     async fn release_and_reap_tell_how_long_the_lease_was_held() {
-        let subscriber = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(subscriber);
         let clock = make::clock();
         let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
@@ -338,8 +296,6 @@ mod tests {
 
     #[tokio::test]
     async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
-        let subscriber = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(subscriber);
         let denied = || Error::Denied {
             action: "dynamodb:UpdateItem",
             resource: "table t".to_owned(),
