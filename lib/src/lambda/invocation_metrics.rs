@@ -1,34 +1,15 @@
 //! The counts of one invocation: from its response or error, and from the metrics that the rules report.
 
-use std::{cell::RefCell, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::{
     error::Error,
-    metrics::{METRICS, Metric},
+    metrics::{InvocationMetrics, Metric},
 };
 
-tokio::task_local! {
-    /// Those of the current invocation.
-    pub(super) static INVOCATION_METRICS: RefCell<InvocationMetrics>;
-}
-
-/// The values of one invocation, one for each metric that it has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct InvocationMetrics([Option<u64>; METRICS.len()]);
-
 impl InvocationMetrics {
-    /// Counts add up; of lengths, depths and differences the largest is kept.
-    pub(super) fn add(&mut self, metric: Metric, value: u64) {
-        let recorded = &mut self.0[metric as usize];
-        *recorded = Some(match *recorded {
-            None => value,
-            Some(before) if metric.is_counter() => before.saturating_add(value),
-            Some(before) => before.max(value),
-        });
-    }
-
     /// As [`InvocationMetrics::add`], for a length of time.
     pub(super) fn add_length(&mut self, metric: Metric, length: Duration) {
         self.add(
@@ -72,22 +53,11 @@ impl InvocationMetrics {
             self.add(Metric::QueueDepth, *waiting as u64);
         }
     }
-
-    /// The values, in the list's order.
-    pub(super) fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
-        let recorded = Metric::ALL.into_iter().zip(self.0);
-        recorded.filter_map(|(metric, value)| Some((metric, value?)))
-    }
-}
-
-/// Counts what the rules report, in the current invocation; outside an invocation nothing is counted.
-pub(crate) fn count(metric: Metric, value: u64) {
-    let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{cell::RefCell, sync::Arc};
 
     use serde_json::json;
 
@@ -97,7 +67,7 @@ mod tests {
     };
     use crate::{
         Acquire, Execution, Leases, Memory, Settings, Timestamp, conformance::FakeStepFunctions,
-        conformance::make, error::Cause, json, metrics,
+        conformance::make, error::Cause, json, metrics, metrics::INVOCATION_METRICS,
     };
 
     fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
