@@ -181,16 +181,15 @@ types: $(TYPES_ROOT)/complete
 	$(NODE) $(TYPES_ROOT)/node_modules/typescript/bin/tsc --project $(TYPES_ROOT)
 
 # Offline except for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. The
-# result is linted (without W3005, because CDK writes DependsOn beside each GetAtt), compared with the template by
-# tools/test_cdk.py, and its state machines are checked for leases.
-cdk: $(CDK_ROOT)/complete ## compile, synthesise and check the CDK construct and app of examples/
+# result is linted (without W3005, because CDK writes DependsOn beside each GetAtt), and compared with the template by
+# tools/test_cdk.py. Its machines are not checked for leases: they start with-lease, and have none of their own.
+cdk: $(CDK_ROOT)/complete ## compile, synthesise and lint the CDK construct and app of examples/
 	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
 	$(SAM_ENV)/bin/python tools/release/templates.py target/cdk/release
 	cd target/cdk && export PATH="$$(echo $(CURDIR)/$(NODE_HOME)/bin):$$PATH" CDK_DISABLE_CLI_TELEMETRY=true && node_modules/.bin/tsc && \
 	  node_modules/.bin/cdk synth --quiet --no-notices --context template=release/leasehold.json > synth.log 2>&1 || { cat synth.log; exit 1; }
 	$(SAM_ENV)/bin/python tools/test_cdk.py target/cdk/cdk.out
 	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 --ignore-checks W3005 -- target/cdk/cdk.out/*.template.json target/cdk/release/*.json
-	cargo run --quiet --locked --bin leasehold -- check target/cdk/cdk.out/Orders.template.json
 
 # Terraform is in no package registry, so its files are only parsed and compared with the template.
 terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with the template

@@ -20,7 +20,7 @@ use crate::{
     error::Error,
     json,
     leases::Leases,
-    metrics::Metric,
+    metrics::{INVOCATION_METRICS, InvocationMetrics, Metric},
     settings::{self, Boundary, Environment},
     store::{Connection, DynamoDb, Store},
     workflows::{StepFunctions, Workflows},
@@ -41,7 +41,6 @@ pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use stream_records::{Failed, StreamRecords};
 
 use emf::EmfWriter;
-use invocation_metrics::{INVOCATION_METRICS, InvocationMetrics};
 use log::About;
 
 /// The time at the end of an invocation that is reserved for sending the response.

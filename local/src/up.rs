@@ -30,6 +30,8 @@ With the same header:
   curl -d @events/reap-aborted.json http://127.0.0.1:PORT/events    puts an event on the bus
   curl http://127.0.0.1:PORT/queues    shows the messages in queues, dead letters too
 
+A signal that is ignored when it begins, as SIGHUP under nohup, does not end it.
+
 Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed later, 2 wrong arguments.";
 
 /// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and runs them until Ctrl-C.

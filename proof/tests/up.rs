@@ -23,12 +23,17 @@ const UP: [&str; 2] = ["leasehold-local", "up"];
 const LOCAL: [&str; 2] = ["leasehold", "local"];
 
 fn command([program, word]: [&str; 2], directory: &Path) -> Command {
+    let mut command = processes::program(&leasehold_proof::program(program));
+    command.arg(word);
+    stack(command, directory)
+}
+
+/// The arguments that both programs take.
+fn stack(mut command: Command, directory: &Path) -> Command {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let echo = leasehold_proof::example("echo");
     let binaries = echo.parent().unwrap();
-    let mut command = Command::new(leasehold_proof::program(program));
     command
-        .arg(word)
         .arg("--template")
         .arg(fixtures.join("stack.json"))
         .arg("--run-directory")
@@ -46,10 +51,11 @@ fn up(arguments: &[&str]) -> Up {
 
 fn start(program: [&str; 2], arguments: &[&str]) -> Up {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = command(program, directory.path())
-        .args(arguments)
-        .spawn()
-        .unwrap();
+    started(command(program, directory.path()), arguments, directory)
+}
+
+fn started(mut command: Command, arguments: &[&str], directory: tempfile::TempDir) -> Up {
+    let mut child = command.args(arguments).spawn().unwrap();
     let mut output_text = String::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     while !output_text.contains("sam local invoke") {
@@ -144,6 +150,26 @@ fn it_tells_where_everything_is_and_ends_in_order() {
         assert!(children.iter().all(|pid| parent(*pid).is_none()));
         assert!(!up.directory.path().join("env.sh").exists());
     }
+}
+
+fn is_ignored(pid: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(line.unwrap().trim(), 16).unwrap();
+    ignored & (1 << (signal.as_raw() - 1)) != 0
+}
+
+#[test]
+fn what_is_ignored_from_the_start_stays_ignored() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut nohup = processes::program("env".as_ref());
+    let program = leasehold_proof::program(UP[0]);
+    nohup.arg("--ignore-signal=HUP").arg(program).arg(UP[1]);
+    let nohup = stack(nohup, directory.path());
+    let mut up = started(nohup, &["--no-engine", "--no-sweep"], directory);
+    assert!(is_ignored(up.child.id(), Signal::HUP));
+    assert!(!is_ignored(up.child.id(), Signal::INT));
+    up.end(Signal::INT);
 }
 
 #[test]

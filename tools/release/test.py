@@ -33,7 +33,8 @@ EMPTY = {"PATH": os.environ["PATH"], "HOME": str(DIRECTORY)}
 class Dist(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.process = subprocess.Popen(COMMAND, env=EMPTY, stdout=subprocess.PIPE, text=True)
+        # Under nohup and a shell's & this process ignores signals, and what it starts would ignore them too.
+        cls.process = subprocess.Popen(["env", "--default-signal", *COMMAND], env=EMPTY, stdout=subprocess.PIPE, text=True)
         cls.addClassCleanup(cls.end)
         for line in cls.process.stdout:
             print(line, end="", flush=True)

@@ -2,6 +2,7 @@
 //! is wrong with them, and each is shown to notice faults that are seeded into copies of the repository's own files.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod advisories;
 mod documents;
 mod exposure;
 mod modules;
