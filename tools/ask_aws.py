@@ -86,8 +86,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--role", help="a role without permissions")
     role = parser.parse_args().role
-    session = boto3.Session()
-    region = session.region_name or sys.exit("no Region: set AWS_REGION")
+    # boto3 reads only AWS_DEFAULT_REGION and the profile.
+    session = boto3.Session(region_name=os.environ.get("AWS_REGION"))
+    region = session.region_name or sys.exit("no Region: set AWS_REGION or AWS_DEFAULT_REGION")
     # TestState has a host of its own in the service; an endpoint from the environment is used unchanged.
     is_named = "AWS_ENDPOINT_URL_SFN" in os.environ or "AWS_ENDPOINT_URL" in os.environ
     client = session.client("stepfunctions", config=Config(inject_host_prefix=not is_named))

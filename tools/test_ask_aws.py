@@ -45,17 +45,24 @@ class Stub(BaseHTTPRequestHandler):
 
 
 class AskAws(unittest.TestCase):
-    def ask(self, *arguments, instead=None):
+    def ask(self, *arguments, instead=None, region="AWS_REGION"):
         Stub.asked, Stub.instead = [], instead or {}
         server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
         Thread(target=server.serve_forever, daemon=True).start()
-        environment = {**os.environ, "AWS_ENDPOINT_URL_SFN": f"http://127.0.0.1:{server.server_port}", "AWS_REGION": "us-east-1",
-                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "stub", "AWS_SECRET_ACCESS_KEY": "stub"}
-        environment.pop("AWS_PROFILE", None)
+        environment = {**os.environ, "AWS_ENDPOINT_URL_SFN": f"http://127.0.0.1:{server.server_port}", "AWS_ACCESS_KEY_ID": "stub", "AWS_SECRET_ACCESS_KEY": "stub"}
+        for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+            environment.pop(name, None)
+        environment |= {"AWS_CONFIG_FILE": os.devnull, region: "us-east-1"}
         run = subprocess.run([sys.executable, SCRIPT, *arguments], env=environment, capture_output=True, text=True, timeout=60)
         server.shutdown()
         server.server_close()
         return run.returncode, run.stdout + run.stderr
+
+    def test_either_variable_sets_the_region(self):
+        for region in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            self.assertEqual(self.ask(region=region)[0], 0, region)
+        code, said = self.ask(region="AWS_REGION_OF_NOBODY")
+        self.assertEqual((code, "no Region: set AWS_REGION" in said), (1, True), said)
 
     def test_every_machine_and_every_question_is_asked(self):
         code, said = self.ask("--role", ROLE)

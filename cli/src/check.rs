@@ -23,7 +23,7 @@ Examples:
                                                 name functions that the definitions call by other names
   leasehold check --explain outlasts            explain a rule, with a bad and a good example
 
-Exit codes: 0 no findings, 1 findings, 2 a file could not be read.";
+Exit codes: 0 no findings, 1 findings, 2 a file could not be read, or no call of Leasehold was recognised in any file.";
 
 /// Check state machines before they run: find leases that can expire, leak or be used after their end
 #[derive(Args, Debug)]
@@ -149,12 +149,19 @@ impl Check {
             Format::Json => print_lines(&json_in_lines(&report::json(&reports, &unreadable))?)?,
             Format::Sarif => print_lines(&json_in_lines(&report::sarif(&reports, &unreadable))?)?,
         }
-        let found = |report: &Report| !report.checked.findings.is_empty();
-        Ok(match (unreadable.is_empty(), reports.iter().any(found)) {
-            (false, _) => Code::USAGE,
-            (true, true) => Code::FAILURE,
-            (true, false) => Code::DONE,
-        })
+        let any = |is: fn(&Report) -> bool| reports.iter().any(is);
+        if !unreadable.is_empty() {
+            Ok(Code::USAGE)
+        } else if any(|report| !report.checked.findings.is_empty()) {
+            Ok(Code::FAILURE)
+        } else if any(|report| report.checked.calls > 0) {
+            Ok(Code::DONE)
+        } else {
+            // Not clean: a function of a name that is not known hides every fault.
+            let problem = "no call that acquires, extends or releases was recognised, and no start of with-lease, so no lease was checked";
+            let advice = "name the functions with --acquire NAME, --extend NAME and --release NAME";
+            Err(Failure::usage(problem).advice(advice))
+        }
     }
 
     /// The pictures of all state machines. Those of a template have the names of their resources.

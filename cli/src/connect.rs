@@ -55,8 +55,13 @@ impl TableArgs {
         clock_warning::listen(environment.settings.clock_margin);
         let (config, credentials) = self.sign_in().await?;
         let store = DynamoDb::new(Connection::client(&config), environment.table.clone());
+        let leases = Leases::new(store, environment.settings);
         Ok(TableClient {
-            leases: Leases::new(store, environment.settings),
+            leases: if environment.owns_rules {
+                leases
+            } else {
+                leases.with_table_rules()
+            },
             settings: environment.settings,
             config,
             table: environment.table,

@@ -104,6 +104,10 @@ impl From<Error> for Failure {
             Error::Unavailable { .. } => {
                 "check the network, --region and --endpoint-url, then try again".to_owned()
             }
+            Error::Frozen {
+                whole_table: true, ..
+            } => "wait until the operator of the table's stack deploys it with Grants=open"
+                .to_owned(),
             Error::Frozen { key, .. } => {
                 format!("`leasehold unfreeze {key} --who YOU --why REASON` allows new grants")
             }

@@ -21,6 +21,8 @@ In another terminal:
 
 It needs a clone of the repository with its functions built: cargo build --workspace --locked.
 
+A signal that is ignored when it begins, as SIGHUP under nohup, does not end it.
+
 Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed later, 2 wrong arguments.";
 
 #[derive(Args, Debug)]

@@ -46,7 +46,7 @@ impl Running {
     ) -> Self {
         let name = fixture.home().join(key);
         let arguments = [
-            "acquire", key, "--ttl", ttl, "--grace", "200ms", "--", "sh", "-c", script,
+            "acquire", key, "--ttl", ttl, "--grace", "1s", "--", "sh", "-c", script,
         ];
         let mut command = fixture.command(&arguments);
         command.arg(&name).args(more);
@@ -116,7 +116,7 @@ async fn force(fixture: &Fixture, key: &str) {
 async fn a_lost_lease_ends_the_command_gently_and_then_not() {
     let fixture = Fixture::start().await;
     for (key, script) in [("gentle", GOES), ("stubborn", STAYS)] {
-        let running = Running::start(&fixture, key, "1500ms", script).await;
+        let running = Running::start(&fixture, key, "4s", script).await;
         force(&fixture, key).await;
         running.gone().await;
         let ran = running.end().await;
@@ -136,7 +136,7 @@ async fn a_lease_that_cannot_be_extended_ends_the_command_before_it_is_over() {
     let fixture = Fixture::start().await;
     for fault in [Fault::LoseRequest, Fault::Hang, Fault::Denied] {
         let key = format!("{fault:?}");
-        let running = Running::start(&fixture, &key, "1500ms", STAYS).await;
+        let running = Running::start(&fixture, &key, "4s", STAYS).await;
         fixture
             .proxy
             .inject_matching(fault, "UpdateItem", &key, 1000);
@@ -200,7 +200,7 @@ async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
 #[tokio::test]
 async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
     let fixture = Fixture::start().await;
-    let running = Running::start(&fixture, "k", "1500ms", STAYS).await;
+    let running = Running::start(&fixture, "k", "4s", STAYS).await;
     let wrapper = running.wrapper.id();
     signal(wrapper, Signal::STOP);
     running.gone().await;
@@ -213,7 +213,7 @@ async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
 #[tokio::test]
 async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
     let fixture = Fixture::start().await;
-    let running = Running::start(&fixture, "k", "1500ms", STAYS).await;
+    let running = Running::start(&fixture, "k", "4s", STAYS).await;
     signal(running.guard, Signal::STOP);
     fixture.proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
     running.gone().await;
@@ -224,10 +224,10 @@ async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
 #[tokio::test]
 async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
     let fixture = Fixture::start().await;
-    let running = Running::start(&fixture, "k", "1500ms", GOES).await;
+    let running = Running::start(&fixture, "k", "4s", GOES).await;
     let first = fixture.inspect("k").await.lease;
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(2500) {
+    while start.elapsed() < Duration::from_secs(6) {
         let seen = fixture.inspect("k").await;
         assert_eq!(seen.state, LeaseState::Held);
         assert_eq!(seen.lease.fencing_token, first.fencing_token);
@@ -294,7 +294,7 @@ async fn a_lease_within_a_lease_ends_with_the_outer_one() {
         "exec {} acquire inner -- sh -c \"$1\" $0",
         env!("CARGO_BIN_EXE_leasehold")
     );
-    let running = Running::start_with(&fixture, "outer", "1500ms", &inner, &[GOES]).await;
+    let running = Running::start_with(&fixture, "outer", "4s", &inner, &[GOES]).await;
     force(&fixture, "outer").await;
     running.gone().await;
     assert_eq!(running.end().await.code, Some(79));

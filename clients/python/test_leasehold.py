@@ -16,7 +16,8 @@ import leasehold
 from leasehold import (ERRORS, Leasehold, LeaseConsumed, LeaseError, LeaseExpired, LeaseFrozen, LeaseHeld, LeaseInvalid,
                        LeaseLost, LeaseQueueFull, LeaseThrottled, LeaseUnavailable, fence)
 
-SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local"}
+SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local",
+            "aws_session_token": os.environ["AWS_SESSION_TOKEN"]}
 LAMBDA = boto3.client("lambda", endpoint_url=os.environ["AWS_ENDPOINT_URL_LAMBDA"], **SETTINGS)
 NAMES = {"acquire": "AcquireFunction", "extend": "ExtendFunction", "release": "ReleaseFunction"}
 SLEPT = []
@@ -275,6 +276,39 @@ def every_error_of_the_contract_has_its_class():
     assert "Sandbox.Timedout" in raises(LeaseUnavailable, client(invoker=killed).acquire, "k", ttl_seconds=60).message
 
 
+def what_each_version_answered_is_understood():
+    versions = os.listdir(os.environ["GOLDEN"])
+    assert versions
+    for version in versions:
+        with open(os.path.join(os.environ["GOLDEN"], version, "answers.json"), encoding="utf-8") as file:
+            understood = [understand(**invocation) for invocation in json.load(file) if invocation["function"] in NAMES]
+        assert {"lease", "leases", "revived", "released", "Lease.Held"} <= set(understood), understood
+
+
+def understand(function, event, answer=None, error=None, message=None):
+    """Gets an answer that was recorded, and returns what it was."""
+    response = {"FunctionError": "Unhandled"} if error else {}
+    body = {"errorType": error, "errorMessage": json.dumps(message)} if error else answer
+    me = client(invoker=SimpleNamespace(invoke=lambda **_: {**response, "Payload": io.BytesIO(json.dumps(body).encode())}))
+    if error:
+        equal(raises(ERRORS[error], me.call, function, event).details, message)
+        return error
+    if function == "acquire" and "lease" in answer:
+        lease = me.acquire(event["key"], ttl_seconds=60)
+        equal((lease.handle(), lease.grant, lease.previous), (answer["lease"], answer["grant"], answer["previous"]))
+        return "lease"
+    if function == "acquire" and "leases" in answer:
+        leases = me.acquire_all(event["keys"], ttl_seconds=60)
+        equal([lease.handle() for lease in leases], answer["leases"])
+        return "leases"
+    if function != "acquire" and "lease" in event:
+        lease = me.resume(event["lease"])
+        equal(lease.extend() if function == "extend" else lease.release(), answer["outcome"])
+        return answer["outcome"]
+    equal(me.call(function, event), answer)
+    return "another"
+
+
 def a_guarded_write_refuses_a_smaller_token():
     table = boto3.resource("dynamodb", endpoint_url=os.environ["AWS_ENDPOINT_URL_DYNAMODB"], **SETTINGS).Table("orders")
 
@@ -310,6 +344,7 @@ for scene in (acquire_extend_and_release, a_held_key_names_its_holder,
               a_block_that_lost_its_lease_says_so, a_block_does_not_begin_after_its_lease,
               a_throttled_or_lost_invocation_is_repeated_as_it_was,
               what_is_no_matter_of_leases_is_the_sdks_own_error, a_lease_does_not_show_its_secret,
-              every_error_of_the_contract_has_its_class, a_guarded_write_refuses_a_smaller_token):
+              every_error_of_the_contract_has_its_class, what_each_version_answered_is_understood,
+              a_guarded_write_refuses_a_smaller_token):
     scene()
     print("ok", scene.__name__)

@@ -5,12 +5,16 @@
  */
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { inspect } from "node:util";
 import * as leasehold from "./leasehold.ts";
 import { ERRORS, Leasehold, fence, type Handle, type Invoker, type Lease } from "./leasehold.ts";
 
-const { AWS_ENDPOINT_URL_LAMBDA, AWS_ENDPOINT_URL_DYNAMODB, EVENTS, SCHEMAS, NOTIFIED } = process.env as Record<string, string>;
+const { AWS_ENDPOINT_URL_LAMBDA, AWS_ENDPOINT_URL_DYNAMODB, AWS_SESSION_TOKEN, EVENTS, SCHEMAS, GOLDEN, NOTIFIED } = process.env as Record<
+  string,
+  string
+>;
+const SIGNED = { "x-amz-security-token": AWS_SESSION_TOKEN! };
 
 /** The part of an SDK's error about the HTTP response. */
 function refused(name: string, httpStatusCode: number): Error {
@@ -20,7 +24,7 @@ function refused(name: string, httpStatusCode: number): Error {
 const LAMBDA: Invoker = {
   async invoke({ FunctionName, Payload }) {
     const url = `${AWS_ENDPOINT_URL_LAMBDA}/2015-03-31/functions/${FunctionName}/invocations`;
-    const answer = await fetch(url, { method: "POST", body: new TextDecoder().decode(Payload) });
+    const answer = await fetch(url, { method: "POST", headers: SIGNED, body: new TextDecoder().decode(Payload) });
     if (!answer.ok) throw refused(answer.headers.get("x-amzn-errortype") ?? "", answer.status);
     const failed = answer.headers.get("x-amz-function-error");
     const body = new Uint8Array(await answer.arrayBuffer());
@@ -241,9 +245,22 @@ const scenes: Record<string, () => Promise<void>> = {
     const killed = failing("Sandbox.Timedout", "Task timed out after 10.00 seconds");
     assert.match((await throws("LeaseUnavailable", client("me", killed).acquire(request))).message, /Sandbox.Timedout/);
   },
+  async what_each_version_answered_is_understood() {
+    const versions = readdirSync(GOLDEN!);
+    assert.notEqual(versions.length, 0);
+    for (const version of versions) {
+      const invocations = JSON.parse(readFileSync(`${GOLDEN}/${version}/answers.json`, "utf8")) as Invocation[];
+      const understood: string[] = [];
+      for (const invocation of invocations) {
+        if (invocation.function in NAMES) understood.push(await understand(invocation));
+      }
+      for (const kind of ["lease", "leases", "revived", "released", "Lease.Held"]) assert(understood.includes(kind), kind);
+    }
+  },
   async a_guarded_write_refuses_a_smaller_token() {
     const call = async (operation: string, input: object) => {
       const headers = {
+        ...SIGNED,
         "x-amz-target": `DynamoDB_20120810.${operation}`,
         "content-type": "application/x-amz-json-1.0",
         "x-amz-date": "20261121T030000Z",
@@ -272,6 +289,44 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.deepEqual(fence(7).values, { ":fencing_token": 7 });
   },
 };
+
+/** What a version was asked, and what it answered. */
+interface Invocation {
+  function: keyof typeof NAMES;
+  event: Record<string, unknown>;
+  answer?: Record<string, unknown>;
+  error?: string;
+  message?: Record<string, unknown>;
+}
+
+/** Gets an answer that was recorded, and returns what it was. */
+async function understand({ function: name, event, answer, error, message }: Invocation): Promise<string> {
+  const body = answer ?? { errorType: error, errorMessage: JSON.stringify(message) };
+  const response = { Payload: new TextEncoder().encode(JSON.stringify(body)) };
+  const asking = client("me", { invoke: async () => (answer === undefined ? { ...response, FunctionError: "Unhandled" } : response) });
+  if (answer === undefined) {
+    const { details } = await throws(error!.replace(".", "") as keyof typeof leasehold, asking.call(name, event));
+    assert.deepEqual(details, message);
+    return error!;
+  }
+  if (name === "acquire" && "lease" in answer) {
+    const lease = await asking.acquire({ key: event.key as string, ttlSeconds: 60 });
+    assert.deepEqual([lease.handle(), lease.grant, lease.previous], [answer.lease, answer.grant, answer.previous]);
+    return "lease";
+  }
+  if (name === "acquire" && "leases" in answer) {
+    const leases = await asking.acquireAll({ keys: event.keys as string[], ttlSeconds: 60 });
+    assert.deepEqual(leases.map((lease) => lease.handle()), answer.leases);
+    return "leases";
+  }
+  if (name !== "acquire" && "lease" in event) {
+    const lease = asking.resume(event.lease as Handle);
+    assert.equal(name === "extend" ? await lease.extend() : await lease.release(), answer.outcome);
+    return answer.outcome as string;
+  }
+  assert.deepEqual(await asking.call(name, event), answer);
+  return "another";
+}
 
 /** Whether the function runs before the failure, and the failure. */
 type Fault = [boolean, Error];

@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use crate::{
     error::Error,
-    leases::{Leases, corrupt, frozen_error},
+    leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::{Acquired, Contention, GrantKind, Granted, HeldLease, HeldUntil, Lease, Retry},
     requests::{Acquire, Lifetime},
     row::{Holding, Row, Stored, Term},
@@ -14,7 +14,7 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, RequestId},
+    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, RequestId},
 };
 
 pub use queued::Queued;
@@ -43,25 +43,22 @@ impl<S: Store> Leases<S> {
     /// permit becomes free in between. Nobody knows of one of the two; it ends with its ttl.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for an observed version of a semaphore;
+    /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for an observed version with permits;
     /// [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is
     /// [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
-        let semaphore = request.permits.filter(|n| *n > Permits::ONE);
+        self.follow_rules().await?;
         let of_execution = matches!(request.lifetime, Lifetime::Execution { .. });
         if request.observed_version.is_some() && of_execution {
             let problem = "does not go with lifetime \"execution\"";
             return Err(Error::invalid("observed_version", problem));
         }
-        if request.observed_version.is_some() && semaphore.is_some() {
-            let problem = "goes with a mutex only, not with permits above 1";
+        // Also with 1: a number that was lowered to 1 counts the other permits that are still held, and an
+        // observation sees one row.
+        if request.observed_version.is_some() && request.permits.is_some() {
+            let problem = "goes with a mutex only, not with permits";
             return Err(Error::invalid("observed_version", problem));
         }
-        // With a number that was lowered to 1, the request must see the other permits that are still held.
-        let permits = match request.observed_version {
-            Some(_) => None,
-            None => request.permits,
-        };
         let grant = self.grant(GrantRequest {
             holder: &request.holder,
             request_id: request.request_id,
@@ -70,7 +67,7 @@ impl<S: Store> Leases<S> {
             metadata: request.metadata,
             over: request.observed_version.map(TakeoverRule::VersionUnchanged),
         })?;
-        if let Some(permits) = permits {
+        if let Some(permits) = request.permits {
             let key = request.key;
             return self
                 .permit(key, permits.get(), grant, request.reentrant)
@@ -257,6 +254,9 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<Result<Granted, GrantRefusal>, Error> {
+        if self.settings().stopped {
+            return self.already_granted(address, grant, reentrant).await;
+        }
         let mut grant = Cow::Borrowed(grant);
         for _ in 0..FLOOR_TRIES {
             let change = Change::Grant(Grant::clone(&grant));
@@ -281,6 +281,22 @@ impl<S: Store> Leases<S> {
             ),
             source: None,
         })
+    }
+
+    /// What an attempt returns while the grants of the table are stopped: what the request has, or had, already. It
+    /// writes nothing.
+    async fn already_granted(
+        &self,
+        address: &Address,
+        grant: &Grant,
+        reentrant: bool,
+    ) -> Result<Result<Granted, GrantRefusal>, Error> {
+        let stored = self.store().read(address, self.limit()).await?;
+        match why_not_granted(stored, grant, reentrant) {
+            GrantRefusal::Replayed(row) => self.replayed(address.clone(), row).map(Ok),
+            refusal @ (GrantRefusal::Consumed | GrantRefusal::OtherKeys) => Ok(Err(refusal)),
+            _ => Err(stopped_error(address.key.clone())),
+        }
     }
 
     fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {

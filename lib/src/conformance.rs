@@ -43,6 +43,7 @@ mod queue;
 mod queue_maintenance;
 mod reaping;
 mod release;
+mod rules;
 mod semaphores;
 mod sets;
 mod strangers;
@@ -104,6 +105,8 @@ pub async fn all<B: Bench>(bench: &B) {
     reaping::all(bench).await;
     execution_leases::all(bench).await;
     strangers::all(bench).await;
+    // From here on the table has rules.
+    rules::all(bench).await;
 }
 
 const TTL: Duration = Duration::from_mins(1);

@@ -4,7 +4,7 @@ use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
     outcomes::{Contention, HeldUntil},
-    row::Record,
+    row::{Record, because},
     values::{Key, Metadata},
 };
 
@@ -26,12 +26,12 @@ pub enum Error {
 
     /// The grant has ended: released, swept, taken over, or gone. Stop the work. Then repair or acquire again; never
     /// retry.
-    #[error(
-        "the lease of {key} has ended: it was released, it expired, an operator ended it, or somebody else was granted it"
-    )]
+    #[error("the lease of {key} has ended: {how}")]
     Lost {
         /// The key.
         key: Key,
+        /// How it ended, as far as the row shows, in words.
+        how: String,
     },
 
     /// The deadline has passed, nobody took the lease over, and the caller required an unexpired one.
@@ -57,13 +57,15 @@ pub enum Error {
         waiting: usize,
     },
 
-    /// An operator froze the key. Wait for the operator.
-    #[error("{key} is frozen by an operator{}", frozen_by(record.as_deref()))]
+    /// An operator froze the key, or stopped the grants of the whole table. Wait for the operator.
+    #[error("{}", frozen(key, record.as_deref(), *whole_table))]
     Frozen {
         /// The key.
         key: Key,
         /// Who froze it, and why.
         record: Option<Box<Record>>,
+        /// Whether the grants of the whole table are stopped.
+        whole_table: bool,
     },
 
     /// The request is malformed. Fix the definition.
@@ -258,7 +260,7 @@ impl Error {
         match self {
             Self::Held(contention) => Some(&contention.held.key),
             Self::Consumed { key }
-            | Self::Lost { key }
+            | Self::Lost { key, .. }
             | Self::Expired { key }
             | Self::QueueTimeout { key }
             | Self::QueueFull { key, .. }
@@ -349,10 +351,13 @@ impl Serialize for Error {
     }
 }
 
-fn frozen_by(record: Option<&Record>) -> String {
-    record.map_or_else(String::new, |Record { who, why, at, .. }| {
-        format!(": {why} ({who}, {at})")
-    })
+fn frozen(key: &Key, record: Option<&Record>, whole_table: bool) -> String {
+    if whole_table {
+        return format!(
+            "{key} is not granted now: an operator has stopped the grants of the whole table (parameter Grants)"
+        );
+    }
+    format!("{key} is frozen by an operator{}", because(record))
 }
 
 /// A Cause holds 32 768 characters, escapes included.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::{
     error::Error,
-    leases::{Leases, TRIES, address_of, corrupt, frozen_error},
+    leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::{Ended, Extended, GrantKind, Lease},
     requests::ExtendOptions,
-    row::{Stored, Term},
+    row::{Stored, Term, how_ended},
     store::{Applied, Store},
     transition::{
         Change, ConfirmReservation, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended,
@@ -35,6 +35,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::Invalid`] for a ttl that is no longer than the guard; [`Error::Corrupt`]; and those of
     /// [`Store::apply`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
     pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
+        self.follow_rules_if_possible().await?;
         let Some(ttl) = self.check_extend(lease, options)? else {
             return self.prove(lease).await;
         };
@@ -45,7 +46,8 @@ impl<S: Store> Leases<S> {
             ttl,
             now,
             expires_at: now.plus(ttl.as_duration()),
-            require_unexpired: options.require_unexpired,
+            // A revival is as good as a grant.
+            require_unexpired: options.require_unexpired || self.settings().stopped,
         };
         let (key, address) = (lease.key.clone(), address_of(lease));
         let mut confirming = lease.may_be_reservation();
@@ -104,6 +106,9 @@ impl<S: Store> Leases<S> {
                         return Ok(Extended::Extended { lease });
                     }
                 },
+                ExtendRefusal::Expired if !options.require_unexpired => {
+                    return Err(stopped_error(key));
+                }
                 ExtendRefusal::Expired => return Err(Error::Expired { key }),
                 ExtendRefusal::Frozen(row) => return Err(frozen_error(key, row)),
                 ExtendRefusal::Awaited(row) => {
@@ -117,10 +122,14 @@ impl<S: Store> Leases<S> {
                             .await?
                             .is_some()
                     {
-                        return Err(Error::Lost { key });
+                        let how = format!("it expired, and {} wait for it", row.waiting().len());
+                        return Err(Error::Lost { key, how });
                     }
                 }
-                ExtendRefusal::Lost => return Err(Error::Lost { key }),
+                ExtendRefusal::Lost(row) => {
+                    let how = how_ended(row.as_ref(), lease.fencing_token);
+                    return Err(Error::Lost { key, how });
+                }
                 ExtendRefusal::Corrupt(reason) => return Err(corrupt(key, reason)),
             }
         }

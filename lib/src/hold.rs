@@ -1,11 +1,16 @@
 //! Working under a lease without a background task: one future runs the work and extends the lease.
 
-use std::{future::Future, pin::pin};
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::Poll,
+};
 
 use futures_util::future::{Either, select};
+use tokio::time::Instant;
 
 use crate::{
-    clock::Timestamp,
+    clock::{Timestamp, stopwatch},
     error::Error,
     leases::Leases,
     outcomes::{Lease, ReleaseOutcome},
@@ -24,17 +29,25 @@ const TRIES_IN_A_TTL: u32 = 10;
 
 #[cfg(feature = "https-client")]
 impl Leases<DynamoDb> {
-    /// The leases in the table that `LEASE_TABLE` names, with the durations of the other variables ([`Environment`])
-    /// and the SDK's ambient configuration ([`Connection::from_env`]).
+    /// The leases in the table that `LEASE_TABLE` names, with the durations of the other variables ([`Environment`]),
+    /// the table's rules ([`Leases::with_table_rules`]) and the SDK's ambient configuration ([`Connection::from_env`]).
     ///
     /// # Errors
     /// [`Error::Misconfigured`] if `LEASE_TABLE` is missing, or if a variable has an invalid value.
     pub async fn from_env() -> Result<Self, Error> {
         let Environment {
-            table, settings, ..
+            table,
+            settings,
+            owns_rules,
+            ..
         } = Environment::read()?;
         let client = Connection::from_env().await;
-        Ok(Self::new(DynamoDb::new(client, table), settings))
+        let leases = Self::new(DynamoDb::new(client, table), settings);
+        Ok(if owns_rules {
+            leases
+        } else {
+            leases.with_table_rules()
+        })
     }
 }
 
@@ -43,9 +56,10 @@ impl<S: Store> Leases<S> {
     /// is done. Returns the result of the work, including the work's own errors.
     ///
     /// Nothing runs in the background: this future polls the work itself. If the lease cannot be extended, the work
-    /// is dropped before [`Lease::safe_until`] and never polled again. **Dropping cannot unsend a request:** the last
-    /// request of the work may still arrive, so [guard its writes](crate::fence). The work has to yield: while it
-    /// blocks its thread, the lease cannot be extended.
+    /// is dropped before [`Lease::safe_until`]. The clock is read before each poll, so the work is never polled after
+    /// `safe_until`, also if the machine was suspended in between or its clock was set, and a lease that has expired
+    /// starts no work. **Dropping cannot unsend a request:** the last request of the work may still arrive, so [guard
+    /// its writes](crate::fence). The work has to yield: while it blocks its thread, the lease cannot be extended.
     ///
     /// `work` gets the lease as it is at the start. Its fencing token stays the same until the end.
     ///
@@ -63,23 +77,26 @@ impl<S: Store> Leases<S> {
         mut lease: Lease,
         work: impl FnOnce(Lease) -> Work,
     ) -> Result<T, Error> {
+        let mut end = self.end_of(&lease);
+        if self.is_past(end) {
+            return Err(Error::Expired { key: lease.key });
+        }
         let mut work = pin!(work(lease.clone()));
         let mut next = lease.extend_due();
         let mut failed = None;
         loop {
-            let until = next.min(lease.safe_until());
-            if let Some(done) = self.until(until, work.as_mut()).await {
+            if let Some(done) = self.until(end.or_at(next), work.as_mut()).await {
                 self.end_of_work(&lease).await;
                 return Ok(done);
             }
-            if lease.remaining(self.now()).is_zero() {
+            if self.is_past(end) {
                 let key = lease.key;
                 return Err(failed.unwrap_or(Error::Expired { key }));
             }
             let extended = {
                 let extend = pin!(self.extend(&lease, ExtendOptions::default()));
                 let either = select(work.as_mut(), extend);
-                match self.until(lease.safe_until(), either).await {
+                match self.until(end, either).await {
                     Some(Either::Left((done, _))) => {
                         self.end_of_work(&lease).await;
                         return Ok(done);
@@ -91,7 +108,7 @@ impl<S: Store> Leases<S> {
             match extended {
                 Ok(extended) => {
                     lease = extended.into_lease();
-                    (next, failed) = (lease.extend_due(), None);
+                    (end, next, failed) = (self.end_of(&lease), lease.extend_due(), None);
                 }
                 Err(over) if is_over(&over) => return Err(over),
                 Err(error) => {
@@ -103,13 +120,30 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The result of the work, unless `until` comes first.
-    async fn until<T>(&self, until: Timestamp, work: impl Future<Output = T> + Unpin) -> Option<T> {
-        let pause = pin!(self.sleep(until.since(self.now())));
-        match select(work, pause).await {
-            Either::Left((done, _)) => Some(done),
-            Either::Right(_) => None,
+    fn end_of(&self, lease: &Lease) -> End {
+        End {
+            time: lease.safe_until,
+            timer: stopwatch() + lease.remaining(self.now()),
         }
+    }
+
+    fn is_past(&self, end: End) -> bool {
+        self.now() >= end.time || stopwatch() >= end.timer
+    }
+
+    /// The result of the work, which is polled only before `end`.
+    async fn until<T>(&self, end: End, mut work: impl Future<Output = T> + Unpin) -> Option<T> {
+        let mut pause = pin!(self.sleep(end.time.since(self.now())));
+        poll_fn(|context| {
+            if self.is_past(end) {
+                return Poll::Ready(None);
+            }
+            match Pin::new(&mut work).poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending => pause.as_mut().poll(context).map(|()| None),
+            }
+        })
+        .await
     }
 
     async fn end_of_work(&self, lease: &Lease) {
@@ -123,6 +157,24 @@ impl<S: Store> Leases<S> {
                 let problem = error.in_full();
                 tracing::warn!(%key, problem, "the lease could not be released, and expires by its ttl");
             }
+        }
+    }
+}
+
+/// An end by two clocks; the earlier one counts. Somebody may set the time of day, and the timer may stand still
+/// while the machine is suspended.
+#[derive(Clone, Copy)]
+struct End {
+    time: Timestamp,
+    timer: Instant,
+}
+
+impl End {
+    /// The same, or this time if it is earlier.
+    fn or_at(self, time: Timestamp) -> Self {
+        Self {
+            time: self.time.min(time),
+            ..self
         }
     }
 }

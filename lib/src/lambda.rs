@@ -20,7 +20,7 @@ use crate::{
     error::Error,
     json,
     leases::Leases,
-    metrics::Metric,
+    metrics::{INVOCATION_METRICS, InvocationMetrics, Metric},
     settings::{self, Boundary, Environment},
     store::{Connection, DynamoDb, Store},
     workflows::{StepFunctions, Workflows},
@@ -41,7 +41,6 @@ pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use stream_records::{Failed, StreamRecords};
 
 use emf::EmfWriter;
-use invocation_metrics::{INVOCATION_METRICS, InvocationMetrics};
 use log::About;
 
 /// The time at the end of an invocation that is reserved for sending the response.
@@ -160,14 +159,20 @@ fn connect() -> Result<Connected, Error> {
     let Environment {
         table,
         settings,
+        owns_rules,
         boundary,
         executions,
     } = Environment::read()?;
     settings::check_endpoint()?;
     let ambient = env_config::read(settings::variable)?;
     let store = DynamoDb::new(Connection::client(&ambient), table);
+    let leases = Leases::new(store, settings).with_executions(executions);
     Ok(Connected {
-        leases: Leases::new(store, settings).with_executions(executions),
+        leases: if owns_rules {
+            leases
+        } else {
+            leases.with_table_rules()
+        },
         boundary,
         ambient,
     })

@@ -12,9 +12,10 @@ use crate::{
     outcomes::{Deadline, Lease, LeaseStatus},
     pagination::Cursor,
     row::{Frozen, Row, State, Term},
+    rules::RulesSource,
     settings::Settings,
     store::{Address, Connection, Entry, Store},
-    values::{Caller, Key, Ttl},
+    values::{Caller, Counter, Key, Ttl},
     workflows::Workflows,
 };
 
@@ -35,6 +36,7 @@ pub struct Leases<S> {
     clock: Arc<dyn Clock>,
     workflows: Option<Arc<dyn Workflows>>,
     settings: Settings,
+    pub(crate) rules: RulesSource,
     caller: Option<Caller>,
     executions: Executions,
     deadline: Option<Timestamp>,
@@ -56,6 +58,7 @@ impl<S> Clone for Leases<S> {
             clock: Arc::clone(&self.clock),
             workflows: self.workflows.clone(),
             settings: self.settings,
+            rules: self.rules.clone(),
             caller: self.caller.clone(),
             executions: self.executions.clone(),
             deadline: self.deadline,
@@ -73,6 +76,7 @@ impl<S: Store> Leases<S> {
             clock: Arc::new(SystemClock),
             workflows: None,
             settings,
+            rules: RulesSource::default(),
             caller: None,
             executions: Executions::default(),
             deadline: None,
@@ -140,8 +144,9 @@ impl<S: Store> Leases<S> {
         self.workflows.as_deref()
     }
 
-    pub(crate) const fn settings(&self) -> &Settings {
-        &self.settings
+    /// The settings, with the table's rules if these leases read them.
+    pub(crate) fn settings(&self) -> Settings {
+        self.rules.applied_to(self.settings)
     }
 
     pub(crate) const fn caller(&self) -> Option<&Caller> {
@@ -204,15 +209,24 @@ impl<S: Store> Leases<S> {
     /// A lease that expired at this instant or earlier may be taken over now, because the clock margin has passed
     /// too.
     pub(crate) fn takeover_deadline(&self) -> Timestamp {
-        self.now().minus(self.settings.clock_margin)
+        self.now().minus(self.settings().clock_margin)
     }
 
-    pub(crate) fn purge_at(&self, now: Timestamp) -> u64 {
-        now.plus(self.settings.retention).as_seconds_rounded_up()
+    /// When DynamoDB may delete a row that is free from now on and has this token, or a floor to which the write lifts
+    /// it. A row that is deleted starts again from the clock, so the row stays until the clock has passed its token.
+    pub(crate) fn purge_at(&self, token: Counter) -> u64 {
+        let token = token.max(self.settings().token_floor);
+        let passed = Timestamp::from_millis(token.get());
+        self.purge_after(passed.max(self.now()))
+    }
+
+    pub(crate) fn purge_after(&self, instant: Timestamp) -> u64 {
+        let until = instant.plus(self.settings().retention);
+        until.as_seconds_rounded_up().min(Row::NEVER)
     }
 
     pub(crate) fn check_ttl(&self, ttl: Ttl) -> Result<(), Error> {
-        let guard = self.settings.guard;
+        let guard = self.settings().guard;
         if ttl.as_duration() > guard {
             return Ok(());
         }
@@ -267,6 +281,16 @@ pub(crate) fn frozen_error(key: Key, row: Row) -> Error {
             Some(Frozen::By(record)) => Some(Box::new(record)),
             _ => None,
         },
+        whole_table: false,
+    }
+}
+
+/// Nothing is granted in this table now.
+pub(crate) fn stopped_error(key: Key) -> Error {
+    Error::Frozen {
+        key,
+        record: None,
+        whole_table: true,
     }
 }
 

@@ -33,6 +33,7 @@ mod error;
 mod executions;
 mod extend;
 pub mod fence;
+mod follow;
 mod hold;
 mod inspect;
 #[cfg(feature = "lambda")]
@@ -50,6 +51,7 @@ mod reap;
 mod release;
 mod requests;
 mod retry;
+mod rules;
 // Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod row;
@@ -88,6 +90,7 @@ pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Queue};
 pub use retry::{AcquireOutcome, RetryPolicy};
 pub use row::{Act, Record};
+pub use rules::TableRules;
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Boundary, Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};

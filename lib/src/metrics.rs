@@ -1,9 +1,10 @@
 //! The metrics of leases, and how the rules report values that no response contains.
 //!
 //! The rules report them as `tracing` events at [`TARGET`], at INFO, with the fields `metric` (a name of [`METRICS`])
-//! and `value`. A function counts them (`leasehold::lambda`), and so may any subscriber of a program that uses the
-//! crate.
+//! and `value`, for any subscriber of a program that uses the crate. A function counts them itself (`leasehold::lambda`).
 
+#[cfg(feature = "lambda")]
+use std::cell::RefCell;
 use std::time::Duration;
 
 use crate::{error::Error, outcomes::GrantKind};
@@ -128,8 +129,41 @@ impl Metric {
     }
 }
 
-/// Reports a value that no response contains.
+#[cfg(feature = "lambda")]
+tokio::task_local! {
+    /// Those of the current invocation. Outside an invocation nothing is counted.
+    pub(crate) static INVOCATION_METRICS: RefCell<InvocationMetrics>;
+}
+
+/// The values of one invocation, one for each metric that it has.
+#[cfg(feature = "lambda")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InvocationMetrics([Option<u64>; METRICS.len()]);
+
+#[cfg(feature = "lambda")]
+impl InvocationMetrics {
+    /// Counts add up; of lengths, depths and differences the largest is kept.
+    pub(crate) fn add(&mut self, metric: Metric, value: u64) {
+        let recorded = &mut self.0[metric as usize];
+        *recorded = Some(match *recorded {
+            None => value,
+            Some(before) if metric.is_counter() => before.saturating_add(value),
+            Some(before) => before.max(value),
+        });
+    }
+
+    /// The values, in the list's order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
+        let recorded = Metric::ALL.into_iter().zip(self.0);
+        recorded.filter_map(|(metric, value)| Some((metric, value?)))
+    }
+}
+
+/// Reports a value that no response contains. A function counts it here and not by a subscriber: `tracing` may remember for
+/// good that nobody wants an event, if a thread without a subscriber reports it first.
 pub(crate) fn record(metric: Metric, value: u64) {
+    #[cfg(feature = "lambda")]
+    let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
     tracing::info!(target: TARGET, metric = metric.name(), value);
 }
 

@@ -120,7 +120,7 @@ impl<S: Store> Leases<S> {
         for _ in 0..TRIES {
             let next = Row {
                 fencing_token: self.operators(token),
-                purge_at: seen.purge_at.or(Some(self.purge_at(self.now()))),
+                purge_at: seen.purge_at.or(Some(self.purge_at(self.operators(token)))),
                 state: State::Free {
                     ended: Ended::Forced,
                     last_token: token,
@@ -195,7 +195,7 @@ impl<S: Store> Leases<S> {
                     // A held row is not purged.
                     purge_at: match row.holding() {
                         Some(_) => None,
-                        None => Some(self.purge_at(self.now())),
+                        None => Some(self.purge_at(row.fencing_token)),
                     },
                     ..row.clone()
                 }))
@@ -213,7 +213,10 @@ impl<S: Store> Leases<S> {
     /// were ever granted. A permit that was never granted starts from the clock, and so above any floor that is not
     /// in the future. For a whole table, use [`crate::Settings::token_floor`].
     ///
-    /// The key must not be held, because the token of a grant does not change. Afterwards the last grant of the key
+    /// The key must not be held, because the token of a grant does not change. A key that is reserved for a waiter is
+    /// not held yet: the token that the waiter was promised is void, and the waiter is notified again with a new one.
+    ///
+    /// Afterwards the last grant of the key
     /// is a grant to the operator that ended `forced`, because a restored row does not know how its last grant ended.
     ///
     /// # Errors
@@ -233,12 +236,18 @@ impl<S: Store> Leases<S> {
         let floor = floor.max(self.settings().token_floor);
         let over = TakeoverRule::ExpiredBy(self.takeover_deadline());
         let token = floor.plus(1);
+        let purge_at = Some(self.purge_at(token));
         let raised = self
             .change_all(key, Act::RaiseFloor, because, |address, row| {
                 let Some(row) = row else {
                     return Ok((seed(now) < floor).then(|| Row {
                         fencing_token: token,
-                        state: freed(Ended::Released, token),
+                        purge_at,
+                        state: State::Free {
+                            ended: Ended::Released,
+                            last_token: token,
+                            reserved: None,
+                        },
                         ..self.untouched(because)
                     }));
                 };
@@ -250,21 +259,20 @@ impl<S: Store> Leases<S> {
                     let contention = self.held(address.clone(), row, &asker)?;
                     return Err(Error::Held(Box::new(contention)));
                 }
-                if row.reserved().is_some() {
-                    let key = &address.key;
-                    return Err(Error::Unavailable {
-                        problem: format!("{key} is reserved for a waiter"),
-                        source: None,
-                    });
-                }
                 let untouched = self.untouched(because);
                 let [first, second, _] = row.past_requests.clone();
                 Ok(Some(Row {
                     fencing_token: token,
                     previous: Some(row.last_grant()),
                     past_requests: [Some(row.request.clone()), first, second],
-                    state: freed(Ended::Forced, floor),
-                    purge_at: row.purge_at.or(untouched.purge_at),
+                    past_releases: row.past_releases,
+                    state: State::Free {
+                        ended: Ended::Forced,
+                        last_token: floor,
+                        reserved: row.reserved().cloned(),
+                    },
+                    // Later than after a release; a freeze goes on.
+                    purge_at: row.purge_at.max(purge_at),
                     version: row.version,
                     frozen: row.frozen.clone(),
                     ..untouched
@@ -325,10 +333,11 @@ impl<S: Store> Leases<S> {
             granted_to: holder,
             request_keys: None,
             past_requests: [None, None, None],
+            past_releases: [None; 3],
             previous: None,
             frozen: None,
             operator: None,
-            purge_at: Some(self.purge_at(now)),
+            purge_at: Some(self.purge_at(token)),
             queue: Vec::new(),
             state: State::Free {
                 ended: Ended::Released,
@@ -460,12 +469,4 @@ fn was_forced(row: &Row, token: Counter) -> bool {
         .into_iter()
         .flatten()
         .any(|grant| grant.fencing_token == token && grant.ended == Ended::Forced)
-}
-
-fn freed(ended: Ended, last_token: Counter) -> State {
-    State::Free {
-        ended,
-        last_token,
-        reserved: None,
-    }
 }

@@ -13,7 +13,8 @@ use crate::{
 /// The handle of a lease: plain data that any later process may extend or release with.
 ///
 /// The handle is as powerful as the lease: anybody who has it can end the lease. `Debug` omits the `lease_id`;
-/// serialization does not.
+/// serialization does not. Fields that this version does not know are ignored, because a newer function may have
+/// granted the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Handle", into = "Handle")]
@@ -67,7 +68,6 @@ pub enum LifetimeKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Lease"))]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::rules::handle))]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Handle {
     /// What is leased.
     key: Key,
@@ -466,7 +466,8 @@ pub enum ReleaseOutcome {
     Released,
     /// It had ended before: released, swept, or the row is gone.
     AlreadyReleased,
-    /// Somebody else was granted it in the meantime; their lease is untouched.
+    /// Somebody else was granted it in the meantime; their lease is untouched. The row remembers the last three
+    /// releases, and this was none of them.
     Lost,
 }
 

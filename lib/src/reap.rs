@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::{
     clock::Timestamp,
+    concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::Leases,
     look::Looked,
@@ -11,7 +12,7 @@ use crate::{
     outcomes::Ended,
     queue::NotifyAttempt,
     row::{Row, Stored, Term},
-    store::{Address, Applied, Store, What},
+    store::{Address, Applied, Entry, Store, What},
     transition::{Change, ShortenDeadline},
     values::{Counter, Holder, Key, RequestDigest},
     workflows::Execution,
@@ -63,7 +64,7 @@ struct End {
 impl<S: Store> Leases<S> {
     /// Ends or shortens the leases of the execution `holder`, and removes its waiters from the queues, if the
     /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Workflows::describe_execution`],
-    /// once, and only if the execution left anything. It does nothing for holders that are not executions, and for
+    /// once for each hundred of them, and only if the execution left anything. It does nothing for holders that are not executions, and for
     /// executions that are unknown.
     ///
     /// A Lambda function of an execution may outlive it, if its branch was aborted because another one failed, or if
@@ -80,9 +81,11 @@ impl<S: Store> Leases<S> {
     /// repeat the call a minute later. It may be repeated for ever.
     ///
     /// # Errors
+    /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
     /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of [`crate::Workflows::describe_execution`]
     /// and of [`Store::apply`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
+        self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
                 problem: "these leases cannot look up executions: they were made without workflows"
@@ -91,43 +94,52 @@ impl<S: Store> Leases<S> {
             });
         };
         let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
-        let all = self.left_by(holder).await?;
-        let outcome = if all.is_empty() {
-            Execution::Unknown
-        } else {
-            workflows.describe_execution(holder, self.limit()).await?
-        };
-        let end = match outcome {
-            Execution::Running => return Ok(Reaped::Running),
-            Execution::Ended {
-                stopped_at,
-                redrivable,
-                all_answered,
-            } => Some(End {
-                said: outcome,
-                stopped_at,
-                redrivable,
-                all_answered,
-            }),
-            Execution::Unknown => None,
-        };
-        if let Some(end) = end {
-            for one in all {
-                let done = match one {
-                    Left::Lease(address, row) => self.reap_lease(&address, &row, &end).await,
-                    Left::Waiter(key, request, row) => {
-                        self.reap_wait(&key, &request, &row, &end).await
-                    }
-                };
-                match done {
-                    Ok(Done::Released) => released += 1,
-                    Ok(Done::Cut) => cut += 1,
-                    Ok(Done::Kept) => kept += 1,
-                    Ok(Done::Left) => left += 1,
-                    Ok(Done::Nothing) => {}
-                    Err(Error::Corrupt { key, reason }) => left_alone(&key, &reason),
-                    Err(error) => return Err(error),
+        let mut from = None;
+        loop {
+            let page = self
+                .store()
+                .held_by(holder, from.as_ref(), PAGE, self.limit())
+                .await?;
+            let all = self.left_by(holder, page.entries).await?;
+            let outcome = if all.is_empty() {
+                None
+            } else {
+                // Each page anew, because its rows have to be read before the look-up.
+                Some(workflows.describe_execution(holder, self.limit()).await?)
+            };
+            let ended = match outcome {
+                None => Vec::new(),
+                Some(Execution::Running) => return Ok(Reaped::Running),
+                Some(Execution::Unknown) => break,
+                Some(
+                    said @ Execution::Ended {
+                        stopped_at,
+                        redrivable,
+                        all_answered,
+                    },
+                ) => {
+                    let end = End {
+                        said,
+                        stopped_at,
+                        redrivable,
+                        all_answered,
+                    };
+                    let ends = all.iter().map(|one| self.reap_one(one, &end));
+                    some_at_a_time(AT_ONCE, ends.collect()).await
                 }
+            };
+            for done in ended {
+                match done? {
+                    Done::Released => released += 1,
+                    Done::Cut => cut += 1,
+                    Done::Kept => kept += 1,
+                    Done::Left => left += 1,
+                    Done::Nothing => {}
+                }
+            }
+            from = page.next;
+            if from.is_none() {
+                break;
             }
         }
         Ok(Reaped::Reaped {
@@ -138,45 +150,68 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Everything in the index that belongs to this holder, with the current rows: its leases, and the queues that it
-    /// is in.
-    async fn left_by(&self, holder: &Holder) -> Result<Vec<Left>, Error> {
-        let (mut all, mut from) = (Vec::new(), None);
-        loop {
-            let page = self
-                .store()
-                .held_by(holder, from.as_ref(), PAGE, self.limit())
-                .await?;
-            for entry in page.entries {
-                match entry.what {
-                    What::Lease(address) => {
-                        match self.store().read(&address, self.limit()).await? {
-                            Stored::Row(row)
-                                if row.granted_to == *holder && row.holding().is_some() =>
-                            {
-                                all.push(Left::Lease(address, Box::new(row)));
-                            }
-                            Stored::Foreign(reason) => left_alone(&address.key, reason),
-                            Stored::Row(_) | Stored::Absent => {}
-                        }
-                    }
-                    What::Waiter(key, request) => match self.read_queue_row(&key).await {
-                        // A waiter that was served has left an item; sweep removes it.
-                        Ok(Some(row)) if waits(&row, &request) => {
-                            all.push(Left::Waiter(key, request, Box::new(row)));
-                        }
-                        Ok(_) => {}
-                        Err(Error::Corrupt { key, reason }) => left_alone(&key, &reason),
-                        Err(error) => return Err(error),
-                    },
-                    What::Foreign => {}
+    /// What of these entries of the index belongs to this holder, with the current rows: its leases, and the queues
+    /// that it is in.
+    async fn left_by(&self, holder: &Holder, entries: Vec<Entry>) -> Result<Vec<Left>, Error> {
+        let reads = entries.into_iter();
+        let reads = reads.map(|entry| self.read_left(holder, entry.what));
+        let read = some_at_a_time(AT_ONCE, reads.collect()).await;
+        read.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    async fn read_left(&self, holder: &Holder, what: What) -> Result<Option<Left>, Error> {
+        self.check_time()?;
+        Ok(match what {
+            What::Lease(address) => match self.store().read(&address, self.limit()).await? {
+                Stored::Row(row) if row.granted_to == *holder && row.holding().is_some() => {
+                    Some(Left::Lease(address, Box::new(row)))
                 }
+                Stored::Foreign(reason) => {
+                    left_alone(&address.key, reason);
+                    None
+                }
+                Stored::Row(_) | Stored::Absent => None,
+            },
+            What::Waiter(key, request) => match self.read_queue_row(&key).await {
+                // A waiter that was served has left an item; sweep removes it.
+                Ok(Some(row)) if waits(&row, &request) => {
+                    Some(Left::Waiter(key, request, Box::new(row)))
+                }
+                Ok(_) => None,
+                Err(Error::Corrupt { key, reason }) => {
+                    left_alone(&key, &reason);
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+            What::Foreign => None,
+        })
+    }
+
+    async fn reap_one(&self, one: &Left, end: &End) -> Result<Done, Error> {
+        self.check_time()?;
+        let done = match one {
+            Left::Lease(address, row) => self.reap_lease(address, row, end).await,
+            Left::Waiter(key, request, row) => self.reap_wait(key, request, row, end).await,
+        };
+        match done {
+            Err(Error::Corrupt { key, reason }) => {
+                left_alone(&key, &reason);
+                Ok(Done::Nothing)
             }
-            from = page.next;
-            if from.is_none() {
-                return Ok(all);
-            }
+            done => done,
         }
+    }
+
+    /// An error, so that the event is delivered again.
+    fn check_time(&self) -> Result<(), Error> {
+        if !self.is_nearly_over() {
+            return Ok(());
+        }
+        Err(Error::Unavailable {
+            problem: "there was no time to reap everything that the execution left".to_owned(),
+            source: None,
+        })
     }
 
     async fn reap_lease(&self, address: &Address, row: &Row, end: &End) -> Result<Done, Error> {
@@ -281,8 +316,8 @@ mod tests {
     use super::*;
     use crate::{
         Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, TaskToken, Workflows,
-        clock::Clock as _,
-        conformance::{grant, make},
+        clock::{Clock as _, slow::Slow},
+        conformance::{FakeStepFunctions, grant, make},
     };
 
     /// An execution that ended, and is redriven and extends its lease while it is looked up.
@@ -319,6 +354,42 @@ mod tests {
                 })
             })
         }
+    }
+
+    #[tokio::test]
+    async fn a_reap_that_runs_out_of_time_has_done_what_it_had_time_for() {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(Arc::new(Slow::by(10)))
+            .with_workflows(calls.clone());
+        let holder = make::holder("execution");
+        let ttl = make::ttl(Duration::from_hours(2));
+        for n in 0..300 {
+            let key = make::key(format!("k{n}"));
+            grant(&leases, Acquire::new(key, holder.clone(), ttl)).await;
+        }
+        let ended = Execution::Ended {
+            stopped_at: leases.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        calls.set_execution("execution", ended);
+        let mut calls = 0;
+        loop {
+            calls += 1;
+            assert!(calls < 100, "it gets nowhere");
+            let deadline = leases.now().plus(Duration::from_secs(5));
+            let reaped = leases.for_call(deadline).reap(&holder).await;
+            assert!(leases.now() < deadline);
+            match reaped {
+                Err(Error::Unavailable { .. }) => {}
+                Ok(_) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(calls > 1, "one call had not enough time");
+        let left = leases.held_by(&holder, 1, None).await;
+        assert_eq!(left.expect("an answer").leases, []);
     }
 
     #[tokio::test]

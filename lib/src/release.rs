@@ -6,7 +6,7 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
     queue::{NotifyAttempt, is_reserved_by},
-    row::{Row, Stored},
+    row::{Row, Stored, how_ended},
     store::{Address, Applied, Store},
     transition::{
         Change, EndIfUnchanged, HandOver, Release, ReleaseRefusal, ReleaseTarget, why_not_released,
@@ -26,15 +26,17 @@ impl<S: Store> Leases<S> {
     /// [`Error::Corrupt`], and those of [`Store::apply`]. If somebody else was granted the key in the meantime, that
     /// is [`ReleaseOutcome::Lost`], not an error.
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
+        self.follow_rules_if_possible().await?;
         let now = self.now();
         Ok(Released {
-            outcome: self.end(lease).await?,
+            outcome: self.end(lease).await?.0,
             expired: lease.expires_at() <= now,
         })
     }
 
-    /// Ends the lease by the write that suits the row, and notifies the next waiter.
-    pub(crate) async fn end(&self, lease: &Lease) -> Result<ReleaseOutcome, Error> {
+    /// Ends the lease by the write that suits the row, and notifies the next waiter. A lease that is lost comes with the
+    /// row that shows how.
+    async fn end(&self, lease: &Lease) -> Result<(ReleaseOutcome, Option<Box<Row>>), Error> {
         let key = &lease.key;
         let reserved = lease.may_be_reservation();
         let token = lease.fencing_token;
@@ -53,7 +55,7 @@ impl<S: Store> Leases<S> {
             },
             ended: Ended::Released,
             next,
-            purge_at: self.purge_at(self.now()),
+            purge_at: self.purge_at(lease.fencing_token),
         };
         let address = address_of(lease);
         for _ in 0..TRIES {
@@ -68,7 +70,7 @@ impl<S: Store> Leases<S> {
                     }
                     self.notify_next_waiter(key, row, NotifyAttempt::First)
                         .await;
-                    return Ok(ReleaseOutcome::Released);
+                    return Ok((ReleaseOutcome::Released, None));
                 }
                 Applied::Refused(stored) => stored,
             };
@@ -78,9 +80,9 @@ impl<S: Store> Leases<S> {
                     if let Some(row) = row {
                         self.notify_after_all(key, *row, ours.as_ref()).await?;
                     }
-                    return Ok(ReleaseOutcome::AlreadyReleased);
+                    return Ok((ReleaseOutcome::AlreadyReleased, None));
                 }
-                ReleaseRefusal::Lost => return Ok(ReleaseOutcome::Lost),
+                ReleaseRefusal::Lost(row) => return Ok((ReleaseOutcome::Lost, Some(row))),
                 ReleaseRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
             }
         }
@@ -128,7 +130,7 @@ impl<S: Store> Leases<S> {
             version: row.version,
             ended,
             next: next.clone(),
-            purge_at: self.purge_at(self.now()),
+            purge_at: self.purge_at(row.fencing_token),
         });
         let row = match self.store().apply(address, &change, self.limit()).await? {
             Applied::Done { row, .. } => row,
@@ -151,12 +153,16 @@ impl<S: Store> Leases<S> {
     /// As [`Leases::release`], and [`Error::Lost`] if somebody else was granted the key in the
     /// meantime.
     pub async fn release_strictly(&self, lease: &Lease) -> Result<Released, Error> {
-        let released = self.release(lease).await?;
-        match released.outcome {
-            ReleaseOutcome::Lost => Err(Error::Lost {
+        let now = self.now();
+        match self.end(lease).await? {
+            (ReleaseOutcome::Lost, row) => Err(Error::Lost {
                 key: lease.key.clone(),
+                how: how_ended(row.as_deref(), lease.fencing_token),
             }),
-            _ => Ok(released),
+            (outcome, _) => Ok(Released {
+                outcome,
+                expired: lease.expires_at <= now,
+            }),
         }
     }
 }
@@ -171,8 +177,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Settings,
-        conformance::make,
+        Acquire, Call, Delivery, Execution, Holder, ManualClock, Memory, Queue, Settings,
+        SweepBounds, TaskToken, WaitTime, Workflows,
+        conformance::{grant, make},
         store::wire::{Fate, Wire},
         values::{RequestDigest, RequestId},
     };
@@ -204,5 +211,66 @@ mod tests {
             .await
             .expect("an answer");
         assert_eq!(again, None);
+    }
+
+    /// Nobody waits behind any token, and to learn that takes a second each time.
+    struct Dead(Arc<ManualClock>);
+
+    impl Workflows for Dead {
+        fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+            self.0.advance(Duration::from_secs(1));
+            Box::pin(std::future::ready(Ok(Delivery::Refused)))
+        }
+
+        fn fail<'a>(
+            &'a self,
+            _: &'a TaskToken,
+            _: &'a str,
+            _: String,
+            _: Duration,
+        ) -> Call<'a, Delivery> {
+            Box::pin(std::future::ready(Ok(Delivery::Refused)))
+        }
+
+        fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_release_leaves_a_queue_of_dead_waiters_to_sweep() {
+        let clock = make::clock();
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(Arc::new(Dead(clock.clone())));
+        let ask = |who: String| {
+            let ttl = make::ttl(Duration::from_mins(1));
+            Acquire::new(make::key("k"), make::holder(who), ttl)
+        };
+        let lease = grant(&leases, ask("holder".to_owned())).await.lease;
+        for n in 0..10 {
+            let queue = Queue {
+                task_token: TaskToken::new(format!("t{n}")).expect("valid"),
+                wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
+            };
+            let joined = leases.acquire_queued(ask(format!("w{n}")), queue).await;
+            joined.expect("in line");
+        }
+        let began = leases.now();
+        let released = leases.release(&lease).await.expect("an answer");
+        assert_eq!(released.outcome, ReleaseOutcome::Released);
+        assert_eq!(leases.now().since(began), Duration::from_secs(2));
+        // Sweep has the time of its invocation.
+        let row = leases.read_queue_row(&lease.key).await.expect("a row");
+        assert_eq!(row.expect("a row").waiting().len(), 8);
+        clock.advance(2 * Settings::default().claim + Settings::default().clock_margin);
+        for _ in 0..2 {
+            let sweep = leases.for_call(leases.now().plus(Duration::from_mins(1)));
+            let swept = sweep.sweep(SweepBounds::Schedule).await;
+            swept.expect("swept");
+            clock.advance(2 * Settings::default().claim);
+        }
+        let row = leases.read_queue_row(&lease.key).await.expect("a row");
+        assert_eq!(row.expect("a row").waiting(), []);
     }
 }

@@ -50,7 +50,7 @@ pub struct Acquire {
     /// Take the lease over if its version is still this one, and compare no clock. The caller must have waited for
     /// [`Contention::wait_seconds`](crate::Contention::wait_seconds) since it saw that version; the library cannot
     /// check that. [`ObservedVersion::NONE`] takes nothing over, so it suits the first request of a caller that
-    /// trusts no clock. Not for semaphores.
+    /// trusts no clock. Not with [`Acquire::permits`].
     pub observed_version: Option<ObservedVersion>,
     /// Return the lease that the same holder has by another request, as long as it has not expired, instead of
     /// [`Acquired::Held`](crate::Acquired::Held).

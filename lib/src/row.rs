@@ -14,6 +14,7 @@ pub(crate) mod attributes;
 mod item;
 mod record;
 
+pub(crate) use record::because;
 pub use record::{Act, Record};
 
 pub(crate) use item::{
@@ -51,6 +52,9 @@ pub struct Row {
     pub request_keys: Option<KeysDigest>,
     /// The requests of the three grants before that, latest first.
     pub past_requests: [Option<RequestDigest>; 3],
+    /// The tokens of the last three grants that were released, latest first: a repeated release is told so, also after
+    /// others were granted the key.
+    pub past_releases: [Option<Counter>; 3],
     /// The grant before the current or last one.
     pub previous: Option<Previous>,
     /// Whether and how the key is frozen, so that it cannot be granted.
@@ -234,4 +238,42 @@ impl Row {
     pub fn remembers(&self, request: &RequestDigest) -> bool {
         self.request == *request || self.past_requests.iter().flatten().any(|p| p == request)
     }
+}
+
+/// How the grant or the reservation with this token, which is no longer the row's, ended: as far as the row shows, in words
+/// for its holder.
+pub(crate) fn how_ended(row: Option<&Row>, token: Counter) -> String {
+    let Some(row) = row else {
+        return "its row is gone".to_owned();
+    };
+    let (last, last_ended) = (row.last_grant(), row.last_ended());
+    let mut of_token = last_ended.iter().chain(&row.previous);
+    let mut how = match of_token.find(|of| of.fencing_token == token) {
+        Some(of) => match of.ended {
+            Ended::Released => "it was released".to_owned(),
+            Ended::Expired => "it expired".to_owned(),
+            Ended::Forced => {
+                // The record is of the operators' last act, which may be a later one.
+                let is_last = last_ended.as_ref() == Some(of);
+                let record = row.operator.as_ref().filter(|_| is_last);
+                let record = record.filter(|record| record.act == Act::ForceRelease);
+                format!("an operator ended it{}", because(record))
+            }
+        },
+        None if token < last.fencing_token => "it ended".to_owned(),
+        None if token == last.fencing_token => "the row has another lease_id".to_owned(),
+        None if row.reserved().is_some() && row.fencing_token < token => {
+            "the token floor is above its reservation".to_owned()
+        }
+        None => "its reservation was not confirmed in time".to_owned(),
+    };
+    let Previous {
+        holder,
+        fencing_token: since,
+        ..
+    } = last;
+    if since > token {
+        how = format!("{how}; {holder} was granted the key since, with fencing token {since}");
+    }
+    how
 }

@@ -156,6 +156,8 @@ impl<S: Store> Leases<S> {
         for lease in &leases.0 {
             self.check_extend(lease, options)?;
         }
+        // Once, and not by each of the extends that run at the same time.
+        self.follow_rules_if_possible().await?;
         let tried = leases.0.iter().map(|lease| self.extend(lease, options));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
         let outcomes = outcomes_of(leases, &tried, |extended| match extended {
@@ -183,6 +185,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// As [`Leases::release`], the worst error. All were tried, and [`Error::Multiple`] gives the outcome of each.
     pub async fn release_all(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
+        self.follow_rules_if_possible().await?;
         let tried = leases.0.iter().map(|lease| self.release(lease));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
         released_all(leases, tried)
@@ -193,6 +196,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.
     pub async fn release_all_strictly(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
+        self.follow_rules_if_possible().await?;
         let tried = leases.0.iter().map(|lease| self.release_strictly(lease));
         let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
         released_all(leases, tried)

@@ -22,6 +22,8 @@ pub struct Settings {
     /// Every new token is larger: for a table that was restored from a backup, which sets tokens back. At most
     /// [`Counter::HIGHEST_FLOOR`].
     pub token_floor: Counter,
+    /// Nothing is granted, taken over, revived or handed over, as if every key were frozen.
+    pub stopped: bool,
     /// How long a notified waiter may take to confirm.
     pub claim: Duration,
     /// How many requests a queue takes.
@@ -41,6 +43,7 @@ impl Default for Settings {
             guard: Duration::from_secs(1),
             retention: Duration::from_secs(7 * DAY),
             token_floor: Counter::MIN,
+            stopped: false,
             claim: Duration::from_secs(30),
             queue_cap: 128,
             reap_grace: Duration::from_secs(900),
@@ -56,9 +59,12 @@ const DAY: u64 = 86_400;
 pub struct Environment {
     /// `LEASE_TABLE`.
     pub table: String,
-    /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`,
+    /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`, `LEASE_GRANTS`,
     /// `LEASE_CLAIM_SECONDS`, `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`, `LEASE_LOOK_SECONDS`.
     pub settings: Settings,
+    /// `LEASE_RULES`: whether these settings are the table's rules (`own`), as in the functions of the table's stack.
+    /// Otherwise (`table`) the process reads the table's rules: [`crate::Leases::with_table_rules`].
+    pub owns_rules: bool,
     /// `LEASE_KEY_PREFIX`, `LEASE_HOLDER_PREFIX`, `LEASE_REENTRANT`.
     pub boundary: Boundary,
     /// `LEASE_EXECUTIONS`.
@@ -131,17 +137,13 @@ impl Environment {
             number(&lookup, name, DAY, "seconds").map(|n| n.map_or(default, Duration::from_secs))
         };
         let cap = number(&lookup, "LEASE_QUEUE_CAP", 1000, "waiters")?;
-        let reentrant = match lookup("LEASE_REENTRANT").as_deref() {
-            None | Some("true") => true,
-            Some("false") => false,
-            Some(_) => return Err(misconfigured("LEASE_REENTRANT", "must be true or false")),
-        };
         Ok(Self {
             table,
+            owns_rules: either(&lookup, "LEASE_RULES", ["table", "own"])?,
             boundary: Boundary {
                 key_prefix: prefix(&lookup, "LEASE_KEY_PREFIX")?,
                 holder_prefix: prefix(&lookup, "LEASE_HOLDER_PREFIX")?,
-                reentrant,
+                reentrant: !either(&lookup, "LEASE_REENTRANT", ["true", "false"])?,
             },
             executions: executions(&lookup)?,
             settings: Settings {
@@ -150,6 +152,7 @@ impl Environment {
                 retention: days.map_or(default.retention, |n| Duration::from_secs(n * DAY)),
                 // 0 means no floor.
                 token_floor: floor.and_then(Counter::new).unwrap_or(default.token_floor),
+                stopped: either(&lookup, "LEASE_GRANTS", ["open", "stopped"])?,
                 claim: seconds("LEASE_CLAIM_SECONDS", default.claim)?,
                 queue_cap: cap
                     .and_then(|n| u16::try_from(n).ok())
@@ -244,6 +247,20 @@ fn number(
             name,
             &format!("must be a whole number of {unit} from 0 to {most}"),
         )),
+    }
+}
+
+/// Whether the variable has the second of two words. The first is the default.
+fn either(
+    lookup: impl Fn(&str) -> Option<String>,
+    name: &str,
+    [usual, other]: [&str; 2],
+) -> Result<bool, Error> {
+    match lookup(name) {
+        None => Ok(false),
+        Some(word) if word == usual => Ok(false),
+        Some(word) if word == other => Ok(true),
+        Some(_) => Err(misconfigured(name, &format!("must be {usual} or {other}"))),
     }
 }
 
@@ -343,6 +360,8 @@ mod tests {
             "LEASE_QUEUE_CAP",
             "LEASE_REAP_GRACE_SECONDS",
             "LEASE_LOOK_SECONDS",
+            "LEASE_RULES",
+            "LEASE_GRANTS",
         ] {
             for value in ["", "abc", "-1", "1.5", "99999999999999999999"] {
                 let read = read(&[("LEASE_TABLE", "t"), (name, value)]);

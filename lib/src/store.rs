@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     row::attributes,
     row::{Row, Stored},
+    rules::TableRules,
     transition::{Change, Join},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -291,6 +292,38 @@ pub trait Store: Send + Sync {
         most: u32,
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
+
+    /// Reads the rules that all users of the table share; none if nobody has published any.
+    ///
+    /// # Errors
+    /// As [`Store::apply`], and [`Error::Misconfigured`] if the item is not ours.
+    fn rules(
+        &self,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<TableRules>, Error>> + Send;
+
+    /// Publishes the rules, unless that would lower the token floor. Returns whether it did.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn publish_rules(
+        &self,
+        rules: &TableRules,
+        limit: Duration,
+    ) -> impl Future<Output = Result<bool, Error>> + Send;
+}
+
+/// Another program's item is in the place of the rules.
+pub(crate) fn foreign_rules(table: &str) -> Error {
+    Error::Misconfigured {
+        problem: format!(
+            "the item {} {} of the table {table} does not have the table's rules: delete it; the sweep of the table's \
+             stack writes it again when it next starts",
+            TableRules::PK,
+            TableRules::SK
+        ),
+        source: None,
+    }
 }
 
 /// When sweep has to examine an item of the index.

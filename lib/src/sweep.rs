@@ -121,6 +121,7 @@ impl<S: Store> Leases<S> {
     /// Those of reading the index; and [`Error::Denied`] and [`Error::Misconfigured`], which concern the whole table.
     /// Leases that were freed before stay free.
     pub async fn sweep(&self, bounds: SweepBounds) -> Result<Swept, Error> {
+        self.follow_rules().await?;
         match bounds {
             SweepBounds::Call { limit, cursor } => {
                 let from = cursor.unwrap_or_else(|| Cursor::start(0));

@@ -91,7 +91,8 @@ fn is_enabled_already(error: &UpdateTimeToLiveError) -> bool {
 /// Checks that the table `name` is a lease table.
 ///
 /// # Errors
-/// [`Error::Misconfigured`], naming everything that differs: keys, index, billing, stream or TTL;
+/// [`Error::Misconfigured`], naming everything that differs: keys, index, billing, stream or TTL, or that the
+/// table is a global one;
 /// [`Error::Denied`] without `dynamodb:DescribeTable` or `DescribeTimeToLive`; and those of any
 /// request.
 pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
@@ -159,7 +160,23 @@ fn shape_faults(table: &TableDescription) -> Result<Vec<String>, Error> {
     if !streams {
         faults.push(format!("it has no stream of {}", STREAM.as_str()));
     }
+    if is_global(table) {
+        faults.push(
+            "it is a global table, and a lease table has one Region: with several, the last writer wins or there are no \
+             transactions"
+                .to_owned(),
+        );
+    }
     Ok(faults)
+}
+
+/// With eventual consistency two Regions can grant the same key with the same token. With strong consistency, sets
+/// and the queue lack their transactions, and free rows their purge. A witness may stand in for one of the replicas.
+fn is_global(table: &TableDescription) -> bool {
+    !table.replicas().is_empty()
+        || !table.global_table_witnesses().is_empty()
+        || table.multi_region_consistency().is_some()
+        || table.global_table_version().is_some()
 }
 
 fn is_index(found: &GlobalSecondaryIndexDescription, wanted: &GlobalSecondaryIndex) -> bool {
@@ -225,6 +242,9 @@ fn index() -> Result<GlobalSecondaryIndex, Error> {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::types::{
+        GlobalTableWitnessDescription, MultiRegionConsistency, ReplicaDescription,
+    };
     use serde_json::{Value, json};
 
     use super::*;
@@ -232,6 +252,33 @@ mod tests {
     fn keys(schema: &[KeySchemaElement]) -> Value {
         let part = |part: &KeySchemaElement| json!({"AttributeName": part.attribute_name(), "KeyType": part.key_type().as_str()});
         schema.iter().map(part).collect()
+    }
+
+    /// The embedded table has no such fields, so the description is written here.
+    #[test]
+    fn a_table_of_several_regions_is_refused() {
+        let replica = ReplicaDescription::builder()
+            .region_name("eu-west-1")
+            .build();
+        let witness = GlobalTableWitnessDescription::builder()
+            .region_name("eu-west-2")
+            .build();
+        let table = TableDescription::builder;
+        for (described, global) in [
+            (table(), false),
+            (table().replicas(replica.clone()), true),
+            (table().global_table_witnesses(witness), true),
+            (
+                table().multi_region_consistency(MultiRegionConsistency::Strong),
+                true,
+            ),
+            (table().global_table_version("2019.11.21"), true),
+        ] {
+            let table = described.build();
+            let faults = shape_faults(&table).expect("faults");
+            let refused = faults.iter().any(|fault| fault.contains("global table"));
+            assert_eq!(refused, global, "{table:?}");
+        }
     }
 
     #[test]

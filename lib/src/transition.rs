@@ -315,6 +315,7 @@ fn first_grant(grant: &Grant) -> Option<Row> {
         request: grant.request.clone(),
         request_keys: grant.keys.clone(),
         past_requests: [None, None, None],
+        past_releases: [None; 3],
         previous: None,
         frozen: None,
         operator: None,
@@ -492,8 +493,13 @@ fn ended_as_read(row: &Row, end: &EndIfUnchanged) -> Option<Row> {
 
 /// The row after the end of its current grant.
 fn ended(row: &Row, ended: Ended, purge_at: u64, next: &HandOver) -> Option<Row> {
+    let [first, second, _] = row.past_releases;
     let free = Row {
         version: row.version.plus(1),
+        past_releases: match ended {
+            Ended::Released => [Some(row.fencing_token), first, second],
+            Ended::Expired | Ended::Forced => row.past_releases,
+        },
         purge_at: row.purge_at.or(Some(purge_at)),
         state: State::Free {
             ended,

@@ -4,11 +4,12 @@
 The interpreter is moto's (itself taken from LocalStack). This launcher sends its Task states to
 other local endpoints, fills the gaps that affect the shipped state machines, and serves the result:
 
-    AWS_ENDPOINT_URL_LAMBDA=http://127.0.0.1:9000 python engine.py -p 8083
+    AWS_SESSION_TOKEN=secret AWS_ENDPOINT_URL_LAMBDA=http://127.0.0.1:9000 python engine.py -p 8083
 
-Ready when GET /moto-api/config answers. Account 123456789012; any Region, any credentials.
+Ready when it prints its address. Account 123456789012; any Region.
 
 Environment
+    AWS_SESSION_TOKEN       required: requests with any other one are refused, see guard.py
     AWS_ENDPOINT_URL_LAMBDA, _DYNAMODB, _SFN or _STEPFUNCTIONS, ...   where Task states go; a service
         without one goes to this process (moto's own emulation of it)
     SFN_STATUS_EVENTS_URL   POST every "Step Functions Execution Status Change" event there
@@ -26,7 +27,6 @@ PARENT = os.getppid()  # before the slow imports: a parent that dies during them
 
 import argparse  # noqa: E402
 import functools  # noqa: E402
-import ipaddress  # noqa: E402
 import logging  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
@@ -43,20 +43,17 @@ def arguments():
     return parser.parse_args()
 
 
-def own_names_only(application):
-    """Refuses a request for any name but this machine's own: see local/src/host_header.rs."""
+def guarded(application):
+    """Refuses what local/src/guard.rs refuses, by the same rules."""
+    import guard
 
     def answer(environ, start_response):
-        host = environ.get("HTTP_HOST", "")
-        name, _, port = host.rpartition(":")
-        name = name.strip("[]") if port.isdigit() else host
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            if name.lower() not in ("localhost", "host.docker.internal"):
-                start_response("403 Forbidden", [("Content-Type", "text/plain")])
-                return [b"this local service answers to no such name in the Host header\n"]
-        return application(environ, start_response)
+        headers = {name[5:].lower().replace("_", "-"): value for name, value in environ.items() if name.startswith("HTTP_")}
+        why = guard.refusal(headers, os.environ["AWS_SESSION_TOKEN"])
+        if why is None:
+            return application(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "application/x-amz-json-1.0")])
+        return [guard.refused(why)]
 
     return answer
 
@@ -85,7 +82,7 @@ def server(port):
     # Each request lists moto's directory, under a lock that every request needs.
     application.get_backend_for_host = functools.lru_cache(maxsize=64)(application.get_backend_for_host)
     listening = make_server(
-        "127.0.0.1", port, own_names_only(application), threaded=True, request_handler=MotoRequestHandler
+        "127.0.0.1", port, guarded(application), threaded=True, request_handler=MotoRequestHandler
     )
     os.environ["MOTO_PORT"] = str(listening.server_port)
     return listening

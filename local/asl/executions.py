@@ -210,7 +210,7 @@ def _tell_status(change):
         url = os.environ.get("SFN_STATUS_EVENTS_URL")
         if not url:
             return
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", "x-amz-security-token": os.environ["AWS_SESSION_TOKEN"]}
         request = urllib.request.Request(url, json.dumps(_status_event(execution)).encode(), headers)
 
         def deliver():

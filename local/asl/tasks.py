@@ -34,6 +34,7 @@ def client_for(region, service, state_credentials=None):
                 endpoint_url=_endpoint(service),
                 aws_access_key_id=role,
                 aws_secret_access_key="local",
+                aws_session_token=os.environ["AWS_SESSION_TOKEN"],
                 config=Config(
                     parameter_validation=False,
                     inject_host_prefix=False,

@@ -1,6 +1,6 @@
 //! An in-memory DynamoDB inside this process, on a port of its own.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use dynoxide::Database;
@@ -45,7 +45,7 @@ impl DynamoDb {
 
     async fn serve(database: Database) -> Result<Self, Error> {
         index_stream(&database)?;
-        let listener = TcpListener::bind("127.0.0.1:0")
+        let listener = TcpListener::bind((hidden(), 0))
             .await
             .map_err(io("bind a port for DynamoDB"))?;
         let address = listener.local_addr().map_err(io("read DynamoDB's port"))?;
@@ -80,10 +80,9 @@ impl DynamoDb {
             Error::DynamoDb(format!("create the table {name}: {}", why.to_string()))
         };
         let mut table = properties.clone();
-        // Encryption exists only on AWS, and a test may delete its table. The view type implies the stream.
+        // Encryption exists only on AWS. The view type implies the stream.
         table["TableName"] = name.into();
         table["SSESpecification"] = Value::Null;
-        table["DeletionProtectionEnabled"] = false.into();
         if table["StreamSpecification"].is_object() {
             table["StreamSpecification"]["StreamEnabled"] = true.into();
         }
@@ -112,6 +111,14 @@ impl DynamoDb {
     pub(crate) fn database(&self) -> &Database {
         &self.database
     }
+}
+
+/// A random loopback address. The server has no guard, and its crate takes no other listener, so nobody who is not told where it
+/// listens finds it: there are 2³⁸ places. Only the users of this machine can list its sockets.
+fn hidden() -> Ipv4Addr {
+    let [_, b, c, d] = fastrand::u32(..).to_be_bytes();
+    // Neither the network's address nor its broadcast, at which nothing can listen.
+    Ipv4Addr::new(127, b, c, d.clamp(1, 254))
 }
 
 fn refused(error: &impl ToString) -> Error {

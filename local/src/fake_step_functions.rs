@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, io};
+use crate::guard;
 use crate::stack::Options;
 use crate::task::OwnedTask;
 
@@ -108,7 +109,8 @@ impl FakeStepFunctionsServer {
         // Only the state: a task that held the server would keep itself alive.
         let router = Router::new()
             .route("/", post(answer))
-            .with_state(Arc::clone(&self.state));
+            .with_state(Arc::clone(&self.state))
+            .layer(axum::middleware::from_fn(guard::check));
         let task = OwnedTask::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!(%error, "the fake Step Functions ended");

@@ -1,13 +1,15 @@
 //! `leasehold-local up`: what `make local` runs.
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::io;
+use crate::guard::session_token;
 use crate::{Error, Options, Ports, Schedules, Signals, Stack, report_interrupted};
 use clap::Args;
 
@@ -21,10 +23,14 @@ In another terminal:
   aws dynamodb scan --table-name LeaseTable
   aws stepfunctions list-state-machines
   leasehold doctor --stack leasehold
-  curl -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
+  curl -H \"x-amz-security-token: $AWS_SESSION_TOKEN\" \\
+      -d '{\"key\": \"orders/42\", \"holder\": \"me\", \"ttl_seconds\": 60}' \\
       $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/AcquireFunction/invocations
+With the same header:
   curl -d @events/reap-aborted.json http://127.0.0.1:PORT/events    puts an event on the bus
   curl http://127.0.0.1:PORT/queues    shows the messages in queues, dead letters too
+
+A signal that is ignored when it begins, as SIGHUP under nohup, does not end it.
 
 Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed later, 2 wrong arguments.";
 
@@ -265,7 +271,7 @@ impl Containers {
             )
         };
         format!(
-            "In Lambda's container: make invoke EVENT=acquire. With SAM itself, after make build ARCH={architecture}:
+            "In Lambda's container: make invoke EVENT=acquire. With SAM itself, after make build ARCH={architecture}, in a terminal that has read env.sh:
 
   sam local invoke AcquireFunction --parameter-overrides Architecture={architecture} --skip-pull-image \\
     -n {json} -e events/acquire.json
@@ -290,9 +296,15 @@ impl Files {
         // In a container, loopback is its own. That holds even with `--docker-network host`, which sam ignores.
         let environments = stack.environments(host_for_containers);
         let json = serde_json::to_string_pretty(&environments).unwrap_or_default() + "\n";
+        // The script has the session token, and other users of this machine can reach the ports.
         for (file, text) in [(&files.script, exports(stack)), (&files.json, json)] {
             let what = format!("write {}", file.display());
-            std::fs::write(file, text).map_err(io(what))?;
+            // One that is left over may be readable by others.
+            let _ = std::fs::remove_file(file);
+            let mut created = OpenOptions::new();
+            let created = created.write(true).create_new(true).mode(0o600).open(file);
+            let written = created.and_then(|mut created| created.write_all(text.as_bytes()));
+            written.map_err(io(what))?;
         }
         Ok(files)
     }
@@ -320,6 +332,7 @@ fn exports(stack: &Stack) -> String {
         ("AWS_DEFAULT_REGION", "us-east-1".to_owned()),
         ("AWS_ACCESS_KEY_ID", "local".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+        ("AWS_SESSION_TOKEN", session_token().to_owned()),
     ];
     variables.extend(
         stack

@@ -20,7 +20,7 @@ use leasehold::{
     Acquire, Connection, DynamoDb, Granted, Holder, KeepTime, Key, Lease, Leases, RequestDigest,
     RequestId, Settings, Ttl, conformance,
 };
-use leasehold_local::{Options, Proxy, Stack};
+use leasehold_local::{Options, Proxy, Stack, session_token};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
@@ -92,7 +92,13 @@ pub fn key(address: &Address) -> Item {
 pub async fn config(url: &str) -> SdkConfig {
     let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .credentials_provider(Credentials::new(
+            "local",
+            "local",
+            Some(session_token().to_owned()),
+            None,
+            "test",
+        ))
         .endpoint_url(url);
     config.load().await
 }
@@ -427,6 +433,7 @@ fn item_of(handle: &Value) -> Item {
         granted_to: lease.holder.clone(),
         request: RequestDigest::of(&lease.holder, &request_id),
         past_requests: [None, None, None],
+        past_releases: [None; 3],
         previous: None,
         frozen: None,
         operator: None,

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use axum::{Router, routing::get};
-use leasehold_local::{FakeStepFunctionsServer, PythonEnvironment, create_table, prepare_python};
+use leasehold_local::{
+    FakeStepFunctionsServer, PythonEnvironment, create_table, prepare_python, session_token,
+};
 use leasehold_proof::{
     fixture::{Fixture, environment, events, quiet},
     root,
@@ -13,7 +15,7 @@ use leasehold_proof::{
 use tokio::process::Command;
 
 /// What both clients have to show, in this order.
-const SCENES: [&str; 18] = [
+const SCENES: [&str; 19] = [
     "acquire_extend_and_release",
     "a_held_key_names_its_holder",
     "the_same_request_gets_the_same_lease_and_none_once_it_is_over",
@@ -31,6 +33,7 @@ const SCENES: [&str; 18] = [
     "what_is_no_matter_of_leases_is_the_sdks_own_error",
     "a_lease_does_not_show_its_secret",
     "every_error_of_the_contract_has_its_class",
+    "what_each_version_answered_is_understood",
     "a_guarded_write_refuses_a_smaller_token",
 ];
 
@@ -56,8 +59,10 @@ async fn play(mut program: Command) {
     program
         .env("AWS_ENDPOINT_URL_LAMBDA", fixture.stack.lambda_url())
         .env("AWS_ENDPOINT_URL_DYNAMODB", fixture.stack.dynamodb_url())
+        .env("AWS_SESSION_TOKEN", session_token())
         .env("EVENTS", events())
         .env("SCHEMAS", root().join("schemas"))
+        .env("GOLDEN", root().join("proof/golden"))
         .env("NOTIFIED", url)
         .stdin(Stdio::null())
         .kill_on_drop(true);

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 fn demo(out: &Path) -> Command {
-    let mut command = Command::new(leasehold_proof::program("leasehold-local"));
+    let mut command = processes::program(&leasehold_proof::program("leasehold-local"));
     command.args(["demo", "--executions", "8", "--seed", "1", "--out"]);
     command.arg(out).stdin(Stdio::null());
     command

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_local::{EnvironmentChanges, Options, Outcome, Schedules, Stack};
+use leasehold_local::{EnvironmentChanges, Options, Outcome, Schedules, Stack, session_token};
 use leasehold_proof::program;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -51,6 +51,7 @@ async fn doctor(stack: &Stack, arguments: &[&str]) -> Ran {
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
+        .env("AWS_SESSION_TOKEN", session_token())
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env(
             "AWS_ENDPOINT_URL_CLOUDFORMATION",
@@ -96,8 +97,10 @@ async fn a_sound_stack_passes_every_check_and_is_left_as_it_was() {
         (Some(0), &json!("passed")),
         "{report:#}"
     );
+    // The embedded DynamoDB has no backups.
+    assert_eq!(ran.checks("not_checked"), ["recovery".to_owned()].into());
     assert_eq!(
-        ran.checks("passed").len(),
+        ran.checks("passed").len() + 1,
         report["checks"].as_array().unwrap().len(),
         "{report:#}"
     );
@@ -157,7 +160,12 @@ async fn read_only_writes_nothing_and_says_what_was_not_checked() {
     let mut invocations = stack.functions().invocations();
     let ran = doctor(&stack, &["--read-only", "--format", "json"]).await;
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
-    let reads = ["DescribeTable", "DescribeTimeToLive", "Scan"];
+    let reads = [
+        "DescribeContinuousBackups",
+        "DescribeTable",
+        "DescribeTimeToLive",
+        "Scan",
+    ];
     let counts = stack.proxy().counts();
     let asked: Vec<_> = counts.iter().map(|(operation, _)| operation).collect();
     let is_read = |operation: &&str| reads.contains(operation);
@@ -266,6 +274,16 @@ const FAULTS: &[Fault] = &[
         },
         check: "ttl",
         found: "its TTL attribute is not purge_at",
+        ..SOUND
+    },
+    Fault {
+        what: "a table that may be deleted",
+        before: |options, _| {
+            let parameter = ("DeletionProtection".to_owned(), "false".to_owned());
+            options.parameters.extend([parameter]);
+        },
+        check: "recovery",
+        found: "deletion protection is off",
         ..SOUND
     },
     Fault {

@@ -4,6 +4,7 @@
 mod processes;
 
 use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -22,12 +23,17 @@ const UP: [&str; 2] = ["leasehold-local", "up"];
 const LOCAL: [&str; 2] = ["leasehold", "local"];
 
 fn command([program, word]: [&str; 2], directory: &Path) -> Command {
+    let mut command = processes::program(&leasehold_proof::program(program));
+    command.arg(word);
+    stack(command, directory)
+}
+
+/// The arguments that both programs take.
+fn stack(mut command: Command, directory: &Path) -> Command {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let echo = leasehold_proof::example("echo");
     let binaries = echo.parent().unwrap();
-    let mut command = Command::new(leasehold_proof::program(program));
     command
-        .arg(word)
         .arg("--template")
         .arg(fixtures.join("stack.json"))
         .arg("--run-directory")
@@ -45,10 +51,11 @@ fn up(arguments: &[&str]) -> Up {
 
 fn start(program: [&str; 2], arguments: &[&str]) -> Up {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = command(program, directory.path())
-        .args(arguments)
-        .spawn()
-        .unwrap();
+    started(command(program, directory.path()), arguments, directory)
+}
+
+fn started(mut command: Command, arguments: &[&str], directory: tempfile::TempDir) -> Up {
+    let mut child = command.args(arguments).spawn().unwrap();
     let mut output_text = String::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     while !output_text.contains("sam local invoke") {
@@ -75,6 +82,13 @@ impl Up {
             .to_owned()
     }
 
+    /// What it demands of every request.
+    fn token(&self) -> String {
+        let mut lines = self.output_text.lines();
+        let token = lines.find_map(|line| line.strip_prefix("export AWS_SESSION_TOKEN="));
+        token.unwrap().to_owned()
+    }
+
     /// The file for `sam local invoke`.
     fn env_json(&self) -> Value {
         let text = std::fs::read(self.directory.path().join("env.json")).unwrap();
@@ -84,7 +98,8 @@ impl Up {
     fn invoke_echo(&self) {
         let address = self.endpoint("LAMBDA").replace("http://", "");
         let path = "/2015-03-31/functions/EchoFunction/invocations";
-        let answer = post(&address, path, &address);
+        let token = self.token();
+        let answer = post(&address, path, &[("Host", &address), (TOKEN, &token)]);
         assert!(
             answer.contains(" 200 OK") && answer.contains("\"echo\""),
             "{answer}"
@@ -102,11 +117,16 @@ impl Up {
     }
 }
 
-/// The answer to an empty event that is sent to this address under this name of a host.
-fn post(address: &str, path: &str, host: &str) -> String {
+const TOKEN: &str = "X-Amz-Security-Token";
+
+/// The answer to an empty event that is sent to this address with these headers.
+fn post(address: &str, path: &str, headers: &[(&str, &str)]) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    let request = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2\r\n");
-    write!(stream, "{request}Connection: close\r\n\r\n{{}}").unwrap();
+    let headers = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let headers = headers.collect::<String>() + "Content-Length: 2\r\nConnection: close";
+    write!(stream, "POST {path} HTTP/1.1\r\n{headers}\r\n\r\n{{}}").unwrap();
     std::io::read_to_string(stream).unwrap()
 }
 
@@ -130,6 +150,26 @@ fn it_tells_where_everything_is_and_ends_in_order() {
         assert!(children.iter().all(|pid| parent(*pid).is_none()));
         assert!(!up.directory.path().join("env.sh").exists());
     }
+}
+
+fn is_ignored(pid: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(line.unwrap().trim(), 16).unwrap();
+    ignored & (1 << (signal.as_raw() - 1)) != 0
+}
+
+#[test]
+fn what_is_ignored_from_the_start_stays_ignored() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut nohup = processes::program("env".as_ref());
+    let program = leasehold_proof::program(UP[0]);
+    nohup.arg("--ignore-signal=HUP").arg(program).arg(UP[1]);
+    let nohup = stack(nohup, directory.path());
+    let mut up = started(nohup, &["--no-engine", "--no-sweep"], directory);
+    assert!(is_ignored(up.child.id(), Signal::HUP));
+    assert!(!is_ignored(up.child.id(), Signal::INT));
+    up.end(Signal::INT);
 }
 
 #[test]
@@ -176,7 +216,8 @@ fn containers_find_dynamodb_at_the_address_they_can_reach() {
     let expected = up.endpoint("DYNAMODB").replace("127.0.0.1", "127.0.0.2");
     assert_eq!(endpoint, &expected);
     let address = expected.replace("http://", "");
-    let answer = post(&address, "/", &address);
+    let token = up.token();
+    let answer = post(&address, "/", &[("Host", &address), (TOKEN, &token)]);
     assert!(answer.contains("server: Dynoxide"), "{answer}");
     up.end(Signal::TERM);
 }
@@ -202,18 +243,82 @@ fn who_does_not_ask_for_containers_is_reached_by_loopback_alone() {
     up.end(Signal::TERM);
 }
 
-/// A page in a browser can point a name of its own at this machine, and sends that name along.
+/// A page in a browser can send requests here, also by a name of its own that points at this machine. So can other users.
 #[test]
-fn a_request_by_a_name_that_is_not_this_machines_is_refused() {
+fn each_listener_refuses_web_pages_and_strangers() {
     let mut up = up(&["--no-sweep"]);
-    for service in ["DYNAMODB", "LAMBDA", "SFN"] {
-        let address = up.endpoint(service).replace("http://", "");
-        let port = address.rsplit(':').next().unwrap();
-        let is_refused = |host: &str| post(&address, "/", host).contains(" 403 ");
-        assert!(is_refused(&format!("example.org:{port}")), "{service}");
-        for own in [address.clone(), format!("localhost:{port}")] {
-            assert!(!is_refused(&own), "{service} {own}");
+    let token = up.token();
+    up.invoke_echo();
+    for (service, path) in [
+        ("CLOUDFORMATION", "/cloudformation"),
+        ("CLOUDFORMATION", "/events"),
+        ("CLOUDFORMATION", "/queues"),
+        ("DYNAMODB", "/"),
+        ("LAMBDA", "/2015-03-31/functions/EchoFunction/invocations"),
+        (
+            "LAMBDA",
+            "/.rt/any/EchoFunction-0/2018-06-01/runtime/init/error",
+        ),
+        ("SFN", "/"),
+    ] {
+        let endpoint = up.endpoint(service).replace("http://", "");
+        let address = endpoint.split('/').next().unwrap();
+        let host = ("Host", address);
+        let signed = (TOKEN, &*token);
+        let elsewhere = address.replace("127.0.0.1", "example.org");
+        let named = address.replace("127.0.0.1", "localhost");
+        for (headers, allowed) in [
+            (&[host, signed][..], true),
+            (&[("Host", &named), signed], true),
+            (&[("Host", &elsewhere), signed], false),
+            (&[host, signed, ("Origin", "https://example.org")], false),
+            (&[host, signed, ("Sec-Fetch-Site", "cross-site")], false),
+            (&[host], false),
+            (&[host, (TOKEN, "local")], false),
+        ] {
+            let answer = post(address, path, headers);
+            let is_refused = answer.contains(" 403 ") && answer.contains("this local service");
+            assert_eq!(
+                is_refused, !allowed,
+                "{service}{path} {headers:?}: {answer}"
+            );
+            let reflected = answer.to_lowercase().contains("access-control-allow");
+            assert!(allowed || !reflected, "{answer}");
         }
+    }
+    up.end(Signal::TERM);
+}
+
+/// Its port alone does not lead to the database behind the guard.
+#[test]
+fn the_database_behind_the_proxy_is_at_an_address_nobody_knows() {
+    let mut up = up(&["--no-engine", "--no-sweep"]);
+    let sockets = std::fs::read_to_string(format!("/proc/{}/net/tcp", up.child.id())).unwrap();
+    let ours = format!("/proc/{}/fd", up.child.id());
+    let ours = std::fs::read_dir(ours).unwrap().filter_map(|one| {
+        let target = std::fs::read_link(one.unwrap().path()).ok()?;
+        Some(target.to_string_lossy().into_owned())
+    });
+    let ours: Vec<_> = ours.collect();
+    // Columns: local address, remote address, state (0A listens), …, inode.
+    let listening = sockets.lines().filter_map(|line| {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        let inode = format!("socket:[{}]", columns.get(9)?);
+        (columns[3] == "0A" && ours.contains(&inode)).then(|| columns[1].to_owned())
+    });
+    let listening: Vec<_> = listening.collect();
+    let known = listening.iter().filter(|at| at.starts_with("0100007F:"));
+    assert_eq!((listening.len(), known.count()), (4, 3), "{listening:?}");
+    up.end(Signal::TERM);
+}
+
+/// The script has the token, and other users of this machine can reach the ports.
+#[test]
+fn the_files_of_a_start_are_readable_by_its_owner_alone() {
+    let mut up = up(&["--no-engine", "--no-sweep"]);
+    for name in ["env.sh", "env.json"] {
+        let file = up.directory.path().join(name).metadata().unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600, "{name}");
     }
     up.end(Signal::TERM);
 }

@@ -110,6 +110,7 @@ def run_locally(directory):
     """The program that runs the release on one machine, the engine that it needs, and what both install."""
     (directory / "asl").mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "tools" / "release" / "local.py", directory / "run.py")
+    shutil.copy(ROOT / "tools" / "release" / "emulator.py", directory)
     shutil.copy(ROOT / "tools" / "release" / "requirements.txt", directory)
     for path in [*(ROOT / "local" / "asl").glob("*.py"), ROOT / "local" / "asl" / "requirements.txt"]:
         shutil.copy(path, directory / "asl")

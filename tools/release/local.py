@@ -8,7 +8,8 @@
 
 AWS is emulated. MiniStack (https://pypi.org/project/ministack) is the S3, CloudFormation, Lambda, DynamoDB and IAM. It runs the
 programs in this release's zips as processes of yours. Step Functions is the engine in local/asl, which is moto's with patches.
-Both listen on 127.0.0.1 only and forget everything when they end. Roles are created, but allow and deny nothing. There are no
+Both listen on 127.0.0.1 only, refuse web pages and everybody without the token of this start,
+and forget everything when they end. Roles are created, but allow and deny nothing. There are no
 alarms and no dashboard. No event is sent when an execution ends, so nothing invokes reap.
 
 The first start fetches the packages in two requirements.txt, by their hashes, into ~/.cache/leasehold-local.
@@ -23,6 +24,7 @@ import importlib.util
 import io
 import json
 import os
+import secrets
 import shlex
 import shutil
 import signal
@@ -72,6 +74,7 @@ def client(service, url):
 
     return botocore.session.Session().create_client(
         service, region_name=REGION, endpoint_url=url, aws_access_key_id="test", aws_secret_access_key="test",
+        aws_session_token=os.environ["AWS_SESSION_TOKEN"],
         config=Config(retries={"max_attempts": 0}, read_timeout=120, s3={"addressing_style": "path"}))
 
 
@@ -85,7 +88,7 @@ class Emulator:
         self.log = open(Path(self.scratch) / "log", "wb")
         self._start("engine", [engine_python, HERE / "asl" / "engine.py", "--port", str(ports[1])], {
             "AWS_ENDPOINT_URL_LAMBDA": self.url, "AWS_ENDPOINT_URL_DYNAMODB": self.url})
-        self._start("emulator", [emulator_python, "-m", "ministack"], {
+        self._start("emulator", [emulator_python, HERE / "emulator.py"], {
             "STATE_DIR": self.scratch, "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(ports[0]), "MINISTACK_REGION": REGION, "LOG_LEVEL": "WARNING",
             # The functions inherit these two. Waiters wait in the engine.
             "AWS_ENDPOINT_URL": self.url, "AWS_ENDPOINT_URL_SFN": self.states_url,
@@ -95,7 +98,8 @@ class Emulator:
 
     def _start(self, name, command, environment):
         """In a session of its own, so that Ctrl-C does not reach it, and `end` reaches the functions that it runs."""
-        base = {"PATH": os.environ["PATH"], "HOME": self.scratch, "TMPDIR": self.scratch, "PYTHONDONTWRITEBYTECODE": "1"}
+        base = {"PATH": os.environ["PATH"], "HOME": self.scratch, "TMPDIR": self.scratch, "PYTHONDONTWRITEBYTECODE": "1",
+                "AWS_SESSION_TOKEN": os.environ["AWS_SESSION_TOKEN"]}
         self.processes[name] = subprocess.Popen(
             command, env={**base, **environment}, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True,
             preexec_fn=end_with_parent)
@@ -303,6 +307,8 @@ def up(directory, port):
         ports = usable_ports(port) if port else free_ports()
         prepare(directory)
         use(directory)
+        # Both refuse requests without it, because a web page in a browser here can send some: see asl/guard.py.
+        os.environ["AWS_SESSION_TOKEN"] = secrets.token_hex(16)
         say("Starting the emulator and the engine")
         emulator = Emulator(directory, *(environment(directory, lock) / "bin" / "python" for lock in LOCKS.values()), ports)
         try:
@@ -327,14 +333,21 @@ def this(directory):
     return f"python3 {shlex.quote(os.path.relpath(__file__))}{also}"
 
 
+def write_privately(path, text):
+    """A new file that no other user can read, because it has the token."""
+    with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(text)
+
+
 def tell(directory, emulator):
     """Writes what other processes need, and prints what to do next."""
     variables = {
         "AWS_ENDPOINT_URL": emulator.url, "AWS_ENDPOINT_URL_SFN": emulator.states_url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION,
-        "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "LEASE_TABLE": emulator.outputs["LeaseTableName"]}
-    (directory / "env.sh").write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()), encoding="utf-8")
-    kept = {"url": emulator.url, "states_url": emulator.states_url, "outputs": emulator.outputs, "machines": emulator.machines}
-    (directory / "stack.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": os.environ["AWS_SESSION_TOKEN"],
+        "LEASE_TABLE": emulator.outputs["LeaseTableName"]}
+    write_privately(directory / "env.sh", "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()))
+    kept = {"token": os.environ["AWS_SESSION_TOKEN"], "url": emulator.url, "states_url": emulator.states_url, "outputs": emulator.outputs, "machines": emulator.machines}
+    write_privately(directory / "stack.json", json.dumps(kept, indent=1))
     program = shlex.quote(os.path.relpath(DIST / "bin" / f"leasehold-linux-{ARCHITECTURE}"))
     machines = "\n".join(f"  {arn}" for arn in emulator.machines.values())
     say(f"""
@@ -366,6 +379,7 @@ def running(directory):
     if not stack:
         raise Failed(f"no stack runs in {directory}. Start one, and wait until it says so: {this(directory)}")
     use(directory)
+    os.environ["AWS_SESSION_TOKEN"] = stack["token"]
     return stack
 
 

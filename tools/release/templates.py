@@ -8,7 +8,6 @@ zips beside them; template-x86_64.yaml is template.yaml for the other instructio
 """
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -70,8 +69,6 @@ def plain(name):
         if top:
             groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
             groups.insert(0, {"Label": {"default": "Files of the release"}, "Parameters": [BUCKET, PREFIX]})
-            # Only for the Serverless Application Repository, which gets the SAM template.
-            template["Metadata"].pop("AWS::ServerlessRepo::Application", None)
     text = json.dumps(template)
     left = re.search(r'"bucket"|//bucket\.|functions/\w+"', text)
     if left:
@@ -87,14 +84,7 @@ def named_zips(text, architecture):
     if before not in text or "BuildMethod" in text:
         raise SystemExit("template.yaml: its architecture or its way to build a function has another form")
     text = text.replace(before, f"    Default: {architecture}\n    AllowedValues: [{architecture}]\n")
-    text = re.sub(r"(Description: Instruction set of all functions);.*", r"\1, which is that of the zips named here.", text)
-    # The Serverless Application Repository reads the version, and shows the home page.
-    if f"    SemanticVersion: {version()}\n" not in text:
-        raise SystemExit(f"template.yaml: its SemanticVersion is not {version()}, the version in Cargo.toml")
-    home = os.environ.get("HOME_PAGE_URL")
-    if home:
-        text = text.replace("    ReadmeUrl: README.md\n", f"    ReadmeUrl: README.md\n    HomePageUrl: {home}\n    SourceCodeUrl: {home}\n")
-    return text
+    return re.sub(r"(Description: Instruction set of all functions);.*", r"\1, which is that of the zips named here.", text)
 
 
 def main(directory):

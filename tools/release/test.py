@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -31,7 +33,8 @@ EMPTY = {"PATH": os.environ["PATH"], "HOME": str(DIRECTORY)}
 class Dist(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.process = subprocess.Popen(COMMAND, env=EMPTY, stdout=subprocess.PIPE, text=True)
+        # Under nohup and a shell's & this process ignores signals, and what it starts would ignore them too.
+        cls.process = subprocess.Popen(["env", "--default-signal", *COMMAND], env=EMPTY, stdout=subprocess.PIPE, text=True)
         cls.addClassCleanup(cls.end)
         for line in cls.process.stdout:
             print(line, end="", flush=True)
@@ -105,6 +108,20 @@ class Dist(unittest.TestCase):
         self.assertEqual({name for name in ours if not name.startswith("leasehold")},
                          {path.name.split("-")[0] for path in (DIST / "functions").iterdir()})
         self.assertNotIn("leasehold-local", names)
+
+    def test_web_pages_and_strangers_are_refused(self):
+        page = {"Origin": "https://example.org"}
+        token = {"X-Amz-Security-Token": self.stack["token"]}
+        for url in (self.stack["url"], self.stack["states_url"]):
+            for headers in ({**token, **page}, {**token, "Sec-Fetch-Site": "cross-site"}, {**token, "Host": "example.org"}, {}, page):
+                with self.subTest(url=url, headers=headers):
+                    request = urllib.request.Request(url, b"{}", {"Content-Type": "text/plain", **headers})
+                    with self.assertRaises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request):
+                        pass
+                    refused.exception.close()
+                    self.assertEqual((refused.exception.code, refused.exception.headers["Access-Control-Allow-Origin"]), (403, None))
+        for name in ("env.sh", "stack.json"):
+            self.assertEqual((DIRECTORY / name).stat().st_mode & 0o777, 0o600, name)
 
     def test_every_function_answers(self):
         event = {"key": "orders/42", "holder": "me", "request_id": "one", "ttl_seconds": 300}

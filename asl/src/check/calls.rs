@@ -90,6 +90,13 @@ pub(crate) fn outlives_errors(task: &Node) -> bool {
     resource.is_some_and(|resource| resource.ends_with(":sfn:startSyncExecution"))
 }
 
+/// Whether a task starts an execution of with-lease, by what it gives it.
+pub(crate) fn starts_with_lease(task: &Node) -> bool {
+    let input = arguments(task).and_then(|arguments| arguments.field("Input"));
+    let has = |key: &str| input.is_some_and(|input| input.field(key).is_some());
+    has("state_machine_arn") && (has("key") || has("keys"))
+}
+
 /// The arguments of a task.
 pub(crate) fn arguments(task: &Node) -> Option<&Node> {
     task.get("Arguments").or_else(|| task.get("Parameters"))
@@ -116,6 +123,7 @@ pub(crate) fn name_of(node: &Node) -> String {
     match node.tag.as_deref() {
         Some("GetAtt" | "Ref") => return attribute(node),
         Some("Sub") => return substituted(node),
+        Some("ImportValue") => return exported(node.text().unwrap_or_default()),
         _ => {}
     }
     if let Some(text) = node.text() {
@@ -128,9 +136,14 @@ pub(crate) fn name_of(node: &Node) -> String {
     match member.key.as_str() {
         "Ref" | "Fn::GetAtt" => attribute(&member.value),
         "Fn::Sub" => substituted(&member.value),
-        "Fn::ImportValue" => name_of(&member.value),
+        "Fn::ImportValue" => exported(&name_of(&member.value)),
         _ => String::new(),
     }
+}
+
+/// An export's name. CDK puts the name of the exporting stack and a colon before it.
+fn exported(name: &str) -> String {
+    name.rsplit(':').next().unwrap_or_default().to_owned()
 }
 
 /// `X.Arn` or `[X, Arn]`.

@@ -5,7 +5,7 @@ use crate::check::finding::Finding;
 use crate::check::lease::Status;
 use crate::check::rule::Rule;
 use crate::check::walk::{LeaseUse, Walker};
-use crate::check::{loops, requests};
+use crate::check::{loops, proofs, requests};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::Node;
@@ -20,6 +20,8 @@ pub struct Checked {
     pub states: usize,
     /// How many of them acquire a lease.
     pub acquires: usize,
+    /// How many of them acquire, extend or release, or start an execution of with-lease, which does so itself.
+    pub calls: usize,
     /// How many positions the walk visited.
     pub visited: usize,
 }
@@ -49,7 +51,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             let at = machine.states[id].at;
             findings.push(Finding::of(&machine, rule, id, at, message));
         };
-        let is_ours = matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_));
+        let is_ours = is_ours(call);
         let is_complete = machine.problems.is_empty() && !walker.is_given_up();
         if is_ours && !walker.reached.contains(&id) && is_complete {
             say(Rule::Unreachable, "no path leads here");
@@ -64,6 +66,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     requests::check(&machine, &calls, &mut findings);
     requests::look_at_clauses(&machine, &calls, &mut findings);
     loops::check(&machine, &calls, &mut findings);
+    proofs::check(&machine, &calls, &mut findings);
     findings
         .sort_by(|a, b| (a.at.start, a.rule, &a.message).cmp(&(b.at.start, b.rule, &b.message)));
     findings.dedup();
@@ -74,8 +77,17 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             .iter()
             .filter(|call| matches!(call, Call::Acquire(_)))
             .count(),
+        calls: calls
+            .iter()
+            .zip(&machine.states)
+            .filter(|(call, state)| is_ours(call) || calls::starts_with_lease(state.node))
+            .count(),
         visited: walker.visited,
     }
+}
+
+fn is_ours(call: &Call<'_>) -> bool {
+    matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_))
 }
 
 /// Reports work, extends and releases that are reached without a lease that they have on another path.

@@ -7,6 +7,7 @@ mod handle_flow;
 mod lease;
 mod loops;
 pub(crate) mod outcomes;
+mod proofs;
 pub mod report;
 mod requests;
 pub(crate) mod rule;

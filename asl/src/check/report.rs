@@ -102,12 +102,6 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
             format!("; {} not read", counted(unreadable.len(), "file", "files"))
         }
     );
-    if acquires == 0 && !reports.is_empty() {
-        _ = writeln!(
-            out,
-            "No function that acquires was recognised, so no lease was checked: name the function with --acquire NAME."
-        );
-    }
     out
 }
 

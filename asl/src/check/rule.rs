@@ -34,6 +34,8 @@ pub enum Rule {
     ConsumedRequest,
     /// The handle is lost before its last use.
     HandleOverwritten,
+    /// A step that did not start leads back to an earlier one, which then runs twice.
+    StepRepeated,
     /// A lease is released although its work may still be running.
     ReleasedWhileRunning,
     /// A failure aborts a branch or an item that holds a lease of its own.
@@ -79,6 +81,7 @@ impl Rule {
         Self::UnstableRequest,
         Self::ConsumedRequest,
         Self::HandleOverwritten,
+        Self::StepRepeated,
         Self::ReleasedWhileRunning,
         Self::AbortedSiblings,
         Self::TooManyEvents,

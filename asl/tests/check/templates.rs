@@ -212,3 +212,34 @@ fn a_function_of_others_may_have_a_name_like_ours() {
     let request = json!({"key": "k", "holder.$": "$$.Execution.Id", "ttl_seconds": 60});
     assert!(published("data-acquire", Some(("Payload", request))).len() > 1);
 }
+
+/// As CDK 2 writes them: the output of a nested stack, and from another stack the export of that output.
+#[test]
+fn functions_are_found_behind_what_cdk_writes() {
+    let nested = "LocksStackNestedStackStackNestedStackResourceDCE4C9F0";
+    let in_the_stack =
+        |verb: &str| json!({"Fn::GetAtt": [nested, format!("Outputs.{verb}FunctionArn")]});
+    let in_another = |verb: &str| {
+        let export = format!("Shop:ExportsOutputFnGetAtt{nested}Outputs{verb}FunctionArnE4083C52");
+        json!({"Fn::ImportValue": export})
+    };
+    let functions: [&dyn Fn(&str) -> Value; 2] = [&in_the_stack, &in_another];
+    for function in functions {
+        let parts = json!([
+            r#"{"StartAt":"Take","QueryLanguage":"JSONata","States":{"Take":{"Type":"Task","Next":"Give","Resource":"arn:"#,
+            {"Ref": "AWS::Partition"},
+            r#":states:::lambda:invoke","Arguments":{"FunctionName":""#,
+            function("Acquire"),
+            r#"","Payload":{"key":"k","holder":"h","ttl_seconds":60}},"Assign":{"lease":"{% $states.result.Payload.lease %}"}},"#,
+            r#""Give":{"Type":"Task","End":true,"Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":""#,
+            function("Release"),
+            r#"","Payload":{"lease":"{% $lease %}"}}}}}"#,
+        ]);
+        let string = json!({"Fn::Join": ["", parts]});
+        let machine = json!({"Type": "AWS::StepFunctions::StateMachine", "Properties": {"DefinitionString": string}});
+        let text = json!({"Resources": {"Section51666D1A": machine}}).to_string();
+        let read = read("Other.template.json", &text).unwrap();
+        let checked = check(&read[0].node, &read[0].options);
+        assert_eq!((checked.acquires, checked.calls), (1, 2), "{text}");
+    }
+}

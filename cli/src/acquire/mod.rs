@@ -45,9 +45,10 @@ the largest that it has seen: only that is safe whatever happens to this machine
 
 The lease is extended whenever a third of it has passed. If it is lost or cannot be extended, the command's process group
 receives SIGTERM, and SIGKILL after --grace, which is before the lease expires. The group also receives SIGKILL if this
-program is killed. SIGHUP, SIGINT, SIGQUIT and SIGTERM are passed on to the command. When the command has ended, the rest of
-its process group is killed, and the lease is released. A process that leaves the group (setsid) or becomes another user
-is out of reach, so put sudo before leasehold. This machine's clock must be right to within half of LEASE_CLOCK_MARGIN_MS.
+program is killed. SIGHUP, SIGINT, SIGQUIT and SIGTERM are passed on to the command, except those that were ignored when
+this program began, as SIGHUP under nohup: they stay ignored. When the command has ended, the rest of its process group is
+killed, and the lease is released. A process that leaves the group (setsid) or becomes another user is out of reach, so put
+sudo before leasehold. This machine's clock must be right to within half of LEASE_CLOCK_MARGIN_MS.
 
 --wait retries at random moments. It does not join the queue, and waiters in the queue go first.
 

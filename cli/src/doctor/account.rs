@@ -39,7 +39,7 @@ pub(super) struct Account {
 pub(super) enum CallError {
     /// No response, or one that could not be read.
     NoAnswer(&'static str),
-    /// The caller lacks a permission.
+    /// The caller lacks a permission, or the endpoint the operation.
     Refused(String),
     /// The resource does not exist.
     Missing,
@@ -67,6 +67,10 @@ impl CallError {
         let message = error.message().unwrap_or_default();
         if REFUSALS.contains(&code) {
             return Self::Refused(format!("your credentials may not {action}"));
+        }
+        // An endpoint that is not AWS's own.
+        if code == "UnknownOperationException" {
+            return Self::Refused(format!("this endpoint does not know {action}"));
         }
         let is_missing = [
             "ResourceNotFoundException",

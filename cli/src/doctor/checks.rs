@@ -39,7 +39,7 @@ const INSPECTIONS: &[[&str; 4]] = &[
     [
         "table",
         "F11",
-        "The table has the keys, attributes and billing of a lease table.",
+        "The table has the keys, attributes and billing of a lease table, in one Region.",
         "use the table that the stack created, or restore its shape; a key schema cannot be changed, so a wrong one needs a new table",
     ],
     [
@@ -55,6 +55,12 @@ const INSPECTIONS: &[[&str; 4]] = &[
         "enable the table's TTL: aws dynamodb update-time-to-live --table-name TABLE --time-to-live-specification Enabled=true,AttributeName=purge_at",
     ],
     [
+        "recovery",
+        "X26",
+        "The table can be restored to any second of the last weeks, and cannot be deleted by mistake.",
+        "switch both on, as the template does and a restore does not: aws dynamodb update-continuous-backups --table-name TABLE --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true, and aws dynamodb update-table --table-name TABLE --deletion-protection-enabled",
+    ],
+    [
         "stream",
         "F19",
         "The table's stream reaches the function grant, which hands a freed key to the next waiter.",
@@ -63,8 +69,8 @@ const INSPECTIONS: &[[&str; 4]] = &[
     [
         "ends",
         "F20",
-        "The end of each execution reaches the function reap a second time, through its queue.",
-        "enable the event source mapping of the function reap, or deploy the stack again",
+        "The end of each execution reaches the function reap twice, through its two queues.",
+        "enable the event source mappings of the function reap, or deploy the stack again",
     ],
     [
         "functions",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::PointInTimeRecoveryStatus;
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::{LastUpdateStatus, State};
 use leasehold::{Environment, Error, Settings, table};
@@ -30,7 +31,7 @@ const TABLE: &str = "LeaseTable";
 const MACHINE: &str = "WithLeaseStateMachine";
 const MONITORING: &str = "MonitoringStack";
 const STREAM_MAPPING: &str = "GrantFunctionFreed";
-const QUEUE_MAPPING: &str = "ReapFunctionLater";
+const QUEUE_MAPPINGS: [&str; 2] = ["ReapFunctionAtOnce", "ReapFunctionLater"];
 const RUNTIME: &str = "provided.al2023";
 
 /// The other resources that every stack has.
@@ -44,7 +45,7 @@ const OTHERS: [&str; 18] = [
     "OperateRole",
     "ReapDeadLetterQueue",
     "ReapLaterQueue",
-    "ReapPermission",
+    "ReapQueue",
     "ReapQueuesPolicy",
     "ReapRole",
     "ReleaseRole",
@@ -56,21 +57,25 @@ const OTHERS: [&str; 18] = [
 ];
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 14] = [
+const ALARMS: [&str; 18] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
+    "CrashesAlarm",
     "DeniedAlarm",
+    "EndsUnseenAlarm",
     "FunctionThrottlesAlarm",
     "GrantDeadLettersAlarm",
     "LostAlarm",
     "ReapDeadLettersAlarm",
+    "ReapQueueAgeAlarm",
     "StreamAgeAlarm",
     "SweepSilentAlarm",
     "TableThrottlesAlarm",
     "TakeOversAlarm",
     "ThrottledAlarm",
     "UnavailableAlarm",
+    "WithLeaseFailuresAlarm",
 ];
 
 /// What the checks have read, for the checks that act.
@@ -92,10 +97,8 @@ pub(super) async fn inspect(
     report: &mut Report,
 ) -> StackState {
     report.record("stack", of_stack(resources));
-    if let Some(table) = resources.get(TABLE) {
-        of_table(account, &table.id, report).await;
-    }
-    for (check, mapping) in [("stream", STREAM_MAPPING), ("ends", QUEUE_MAPPING)] {
+    let mappings = QUEUE_MAPPINGS.map(|mapping| ("ends", mapping));
+    for (check, mapping) in [("stream", STREAM_MAPPING)].into_iter().chain(mappings) {
         let outcome = of_mapping(account, resources, mapping).await;
         report.record(check, outcome);
     }
@@ -104,7 +107,14 @@ pub(super) async fn inspect(
         .iter()
         .filter_map(|(verb, function)| Some((*verb, variables(function)?)))
         .collect();
-    let table = resources.get(TABLE).map(|table| table.id.as_str());
+    let table = table_of(resources, &environments);
+    match table {
+        Some(table) => {
+            of_table(account, table, report).await;
+            report.record("recovery", of_recovery(account, table).await);
+        }
+        None => report.record("table", Outcome::fail("the stack has no table")),
+    }
     if environments.len() < functions.len() {
         let hidden = "Lambda does not return the functions' variables: your credentials may not use their KMS key";
         report.record_all(&["table-name", "settings"], &Outcome::not_checked(hidden));
@@ -135,8 +145,12 @@ pub(super) async fn inspect(
 
 fn of_stack(resources: &Resources) -> Outcome {
     let functions = FUNCTIONS.iter().map(|(id, ..)| id);
-    let wanted = [TABLE, MACHINE, STREAM_MAPPING, QUEUE_MAPPING];
-    let wanted = wanted.iter().chain(&OTHERS).chain(functions);
+    let wanted = [MACHINE, STREAM_MAPPING];
+    let wanted = wanted
+        .iter()
+        .chain(&QUEUE_MAPPINGS)
+        .chain(&OTHERS)
+        .chain(functions);
     let missing = wanted.filter(|id| !resources.contains_key(**id));
     let missing = missing.map(|id| format!("{id} is missing"));
     let failed = resources
@@ -148,6 +162,63 @@ fn of_stack(resources: &Resources) -> Outcome {
 
 fn is_broken(status: &str) -> bool {
     status.ends_with("_FAILED") || status == "DELETE_COMPLETE"
+}
+
+/// The stack's own table, or the one that it was given by `ExistingTableName`.
+fn table_of<'a>(
+    resources: &'a Resources,
+    environments: &'a BTreeMap<&str, Variables>,
+) -> Option<&'a str> {
+    if let Some(table) = resources.get(TABLE) {
+        return Some(table.id.as_str());
+    }
+    let name = environments.get("acquire")?.get("LEASE_TABLE")?;
+    Some(name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// What the template switches on and a restore leaves out, beside what [`table::check`] sees.
+async fn of_recovery(account: &Account, table: &str) -> Outcome {
+    let dynamodb = &account.dynamodb;
+    let described = match dynamodb.describe_table().table_name(table).send().await {
+        Ok(described) => described,
+        Err(error) => {
+            let trouble = CallError::of("dynamodb:DescribeTable", &error);
+            return trouble.outcome("the table");
+        }
+    };
+    let protected = described
+        .table()
+        .and_then(aws_sdk_dynamodb::types::TableDescription::deletion_protection_enabled);
+    let backups = dynamodb.describe_continuous_backups().table_name(table);
+    let backups = match backups.send().await {
+        Ok(backups) => Ok(backups
+            .continuous_backups_description()
+            .and_then(|found| found.point_in_time_recovery_description())
+            .and_then(|found| found.point_in_time_recovery_status())
+            .cloned()),
+        Err(error) => {
+            let trouble = CallError::of("dynamodb:DescribeContinuousBackups", &error);
+            Err(trouble.outcome("point-in-time recovery of the table"))
+        }
+    };
+    recovery(protected == Some(true), backups)
+}
+
+fn recovery(
+    is_protected: bool,
+    backups: Result<Option<PointInTimeRecoveryStatus>, Outcome>,
+) -> Outcome {
+    let mut found = Vec::new();
+    if !is_protected {
+        found.push("deletion protection is off".to_owned());
+    }
+    match backups {
+        Ok(Some(PointInTimeRecoveryStatus::Enabled)) => {}
+        Ok(_) => found.push("point-in-time recovery is off".to_owned()),
+        Err(unread) if found.is_empty() => return unread,
+        Err(_) => {}
+    }
+    Outcome::of(found)
 }
 
 /// The library's own check of the table. Its faults belong to several checks.
@@ -467,6 +538,22 @@ pub(super) fn clock_here(account: &Account, margin: Duration, report: &mut Repor
 mod tests {
     use super::*;
 
+    /// The embedded table has no backups, so the answers are written here.
+    #[test]
+    fn a_table_without_recovery_or_protection_fails() {
+        let on = || Ok(Some(PointInTimeRecoveryStatus::Enabled));
+        let off = || Ok(Some(PointInTimeRecoveryStatus::Disabled));
+        assert_eq!(recovery(true, on()), Outcome::Pass);
+        let no_recovery = Outcome::fail("point-in-time recovery is off");
+        assert_eq!(recovery(true, off()), no_recovery);
+        assert_eq!(recovery(true, Ok(None)), no_recovery);
+        let no_protection = Outcome::fail("deletion protection is off");
+        assert_eq!(recovery(false, on()), no_protection);
+        let unread = || Err(Outcome::not_checked("why"));
+        assert_eq!(recovery(true, unread()), Outcome::not_checked("why"));
+        assert_eq!(recovery(false, unread()), no_protection);
+    }
+
     #[test]
     fn a_table_may_be_named_by_its_arn() {
         let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/leases";
@@ -483,8 +570,8 @@ mod tests {
         };
         let (template, monitoring) = (read("template"), read("monitoring"));
         let resources = template["Resources"].as_object().unwrap();
-        let expected = [TABLE, MACHINE, MONITORING, STREAM_MAPPING, QUEUE_MAPPING];
-        for id in expected.iter().chain(&OTHERS) {
+        let expected = [TABLE, MACHINE, MONITORING, STREAM_MAPPING];
+        for id in expected.iter().chain(&QUEUE_MAPPINGS).chain(&OTHERS) {
             assert!(resources.contains_key(*id), "{id}");
         }
         let functions = resources

@@ -67,6 +67,25 @@ fn the_exit_code_tells_clean_from_found_from_unreadable() {
 }
 
 #[test]
+fn a_machine_without_a_call_of_ours_is_not_clean() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("other.asl.json");
+    let task = r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "arn:aws:lambda:eu-west-1:1:function:lock", "End": true}}}"#;
+    std::fs::write(&file, task).unwrap();
+    let file = file.to_str().unwrap();
+    for format in ["human", "json", "sarif"] {
+        let ran = run(&["--format", format, file]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.err.contains("no lease was checked") && ran.err.contains("--acquire NAME"),
+            "{ran:?}"
+        );
+    }
+    // One file with a lease is enough, as for all the machines of a template.
+    assert_eq!(run(&[file, "sound/01-smallest.asl.json"]).code, Some(0));
+}
+
+#[test]
 fn functions_may_go_by_other_names_and_rules_be_left_out() {
     let file = "faulty/33-shorter-after-extend.asl.yaml";
     assert_eq!(run(&["--allow", "outlasts", file]).code, Some(0));

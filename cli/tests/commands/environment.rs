@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat as Format};
 use leasehold::{Clock as _, SystemClock};
-use leasehold_local::Fault;
+use leasehold_local::{Fault, session_token};
 
 #[tokio::test]
 async fn what_is_missing_is_named_with_its_cure() {
@@ -84,11 +84,19 @@ async fn a_profile_has_what_the_environment_has_not() {
     std::fs::create_dir(&files).unwrap();
     let config = "[profile ops]\nregion = us-east-1\n";
     std::fs::write(files.join("config"), config).unwrap();
-    let keys = "[ops]\naws_access_key_id = local\naws_secret_access_key = local\n";
+    let keys = format!(
+        "[ops]\naws_access_key_id = local\naws_secret_access_key = local\naws_session_token = {}\n",
+        session_token()
+    );
     std::fs::write(files.join("credentials"), keys).unwrap();
     let bare = |arguments: &[&str]| {
         let mut command = fixture.command(arguments);
-        for name in ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+        for name in [
+            "AWS_REGION",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+        ] {
             command.env_remove(name);
         }
         command

@@ -56,8 +56,8 @@ export class Leasehold extends Construct {
     super(scope, id);
     const given = { ...props.parameters };
     if (given.WrappedStateMachine) this.wrapped.push(given.WrappedStateMachine);
-    // The children of later calls of `guard` are not known yet.
-    given.WrappedStateMachine = Lazy.string({ produce: () => Fn.join(',', this.wrapped) });
+    // The children of later calls of `guard` are not known yet. Without any, the template's default counts.
+    given.WrappedStateMachine = Lazy.string({ produce: () => (this.wrapped.length > 0 ? Fn.join(',', this.wrapped) : undefined) });
     // A nested stack's own name is too long for the names of state machines.
     given.NamePrefix ??= `${Stack.of(this).stackName}-${id}`;
     given.CodeBucket = props.codeBucket;

@@ -170,10 +170,7 @@ fn all(request: Request, keys: Keys) -> Result<AcquireAll, Error> {
     if request.observed_version.is_some() {
         return Err(not_with_keys("observed_version"));
     }
-    if request
-        .permits
-        .is_some_and(|permits| permits > Permits::ONE)
-    {
+    if request.permits.is_some() {
         return Err(not_with_keys("permits"));
     }
     let lifetime = lifetime(&request)?;

@@ -1,5 +1,6 @@
 //! Frees the leases of holders that are gone. On its schedule it examines all of them; when called, it examines up to
-//! `limit`. Fails with `Lease.Invalid` if it cannot use the limit or the cursor.
+//! `limit`. Fails with `Lease.Invalid` if it cannot use the limit or the cursor, and with `Lease.Misconfigured`, after the
+//! sweep, if the token floor was lowered.
 
 use leasehold::{
     Cursor, Error, Leases, PageSize, SweepBounds, Swept,
@@ -29,6 +30,8 @@ pub(crate) async fn handle<S: Store>(
     leases: Leases<S>,
     request: Trigger<Request>,
 ) -> Result<Swept, Error> {
+    // The table's other users follow the settings of its stack. A floor that was lowered is told after the sweep.
+    let published = leases.publish_rules().await;
     let bounds = match request {
         Trigger::Schedule => SweepBounds::Schedule,
         Trigger::Call(Request { limit, cursor }) => SweepBounds::Call {
@@ -36,5 +39,6 @@ pub(crate) async fn handle<S: Store>(
             cursor,
         },
     };
-    leases.sweep(bounds).await
+    let swept = leases.sweep(bounds).await?;
+    published.map(|()| swept)
 }

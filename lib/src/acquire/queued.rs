@@ -12,7 +12,7 @@ use crate::{
     row::Row,
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    values::{Key, Permits, Ttl},
+    values::{Key, Ttl},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -45,12 +45,13 @@ impl<S: Store> Leases<S> {
     /// in the queue: repeat it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a semaphore or an observed version; [`Error::QueueFull`]; [`Error::Misconfigured`]
+    /// [`Error::Invalid`] with permits or an observed version; [`Error::QueueFull`]; [`Error::Misconfigured`]
     /// without [`Leases::with_workflows`]; and those of [`Leases::acquire`]. None of them is sent to the token. If
     /// the call to the token failed ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted:
     /// repeat the request.
     pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
         let ttl = check(&request)?;
+        self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
                 problem: "these leases cannot notify waiters: they were made without workflows"
@@ -70,10 +71,19 @@ impl<S: Store> Leases<S> {
         let waiter = self.waiter(&grant, ttl, queue);
         // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
         // the queue.
-        if reentrant && let Ok(granted) = self.attempt(&Address::first(&key), &grant, true).await? {
+        let stopped = self.settings().stopped;
+        if (reentrant || stopped)
+            && let Ok(granted) = self
+                .attempt(&Address::first(&key), &grant, reentrant)
+                .await?
+        {
             self.send_grant(workflows, &waiter.task_token, granted)
                 .await?;
             return Ok(Queued::Acquired);
+        }
+        if stopped {
+            // A spent request; nobody may join either.
+            return Err(Error::Consumed { key });
         }
         let join = Join {
             request: grant.request.clone(),
@@ -215,14 +225,15 @@ impl<S: Store> Leases<S> {
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
             deadline,
-            purge_at: self.purge_at(deadline),
+            purge_at: self.purge_after(deadline),
         }
     }
 }
 
 fn check(request: &Acquire) -> Result<Ttl, Error> {
     let not_in_line = |field| Err(Error::invalid(field, "does not go with task_token"));
-    if request.permits.is_some_and(|n| n > Permits::ONE) {
+    // Also with 1: the queue is that of the first permit, and does not count the others that are still held.
+    if request.permits.is_some() {
         return not_in_line("permits");
     }
     if request.observed_version.is_some() {

@@ -1,5 +1,7 @@
 //! Tokens after a restore.
 
+use std::time::Duration;
+
 use super::{
     Bench, Case, TTL, contention, grant, invalid, make,
     make::because,
@@ -7,15 +9,17 @@ use super::{
 };
 use crate::{
     AcquireAll, Act, Counter, Ended, Error, ExtendOptions, GrantKind, Leases, RaiseFloorOutcome,
-    ReleaseOutcome, Settings, row::Row,
+    ReleaseOutcome, Settings, Timestamp, row::Row,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_raised_floor_is_below_every_later_token(bench).await;
     a_floor_is_not_raised_under_a_holder(bench).await;
+    a_row_is_kept_until_the_clock_has_passed_its_token(bench).await;
     a_deployment_may_have_a_floor(bench).await;
     a_line_is_handed_over_above_the_floor(bench).await;
     what_was_promised_below_the_floor_is_void(bench).await;
+    what_was_promised_below_a_raised_floor_is_void(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -113,6 +117,51 @@ async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
         .raise_floor(&lease.key, beyond, &because())
         .await;
     invalid(answer, "floor");
+}
+
+/// A row that is purged before starts again from the clock, below the floor and below its own tokens.
+async fn a_row_is_kept_until_the_clock_has_passed_its_token<B: Bench>(bench: &B) {
+    let year = Duration::from_hours(365 * 24);
+    let case = Case::new(bench, "operate/floor ahead");
+    let ahead = |years| case.now().plus(year * years).as_millis();
+    let is_kept = async |by: &str| {
+        let row = case.row().await;
+        let token = Timestamp::from_millis(row.fencing_token.get());
+        assert!(token > case.now(), "{by}");
+        let until = token.plus(Settings::default().retention);
+        let until = until.as_seconds_rounded_up();
+        let purge_at = row.purge_at.expect("a free row");
+        assert!((until..until + 9).contains(&purge_at), "{by}: {purge_at}");
+    };
+    assert_eq!(case.raise(ahead(1)).await, RaiseFloorOutcome::Raised);
+    is_kept("a floor of nothing").await;
+    assert_eq!(case.raise(ahead(2)).await, RaiseFloorOutcome::Raised);
+    is_kept("a floor of a free row").await;
+    case.give_back(&case.lease("a").await).await;
+    is_kept("a release").await;
+    case.lease("b").await;
+    case.expire();
+    case.swept().await;
+    is_kept("sweep").await;
+    case.lease("c").await;
+    case.evict(None).await;
+    is_kept("a forced release").await;
+    case.freeze_by_operator().await;
+    case.unfreeze_by_operator().await;
+    is_kept("a freeze").await;
+    // A floor in the year 17000, which no purge waits for.
+    let highest = Counter::HIGHEST_FLOOR.get();
+    assert_eq!(case.raise(highest).await, RaiseFloorOutcome::Raised);
+    assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
+
+    // A deployment with a floor in the future: otherwise the key starts from the floor once more.
+    let case = Case::new(bench, "operate/deployed floor ahead");
+    let floor = case.now().plus(year);
+    let leases = case.floored(Counter::new(floor.as_millis()).expect("valid"));
+    let lease = grant(&leases, case.request("a", "1")).await.lease;
+    let _ = leases.release(&lease).await.expect("released");
+    let row = case.row().await;
+    assert!(row.purge_at > Some(floor.as_seconds_rounded_up()));
 }
 
 /// Rows from a backup are lifted when they are granted: a row, a permit, a set.
@@ -260,4 +309,29 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     line.expire();
     assert!(line.hand_over().await);
     line.next("b", floor, 1).await;
+}
+
+async fn what_was_promised_below_a_raised_floor_is_void<B: Bench>(bench: &B) {
+    for key in ["floor/reserved", "floor/reserved and frozen"] {
+        let (line, turn) = QueueCase::promised(bench, key, &["a", "b"]).await;
+        let frozen = key.ends_with("frozen");
+        if frozen {
+            line.freeze_by_operator().await;
+        }
+        let floor = line.now().as_millis() + 1_000_000;
+        assert_eq!(line.raise(floor).await, RaiseFloorOutcome::Raised);
+        assert_eq!(line.raise(floor).await, RaiseFloorOutcome::HighEnough);
+        refused!(line.extend(&turn.lease).await, Lost);
+        if frozen {
+            line.unfreeze_by_operator().await;
+        }
+        // The waiter keeps its turn, and is told of it again with a token above the floor.
+        line.clock.set(turn.lease.expires_at);
+        line.calls.renew_token(&line.token("a"));
+        assert!(line.hand_over().await);
+        let again = line.turn_of("a");
+        assert!(again.lease.fencing_token.get() > floor);
+        line.confirm(&again).await;
+        line.has_waiting(&["b"]).await;
+    }
 }

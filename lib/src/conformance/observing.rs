@@ -137,9 +137,12 @@ async fn an_observation_keeps_every_other_rule<B: Bench>(bench: &B) {
     case.freeze().await;
     let observing = |id: &str| case.request("b", id).observed_version(lease.version);
     refused!(case.leases.acquire(observing("1")).await, Frozen);
-    let semaphore = observing("1").permits(make::permits(2));
-    let answer = case.leases.acquire(semaphore).await;
-    invalid(answer, "observed_version");
+    // Nor 1: an observation sees one permit, and others may still be held.
+    for permits in [2, 1] {
+        let semaphore = observing("1").permits(make::permits(permits));
+        let answer = case.leases.acquire(semaphore).await;
+        invalid(answer, "observed_version");
+    }
     case.tamper(|item| drop(item.insert("granted_to".into(), crate::row::s("x"))))
         .await;
     refused!(case.leases.acquire(observing("1")).await, Corrupt);

@@ -10,6 +10,7 @@ use crate::{
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_release_may_be_repeated_for_ever(bench).await;
     a_release_after_a_takeover_is_lost(bench).await;
+    a_release_is_remembered_through_the_next_grants(bench).await;
     an_expired_lease_may_be_released(bench).await;
     sweep_frees_what_expired_and_nothing_else(bench).await;
     sweep_frees_nothing_that_changed_since_it_was_read(bench).await;
@@ -53,6 +54,37 @@ async fn a_release_after_a_takeover_is_lost<B: Bench>(bench: &B) {
     // The other lease has ended by now, which proves nothing about the old one.
     case.give_back(&other).await;
     assert_eq!(case.release(&lease).await, (ReleaseOutcome::Lost, true));
+}
+
+/// A release whose answer was lost, and that is repeated when others had the key since.
+async fn a_release_is_remembered_through_the_next_grants<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "release/remembered");
+    let first = case.lease("a").await;
+    case.give_back(&first).await;
+    let second = case.lease("b").await;
+    case.give_back(&second).await;
+    case.lease("c").await;
+    for lease in [&first, &second] {
+        let strict = case.leases.release_strictly(lease).await;
+        let outcome = strict.expect("the row proves it").outcome;
+        assert_eq!(outcome, ReleaseOutcome::AlreadyReleased);
+    }
+    // What was taken over or forced in between was not released, and pushes nothing out.
+    case.expire();
+    let taken = case.lease("d").await;
+    case.expire();
+    let forced = case.lease("e").await;
+    case.evict(None).await;
+    let last = case.lease("f").await;
+    for lease in [&taken, &forced] {
+        assert_eq!(case.give_back(lease).await, ReleaseOutcome::Lost);
+    }
+    case.give_back(&last).await;
+    let seen = case.give_back(&first).await;
+    assert_eq!(seen, ReleaseOutcome::AlreadyReleased);
+    // The row remembers three. Of an older one it proves nothing.
+    case.give_back(&case.lease("g").await).await;
+    assert_eq!(case.give_back(&first).await, ReleaseOutcome::Lost);
 }
 
 async fn an_expired_lease_may_be_released<B: Bench>(bench: &B) {

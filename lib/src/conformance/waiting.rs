@@ -250,9 +250,14 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
 async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
     let line = QueueCase::new(bench, "line/invalid");
     line.lease("holder").await;
-    let several = line.request("a").permits(make::permits(2));
+    let several = |n| line.request("a").permits(make::permits(n));
     let observing = line.request("a").observed_version(line.row().await.version);
-    for (request, named) in [(several, "permits"), (observing, "observed_version")] {
+    // Nor is a permit of 1: the queue does not count the other permits that are still held.
+    for (request, named) in [
+        (several(2), "permits"),
+        (several(1), "permits"),
+        (observing, "observed_version"),
+    ] {
         let answer = line.leases.acquire_queued(request, line.queue("a", WAIT));
         invalid(answer.await, named);
     }

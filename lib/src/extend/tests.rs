@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Acquire, Settings,
+    Acquire, ForceReleaseOptions, ReleaseOutcome, Settings, SweepBounds,
     clock::{Clock as _, ManualClock},
     conformance::{grant, make},
     row::Row,
     store::wire::{Before, Wire},
-    values::{RequestDigest, RequestId},
+    values::{Counter, RequestDigest, RequestId},
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -82,4 +82,74 @@ async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
     let late = late.expect("it is the holder's").into_lease();
     assert_eq!(late.expires_at(), clock.now().plus(ttl.as_duration()));
     assert!(store.row().await.holding().is_some());
+}
+
+/// What its holder learns of a lost lease, by an extend and by a strict release. `others` ends it, and tells the fencing token of
+/// the next grant, which is `T` in the answer.
+async fn lost(
+    others: impl AsyncFnOnce(&Leases<Wire>, &ManualClock, &Lease) -> Option<Counter>,
+) -> [String; 2] {
+    let clock = make::clock();
+    let leases = by(Wire::default(), &clock);
+    let request = make::request(make::key("k"), "h", MINUTE);
+    let lease = grant(&leases, request).await.lease;
+    let next = others(&leases, &clock, &lease).await;
+    let next = next.map_or_else(|| "none".to_owned(), |token| token.to_string());
+    let said = |answer: Option<Error>| answer.map_or_else(String::new, |error| error.to_string());
+    let extended = leases.extend(&lease, ExtendOptions::default()).await;
+    let released = leases.release_strictly(&lease).await;
+    [said(extended.err()), said(released.err())].map(|said| {
+        let said = said.replace("the lease of k has ended: ", "");
+        said.replace(&next, "T")
+    })
+}
+
+async fn other(leases: &Leases<Wire>) -> Option<Counter> {
+    let granted = grant(leases, make::request(make::key("k"), "other", MINUTE)).await;
+    Some(granted.lease.fencing_token)
+}
+
+async fn force(leases: &Leases<Wire>) {
+    let (key, because) = (make::key("k"), make::because());
+    let forced = leases.force_release(&key, ForceReleaseOptions::default(), &because);
+    drop(forced.await.expect("an answer"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_lost_a_lease_learns_what_the_row_proves() {
+    let by_whom = "an operator ended it: partner is down (night shift, 2027-01-15T08:00:00.000Z)";
+    let forced = lost(async |leases, _, _| {
+        force(leases).await;
+        None
+    });
+    assert_eq!(forced.await, [by_whom; 2]);
+    let and_granted = lost(async |leases, _, _| {
+        force(leases).await;
+        other(leases).await
+    });
+    let since = "; other was granted the key since, with fencing token T";
+    assert_eq!(
+        and_granted.await,
+        [format!("{by_whom}{since}"), format!("{by_whom}{since}")]
+    );
+    let taken_over = lost(async |leases, clock, _| {
+        clock.advance(MINUTE * 2);
+        other(leases).await
+    });
+    assert_eq!(
+        taken_over.await,
+        [format!("it expired{since}"), format!("it expired{since}")]
+    );
+    let released = lost(async |leases, _, lease| {
+        let released = leases.release(lease).await.expect("an answer");
+        assert_eq!(released.outcome, ReleaseOutcome::Released);
+        None
+    });
+    assert_eq!(released.await, ["it was released", ""]);
+    let swept = lost(async |leases, clock, _| {
+        clock.advance(MINUTE * 2);
+        drop(leases.sweep(SweepBounds::Schedule).await.expect("swept"));
+        None
+    });
+    assert_eq!(swept.await, ["it expired", ""]);
 }

@@ -2,10 +2,10 @@
 
 use std::{
     future::{Future, pending},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicI64, AtomicU32, Ordering::Relaxed},
     },
     task::Poll,
     time::Duration,
@@ -19,16 +19,39 @@ use crate::{
 };
 
 const TTL: Duration = Duration::from_secs(30);
+const HOUR_MS: i64 = 3_600_000;
+
+/// Virtual time, whose time of day can be set: by somebody, or because the machine was suspended.
+struct SettableClock {
+    timer: Arc<Paused>,
+    ahead_ms: AtomicI64,
+}
+
+impl Clock for SettableClock {
+    fn now(&self) -> Timestamp {
+        let now = self.timer.now().as_millis();
+        let now = now.checked_add_signed(self.ahead_ms.load(Relaxed));
+        Timestamp::from_millis(now.expect("after the epoch"))
+    }
+
+    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.timer.sleep(length)
+    }
+}
 
 struct Scene {
     wire: Wire,
-    clock: Arc<Paused>,
+    clock: Arc<SettableClock>,
     leases: Leases<Wire>,
 }
 
 impl Scene {
     fn new() -> Self {
-        let (wire, clock) = (Wire::default(), Paused::new());
+        let wire = Wire::default();
+        let clock = Arc::new(SettableClock {
+            timer: Paused::new(),
+            ahead_ms: AtomicI64::new(0),
+        });
         let leases = Leases::new(wire.clone(), Settings::default()).with_clock(clock.clone());
         Self {
             wire,
@@ -119,6 +142,68 @@ async fn work_whose_lease_is_lost_is_dropped_at_once() {
     let held = scene.leases.hold(lease.clone(), |_| pending::<()>());
     assert!(matches!(held.await, Err(Error::Lost { .. })));
     assert!(scene.leases.now() <= since.plus(lease.extend_due().since(since) + ROUND_TRIP));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_lease_starts_no_work() {
+    let scene = Scene::new();
+    let lease = scene.lease().await;
+    scene.clock.ahead_ms.store(HOUR_MS, Relaxed);
+    let held = scene.leases.hold(lease, |_| {
+        panic!("the work is started");
+        #[expect(unreachable_code, reason = "the type of the work")]
+        pending::<()>()
+    });
+    assert!(matches!(held.await, Err(Error::Expired { .. })));
+}
+
+/// As after a suspension: the timers have stood still. The work wakes up by itself all the time.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_stops_the_work_before_its_next_poll() {
+    for fate in [Fate::Answered, Fate::Throttled] {
+        // The first extend is sent at about the 2710th poll, and some jumps are while it is under way.
+        for at_poll in (0..4000).step_by(200).chain(2700..2730) {
+            let scene = Scene::new();
+            let lease = scene.lease().await;
+            scene.wire.always(fate);
+            let polls = AtomicU32::new(0);
+            let held = scene.leases.hold(lease, |_| async {
+                loop {
+                    if polls.fetch_add(1, Relaxed) == at_poll {
+                        scene.clock.ahead_ms.store(HOUR_MS, Relaxed);
+                    }
+                    scene.clock.sleep(Duration::from_millis(7)).await;
+                }
+            });
+            let ended: Result<(), Error> = Box::pin(held).await;
+            let _ = ended.expect_err("it is an hour too late");
+            assert_eq!(polls.load(Relaxed), at_poll + 1, "{fate:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_does_not_prolong_the_work() {
+    let scene = Scene::new();
+    let lease = scene.lease().await;
+    let end = scene
+        .clock
+        .timer
+        .now()
+        .plus(lease.remaining(scene.clock.now()));
+    scene.wire.always(Fate::Throttled);
+    let last = Mutex::new(Timestamp::MAX);
+    let held = scene.leases.hold(lease, |_| async {
+        scene.clock.ahead_ms.store(-HOUR_MS, Relaxed);
+        loop {
+            *last.lock().expect("no panic") = scene.clock.timer.now();
+            scene.clock.sleep(Duration::from_millis(7)).await;
+        }
+    });
+    let ended: Result<(), Error> = Box::pin(held).await;
+    assert!(matches!(ended, Err(Error::Throttled { .. })));
+    let last = *last.lock().expect("no panic");
+    assert!(last < end, "{last} is too late");
 }
 
 /// Dropped at any of its awaits, it leaves a lease that expires and work that has stopped.

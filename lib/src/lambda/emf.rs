@@ -4,10 +4,9 @@ use std::io::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::invocation_metrics::InvocationMetrics;
 use crate::{
     clock::Timestamp,
-    metrics::{METRICS, Metric},
+    metrics::{InvocationMetrics, METRICS, Metric},
     settings,
 };
 

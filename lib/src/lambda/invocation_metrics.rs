@@ -1,39 +1,15 @@
 //! The counts of one invocation: from its response or error, and from the metrics that the rules report.
 
-use std::{cell::RefCell, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
-use tracing::{
-    Event, Subscriber,
-    field::{Field, Visit},
-};
-use tracing_subscriber::layer::{Context, Layer};
 
 use crate::{
     error::Error,
-    metrics::{METRICS, Metric},
+    metrics::{InvocationMetrics, Metric},
 };
 
-tokio::task_local! {
-    /// Those of the current invocation.
-    pub(super) static INVOCATION_METRICS: RefCell<InvocationMetrics>;
-}
-
-/// The values of one invocation, one for each metric that it has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct InvocationMetrics([Option<u64>; METRICS.len()]);
-
 impl InvocationMetrics {
-    /// Counts add up; of lengths, depths and differences the largest is kept.
-    pub(super) fn add(&mut self, metric: Metric, value: u64) {
-        let recorded = &mut self.0[metric as usize];
-        *recorded = Some(match *recorded {
-            None => value,
-            Some(before) if metric.is_counter() => before.saturating_add(value),
-            Some(before) => before.max(value),
-        });
-    }
-
     /// As [`InvocationMetrics::add`], for a length of time.
     pub(super) fn add_length(&mut self, metric: Metric, length: Duration) {
         self.add(
@@ -77,56 +53,13 @@ impl InvocationMetrics {
             self.add(Metric::QueueDepth, *waiting as u64);
         }
     }
-
-    /// The values, in the list's order.
-    pub(super) fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
-        let recorded = Metric::ALL.into_iter().zip(self.0);
-        recorded.filter_map(|(metric, value)| Some((metric, value?)))
-    }
-}
-
-/// Adds the metrics that the rules report to the counts of the current invocation.
-pub(super) struct Collect;
-
-impl<S: Subscriber> Layer<S> for Collect {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut said = Said::default();
-        event.record(&mut said);
-        if let (Some(metric), Some(value)) = (said.metric, said.value) {
-            // Outside an invocation nothing is counted.
-            let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
-        }
-    }
-}
-
-#[derive(Default)]
-struct Said {
-    metric: Option<Metric>,
-    value: Option<u64>,
-}
-
-impl Visit for Said {
-    fn record_str(&mut self, field: &Field, text: &str) {
-        if field.name() == "metric" {
-            self.metric = Metric::ALL.into_iter().find(|metric| metric.name() == text);
-        }
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        if field.name() == "value" {
-            self.value = Some(value);
-        }
-    }
-
-    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{cell::RefCell, sync::Arc};
 
     use serde_json::json;
-    use tracing_subscriber::prelude::*;
 
     use super::{
         super::{ExecutionEvents, FromEvent as _, StreamRecords},
@@ -134,7 +67,7 @@ mod tests {
     };
     use crate::{
         Acquire, Execution, Leases, Memory, Settings, Timestamp, conformance::FakeStepFunctions,
-        conformance::make, error::Cause, json, metrics,
+        conformance::make, error::Cause, json, metrics, metrics::INVOCATION_METRICS,
     };
 
     fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
@@ -192,7 +125,10 @@ mod tests {
         let key = || make::key("k");
         let (action, resource) = ("dynamodb:UpdateItem", || "table t".to_owned());
         let source = || Cause::said("no");
-        let lost = || Error::Lost { key: key() };
+        let lost = || Error::Lost {
+            key: key(),
+            how: String::new(),
+        };
         for (error, expected) in [
             (Error::Consumed { key: key() }, vec![]),
             (lost(), vec![("Lost", 1)]),
@@ -209,6 +145,7 @@ mod tests {
                 Error::Frozen {
                     key: key(),
                     record: None,
+                    whole_table: false,
                 },
                 vec![("Refusals", 1)],
             ),
@@ -283,8 +220,6 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_rules_tell_is_counted_where_it_happens() {
-        let subscriber = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(subscriber);
         metrics::record(Metric::QueueDepth, 5);
         let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
             metrics::record(Metric::QueueDepth, 7);
@@ -293,7 +228,6 @@ mod tests {
                 problem: String::new(),
                 source: None,
             });
-            tracing::info!(metric = "of somebody else", value = 5_u64, "not ours");
             INVOCATION_METRICS.with(RefCell::take)
         });
         let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
@@ -302,8 +236,6 @@ mod tests {
 
     #[tokio::test]
     async fn release_and_reap_tell_how_long_the_lease_was_held() {
-        let subscriber = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(subscriber);
         let clock = make::clock();
         let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
@@ -338,8 +270,6 @@ mod tests {
 
     #[tokio::test]
     async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
-        let subscriber = tracing_subscriber::registry().with(Collect);
-        let _listening = tracing::subscriber::set_default(subscriber);
         let denied = || Error::Denied {
             action: "dynamodb:UpdateItem",
             resource: "table t".to_owned(),

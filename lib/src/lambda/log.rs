@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use lambda_runtime::{Context, Diagnostic};
 use serde_json::Value;
 
-use super::invocation_metrics::Collect;
 use crate::{error::Error, json, metrics, settings, values::Key};
 
 /// The fields that identify an invocation, for its log lines and its error.
@@ -165,7 +164,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Writes one line of JSON per event. The SDK and the layers below it stay at WARN, whatever the level: at TRACE they
-/// would show requests, and with them lease ids. The metrics of the rules are counted at every level, and not logged.
+/// would show requests, and with them lease ids. The metrics of the rules are counted without a subscriber, and not logged.
 pub(super) fn listen() {
     use tracing_subscriber::{
         filter::{LevelFilter, Targets},
@@ -184,9 +183,5 @@ pub(super) fn listen() {
         .flatten_event(true)
         .with_span_list(false)
         .with_filter(filter);
-    let counted = Targets::new().with_target(metrics::TARGET, LevelFilter::INFO);
-    let _ = tracing_subscriber::registry()
-        .with(lines)
-        .with(Collect.with_filter(counted))
-        .try_init();
+    let _ = tracing_subscriber::registry().with(lines).try_init();
 }

@@ -10,7 +10,7 @@ use crate::{
     outcomes::GrantKind,
     outcomes::{Acquired, Granted, Lease},
     row::{Reservation, Row, Stored, Term},
-    store::{Address, Applied, Store},
+    store::{Address, Applied, Connection, Store},
     transition::{
         Change, HandOver, PassReservation, RenewReservation, Reserve, Successor, TokenFloor,
     },
@@ -44,8 +44,8 @@ impl<S: Store> Leases<S> {
     /// themselves if they can notify the waiter.
     pub(crate) fn hand_over_after(&self, token: Counter) -> HandOver {
         match self.workflows() {
-            Some(_) => HandOver::Now(self.successor(token)),
-            None => HandOver::Later,
+            Some(_) if !self.settings().stopped => HandOver::Now(self.successor(token)),
+            _ => HandOver::Later,
         }
     }
 
@@ -75,9 +75,16 @@ impl<S: Store> Leases<S> {
             return false;
         };
         let mut forbidden = false;
+        let began = self.now();
         while let Some(reserved) = row.reserved().cloned() {
-            let may_pass = attempt == NotifyAttempt::First && !self.is_nearly_over();
-            match self.notify_waiter(workflows, key, &row, &reserved).await {
+            let notified = self.notify_waiter(workflows, key, &row, &reserved).await;
+            // A call that nobody limits does not walk through a queue of dead waiters: sweep does.
+            let in_time = match self.deadline() {
+                Some(_) => !self.is_nearly_over(),
+                None => self.now().since(began) < Connection::OPERATION,
+            };
+            let may_pass = attempt == NotifyAttempt::First && in_time;
+            match notified {
                 Ok(Notified::Delivered) => return true,
                 Ok(Notified::TokenExpired) if may_pass => {}
                 // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well,
@@ -320,7 +327,8 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// Those of [`Store::apply`].
     pub(crate) async fn notify_if_due(&self, key: &Key, row: Row) -> Result<bool, Error> {
-        if row.holding().is_some() || row.frozen.is_some() || self.workflows().is_none() {
+        let stopped = row.frozen.is_some() || self.settings().stopped;
+        if row.holding().is_some() || stopped || self.workflows().is_none() {
             return Ok(false);
         }
         let Some(reserved) = row.reserved() else {
@@ -401,6 +409,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
+        self.follow_rules().await?;
         match self.read_queue_row(key).await? {
             Some(row) => self.notify_if_due(key, row).await,
             None => Ok(false),

@@ -29,6 +29,8 @@ pub(crate) const GRANTED_TO: &str = "granted_to";
 /// The digest of the current or last grant's request, and those of the three grants before it.
 pub(crate) const REQUEST: &str = "request";
 pub(crate) const PAST_REQUESTS: [&str; 3] = ["past_request_1", "past_request_2", "past_request_3"];
+/// The tokens of the last three grants that were released, latest first.
+pub(crate) const PAST_RELEASES: [&str; 3] = ["past_release_1", "past_release_2", "past_release_3"];
 pub(crate) const PREVIOUS_HOLDER: &str = "previous_holder";
 pub(crate) const PREVIOUS_FENCING_TOKEN: &str = "previous_fencing_token";
 /// The token of the grant before, if the row's token was higher by the time of the next grant; NULL otherwise. It is
@@ -69,7 +71,7 @@ pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 34] = [
+pub(crate) const ALL: [&str; 37] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -89,6 +91,9 @@ pub(crate) const ALL: [&str; 34] = [
     PAST_REQUESTS[0],
     PAST_REQUESTS[1],
     PAST_REQUESTS[2],
+    PAST_RELEASES[0],
+    PAST_RELEASES[1],
+    PAST_RELEASES[2],
     PREVIOUS_HOLDER,
     PREVIOUS_FENCING_TOKEN,
     PREVIOUS_LAST_TOKEN,

@@ -31,6 +31,7 @@ impl Row {
             request_keys: bytes(item, at::REQUEST_KEYS).map(KeysDigest::stored),
             past_requests: at::PAST_REQUESTS
                 .map(|name| bytes(item, name).map(RequestDigest::stored)),
+            past_releases: at::PAST_RELEASES.map(|name| counter(item, name)),
             previous: previous(item),
             frozen: item.get(at::FROZEN).map(|value| match Record::read(value) {
                 Some(record) => Frozen::By(record),
@@ -69,6 +70,11 @@ impl Row {
         }
         for (name, past) in at::PAST_REQUESTS.iter().zip(&self.past_requests) {
             set(name, past.as_ref().map_or(NULL, |p| b(p.as_bytes())));
+        }
+        for (name, token) in at::PAST_RELEASES.iter().zip(self.past_releases) {
+            if let Some(token) = token {
+                set(name, n(token.get()));
+            }
         }
         let previous = self.previous.as_ref();
         set(

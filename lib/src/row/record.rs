@@ -91,3 +91,10 @@ impl Record {
         })
     }
 }
+
+/// Why, by whom and when an operator acted, if there is a record.
+pub(crate) fn because(record: Option<&Record>) -> String {
+    record.map_or_else(String::new, |Record { who, why, at, .. }| {
+        format!(": {why} ({who}, {at})")
+    })
+}

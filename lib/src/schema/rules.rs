@@ -9,18 +9,17 @@ fn add(schema: &mut Schema, rules: Value) {
     }
 }
 
-/// `key` or `keys`; a task token with a waiting time; fields that go with one key and one permit only.
+/// `key` or `keys`; a task token with a waiting time; fields that go with one key without permits only.
 pub fn acquire(schema: &mut Schema) {
-    let one_permit = json!({"maximum": 1});
     add(
         schema,
         json!({
             "oneOf": [{"required": ["key"]}, {"required": ["keys"]}],
             "dependentRequired": {"task_token": ["wait_seconds"], "wait_seconds": ["task_token"]},
             "dependentSchemas": {
-                "keys": {"properties": {"permits": one_permit, "observed_version": false, "task_token": false}},
-                "observed_version": {"properties": {"permits": one_permit}},
-                "task_token": {"properties": {"permits": one_permit, "observed_version": false, "on_held": false}},
+                "keys": {"properties": {"permits": false, "observed_version": false, "task_token": false}},
+                "observed_version": {"properties": {"permits": false}},
+                "task_token": {"properties": {"permits": false, "observed_version": false, "on_held": false}},
             },
             "if": {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},
             "then": {"properties": {"ttl_seconds": false, "observed_version": false, "task_token": false}},

@@ -6,7 +6,7 @@ use crate::{
     clock::Timestamp,
     conflicts::ConflictBackoff,
     error::Error,
-    leases::{Leases, corrupt, frozen_error},
+    leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::GrantKind,
     requests::AcquireAll,
     row::{Row, Stored},
@@ -48,6 +48,7 @@ impl<S: Store> Leases<S> {
     pub async fn acquire_all(&self, request: AcquireAll) -> Result<AcquiredAll, Error> {
         let keys = request.keys.as_slice();
         check_size(&request)?;
+        self.follow_rules().await?;
         let grant = self.grant(GrantRequest {
             holder: &request.holder,
             request_id: request.request_id,
@@ -59,6 +60,15 @@ impl<S: Store> Leases<S> {
         let first = keys.iter();
         let first = first.map(|key| (Address::first(key), one_of(&grant)));
         let mut changes: Vec<_> = first.collect();
+        if self.settings().stopped
+            && let Some(key) = keys.first().cloned()
+        {
+            let asked = (&grant, request.reentrant);
+            return match self.replayed_all(&changes, asked, key).await {
+                Err(Error::Consumed { key }) => Err(stopped_error(key)),
+                replayed => replayed,
+            };
+        }
         let mut backoff = ConflictBackoff::from(self);
         loop {
             match self.store().apply_all(&changes, backoff.left(self)).await? {

@@ -24,7 +24,7 @@ use super::{
     Address, Applied, AppliedAll, Entry, Joined, Page, Position, ScanSegment, Store, What,
     expressions::{self, Expressions},
     failures::Request,
-    foreign_item, sweep_after, what,
+    foreign_item, foreign_rules, sweep_after, what,
 };
 use crate::{
     backoff::Backoff,
@@ -32,6 +32,7 @@ use crate::{
     error::Error,
     row::attributes as at,
     row::{Holding, Item, Stored, instant, n, s, text},
+    rules::TableRules,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -522,6 +523,55 @@ impl Store for DynamoDb {
             .map_err(|e| self.request("dynamodb:Query", None).failed(e))?;
         Ok(page(output.items(), output.last_evaluated_key()))
     }
+
+    async fn rules(&self, limit: Duration) -> Result<Option<TableRules>, Error> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(place_of_rules()))
+            .consistent_read(true);
+        let output = within(get.customize(), limit).send().await;
+        let output = output.map_err(|e| self.request("dynamodb:GetItem", None).failed(e))?;
+        output
+            .item()
+            .map(|item| TableRules::read(item).ok_or_else(|| foreign_rules(&self.table)))
+            .transpose()
+    }
+
+    async fn publish_rules(&self, rules: &TableRules, limit: Duration) -> Result<bool, Error> {
+        let attributes = rules.attributes();
+        let set = attributes
+            .each_ref()
+            .map(|(name, _)| format!("#{name} = :{name}"));
+        let mut update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(place_of_rules()))
+            .condition_expression(
+                "attribute_not_exists(#token_floor) OR #token_floor <= :token_floor",
+            )
+            .update_expression(format!("SET {}", set.join(", ")))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
+        for (name, value) in attributes {
+            update = update
+                .expression_attribute_names(format!("#{name}"), name)
+                .expression_attribute_values(format!(":{name}"), value);
+        }
+        match within(update.customize(), limit).send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => Ok(false),
+            Err(error) => Err(self.request("dynamodb:UpdateItem", None).failed(error)),
+        }
+    }
+}
+
+fn place_of_rules() -> Item {
+    Item::from([
+        (at::PK.to_owned(), s(TableRules::PK)),
+        (at::SK.to_owned(), s(TableRules::SK)),
+    ])
 }
 
 fn primary_key(address: &Address) -> HashMap<String, AttributeValue> {

@@ -112,6 +112,10 @@ const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
     #previous_last_fencing_token = if_not_exists(#last_fencing_token, :null), \
     #previous_ended = if_not_exists(#ended, :expired)";
 
+/// What every release does to the memory of releases, beside its own token.
+const PAST_RELEASES: &str = "#past_release_2 = if_not_exists(#past_release_1, :null), \
+    #past_release_3 = if_not_exists(#past_release_2, :null), ";
+
 /// The next token of a row that need not be lifted.
 const COUNTED_ON: &str = "if_not_exists(#fencing_token, :seed) + :step";
 
@@ -346,6 +350,11 @@ fn ending(
             ", #request_keys",
         ),
     };
+    let remembered = match (how, granted.is_empty()) {
+        (Ended::Released, true) => format!("#past_release_1 = #fencing_token, {PAST_RELEASES}"),
+        (Ended::Released, false) => format!("#past_release_1 = :fencing_token, {PAST_RELEASES}"),
+        (Ended::Expired | Ended::Forced, _) => String::new(),
+    };
     let values = values
         .into_iter()
         .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))])
@@ -353,7 +362,7 @@ fn ending(
     build(
         format!("{which} AND {OURS}{condition}"),
         format!(
-            "SET {granted}{token}#ended = :ended, \
+            "SET {granted}{token}{remembered}#ended = :ended, \
              #purge_at = if_not_exists(#purge_at, :purge_at), \
              #version = #version + :one, {set} \
              REMOVE {HOLDING}, {last}{remove}{forget}"

@@ -10,13 +10,14 @@ use std::{
 
 use super::{
     Address, Applied, AppliedAll, Entry, Joined, Page, Position, ScanSegment, Store, foreign_item,
-    sweep_after, what,
+    foreign_rules, sweep_after, what,
 };
 use crate::{
     clock::Timestamp,
     error::Error,
     row::attributes as at,
-    row::{Holding, Item, Stored, bytes, instant, n, s, time},
+    row::{Holding, Item, Stored, bytes, instant, n, s, time, whole},
+    rules::TableRules,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -313,6 +314,30 @@ impl Store for Memory {
     ) -> Result<Page, Error> {
         Ok(self.walk(from, most as usize, Some(holder)))
     }
+
+    async fn rules(&self, _limit: Duration) -> Result<Option<TableRules>, Error> {
+        let items = self.items();
+        let item = items.get(&place_of_rules());
+        item.map(|item| TableRules::read(item).ok_or_else(|| foreign_rules(self.name())))
+            .transpose()
+    }
+
+    async fn publish_rules(&self, rules: &TableRules, _limit: Duration) -> Result<bool, Error> {
+        let mut items = self.items();
+        let item = items.entry(place_of_rules()).or_default();
+        let floor = whole(item, TableRules::TOKEN_FLOOR);
+        if floor.is_some_and(|floor| floor > rules.token_floor.get()) {
+            return Ok(false);
+        }
+        for (name, value) in rules.attributes() {
+            item.insert(name.to_owned(), value);
+        }
+        Ok(true)
+    }
+}
+
+fn place_of_rules() -> (String, String) {
+    (TableRules::PK.to_owned(), TableRules::SK.to_owned())
 }
 
 /// Whether there is no item, or an item of the same request.

@@ -13,6 +13,7 @@ use crate::{
     conformance::make,
     error::{Cause, Error},
     row::{Row, Stored},
+    rules::TableRules,
     transition::{Change, Join},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -257,5 +258,10 @@ impl Store for Wire {
         mark_waiter_served(key: &Key, request: &RequestDigest, now: Timestamp) -> ();
         scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
         held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
+        publish_rules(rules: &TableRules) -> bool;
+    }
+
+    async fn rules(&self, limit: Duration) -> Result<Option<TableRules>, Error> {
+        self.table.rules(limit).await
     }
 }

@@ -5,7 +5,7 @@ use super::{
     transition,
 };
 use crate::{
-    outcomes::{Ended, Previous},
+    outcomes::Ended,
     row::{Holding, Row, Stored},
     values::{Counter, Holder, LeaseId},
 };
@@ -129,8 +129,8 @@ pub enum ExtendRefusal {
     Frozen(Row),
     /// The deadline has passed, and somebody waits.
     Awaited(Row),
-    /// The grant has ended.
-    Lost,
+    /// The grant has ended. The row shows how, if there still is one.
+    Lost(Option<Row>),
     /// The item is not ours.
     Corrupt(&'static str),
 }
@@ -147,12 +147,12 @@ pub fn why_not_extended(
     let row = match stored {
         Stored::Row(row) => row,
         Stored::Foreign(reason) => return ExtendRefusal::Corrupt(reason),
-        Stored::Absent => return ExtendRefusal::Lost,
+        Stored::Absent => return ExtendRefusal::Lost(None),
     };
     let (lease_id, token) = (&extend.lease_id, extend.fencing_token);
     if let Some(reserved) = kept(&row, lease_id, token) {
         if token <= floor {
-            return ExtendRefusal::Lost;
+            return ExtendRefusal::Lost(Some(row));
         }
         let late = reserved.until <= extend.now && extend.require_unexpired;
         return match (late, &row.frozen) {
@@ -165,7 +165,7 @@ pub fn why_not_extended(
         held.extended_at == Some(extend.now) && held.expires_at() == extend.expires_at
     };
     match owned(&row, lease_id, token) {
-        None => ExtendRefusal::Lost,
+        None => ExtendRefusal::Lost(Some(row)),
         Some(held) if confirming && this(held) => ExtendRefusal::Taken(row),
         Some(_) if confirming => ExtendRefusal::Confirmed,
         Some(held) if held.expires_at() > extend.now => ExtendRefusal::Longer(row),
@@ -183,8 +183,8 @@ pub enum ReleaseRefusal {
     /// It was released or swept before, or the row is gone. This very call may have released it and lost the
     /// response, or an earlier call that died since. So the caller gets the row and can notify the next waiter.
     Already(Option<Box<Row>>),
-    /// Somebody else was granted it.
-    Lost,
+    /// Somebody else was granted it, or an operator ended it: the row shows which.
+    Lost(Box<Row>),
     /// The item is not ours.
     Corrupt(&'static str),
 }
@@ -209,16 +209,15 @@ pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> R
             ..release.clone()
         }));
     }
+    let last = row.last_grant();
     // A grant that an operator ended was taken away, not released.
-    let given_back = |p: &Previous, so: &[Ended]| p.fencing_token == token && so.contains(&p.ended);
-    let last = row.holding().is_none()
-        && given_back(&row.last_grant(), &[Ended::Released, Ended::Expired]);
-    if last {
+    if row.holding().is_none() && last.fencing_token == token && last.ended != Ended::Forced {
         return ReleaseRefusal::Already(Some(Box::new(row)));
     }
-    match row.previous {
-        Some(before) if given_back(&before, &[Ended::Released]) => ReleaseRefusal::Already(None),
-        _ => ReleaseRefusal::Lost,
+    if row.past_releases.contains(&Some(token)) {
+        ReleaseRefusal::Already(None)
+    } else {
+        ReleaseRefusal::Lost(Box::new(row))
     }
 }
 

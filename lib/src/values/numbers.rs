@@ -213,9 +213,6 @@ impl<'de> Deserialize<'de> for ObservedVersion {
 pub struct Permits(u16);
 
 impl Permits {
-    /// One permit: a mutex.
-    pub const ONE: Self = Self(1);
-
     const RANGE: &str = "a whole number from 1 to 1000";
 
     /// Checks `n`.

@@ -109,14 +109,14 @@ fn started(event: &HistoryEvent) -> Option<String> {
 /// Whether the task has certainly ended with this event: a call of a Lambda function, or a request to `DynamoDB`. For
 /// all other tasks that is not certain. A child execution may leave a function at work. A job may continue after the
 /// call that watched it failed. Anybody who has the token of a task or an activity can end it while others work on
-/// it.
+/// it; also the function that was invoked with the token may still be at work then.
 fn is_over(event: &HistoryEvent) -> bool {
     let succeeded = event.task_succeeded_event_details();
     let failed = event.task_failed_event_details();
     let lambda = event.lambda_function_failed_event_details();
     match event.r#type() {
         Event::TaskSucceeded => succeeded.is_some_and(|d| match d.resource_type() {
-            "lambda" => ["invoke", "invoke.waitForTaskToken"].contains(&d.resource()),
+            "lambda" => d.resource() == "invoke",
             kind => DYNAMODB.contains(&kind),
         }),
         Event::TaskFailed => failed.is_some_and(|d| {
@@ -237,9 +237,9 @@ mod tests {
             }
             assert!(!history.all_answered());
         }
-        // Our own wait in the queue; and a step's, which somebody else may have ended.
+        // Whoever has a step's token may have ended it. Only the errors of our own queue say that nothing was begun.
         let token = ("lambda", "invoke.waitForTaskToken");
-        assert!(task(token, TaskSucceeded, ""));
+        assert!(!task(token, TaskSucceeded, ""));
         assert!(task(token, TaskFailed, "Lease.QueueTimeout"));
         assert!(!task(token, TaskFailed, "Mine"));
         assert!(one(TaskSucceeded, ""));

@@ -78,15 +78,24 @@ fn of<'a>(record: &'a Record, key: &str) -> Vec<&'a Execution> {
     all.filter(|one| one.key == key).collect()
 }
 
-/// The holders inside, by the resource's own record.
+/// The holders inside, by the resource's own record. Wrapped work writes none, so its lease stands for it, as a thin bar.
 fn resource(key: &str, group: &[&Execution]) -> Row {
+    let is_wrapped = |one: &&&Execution| one.part == Scenario::Wrapping;
+    let wrapped = group.iter().filter(is_wrapped);
+    let wrapped = wrapped.filter_map(|one| one.lease.as_ref());
+    let wrapped = wrapped.map(|hold| (hold.from, hold.until(), 2, HOLDING));
+    let note = match wrapped.clone().next() {
+        Some(_) => "inside, by its record; thin: wrapped",
+        None => "inside, by the resource's record",
+    };
     let stays = group.iter().filter_map(|one| {
         let left = one.left.or(one.stopped).or(one.ended)?;
         Some((one.entered?, left, 6, HOLDING))
     });
+    let stays = wrapped.chain(stays);
     Row {
         name: key.to_owned(),
-        note: "inside, by the resource's record".to_owned(),
+        note: note.to_owned(),
         bars: stays.collect(),
         marks: Vec::new(),
     }
@@ -161,9 +170,11 @@ fn plot(svg: &mut String, title: &str, rows: &[Row]) -> Result<(), Box<dyn StdEr
     let root = SVGBackend::with_string(svg, (WIDTH, u32::try_from(height)?)).into_drawing_area();
     root.fill(&WHITE)?;
     let instants = rows.iter().flat_map(|row| {
-        let bars = row.bars.iter().map(|bar| bar.1);
+        let bars = row.bars.iter().flat_map(|bar| [bar.0, bar.1]);
         bars.chain(row.marks.iter().map(|mark| mark.0))
     });
+    // The second act comes late in the run.
+    let begin = seconds(instants.clone().min().unwrap_or(0)).floor();
     let end = seconds(instants.max().unwrap_or(0)) + 0.5;
     let mut chart = ChartBuilder::on(&root)
         .margin_top(TOP)
@@ -171,7 +182,7 @@ fn plot(svg: &mut String, title: &str, rows: &[Row]) -> Result<(), Box<dyn StdEr
         .margin_right(RIGHT)
         .margin_bottom(BOTTOM - 40)
         .x_label_area_size(40)
-        .build_cartesian_2d(0.0..end, 0..length)?;
+        .build_cartesian_2d(begin..end, 0..length)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -217,4 +228,22 @@ fn plot(svg: &mut String, title: &str, rows: &[Row]) -> Result<(), Box<dyn StdEr
     }
     root.present()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_begins_with_the_second_of_its_first_event() {
+        let row = Row {
+            bars: vec![(24_300, 31_000, 6, HOLDING)],
+            ..Row::default()
+        };
+        let svg = draw("a late act", &[row]).expect("a picture");
+        assert!(
+            svg.contains("\n24.0\n") && !svg.contains("\n0.0\n"),
+            "{svg}"
+        );
+    }
 }

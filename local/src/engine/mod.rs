@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::arn::REGION;
 use crate::error::{Error, io};
+use crate::guard::session_token;
 use crate::process::{self, Program};
 use crate::venv::{self, PythonEnvironment};
 
@@ -146,6 +147,7 @@ fn variables(wiring: &Wiring) -> BTreeMap<String, String> {
     [
         ("AWS_ACCESS_KEY_ID", "local"),
         ("AWS_SECRET_ACCESS_KEY", "local"),
+        ("AWS_SESSION_TOKEN", session_token()),
         ("AWS_DEFAULT_REGION", REGION),
         ("AWS_REGION", REGION),
         ("AWS_EC2_METADATA_DISABLED", "true"),

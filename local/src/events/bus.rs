@@ -111,7 +111,7 @@ pub(super) async fn serve(
         .route("/queues/{name}", get(queue))
         .with_state(bus)
         .merge(account)
-        .layer(axum::middleware::from_fn(crate::host_header::check));
+        .layer(axum::middleware::from_fn(crate::guard::check));
     let serving = OwnedTask::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {
             tracing::error!(%error, "the event bus ended");

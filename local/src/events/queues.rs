@@ -36,12 +36,15 @@ pub(super) struct Message {
 }
 
 impl Queues {
-    /// The queues of a template. `delay` replaces each queue's delay, for new and for failed messages.
+    /// The queues of a template. `delay` replaces each queue's delays: of new messages, if they have one, and of failed ones.
     pub(crate) fn new(resources: &[QueueResource], delay: Option<Duration>) -> Self {
         let queue = |resource: &QueueResource| {
             let mut resource = resource.clone();
             if let Some(delay) = delay {
-                (resource.delay, resource.visibility) = (delay, delay);
+                if !resource.delay.is_zero() {
+                    resource.delay = delay;
+                }
+                resource.visibility = delay;
             }
             let queue = Queue {
                 resource,

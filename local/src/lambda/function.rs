@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::arn::{self, REGION};
+use crate::guard::session_token;
 
 /// A function as the host runs it. The host knows it by its logical id and by its verb.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ impl Function {
         let own = [
             ("AWS_ACCESS_KEY_ID", "local"),
             ("AWS_SECRET_ACCESS_KEY", "local"),
-            ("AWS_SESSION_TOKEN", "local"),
+            ("AWS_SESSION_TOKEN", session_token()),
             ("AWS_REGION", REGION),
             ("AWS_DEFAULT_REGION", REGION),
             // Calls to a service without a local endpoint fail at once, and do not reach the network.

@@ -18,6 +18,7 @@ use super::outcome::{Invocation, Outcome};
 use super::sandbox::{Order, Sandbox};
 use super::{invoke_api, runtime_api};
 use crate::error::{Error, io};
+use crate::guard;
 use crate::iam::Roles;
 use crate::process::Program;
 use crate::secret_scanner::SecretScanner;
@@ -103,7 +104,7 @@ impl LambdaHost {
             .merge(invoke_api::routes())
             .merge(runtime_api::routes())
             .with_state(Arc::clone(&inner))
-            .layer(axum::middleware::from_fn(crate::host_header::check));
+            .layer(axum::middleware::from_fn(guard::check));
         let serving = OwnedTask::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
                 tracing::error!(%error, "the Lambda host ended");
@@ -348,7 +349,7 @@ impl Inner {
             function.logical_id,
             self.started.fetch_add(1, Ordering::Relaxed)
         );
-        let runtime_api = format!("http://{}/.rt/{id}", self.address);
+        let runtime_api = format!("http://{}{}/{id}", self.address, guard::runtime_path());
         let program = Program {
             path: &function.binary,
             arguments: Vec::new(),

@@ -1,4 +1,5 @@
-//! The Runtime API that `lambda_runtime` polls, one base path per sandbox: `/.rt/<sandbox>/2018-06-01/…`.
+//! The Runtime API that `lambda_runtime` polls, one base path per sandbox: `/.rt/<session token>/<sandbox>/2018-06-01/…`.
+//! Its clients sign nothing, so the token, which the guard checks, is in the path.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,19 +18,19 @@ use super::sandbox::Order;
 pub(super) fn routes() -> Router<Arc<Inner>> {
     Router::new()
         .route(
-            "/.rt/{sandbox}/2018-06-01/runtime/invocation/next",
+            "/.rt/{token}/{sandbox}/2018-06-01/runtime/invocation/next",
             get(next),
         )
         .route(
-            "/.rt/{sandbox}/2018-06-01/runtime/invocation/{request}/response",
+            "/.rt/{token}/{sandbox}/2018-06-01/runtime/invocation/{request}/response",
             post(response),
         )
         .route(
-            "/.rt/{sandbox}/2018-06-01/runtime/invocation/{request}/error",
+            "/.rt/{token}/{sandbox}/2018-06-01/runtime/invocation/{request}/error",
             post(error),
         )
         .route(
-            "/.rt/{sandbox}/2018-06-01/runtime/init/error",
+            "/.rt/{token}/{sandbox}/2018-06-01/runtime/init/error",
             post(init_error),
         )
         // Responses may have 6 MB, far more than the framework's default.
@@ -37,7 +38,10 @@ pub(super) fn routes() -> Router<Arc<Inner>> {
 }
 
 /// Waits until there is an event for the sandbox.
-async fn next(State(host): State<Arc<Inner>>, Path(sandbox): Path<String>) -> Response<Body> {
+async fn next(
+    State(host): State<Arc<Inner>>,
+    Path((_, sandbox)): Path<(String, String)>,
+) -> Response<Body> {
     let Some(sandbox) = host.sandbox(&sandbox) else {
         return respond(StatusCode::GONE, "this sandbox has ended");
     };
@@ -77,7 +81,7 @@ async fn next(State(host): State<Arc<Inner>>, Path(sandbox): Path<String>) -> Re
 
 async fn response(
     State(host): State<Arc<Inner>>,
-    Path((sandbox, request)): Path<(String, String)>,
+    Path((_, sandbox, request)): Path<(String, String, String)>,
     body: String,
 ) -> Response<Body> {
     answer(&host, &sandbox, &request, Outcome::Answer(body)).await
@@ -85,7 +89,7 @@ async fn response(
 
 async fn error(
     State(host): State<Arc<Inner>>,
-    Path((sandbox, request)): Path<(String, String)>,
+    Path((_, sandbox, request)): Path<(String, String, String)>,
     body: String,
 ) -> Response<Body> {
     answer(&host, &sandbox, &request, Outcome::FunctionError(body)).await
@@ -113,7 +117,7 @@ async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) ->
 
 async fn init_error(
     State(host): State<Arc<Inner>>,
-    Path(sandbox): Path<String>,
+    Path((_, sandbox)): Path<(String, String)>,
     body: String,
 ) -> Response<Body> {
     if let Some(sandbox) = host.sandbox(&sandbox) {

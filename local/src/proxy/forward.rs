@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use super::Wire;
 use super::fault::Fault;
 use super::units::{self, Units};
-use crate::host_header;
+use crate::guard;
 
 /// The body of a response, whole or cut in half.
 type AnswerBody = Either<Full<Bytes>, Channel<Bytes, std::io::Error>>;
@@ -62,8 +62,8 @@ async fn handle(
 ) -> Result<Response<AnswerBody>, NoAnswer> {
     let (mut head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
-    if !host_header::is_own(&head.headers) {
-        return Ok(plain(StatusCode::FORBIDDEN, host_header::REFUSAL));
+    if let Some(why) = guard::refusal(head.uri.path(), &head.headers) {
+        return Ok(error_response(StatusCode::FORBIDDEN, &guard::refused(why)));
     }
     let target = head
         .headers

@@ -51,7 +51,7 @@ const EVERY: [(&str, &str); 18] = [
 
 const NOT_SHOWN: &str = "Only AWS can show:
   * what service control policies and permissions boundaries of the account forbid
-  * that IAM limits SendTaskSuccess and SendTaskFailure to state machines as documented
+  * that IAM limits SendTaskSuccess and SendTaskFailure to the ARNs of state machines: others report it, AWS does not document it
   * what Step Functions requires of a role when a machine is created, beyond the managed rule of startExecution.sync
   * that the uploaded code starts on provided.al2023 with the chosen architecture, and how long that takes
   * log format and level, retention, encryption, point-in-time recovery: they are set, but have no effect here

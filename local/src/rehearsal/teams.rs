@@ -200,9 +200,10 @@ fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Er
     }
     let mut text = Value::Object(all).to_string();
     for (written, meant) in [
+        (r#"{"!Ref":"TableName"}"#, r#"{"Ref":"LeaseTable"}"#),
+        ("${TableName}", "${LeaseTable}"),
         (r#""!Ref""#, r#""Ref""#),
         (r#""!Sub""#, r#""Fn::Sub""#),
-        (r#""!Join""#, r#""Fn::Join""#),
         (
             r#"{"!GetAtt":"TeamRole.Arn"}"#,
             r#"{"Fn::GetAtt":["TeamRole","Arn"]}"#,
@@ -210,14 +211,6 @@ fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Er
         (
             r#"{"!GetAtt":"TeamLogs.Arn"}"#,
             r#"{"Fn::GetAtt":["TeamLogs","Arn"]}"#,
-        ),
-        (
-            r#"{"!ImportValue":"leasehold-LeaseTableName"}"#,
-            r#"{"Ref":"LeaseTable"}"#,
-        ),
-        (
-            r#"{"!ImportValue":"leasehold-LeaseTableArn"}"#,
-            r#"{"Fn::GetAtt":["LeaseTable","Arn"]}"#,
         ),
         (r#""Team"#, &format!("\"{id}")),
         ("${AWS::StackName}", team),

@@ -20,6 +20,7 @@ use crate::dynamodb::DynamoDb;
 use crate::engine::{Engine, Wiring};
 use crate::error::{Error, io};
 use crate::events::Events;
+use crate::guard::session_token;
 use crate::iam::{self, Roles};
 use crate::lambda::LambdaHost;
 use crate::proxy::Proxy;
@@ -33,10 +34,11 @@ const NOWHERE: &str = "http://127.0.0.1:9";
 macro_rules! client {
     ($sdk:ident, $url:expr) => {{
         use $sdk::config::{BehaviorVersion, Config, Credentials, Region};
+        let token = Some(session_token().to_owned());
         let config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(arn::REGION))
-            .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+            .credentials_provider(Credentials::new("local", "local", token, None, "local"))
             .endpoint_url($url)
             .http_client(aws_smithy_http_client::Builder::new().build_http())
             .build();

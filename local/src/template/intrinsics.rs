@@ -148,6 +148,25 @@ impl<'a> Resolver<'a> {
                 }
                 _ => Err(format!("Split {argument} is not a delimiter and a text")),
             },
+            ("Fn::Select", Value::Array(parts)) => match parts.as_slice() {
+                [Value::Number(index), list] => {
+                    let at = index.as_u64().and_then(|at| usize::try_from(at).ok());
+                    let list = self.list(list)?;
+                    let chosen = at.and_then(|at| list.get(at).cloned());
+                    text(chosen.ok_or_else(|| format!("Select {argument} is beyond its list")))
+                }
+                _ => Err(format!("Select {argument} is not a number and a list")),
+            },
+            ("Fn::FindInMap", Value::Array(parts)) => match parts.as_slice() {
+                [map, key, name] => {
+                    let of_map = &self.template["Mappings"][self.text(map)?];
+                    let found = &of_map[self.text(key)?][self.text(name)?];
+                    (!found.is_null())
+                        .then(|| Some(found.clone()))
+                        .ok_or_else(|| format!("FindInMap {argument} finds nothing"))
+                }
+                _ => Err(format!("FindInMap {argument} is not a map and two keys")),
+            },
             ("Fn::If", Value::Array(parts)) => match parts.as_slice() {
                 [Value::String(condition), yes, no] => {
                     self.resolve(if self.condition(condition)? { yes } else { no })

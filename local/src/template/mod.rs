@@ -540,8 +540,16 @@ mod tests {
                 "no such attribute",
             ),
             (
+                variable(json!({"Fn::Base64": "a"})),
+                "Fn::Base64 \"a\" is not understood",
+            ),
+            (
                 variable(json!({"Fn::Select": [0, []]})),
-                "Fn::Select [0,[]] is not understood",
+                "Select [0,[]] is beyond its list",
+            ),
+            (
+                variable(json!({"Fn::FindInMap": ["M", "a", "b"]})),
+                "FindInMap [\"M\",\"a\",\"b\"] finds nothing",
             ),
             (
                 variable(json!(["list"])),
@@ -586,11 +594,11 @@ mod tests {
         let [ends, clock] = &template.rules[..] else {
             panic!("{:?}", template.rules);
         };
-        let later = Target::Queue("ReapLaterQueue".to_owned());
+        let queue = |id: &str| Target::Queue(id.to_owned());
         let to = |rule: &RuleResource| -> Vec<Target> {
             rule.targets.iter().map(|(to, _)| to.clone()).collect()
         };
-        assert_eq!(to(ends), [function("ReapFunction"), later]);
+        assert_eq!(to(ends), [queue("ReapQueue"), queue("ReapLaterQueue")]);
         assert_eq!(to(clock), [function("SweepFunction")]);
         assert_eq!(
             (ends.every, clock.every),
@@ -604,12 +612,22 @@ mod tests {
             redrive: Some(("ReapDeadLetterQueue".to_owned(), 5)),
         };
         assert!(template.queues.contains(&later), "{:?}", template.queues);
-        let [source] = &template.queue_sources[..] else {
-            panic!("{:?}", template.queue_sources);
-        };
-        let ends = (&*source.function, &*source.queue);
-        assert_eq!(ends, ("ReapFunction", "ReapLaterQueue"));
-        assert_eq!((source.batch_size, source.partial), (10, true));
+        let sources = template.queue_sources.iter();
+        let ends: Vec<_> = sources
+            .map(|source| {
+                (
+                    &*source.function,
+                    &*source.queue,
+                    source.batch_size,
+                    source.partial,
+                )
+            })
+            .collect();
+        let expected = ["ReapQueue", "ReapLaterQueue"];
+        assert_eq!(
+            ends,
+            expected.map(|queue| ("ReapFunction", queue, 10, true))
+        );
         let [stream] = &template.streams[..] else {
             panic!("{:?}", template.streams);
         };

@@ -83,6 +83,21 @@ pub(super) fn allowed(document: &Value) -> Result<Vec<Allowed>, String> {
 fn conditions(said: &Value) -> Result<Vec<Condition>, String> {
     let mut all = Vec::new();
     for (operator, compared) in said.as_object().into_iter().flatten() {
+        if operator == "Null" {
+            for (key, absent) in compared.as_object().into_iter().flatten() {
+                if absent != "false" {
+                    return Err(format!("{said} is not understood locally"));
+                }
+                // Any value will do, but there must be one.
+                all.push(Condition {
+                    key: key.clone(),
+                    values: vec!["*".to_owned()],
+                    like: true,
+                    all: false,
+                });
+            }
+            continue;
+        }
         let name = operator.strip_prefix("ForAllValues:");
         let like = match name.unwrap_or(operator) {
             "StringLike" => true,
@@ -216,6 +231,27 @@ mod tests {
     }
 
     #[test]
+    fn a_team_may_do_nothing_without_a_leading_key() {
+        let template = include_str!("../../../examples/teams/template.yaml");
+        let parts: Vec<_> = template.split("ForAllValues:").skip(1).collect();
+        assert!(!parts.is_empty());
+        for part in parts {
+            let said = part.lines().nth(2).unwrap_or_default().trim();
+            assert_eq!(said, r#""Null": {"dynamodb:LeadingKeys": "false"}"#);
+        }
+        let key = "dynamodb:LeadingKeys";
+        let condition = json!({"ForAllValues:StringLike": {key: ["a/*"]}, "Null": {key: "false"}});
+        let all = conditions(&condition).unwrap();
+        let holds = |context: &Context| all.iter().all(|one| one.holds(context));
+        assert!(holds(&context(key, &["a/1"])));
+        assert!(!holds(&context(key, &["b/1"])));
+        assert!(!holds(&Context::new()), "as a Scan, which has none");
+        assert!(!holds(&context(key, &[])));
+        let absent = json!({"Null": {key: "true"}});
+        assert!(conditions(&absent).is_err());
+    }
+
+    #[test]
     fn the_operators_policy_asks_for_a_second_factor() {
         let policy = include_str!("../../../examples/operators/policy.json");
         let all = allowed(&serde_json::from_str(policy).unwrap()).unwrap();
@@ -236,6 +272,69 @@ mod tests {
             for context in [Context::new(), context(mfa, &["false"])] {
                 assert!(!may(action, resource, &context), "{action} {context:?}");
             }
+        }
+    }
+
+    /// A name that begins with the stack's name and a hyphen may be another stack's.
+    #[test]
+    fn the_operators_policy_reaches_no_other_stack() {
+        let policy = include_str!("../../../examples/operators/policy.json");
+        let all = allowed(&serde_json::from_str(policy).unwrap()).unwrap();
+        let mfa = context("aws:MultiFactorAuthPresent", &["true"]);
+        for (action, service, resource) in [
+            (
+                "cloudformation:DescribeStacks",
+                "cloudformation",
+                "stack/STACK/1a-2b",
+            ),
+            (
+                "lambda:InvokeFunction",
+                "lambda",
+                "function:STACK-InspectFunction-1ABC",
+            ),
+            (
+                "lambda:InvokeFunction",
+                "lambda",
+                "function:STACK-OperateFunction-1ABC",
+            ),
+            (
+                "logs:FilterLogEvents",
+                "logs",
+                "log-group:/aws/lambda/STACK-acquire:*",
+            ),
+            (
+                "states:DescribeExecution",
+                "states",
+                "execution:STACK-with-lease:one",
+            ),
+            (
+                "states:DescribeExecution",
+                "states",
+                "execution:STACK_leasing_mine:one",
+            ),
+            (
+                "states:ListExecutions",
+                "states",
+                "stateMachine:STACK-with-lease",
+            ),
+            (
+                "states:StopExecution",
+                "states",
+                "execution:STACK-with-lease:one",
+            ),
+            (
+                "dynamodb:UpdateItem",
+                "dynamodb",
+                "table/STACK-LeaseTable-1ABC",
+            ),
+        ] {
+            let of = |stack: &str| {
+                let resource = resource.replace("STACK", stack);
+                let arn = format!("arn:aws:{service}:us-east-1:123456789012:{resource}");
+                all.iter().any(|one| one.covers(action, Some(&arn), &mfa))
+            };
+            assert!(of("leasehold"), "{action} {resource}");
+            assert!(!of("leasehold-prod"), "{action} {resource}");
         }
     }
 

@@ -6,6 +6,7 @@ JSON objects, a line each.
 
 import argparse
 import json
+import os
 import sys
 
 import boto3
@@ -33,7 +34,8 @@ def main():
     parser.add_argument("--expires", type=int, required=True, help="seconds")
     arguments = parser.parse_args()
     session = boto3.Session(
-        aws_access_key_id="local", aws_secret_access_key="local", region_name="us-east-1"
+        aws_access_key_id="local", aws_secret_access_key="local", region_name="us-east-1",
+        aws_session_token=os.environ["AWS_SESSION_TOKEN"],
     )
     layer = DynamoDBPersistenceLayer(
         table_name=arguments.table,

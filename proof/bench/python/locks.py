@@ -20,7 +20,8 @@ from python_dynamodb_lock.python_dynamodb_lock import DynamoDBLock, DynamoDBLock
 
 def connection(endpoint):
     session = boto3.Session(
-        aws_access_key_id="local", aws_secret_access_key="local", region_name="us-east-1"
+        aws_access_key_id="local", aws_secret_access_key="local", region_name="us-east-1",
+        aws_session_token=os.environ["AWS_SESSION_TOKEN"],
     )
     return session.resource("dynamodb", endpoint_url=endpoint)
 

@@ -19,6 +19,7 @@ const COLOURS: [RGBColor; 7] = [
 const OURS: &str = "Leasehold";
 const FONT: &str = "sans-serif";
 const WIDTH: u32 = 960;
+const LEGEND: u32 = 30;
 
 /// Several measures of the same, each at a number such as how many wait.
 pub(crate) struct Panel<'a> {
@@ -47,7 +48,8 @@ fn most<'a>(measures: impl Iterator<Item = &'a Measure>) -> f64 {
     values.fold(0.0, f64::max).max(1e-9)
 }
 
-/// A chart per panel, side by side, with one line for each client. The numbers are set out evenly.
+/// A chart per panel, side by side, with one line for each client, and one legend above them all, where it covers nothing. The
+/// numbers are set out evenly.
 pub(crate) fn lines(numbers: &str, panels: &[Panel]) -> String {
     let mut svg = String::new();
     draw_lines(&mut svg, numbers, panels).unwrap();
@@ -60,9 +62,22 @@ fn draw_lines(
     panels: &[Panel],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let rows = panels.len().div_ceil(2);
-    let area =
-        SVGBackend::with_string(svg, (WIDTH, 300 * u32::try_from(rows)?)).into_drawing_area();
+    let height = LEGEND + 300 * u32::try_from(rows)?;
+    let area = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
     area.fill(&WHITE)?;
+    let (legend, area) = area.split_vertically(LEGEND);
+    let everybody = names(
+        panels
+            .iter()
+            .flat_map(|panel| &panel.points)
+            .map(|(_, measure)| *measure),
+    );
+    let colours = || everybody.iter().zip(COLOURS);
+    for (place, (name, colour)) in (0_i32..).zip(colours()) {
+        let x = 20 + 180 * place;
+        legend.draw(&Rectangle::new([(x, 15), (x + 14, 17)], colour.filled()))?;
+        legend.draw(&Text::new((*name).to_owned(), (x + 20, 10), (FONT, 12)))?;
+    }
     for (panel, area) in panels.iter().zip(area.split_evenly((rows, 2))) {
         let measures = || panel.points.iter().map(|(_, measure)| *measure);
         let last = panel.points.len().saturating_sub(1);
@@ -90,29 +105,18 @@ fn draw_lines(
             .x_label_formatter(&number)
             .x_desc(numbers)
             .draw()?;
-        for (name, colour) in names(measures()).into_iter().zip(COLOURS) {
+        for (name, colour) in colours() {
             let points: Vec<_> = measures()
                 .enumerate()
                 .filter_map(|(place, measure)| Some((at(place), value(measure, name)?)))
                 .collect();
-            chart
-                .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
-                .label(name)
-                .legend(move |(x, y)| {
-                    PathElement::new(vec![(x, y), (x + 14, y)], colour.stroke_width(2))
-                });
+            chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
             chart.draw_series(
                 points
                     .into_iter()
                     .map(|point| Circle::new(point, 3, colour.filled())),
             )?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .label_font((FONT, 11))
-            .draw()?;
     }
     area.present()?;
     Ok(())
@@ -153,7 +157,7 @@ fn draw_bars(svg: &mut String, groups: &[&Measure]) -> Result<(), Box<dyn std::e
                 [(LEFT, y + 1), (LEFT + width.max(1), y + BAR - 4)],
                 colour.filled(),
             ))?;
-            let label = crate::report::grouped(value);
+            let label = crate::report::short(value);
             area.draw(&Text::new(label, (LEFT + width + 6, y + 2), (FONT, 11)))?;
             y += BAR;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
-use leasehold_local::{Counts, DynamoDb, Proxy};
+use leasehold_local::{Counts, DynamoDb, Proxy, session_token};
 
 /// A database of one run with two endpoints, counted apart: which one a client takes says what a request is for.
 pub struct Fixture {
@@ -106,7 +106,13 @@ impl Fixture {
 pub async fn config(endpoint: &Proxy) -> SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "bench"))
+        .credentials_provider(Credentials::new(
+            "local",
+            "local",
+            Some(session_token().to_owned()),
+            None,
+            "bench",
+        ))
         .endpoint_url(endpoint.url())
         .load()
         .await

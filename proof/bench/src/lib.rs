@@ -2,7 +2,8 @@
 //! the same on every machine, and ratios of times.
 //!
 //! [`clients`] has ours and the others behind one trait; [`sections`], [`waiting`], [`workflows`] and [`instructions`]
-//! are what is measured of them; [`report`] is what comes of it.
+//! are what is measured of them; [`report`] is what comes of it,
+//! and [`summary`] what README shows of that.
 #![allow(
     clippy::missing_panics_doc,
     clippy::unwrap_used,
@@ -22,6 +23,7 @@ pub mod instructions;
 pub mod python;
 pub mod report;
 pub mod sections;
+pub mod summary;
 pub mod waiting;
 pub mod workflows;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use leasehold_bench::instructions::Build;
-use leasehold_bench::{Error, Options, Part, report};
+use leasehold_bench::{Error, Options, Part, report, summary};
 use leasehold_proof::root;
 use tracing_subscriber::EnvFilter;
 
@@ -32,7 +32,8 @@ struct Arguments {
     /// Where report.json, report.md and the charts go [default: target/bench].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// A document that gets the tables too, where it has the marks for them, and the charts beside it.
+    /// A document that gets the tables too, where it has the marks for them, and the charts beside it. README.md's table is computed
+    /// from it.
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
 }
@@ -96,6 +97,7 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     let _ = writeln!(std::io::stdout(), "wrote {}", out.display());
     if let Some(document) = &arguments.document {
         report::write_into(document, &all);
+        summary::write_into(&root().join("README.md"), document);
         let _ = writeln!(std::io::stdout(), "wrote {}", document.display());
     }
     let missed: Vec<_> = all

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Mutex, oneshot};
 
+use leasehold_local::session_token;
 use leasehold_proof::root;
 
 use crate::interpreter;
@@ -41,6 +42,7 @@ impl Python {
             .env("LANG", "C.UTF-8")
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("AWS_SESSION_TOKEN", session_token())
             // What they warn of is what the known bugs are about.
             .env("PYTHONWARNINGS", "ignore")
             // It ends when its input does, so that it does not outlive us whatever happens.

@@ -139,6 +139,13 @@ pub fn grouped(value: f64) -> String {
     rest.map_or(grouped.clone(), |rest| format!("{grouped}.{rest}"))
 }
 
+/// A number as it is read, not compared: to a tenth below a hundred, and whole above.
+#[must_use]
+pub fn short(value: f64) -> String {
+    let tens = if value < 100.0 { 10.0 } else { 1.0 };
+    grouped((value * tens).round() / tens)
+}
+
 /// Writes everything below `directory`.
 pub fn write(directory: &Path, all: &[(Part, Found)]) {
     let measures: Vec<&Measure> = all.iter().flat_map(|(_, found)| &found.measures).collect();
@@ -154,26 +161,26 @@ pub fn write(directory: &Path, all: &[(Part, Found)]) {
     charts(directory, all);
 }
 
-/// Puts each part's table into a document, between `<!-- measured: PART -->` and `<!-- end of PART -->`, and the charts into the
-/// directory `performance` beside it.
+/// Puts each part's table into a document, and the charts into the directory `performance` beside it.
 pub fn write_into(document: &Path, all: &[(Part, Found)]) {
-    let mut text = std::fs::read_to_string(document).unwrap();
     for (part, found) in all {
-        let name = part.name();
-        let (begin, end) = (
-            format!("<!-- measured: {name} -->\n"),
-            format!("<!-- end of {name} -->"),
-        );
-        let (Some(from), Some(until)) = (text.find(&begin), text.find(&end)) else {
-            panic!("{} has no place for {name}", document.display());
-        };
-        text.replace_range(
-            from + begin.len()..until,
-            &format!("\n{}\n", table(&found.measures)),
-        );
+        put_between(document, &part.name(), &table(&found.measures));
     }
-    put(document, &text);
     charts(&document.with_file_name("performance"), all);
+}
+
+/// Puts a table into a document, between `<!-- measured: NAME -->` and `<!-- end of NAME -->`.
+pub(crate) fn put_between(document: &Path, name: &str, table: &str) {
+    let mut text = std::fs::read_to_string(document).unwrap();
+    let (begin, end) = (
+        format!("<!-- measured: {name} -->\n"),
+        format!("<!-- end of {name} -->"),
+    );
+    let (Some(from), Some(until)) = (text.find(&begin), text.find(&end)) else {
+        panic!("{} has no place for {name}", document.display());
+    };
+    text.replace_range(from + begin.len()..until, &format!("\n{table}\n"));
+    put(document, &text);
 }
 
 fn charts(directory: &Path, all: &[(Part, Found)]) {

@@ -120,7 +120,7 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: RowVi
                     _ => Reading::Promised(!promise),
                 },
                 ReleaseRefusal::Already(_) => ours(message, facts),
-                ReleaseRefusal::Lost => Reading::Lost,
+                ReleaseRefusal::Lost(_) => Reading::Lost,
                 ReleaseRefusal::Corrupt(_) => Reading::Nothing,
             }
         }
@@ -170,7 +170,7 @@ fn not_extended(
         ExtendRefusal::Awaited(_) => facts.held.map_or(Reading::Nothing, |held| {
             Reading::Awaited(facts.version, held)
         }),
-        ExtendRefusal::Expired | ExtendRefusal::Lost => Reading::Lost,
+        ExtendRefusal::Expired | ExtendRefusal::Lost(_) => Reading::Lost,
         ExtendRefusal::Frozen(_) | ExtendRefusal::Corrupt(_) => Reading::Nothing,
     }
 }

@@ -13,6 +13,9 @@ pub const MARGIN: Millis = 600;
 /// How many requests a row remembers, the current one among them.
 const REMEMBERED: usize = 4;
 
+/// How many releases a row remembers.
+const RELEASES: usize = 3;
+
 /// A lease row, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Row {
@@ -35,6 +38,8 @@ struct Grant {
     /// The youngest first.
     requests: Vec<Name>,
     previous: Option<Before>,
+    /// The tokens of the last grants that were released, the youngest first.
+    released: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,12 +89,11 @@ impl Grant {
                 Standing::Free(Ended::Released | Ended::Expired)
             ));
         }
-        match self.previous {
-            // No answer has shown whose grant that was.
-            Some(before) if before.token == 0 => None,
-            Some(before) => Some(before.token == token && before.ended == Ended::Released),
-            None => Some(false),
+        if self.released.contains(&token) {
+            return Some(true);
         }
+        // No answer has shown whose grant that was.
+        (!self.released.contains(&0)).then_some(false)
     }
 }
 
@@ -212,6 +216,11 @@ impl Row {
                 standing: Standing::Held(deadline.0, deadline.1),
                 requests,
                 previous: self.grant.as_ref().map(Grant::last),
+                released: self
+                    .grant
+                    .as_ref()
+                    .map(|grant| grant.released.clone())
+                    .unwrap_or_default(),
             }),
         }
     }
@@ -276,8 +285,14 @@ impl Row {
     fn ended(&self, token: u64, ended: Ended) -> Option<Self> {
         let grant = self.grant.as_ref();
         let grant = grant.filter(|g| g.deadline().is_some() && g.token == token)?;
+        let mut released = grant.released.clone();
+        if ended == Ended::Released {
+            released.insert(0, token);
+            released.truncate(RELEASES);
+        }
         let mut row = self.with(Grant {
             standing: Standing::Free(ended),
+            released,
             ..grant.clone()
         });
         row.version += 1;

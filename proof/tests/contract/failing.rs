@@ -61,7 +61,12 @@ async fn a_function_without_the_validated_module_does_not_start_where_fips_is_as
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_missing_is_misconfigured_and_one_of_others_is_denied() {
     let elsewhere = with("LEASE_TABLE", Some("elsewhere")).await;
-    let gone = Fixture::start().await;
+    let unprotected = [("DeletionProtection".to_owned(), "false".to_owned())];
+    let gone = Fixture::with(Options {
+        parameters: unprotected.into(),
+        ..Options::default()
+    })
+    .await;
     let delete = gone.stack.dynamodb().delete_table();
     delete.table_name(gone.table()).send().await.unwrap();
     for name in CALLS {

@@ -5,6 +5,7 @@
 
 mod failing;
 mod fit;
+mod golden;
 mod log;
 mod malformed;
 mod runner;

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::Stdio;
 use std::sync::Mutex;
 
+use leasehold_local::session_token;
 use leasehold_proof::fixture::{Answer, Fixture, error};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -127,14 +128,14 @@ async fn invoke(
                 "Architecture={}",
                 std::env::var("SAM_ARCH").unwrap()
             ))
-            // Any will do, and none of the user's is needed.
+            // SAM passes on its own, and none of the user's is needed.
             .envs([
                 ("AWS_ACCESS_KEY_ID", "local"),
                 ("AWS_SECRET_ACCESS_KEY", "local"),
+                ("AWS_SESSION_TOKEN", session_token()),
             ])
             .env("AWS_DEFAULT_REGION", "us-east-1")
             .env_remove("AWS_PROFILE")
-            .env_remove("AWS_SESSION_TOKEN")
             .stdin(Stdio::null())
             .kill_on_drop(true);
         if let Ok(image) = std::env::var("SAM_IMAGE") {

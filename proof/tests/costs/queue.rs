@@ -328,7 +328,7 @@ async fn a_row_with_so_many_in_line_is_one_write_unit() {
         }
         line.join("orders/42", &execution(100 + n)).await;
     }
-    assert_eq!(fitting, 15, "docs/reference/cost.md says so");
+    assert_eq!(fitting, 12, "docs/reference/cost.md says so");
 }
 
 #[tokio::test]

@@ -9,3 +9,4 @@ mod network;
 mod operations;
 mod processes;
 mod rows;
+mod sizes;

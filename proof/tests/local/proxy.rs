@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::config::{
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem};
-use leasehold_local::{Counts, DynamoDb, Fault, Proxy, Units, create_table};
+use leasehold_local::{Counts, DynamoDb, Fault, Proxy, Units, create_table, session_token};
 use leasehold_proof::fixture::s;
 
 struct Bench {
@@ -26,7 +26,13 @@ async fn bench(attempts: u32) -> Bench {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("local", "local", None, None, "test"))
+        .credentials_provider(Credentials::new(
+            "local",
+            "local",
+            Some(session_token().to_owned()),
+            None,
+            "test",
+        ))
         .retry_config(retries.with_initial_backoff(Duration::from_millis(5)))
         .timeout_config(limits.build())
         .endpoint_url(proxy.url())
@@ -162,7 +168,11 @@ async fn a_reset_is_not_a_close() {
         bench.proxy.inject(fault, "ListTables", 1);
         let address = bench.proxy.url().replace("http://", "");
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let request = "POST / HTTP/1.1\r\nhost: localhost\r\nx-amz-target: DynamoDB_20120810.ListTables\r\ncontent-length: 2\r\n\r\n{}";
+        let head =
+            "POST / HTTP/1.1\r\nhost: localhost\r\nx-amz-target: DynamoDB_20120810.ListTables";
+        let token = session_token();
+        let request =
+            format!("{head}\r\nx-amz-security-token: {token}\r\ncontent-length: 2\r\n\r\n{{}}");
         stream.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap_err().kind(), kind);
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::{Builder, Credentials};
 use aws_sdk_lambda::primitives::Blob;
-use leasehold_local::{Options, Stack};
+use leasehold_local::{Options, Stack, session_token};
 use leasehold_proof::fixture::config;
 use serde_json::{Value, json};
 
@@ -43,7 +43,8 @@ async fn start(template: Option<PathBuf>) -> Result<Stack, leasehold_local::Erro
 
 /// Invokes as the owner of this access key id.
 async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Result<Value, String> {
-    let credentials = Credentials::new(key, "local", None, None, "test");
+    let credentials =
+        Credentials::new(key, "local", Some(session_token().to_owned()), None, "test");
     let config =
         Builder::from(&config(&stack.lambda_url()).await).credentials_provider(credentials);
     let client = Client::from_conf(config.build());
@@ -75,7 +76,7 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
     let logs = "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/3/Resource";
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();
-    let source = "/Resources/ReapPermission/Properties/SourceArn";
+    let source = "/Resources/SweepFunctionSchedulePermission/Properties/SourceArn";
     let source = changed(&directory, source, |arn| *arn = other("ReapLaterQueue"));
     refuses(source, "lambda:InvokeFunction").await;
     let logs = changed(&directory, logs, |arn| *arn = other("ReapLogs"));
@@ -86,7 +87,7 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
 
     let queues = "/Resources/ReapQueuesPolicy/Properties/PolicyDocument/Statement/0/Resource";
     let queues = changed(&directory, queues, |arns| {
-        arns.as_array_mut().unwrap().remove(1);
+        arns.as_array_mut().unwrap().remove(2);
     });
     let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
     refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;

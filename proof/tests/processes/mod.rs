@@ -1,8 +1,18 @@
 //! Processes as the kernel sees them: who started whom, and who is gone.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// A program that every signal ends by default. Under `nohup` and a shell's `&` these tests ignore some, and what they start
+/// would ignore them too.
+pub fn program(path: &Path) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(path);
+    command
+}
 
 /// The processes that `of` has started itself.
 pub fn children(of: u32) -> Vec<u32> {

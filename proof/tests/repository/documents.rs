@@ -11,6 +11,21 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[
             (PROOFS, "\n| S8 |", "\n| S12 |"),
             (PROOFS, "`it_conforms`", "`it_conformed`"),
+            (
+                "proof/tests/demo.rs",
+                "#[test]\nfn a_run_keeps",
+                "#[test]\n#[ignore = \"slow\"]\nfn a_run_keeps",
+            ),
+        ],
+    ),
+    (
+        "what PROOFS says of the targets that CI runs is so",
+        targets_of_ci,
+        &[
+            (".ci/run", "step make rehearsal\n", ""),
+            ("Makefile", "asl types leases", "asl leases"),
+            (PROOFS, "except `dist` and", "except `doc` and"),
+            (RELEASE, "- run: make dist-test\n", ""),
         ],
     ),
     (
@@ -35,6 +50,23 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
+        "every error of AWS that is known by name is a question of an hour on AWS",
+        names_of_aws,
+        &[
+            (HOUR, "`Lambda.Unknown`", "`Lambda.Unknowable`"),
+            (
+                "statemachines/observe.asl.json",
+                "\"Lambda.Unknown\"",
+                "\"Lambda.Unheard\"",
+            ),
+        ],
+    ),
+    (
+        "a Region is set for every tool that reads one",
+        regions,
+        &[("docs/how-to/deploy.md", " AWS_DEFAULT_REGION=us-east-1", "")],
+    ),
+    (
         "every make target that a document names exists",
         make_targets,
         &[("Makefile", "\nsoak:", "\nsoaks:")],
@@ -57,7 +89,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         "advisories that nobody could check fail the daily run on GitHub and are named elsewhere, and every lock is offered updates",
         advisories,
         &[
-            (WORKFLOW, "ADVISORIES: required", "ADVISORIES: wanted"),
+            (".ci/run", "NOT CHECKED", "CHECKED"),
             (UPDATES, "/proof/fuzz", "/proof/fuss"),
         ],
     ),
@@ -73,7 +105,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
 ];
 
 const PROOFS: &str = "docs/PROOFS.md";
-const WORKFLOW: &str = ".github/workflows/ci.yml";
+const RELEASE: &str = ".github/workflows/release.yml";
 const UPDATES: &str = ".github/dependabot.yml";
 
 /// The rows that PROOFS.md has to have: kind, and how many.
@@ -130,13 +162,62 @@ fn promises(files: &Files) -> Vec<String> {
     wrong
 }
 
-/// Whether the file has a test, a target or a case of this name.
+/// CI runs each target that proves a promise, except those that PROOFS names beside it: `mutants`, and what a release runs.
+fn targets_of_ci(files: &Files) -> Vec<String> {
+    let (proofs, makefile) = (files.text(PROOFS), files.text("Makefile"));
+    let runs = |path: &str, target: &str| {
+        let run = format!("make {target}");
+        let mut lines = files.text(path).lines();
+        lines.any(|line| {
+            line.split_once(&run).is_some_and(|(before, after)| {
+                ["step ", "- run: "].contains(&before.trim_start())
+                    && (after.is_empty() || after.starts_with(' '))
+            })
+        })
+    };
+    let check = makefile
+        .lines()
+        .find_map(|line| line.strip_prefix("check: "));
+    let checked: Vec<&str> = check.unwrap_or_default().split(' ').collect();
+    let said = |text: &str| proofs.contains(text);
+    let mut wrong = Vec::new();
+    let pairs = proofs.split("`Makefile` `").skip(1);
+    let targets: BTreeSet<&str> = pairs.filter_map(|rest| rest.split('`').next()).collect();
+    for target in targets {
+        let in_ci =
+            runs(".ci/run", target) || (runs(".ci/run", "check") && checked.contains(&target));
+        let excepted = match target {
+            "mutants" => said("except `mutants`"),
+            "dist" | "dist-test" => {
+                said("except `dist` and\n  `dist-test`") && runs(RELEASE, target)
+            }
+            _ => false,
+        };
+        if in_ci == excepted {
+            wrong.push(format!("{PROOFS}: is not so of `make {target}` in CI"));
+        }
+    }
+    wrong
+}
+
+/// Whether the function at this place has the attribute `ignore`.
+fn is_ignored(text: &str, at: usize) -> bool {
+    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let above = text[..line].lines().rev();
+    let mut attributes = above.take_while(|line| line.trim_start().starts_with(['#', '/']));
+    attributes.any(|line| line.trim_start().starts_with("#[ignore"))
+}
+
+/// Whether the file has a test, a target or a case of this name. A test that is ignored shows nothing.
 fn names(files: &Files, path: &str, name: &str) -> bool {
     let text = files.text(path);
     if path == "Makefile" {
         return text.contains(&format!("\n{name}:"));
     }
-    text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")) || text.contains(&format!("\"{name}\""))
+    let functions = ["(", "<"].map(|end| format!("fn {name}{end}"));
+    let mut functions = functions.iter().filter_map(|function| text.find(function));
+    functions.any(|at| !is_ignored(text, at))
+        || text.contains(&format!("\"{name}\""))
         || text.contains(&format!("def {name}("))
         // In a file of cases, the name is a key.
         || text.contains(&format!("{name}:"))
@@ -145,9 +226,6 @@ fn names(files: &Files, path: &str, name: &str) -> bool {
 fn advisories(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, says) in [
-        (WORKFLOW, "ADVISORIES: required"),
-        (WORKFLOW, "\n  schedule:\n"),
-        (WORKFLOW, "make deny"),
         ("Makefile", "cd proof/fuzz && ../../$(DENY)"),
         ("Makefile", "check: NOT CHECKED: $$(cat $(UNCHECKED))"),
         (".ci/run", "== NOT CHECKED: $(cat target/unchecked)"),
@@ -383,4 +461,59 @@ fn locked(files: &Files) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Version 1 of the AWS CLI and boto3 read `AWS_DEFAULT_REGION`; the other tools read `AWS_REGION` first.
+fn regions(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (path, text) in files.all("", ".md") {
+        for line in text.lines().filter(|line| line.contains("AWS_REGION=")) {
+            if !line.contains("AWS_DEFAULT_REGION=") {
+                wrong.push(format!("{path}: version 1 of the AWS CLI ignores {line}"));
+            }
+        }
+    }
+    wrong
+}
+
+const HOUR: &str = "docs/how-to/an-hour-on-aws.md";
+
+/// A name of AWS's that a machine catches, or that the checker knows, has its line there, and no other has.
+fn names_of_aws(files: &Files) -> Vec<String> {
+    let machines = files.all("statemachines/", ".asl.json");
+    let checker = files.all("asl/src/read/error_names.rs", "");
+    let known: BTreeSet<&str> = machines
+        .chain(checker)
+        .flat_map(|(_, text)| text.split('"'))
+        .filter(|word| is_name_of_aws(word))
+        .collect();
+    let table = files
+        .text(HOUR)
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let asked: BTreeSet<&str> = table
+        .flat_map(|line| line.split('`'))
+        .filter(|word| is_name_of_aws(word))
+        .collect();
+    let differing = known.symmetric_difference(&asked);
+    differing
+        .map(|name| format!("{name}: not both known by name and in the table of {HOUR}"))
+        .collect()
+}
+
+fn is_name_of_aws(word: &str) -> bool {
+    let services = [
+        "DynamoDb",
+        "Lambda",
+        "Runtime",
+        "Sandbox",
+        "Sfn",
+        "States",
+        "StepFunctions",
+    ];
+    word.split_once('.').is_some_and(|(service, name)| {
+        services.contains(&service)
+            && !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric())
+    })
 }

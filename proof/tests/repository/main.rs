@@ -2,12 +2,14 @@
 //! is wrong with them, and each is shown to notice faults that are seeded into copies of the repository's own files.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod advisories;
 mod documents;
 mod exposure;
 mod modules;
 mod monitoring;
 mod stack;
 mod wording;
+mod workflows;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,6 +71,7 @@ fn rules() -> Vec<(&'static str, Rule, &'static [SeededEdit])> {
         monitoring::RULES,
         modules::RULES,
         wording::RULES,
+        workflows::RULES,
     ]
     .concat()
 }

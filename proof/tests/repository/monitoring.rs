@@ -20,6 +20,18 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
+        "the runbook writes requests where nobody else does, and sends none that it could not write",
+        requests_are_private,
+        &[
+            (
+                RUNBOOK,
+                "\"$private/force.json\" &&",
+                "\"$private/force.json\"",
+            ),
+            (RUNBOOK, "$private/floor.json", "/tmp/floor.json"),
+        ],
+    ),
+    (
         "every alarm has its paragraph in the runbook, and every paragraph its alarm",
         alarms,
         &[
@@ -39,14 +51,69 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
             ),
         ],
     ),
+    (
+        "whatever may fail without a line of ours has an alarm on AWS's own metrics",
+        silent_failures,
+        &[
+            (
+                MONITORING,
+                "/aws/lambda/${StackName}-extend",
+                "/aws/lambda/${StackName}-extent",
+            ),
+            (
+                MONITORING,
+                "$.record.errorType = \\\"Runtime.*\\\"",
+                "$.record.status != \\\"success\\\"",
+            ),
+            (
+                MONITORING,
+                "\"MetricName\": \"Throttles\"",
+                "\"MetricName\": \"Errors\"",
+            ),
+            (
+                MONITORING,
+                "\"ApproximateAgeOfOldestMessage\"",
+                "\"SentMessageSize\"",
+            ),
+            (MONITORING, "\"TriggeredRules\"", "\"ThrottledRules\""),
+            (
+                MONITORING,
+                "\"ExecutionsTimedOut\"",
+                "\"ExecutionThrottled\"",
+            ),
+        ],
+    ),
 ];
 
 const METRICS: &str = "lib/src/metrics.rs";
 const RUNBOOK: &str = "docs/how-to/runbook.md";
 const NAMESPACE: &str = "Leasehold";
+/// Of the metrics that log filters make.
+const FILTERED: &str = "Leasehold/${StackName}";
+/// A report of the platform on an invocation that ended without an answer. Answers that are errors have an `errorType` of
+/// their own, such as `Lease.Held`.
+const CRASH: &str = "{ $.type = \"platform.report\" && ($.record.status = \"timeout\" || $.record.errorType = \"Runtime.*\") }";
 
 /// What every paragraph of an alarm says, in bold.
 const PARTS: [&str; 5] = ["It means", "At stake", "Look", "Do", "Ignore it"];
+
+fn requests_are_private(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for line in files.text(RUNBOOK).lines() {
+        if line.contains("/tmp/") {
+            wrong.push(format!("{RUNBOOK}: {line}: others can write there"));
+        }
+        // What is written ends the line or a command, whose failure has to end the rest.
+        let written = line.split(" > \"$private/").skip(1);
+        for after in written {
+            let (_, then) = after.split_once('"').unwrap_or_default();
+            if !then.starts_with(" &&") && !then.starts_with(" || break") {
+                wrong.push(format!("{RUNBOOK}: {line}: goes on after a failed write"));
+            }
+        }
+    }
+    wrong
+}
 
 fn metrics(files: &Files) -> Vec<String> {
     let list = files
@@ -192,6 +259,82 @@ fn dashboard(files: &Files) -> Vec<String> {
             ));
         }
     }
+    wrong
+}
+
+fn silent_failures(files: &Files) -> Vec<String> {
+    let alarms = of_type(files, "AWS::CloudWatch::Alarm");
+    let watched: BTreeSet<(String, String, String)> = alarms
+        .iter()
+        .flat_map(|(_, alarm)| watched(alarm))
+        .map(|metric| {
+            let of = text(&metric["Dimensions"][0]["Value"]);
+            (text(&metric["Namespace"]), text(&metric["MetricName"]), of)
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    let mut needs = |namespace: &str, metric: &str, of: &str| {
+        let metric = (namespace.to_owned(), metric.to_owned(), of.to_owned());
+        if !watched.contains(&metric) {
+            wrong.push(format!(
+                "no alarm watches {} {} of {of:?}",
+                metric.0, metric.1
+            ));
+        }
+    };
+    needs(FILTERED, "Crashes", "null");
+    for (id, _) in of_type(files, "AWS::Lambda::Function") {
+        needs("AWS/Lambda", "Throttles", &id);
+    }
+    let redriven: BTreeSet<String> = of_type(files, "AWS::SQS::Queue")
+        .iter()
+        .chain(&of_type(files, "AWS::Lambda::EventSourceMapping"))
+        .flat_map(|(_, one)| {
+            let properties = &one["Properties"];
+            [
+                text(&properties["RedrivePolicy"]["deadLetterTargetArn"]),
+                text(&properties["DestinationConfig"]["OnFailure"]["Destination"]),
+            ]
+        })
+        .collect();
+    for (id, _) in of_type(files, "AWS::SQS::Queue") {
+        let metric = if redriven.contains(&format!("{id}.Arn")) {
+            "ApproximateNumberOfMessagesVisible"
+        } else {
+            "ApproximateAgeOfOldestMessage"
+        };
+        needs("AWS/SQS", metric, &id);
+    }
+    for (id, rule) in of_type(files, "AWS::Events::Rule") {
+        // A schedule that stops is noticed by the run that it should have started.
+        if rule["Properties"]["ScheduleExpression"].is_null() {
+            needs("AWS/Events", "TriggeredRules", &id);
+        }
+    }
+    for metric in ["ExecutionsFailed", "ExecutionsTimedOut"] {
+        needs("AWS/States", metric, "WithLeaseStateMachine");
+    }
+    let functions = of_type(files, "AWS::Lambda::Function");
+    let groups = functions.iter().map(|(id, _)| {
+        let verb = id.trim_end_matches("Function").to_lowercase();
+        format!("/aws/lambda/${{StackName}}-{verb}")
+    });
+    let groups: BTreeSet<String> = groups.collect();
+    let filters = of_type(files, "AWS::Logs::MetricFilter");
+    let filtered = filters.iter().filter(|(_, filter)| {
+        let properties = &filter["Properties"];
+        let metric = &properties["MetricTransformations"][0];
+        properties["FilterPattern"] == CRASH
+            && text(&metric["MetricNamespace"]) == FILTERED
+            && metric["MetricName"] == "Crashes"
+    });
+    let filtered = filtered.map(|(_, filter)| text(&filter["Properties"]["LogGroupName"]));
+    let filtered: BTreeSet<String> = filtered.collect();
+    let differing = filtered.symmetric_difference(&groups);
+    wrong.extend(
+        differing
+            .map(|group| format!("{group}: not both a function's log and counted for crashes")),
+    );
     wrong
 }
 

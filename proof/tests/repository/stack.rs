@@ -21,6 +21,18 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         machines,
         &[(TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json")],
     ),
+    (
+        "a burst of events takes only as much concurrency as a parameter says",
+        bursts,
+        &[
+            (TEMPLATE, "\"MaximumConcurrency\"", "\"MinimumConcurrency\""),
+            (
+                TEMPLATE,
+                "\"Id\": \"reap\",\n      \"Arn\": {\n       \"Fn::GetAtt\": [\n        \"ReapQueue\"",
+                "\"Id\": \"reap\",\n      \"Arn\": {\n       \"Fn::GetAtt\": [\n        \"ReapFunction\"",
+            ),
+        ],
+    ),
 ];
 
 /// The resources of the translated template and of those that it nests: logical id and resource.
@@ -120,5 +132,37 @@ fn machines(files: &Files) -> Vec<String> {
             .iter()
             .map(|path| format!("{path}: not in the template")),
     );
+    wrong
+}
+
+/// A rule with a pattern delivers only to queues, and Lambda takes from those with a limit. A direct target would start an
+/// invocation for each event, until the account has no concurrency left for extend.
+fn bursts(files: &Files) -> Vec<String> {
+    let queues = of_type(files, "AWS::SQS::Queue");
+    let mut wrong = Vec::new();
+    for (id, rule) in of_type(files, "AWS::Events::Rule") {
+        let properties = &rule["Properties"];
+        if properties["EventPattern"].is_null() {
+            continue;
+        }
+        for target in properties["Targets"].as_array().into_iter().flatten() {
+            let to = text(&target["Arn"]);
+            if !queues.iter().any(|(queue, _)| to == format!("{queue}.Arn")) {
+                wrong.push(format!("{id}: its target {to} is no queue"));
+            }
+        }
+    }
+    for (id, mapping) in of_type(files, "AWS::Lambda::EventSourceMapping") {
+        let properties = &mapping["Properties"];
+        let source = text(&properties["EventSourceArn"]);
+        let limit = &properties["ScalingConfig"]["MaximumConcurrency"];
+        if queues
+            .iter()
+            .any(|(queue, _)| source == format!("{queue}.Arn"))
+            && limit.is_null()
+        {
+            wrong.push(format!("{id}: no limit for the batches from {source}"));
+        }
+    }
     wrong
 }

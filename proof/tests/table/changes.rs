@@ -373,6 +373,7 @@ fn made(act: u8) -> Row {
         request: digest(0, 0),
         request_keys: None,
         past_requests: [None, None, None],
+        past_releases: [None; 3],
         previous: None,
         frozen: None,
         operator: None,
@@ -401,6 +402,7 @@ fn another(row: Row, act: u8) -> Row {
         request: digest(2, 20),
         request_keys: (act == 5).then(two_keys).flatten(),
         past_requests: [21, 22, 23].map(|n| Some(digest(2, n))),
+        past_releases: [3, 2, 1].map(Counter::new),
         previous: Some(Previous {
             holder: holder(1),
             fencing_token: Counter::new(5).unwrap(),

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod changes;
+mod golden;
 mod items;
 mod mutations;
+mod restore;
 mod sequences;
 mod steps;
 mod store;

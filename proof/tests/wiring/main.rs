@@ -4,6 +4,7 @@
 mod bus;
 mod ends;
 mod fixture;
+mod rules;
 mod streams;
 mod template;
 mod tokens;

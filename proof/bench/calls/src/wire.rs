@@ -21,7 +21,11 @@ pub(crate) fn config(url: String) -> SdkConfig {
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static("us-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
-            "local", "local", None, None, "calls",
+            "local",
+            "local",
+            std::env::var("AWS_SESSION_TOKEN").ok(),
+            None,
+            "calls",
         )))
         .endpoint_url(url)
         .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use leasehold::{Acquire, DynamoDb, Holder, Key, Lease, Leases, RequestId, Ttl};
-use leasehold_local::Proxy;
+use leasehold_local::{Proxy, session_token};
 use leasehold_proof::fixture::{HOLDER, event};
 use serde::Deserialize;
 use serde_json::json;
@@ -192,7 +192,10 @@ async fn run(
                 file.display().to_string(),
                 calls.to_string(),
             ],
-            environment: BTreeMap::from([("TABLE_URL".to_owned(), table.proxy.url())]),
+            environment: BTreeMap::from([
+                ("TABLE_URL".to_owned(), table.proxy.url()),
+                ("AWS_SESSION_TOKEN".to_owned(), session_token().to_owned()),
+            ]),
         })
         .await?;
         if table.requests() == calls {
@@ -297,7 +300,7 @@ fn environment(name: &str, runtime_api: &str) -> BTreeMap<String, String> {
     let variables = [
         ("AWS_ACCESS_KEY_ID", "local"),
         ("AWS_SECRET_ACCESS_KEY", "local"),
-        ("AWS_SESSION_TOKEN", "local"),
+        ("AWS_SESSION_TOKEN", session_token()),
         ("AWS_REGION", "us-east-1"),
         ("AWS_DEFAULT_REGION", "us-east-1"),
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
@@ -311,6 +314,7 @@ fn environment(name: &str, runtime_api: &str) -> BTreeMap<String, String> {
         ("AWS_LAMBDA_RUNTIME_API", runtime_api),
         ("LANG", "en_US.UTF-8"),
         ("LEASE_TABLE", TABLE),
+        ("LEASE_RULES", "own"),
         ("TZ", ":UTC"),
         ("_HANDLER", "bootstrap"),
     ];

@@ -4,8 +4,6 @@
 //! they leave for sweep has to be nothing: a sweep that finds nothing reads the index, whoever waited. Every contestant runs the
 //! same step for the same time.
 
-use std::time::{Duration, SystemTime};
-
 use serde_json::{Value, json};
 
 use super::History;
@@ -16,6 +14,7 @@ use crate::{Options, ratio};
 use leasehold_proof::execution::Execution;
 
 const QUEUED: &str = include_str!("../../../../statemachines/queued-section.asl.json");
+const POLLING: &str = include_str!("../../../../statemachines/critical-section.asl.json");
 /// How long each step works, in seconds.
 const STEP: f64 = 0.1;
 
@@ -27,31 +26,35 @@ const MANY: usize = 128;
 pub enum Machine {
     /// The shipped one that waits in the queue, without its second step.
     Queued,
+    /// The shipped one that asks again by a Retry, without its second step.
+    Polling,
     /// Somebody else's.
     Theirs(Peer),
 }
 
-const EVERYBODY: [Machine; 4] = [
+const EVERYBODY: [Machine; 5] = [
     Machine::Queued,
+    Machine::Polling,
     Machine::Theirs(Peer::Published),
     Machine::Theirs(Peer::Sample),
-    Machine::Theirs(Peer::Loop),
+    Machine::Theirs(Peer::Retry),
 ];
 
 impl Machine {
     const fn name(self) -> &'static str {
         match self {
             Self::Queued => "Leasehold",
+            Self::Polling => "polling",
             Self::Theirs(peer) => peer.name(),
         }
     }
 
     fn ends_soon(self) -> bool {
-        matches!(self, Self::Queued | Self::Theirs(Peer::Loop))
+        matches!(self, Self::Queued | Self::Theirs(Peer::Retry))
     }
 }
 
-/// What a crowd took, for each of it but `sections_per_second`, `idle` and `left`.
+/// What a crowd took, for each of it but `left`.
 #[derive(Clone, Debug, Default)]
 pub struct Spent {
     /// Requests to the database.
@@ -64,10 +67,6 @@ pub struct Spent {
     pub transitions: f64,
     /// Invocations of our functions, the step's aside.
     pub invocations: f64,
-    /// Seconds from the end of one step to the beginning of the next, of the one in the middle.
-    pub idle: f64,
-    /// Steps in a second, from the first one's beginning to the last one's end.
-    pub sections_per_second: f64,
     /// Items that the last execution leaves for sweep.
     pub left: f64,
 }
@@ -105,7 +104,7 @@ pub(crate) async fn measure(options: &Options) -> Found {
 }
 
 impl Spent {
-    fn figures(&self) -> [Figure; 8] {
+    fn figures(&self) -> [Figure; 6] {
         [
             (
                 "requests per execution, all in",
@@ -137,8 +136,6 @@ impl Spent {
                 self.invocations,
                 None,
             ),
-            ("time between two steps", "seconds", self.idle, None),
-            ("steps in a second", "steps", self.sections_per_second, None),
             ("items left to sweep", "items", self.left, Some(0.0)),
         ]
     }
@@ -148,16 +145,8 @@ impl Spent {
 pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Spent {
     let key = format!("crowd/{}/{size}", whose.name());
     let (machine, input) = match whose {
-        Machine::Queued => {
-            let names = [("Partition", "aws")];
-            let machine = fixture
-                .create("leasehold_leasing_crowd", &one_step(), &names)
-                .await;
-            (
-                machine,
-                json!({"key": key, "ttl_seconds": 60, "first": {"seconds": STEP}}),
-            )
-        }
+        Machine::Queued => ours(fixture, QUEUED, &key).await,
+        Machine::Polling => ours(fixture, POLLING, &key).await,
         Machine::Theirs(peer) => fixture.contended(peer, STEP).await,
     };
     let checkpoint = fixture.checkpoint();
@@ -176,13 +165,9 @@ async fn spent(fixture: &WorkflowFixture, mut checkpoint: Checkpoint, runs: &[Ex
     let count = |number: usize| ratio(u64::try_from(number).unwrap_or(u64::MAX), 1);
     let size = count(runs.len());
     let (sections, cleanup) = fixture.since(&checkpoint);
-    let (mut steps, mut invocations) = (Vec::new(), 0_u64);
+    let mut invocations = 0_u64;
     while let Ok(invocation) = checkpoint.invocations.try_recv() {
-        if invocation.function == "StepFunction" {
-            steps.push((invocation.started_at, invocation.ended_at));
-        } else {
-            invocations += 1;
-        }
+        invocations += u64::from(invocation.function != "StepFunction");
     }
     let left = fixture.items_to_sweep().await;
     let mut transitions = 0;
@@ -190,37 +175,30 @@ async fn spent(fixture: &WorkflowFixture, mut checkpoint: Checkpoint, runs: &[Ex
         transitions += History::of(run).await.transitions(|_| true);
     }
     let sum = |look: fn(&Cost) -> f64| look(&sections) + look(&cleanup);
-    steps.sort();
-    let between = |from: SystemTime, to: SystemTime| {
-        to.duration_since(from)
-            .unwrap_or(Duration::ZERO)
-            .as_secs_f64()
-    };
-    let mut gaps: Vec<_> = steps
-        .windows(2)
-        .map(|pair| between(pair[0].1, pair[1].0))
-        .collect();
-    gaps.sort_by(f64::total_cmp);
-    let whole = between(steps.first().unwrap().0, steps.last().unwrap().1);
     Spent {
         requests: sum(|cost| ratio(cost.requests(), 1)) / size,
         write_units: sum(|cost| cost.write_units) / size,
         read_units: sum(|cost| cost.read_units) / size,
         transitions: ratio(transitions, 1) / size,
         invocations: ratio(invocations, 1) / size,
-        idle: gaps.get(gaps.len() / 2).copied().unwrap_or_default(),
-        sections_per_second: count(steps.len()) / whole,
         left: count(left),
     }
 }
 
-/// The shipped machine with one step.
-fn one_step() -> String {
-    let mut machine: Value = serde_json::from_str(QUEUED).unwrap();
+/// A shipped machine with one step, and its input.
+async fn ours(fixture: &WorkflowFixture, definition: &str, key: &str) -> (String, Value) {
+    let mut machine: Value = serde_json::from_str(definition).unwrap();
     let states = &mut machine["States"];
     states["First"]["Next"] = "Release".into();
     let states = states.as_object_mut().unwrap();
     states.remove("Extend");
     states.remove("Second");
-    machine.to_string()
+    let names = [("Partition", "aws")];
+    let machine = machine.to_string();
+    (
+        fixture
+            .create("leasehold_leasing_crowd", &machine, &names)
+            .await,
+        json!({"key": key, "ttl_seconds": 60, "first": {"seconds": STEP}}),
+    )
 }

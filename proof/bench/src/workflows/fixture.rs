@@ -35,7 +35,7 @@ pub const TABLE: &str = "PeerTable";
 /// AWS's sample in our own words: its loop alone, and in the frame and with the Retry that it has as published.
 const SAMPLE: &str = include_str!("../../peers/semaphore.asl.json");
 const PUBLISHED: &str = include_str!("../../peers/semaphore-published.asl.json");
-const LOOP: &str = include_str!("../../peers/polling-loop.asl.json");
+const RETRY: &str = include_str!("../../peers/retry.asl.json");
 
 /// Whose machine it is, if it is not ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,7 +45,7 @@ pub enum Peer {
     /// Its loop without its Retry, which is how it is often copied.
     Sample,
     /// What one writes without a library.
-    Loop,
+    Retry,
 }
 
 impl Peer {
@@ -55,7 +55,7 @@ impl Peer {
         match self {
             Self::Published => "AWS's semaphore",
             Self::Sample => "AWS's semaphore, no retry",
-            Self::Loop => "polling loop",
+            Self::Retry => "plain Retry",
         }
     }
 }
@@ -194,13 +194,13 @@ impl WorkflowFixture {
         create.send().await.unwrap().state_machine_arn
     }
 
-    /// A machine of somebody else's, with a lock of its own that is free. To the loop the lock's name is `permit`.
+    /// A machine of somebody else's, with a lock of its own that is free. To the Retry the lock's name is `permit`.
     async fn peer(&self, peer: Peer) -> (String, Lock) {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let (definition, is_counter) = match peer {
             Peer::Published => (PUBLISHED, true),
             Peer::Sample => (SAMPLE, true),
-            Peer::Loop => (LOOP, false),
+            Peer::Retry => (RETRY, false),
         };
         let name = if is_counter {
             format!("permit-{}", LAST.fetch_add(1, Ordering::Relaxed))

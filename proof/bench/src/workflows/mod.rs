@@ -1,6 +1,6 @@
 //! What a lease costs a workflow: states, events, requests and invocations, from the histories of executions.
 //!
-//! The shipped machines, AWS's semaphore sample and a loop without any library run on one [`fixture`]. What the caller wants done
+//! The shipped machines, AWS's semaphore sample and a Retry without any library run on one [`fixture`]. What the caller wants done
 //! is left out.
 
 pub mod crowd;
@@ -26,9 +26,9 @@ const TEN_MINUTES: f64 = 600.0;
 /// A round of the sample as published: its Retry asks again after 1, 2, 4 … 32 s, and it pauses for 3 s after that.
 const PUBLISHED_ROUND: f64 = 66.0;
 const PUBLISHED_RETRIES: f64 = 6.0;
-/// A round of its loop without that Retry, which is how it is often copied, and of the loop without a library.
+/// A round of its loop without that Retry, which is how it is often copied, and of a Retry without a library.
 const ROUND: f64 = 3.0;
-/// How the shipped machine that polls asks at last: at a random instant within ten seconds.
+/// How the shipped machine that polls asks in the end: at a random instant within ten seconds.
 const POLLING_ROUND: f64 = 5.0;
 
 /// What an execution took.
@@ -61,7 +61,7 @@ fn is_extend(state: &str) -> bool {
 fn is_wait(state: &str) -> bool {
     matches!(
         state,
-        "Confirm" | "TurnMissed" | "Look" | "IsItMine" | "OftenEnough?" | "Pause"
+        "Confirm" | "TurnMissed" | "Look" | "IsItMine" | "Pause"
     )
 }
 
@@ -109,8 +109,9 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
     let of = |name: &str, spent: &Spent| {
         Measure::new(name, "transitions", ratio(spent.of_the_lease(), 1))
     };
-    let mut per_section = of("transitions per section, for the lease", &section).at_most(2.0);
-    for peer in [Peer::Published, Peer::Sample, Peer::Loop] {
+    let per_section = of("transitions per section, for the lease", &queued).at_most(2.0);
+    let mut per_section = per_section.peer("polling", ratio(section.of_the_lease(), 1));
+    for peer in [Peer::Published, Peer::Sample, Peer::Retry] {
         let spent = fixture.once(peer).await;
         per_section = per_section.peer(peer.name(), ratio(spent.of_the_lease(), 1));
     }
@@ -122,7 +123,6 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
     )
     .at_most(1.0);
     let sample = ratio(fixture.round(Peer::Sample).await, 1);
-    let polling = ratio(fixture.round(Peer::Loop).await, 1);
     let per_wait = per_wait
         .peer("polling", TEN_MINUTES / POLLING_ROUND)
         .peer(Peer::Sample.name(), sample * TEN_MINUTES / ROUND)
@@ -130,12 +130,11 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
             Peer::Published.name(),
             (sample + PUBLISHED_RETRIES) * TEN_MINUTES / PUBLISHED_ROUND,
         )
-        .peer(Peer::Loop.name(), polling * TEN_MINUTES / ROUND);
+        .peer(Peer::Retry.name(), TEN_MINUTES / ROUND);
     let permits = alone(fixture, "Semaphore").await;
     let invocations = ratio(section.invocations.values().sum(), 1);
     vec![
         per_section,
-        of("transitions per section in line, for the lease", &queued).at_most(2.0),
         Measure::new(
             "transitions per extend",
             "transitions",
@@ -206,7 +205,7 @@ pub async fn alone(fixture: &WorkflowFixture, machine: &str) -> Spent {
     fixture.spent(checkpoint, &run).await
 }
 
-/// The input of the others' machines. The key is the loop's: the sample has its own.
+/// The input of the others' machines. The key is the Retry's: the sample has its own.
 fn work(key: &str, seconds: f64) -> Value {
     json!({"key": key, "seconds": seconds})
 }

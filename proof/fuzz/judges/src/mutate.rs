@@ -142,9 +142,12 @@ impl Mutated {
             // Each character is six in JSON.
             2 => Value::String("\u{1}".repeat(length / 2)),
             3 => Value::String("\"".repeat(length)),
-            4 if choices.ratio(1, 50)? => {
-                Value::String("x".repeat(*choices.choose(&[300_000, 6_000_000])?))
-            }
+            4 if choices.ratio(1, 50)? => match choices.int_in_range(0..=2)? {
+                0 => Value::String("x".repeat(*choices.choose(&[300_000, 6_000_000])?)),
+                // Small in the event, and large in memory.
+                1 => self.raw(format!("[{}0]", "[1],".repeat(130_000))),
+                _ => self.raw(format!("[{}0]", r#"{"":0},"#.repeat(130_000))),
+            },
             5 => (0..length % 150).map(|n| format!("k{n}")).collect(),
             6 => json!(choices.arbitrary::<u64>()?),
             7 => json!(f64::from(choices.int_in_range(0..=100_000_000)?) / 1000.0),

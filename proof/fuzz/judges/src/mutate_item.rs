@@ -20,7 +20,8 @@ const TEXTS: &str = "| |a|released|expired|forced|RELEASED|lost|first|second|som
     2026-11-21T03:00:00.123Z|freeze|force_release|unfreeze|raise_floor";
 
 const NAMES: &str = "holder|lease_id|ttl_ms|acquired_at|extended_at|expires_at|metadata|sweep_after|fencing_token|\
-    version|granted_to|request|request_keys|past_request_1|past_request_2|past_request_3|previous_holder|\
+    version|granted_to|request|request_keys|past_request_1|past_request_2|past_request_3|\
+    past_release_1|past_release_2|past_release_3|previous_holder|\
     previous_fencing_token|previous_last_fencing_token|previous_ended|ended|purge_at|frozen|operator|line|claim|\
     claim_id|claim_until|claim_tries|heir|last_fencing_token|task_token|ticket|asked_at|deadline|colour|Holder|ttl";
 

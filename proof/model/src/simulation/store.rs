@@ -16,7 +16,7 @@ use super::{
 };
 use crate::design::{Flaw, flawed};
 use leasehold::{
-    Counter, Ended, Error, Holder, Key, RequestDigest, Timestamp,
+    Counter, Ended, Error, Holder, Key, RequestDigest, TableRules, Timestamp,
     row::{Holding, Row, State, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Position, ScanSegment, Store},
     transition::{Change, EndIfUnchanged, HandOver, Join, ShortenDeadline},
@@ -458,5 +458,14 @@ impl Store for FaultyStore {
             at_once(store.memory.held_by(&holder, from.as_ref(), most, LIMIT))
         })
         .await
+    }
+
+    // The table's rules do not change here.
+    async fn rules(&self, _: Duration) -> Result<Option<TableRules>, Error> {
+        self.memory.rules(LIMIT).await
+    }
+
+    async fn publish_rules(&self, rules: &TableRules, _: Duration) -> Result<bool, Error> {
+        self.memory.publish_rules(rules, LIMIT).await
     }
 }

@@ -174,7 +174,7 @@ impl Simulation {
             }
             Answer::Extended(Ok(extended)) => self.holds(who, extended.leases),
             Answer::Extended(Err(Error::Multiple { worst, .. })) => match *worst {
-                Error::Lost { key } => {
+                Error::Lost { key, .. } => {
                     self.shared.get().saw("Lease.Lost");
                     self.lost(who, &key);
                     self.end(who, End::Failed);
@@ -329,6 +329,13 @@ impl Simulation {
         // Clocks that differ may have shown it another time.
         let stored = at_once(self.memory.read(&address_of(lease), Duration::MAX));
         let expires_at = match &stored.expect("memory does not fail") {
+            // The token that it was promised is void: an operator has raised the floor above it.
+            Stored::Row(row)
+                if row.reserved().is_some_and(|r| r.lease_id == lease.lease_id)
+                    && row.fencing_token >= lease.fencing_token =>
+            {
+                return;
+            }
             Stored::Row(row) => row.holding().map(Holding::expires_at),
             _ => None,
         };

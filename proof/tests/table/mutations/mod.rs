@@ -29,6 +29,7 @@ mod recorded;
 mod wire;
 use mutants::{Mutant, attribute, of_condition};
 use recorded::{Observed, key, listen, observe, until};
+pub use wire::attributes;
 use wire::{Kind, Mistake, any_place, mistaken};
 
 /// How many tables work side by side.

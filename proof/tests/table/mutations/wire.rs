@@ -181,7 +181,8 @@ fn put(write: &mut Map<String, Value>, sent: &Sent) {
     }
 }
 
-fn attributes(object: &Value) -> Item {
+/// An item of a request.
+pub fn attributes(object: &Value) -> Item {
     let entries = object.as_object().into_iter().flatten();
     entries
         .map(|(name, value)| (name.clone(), attribute(value)))
