@@ -52,6 +52,7 @@ const OTHERS: [&str; 18] = [
     "SweepFunctionSchedule",
     "SweepFunctionSchedulePermission",
     "SweepRole",
+    "LookingPolicy",
     "WakingPolicy",
     "WithLeaseStateMachineRole",
 ];
