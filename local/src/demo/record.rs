@@ -250,17 +250,28 @@ impl Record {
                     self.tell(at, "", &format!("sweep frees {freed}"));
                 }
             }
-            "reap" if answer["left"].as_u64() > Some(0) => {
-                let arn = text(&request["detail"]["executionArn"]);
-                let Some(execution) = self.execution_mut(arn) else {
-                    return;
-                };
-                execution.unqueued.get_or_insert(at);
-                let key = execution.key;
-                self.history.record(at, key, arn, EventKind::GaveUp);
-                self.tell(at, arn, "leaves the queue");
-            }
+            "reap" => self.reaped(request, at),
             _ => {}
+        }
+    }
+
+    /// A batch of messages about executions that have ended: those that wait leave the queue.
+    fn reaped(&mut self, request: &Value, at: u64) {
+        let messages = request["Records"].as_array().into_iter().flatten();
+        for message in messages {
+            let event: Value = serde_json::from_str(text(&message["body"])).unwrap_or_default();
+            let arn = text(&event["detail"]["executionArn"]);
+            let Some(execution) = self.execution_mut(arn) else {
+                continue;
+            };
+            let waits = !execution.queued.is_empty() && execution.lease.is_none();
+            if !waits || execution.unqueued.is_some() {
+                continue;
+            }
+            execution.unqueued = Some(at);
+            let key = execution.key;
+            self.history.record(at, key, arn, EventKind::GaveUp);
+            self.tell(at, arn, "leaves the queue");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The rules of the table reach processes that set none.
 
-use leasehold_local::{Options, Stack};
+use leasehold_local::{Options, Stack, session_token};
 use leasehold_proof::fixture::{event, quiet};
 use leasehold_proof::program;
 use serde_json::json;
@@ -45,6 +45,7 @@ async fn acquire(stack: &Stack, key: &str) -> (Option<i32>, String) {
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ACCESS_KEY_ID", "local")
         .env("AWS_SECRET_ACCESS_KEY", "local")
+        .env("AWS_SESSION_TOKEN", session_token())
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("AWS_ENDPOINT_URL_DYNAMODB", stack.dynamodb_url())
         .output()

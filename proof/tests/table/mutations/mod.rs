@@ -126,7 +126,9 @@ async fn of_the_suite() -> HashSet<String> {
     conformance::all(&stores.table).await;
     let heard = heard.lock().unwrap();
     assert!(!heard.is_empty());
-    heard.iter().map(wire::Sent::form).collect()
+    // The rules of a table are no row. The suite itself shows what their one condition is for.
+    let rows = heard.iter().filter(|sent| sent.place.1 != "RULES");
+    rows.map(wire::Sent::form).collect()
 }
 
 /// Runs the sequences, none of which may find anything wrong.
