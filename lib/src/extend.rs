@@ -168,7 +168,14 @@ impl<S: Store> Leases<S> {
                 .lease_of(address, row)
                 .map(|lease| Extended::Extended { lease }),
             Applied::Refused(Stored::Foreign(reason)) => Err(corrupt(key, reason)),
-            Applied::Refused(_) => Err(Error::Lost { key }),
+            Applied::Refused(stored) => {
+                let row = match stored {
+                    Stored::Row(row) => Some(row),
+                    _ => None,
+                };
+                let how = how_ended(row.as_ref(), lease.fencing_token);
+                Err(Error::Lost { key, how })
+            }
         }
     }
 

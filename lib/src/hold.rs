@@ -39,10 +39,11 @@ impl Leases<DynamoDb> {
             table,
             settings,
             owns_rules,
+            executions,
             ..
         } = Environment::read()?;
         let client = Connection::from_env().await;
-        let leases = Self::new(DynamoDb::new(client, table), settings);
+        let leases = Self::new(DynamoDb::new(client, table), settings).with_executions(executions);
         Ok(if owns_rules {
             leases
         } else {
@@ -122,7 +123,7 @@ impl<S: Store> Leases<S> {
 
     fn end_of(&self, lease: &Lease) -> End {
         End {
-            time: lease.safe_until,
+            time: lease.safe_until(),
             timer: stopwatch() + lease.remaining(self.now()),
         }
     }

@@ -241,7 +241,7 @@ impl<S: Store> Leases<S> {
             Term::Ttl { ttl, expires_at } => Some(Deadline {
                 ttl,
                 expires_at,
-                safe_until: expires_at.minus(self.settings.guard),
+                safe_until: expires_at.minus(self.settings().guard),
             }),
             Term::Execution { .. } => None,
         }

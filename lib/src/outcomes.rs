@@ -67,7 +67,7 @@ pub enum LifetimeKind {
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Lease"))]
-#[cfg_attr(feature = "schema", schemars(transform = crate::schema::rules::handle))]
+#[cfg_attr(feature = "schema", schemars(transform = one_or_the_other))]
 pub(crate) struct Handle {
     /// What is leased.
     key: Key,
@@ -103,6 +103,26 @@ pub(crate) struct Handle {
     /// What the holder wants others to see.
     #[serde(default)]
     metadata: Metadata,
+}
+
+/// In the schema: a length and a deadline, or the lifetime of an execution.
+#[cfg(feature = "schema")]
+fn one_or_the_other(schema: &mut schemars::Schema) {
+    let none = serde_json::json!({"ttl_seconds": false, "expires_at": false, "safe_until": false});
+    let lifetime = serde_json::json!({"lifetime": {"const": "execution"}});
+    let rules = [
+        (
+            "if",
+            serde_json::json!({"properties": lifetime, "required": ["lifetime"]}),
+        ),
+        ("then", serde_json::json!({"properties": none})),
+        (
+            "else",
+            serde_json::json!({"required": ["ttl_seconds", "expires_at", "safe_until"]}),
+        ),
+    ];
+    let object = schema.ensure_object();
+    object.extend(rules.map(|(name, rule)| (name.to_owned(), rule)));
 }
 
 impl From<Lease> for Handle {
@@ -437,6 +457,11 @@ impl Extended {
             Self::Extended { lease } | Self::Revived { lease, .. } => lease,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
+pub(crate) const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 pub(crate) fn as_millis<S: Serializer>(

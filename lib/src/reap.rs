@@ -9,7 +9,7 @@ use crate::{
     leases::Leases,
     look::Looked,
     metrics::{self, Metric},
-    outcomes::Ended,
+    outcomes::{Ended, is_zero},
     queue::NotifyAttempt,
     row::{Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
@@ -33,6 +33,7 @@ pub enum Reaped {
         /// Leases whose deadline was shortened to the grace time.
         cut: u64,
         /// Execution leases that stay for now: for a redrive, or because something may still be at work.
+        #[serde(skip_serializing_if = "is_zero")]
         kept: u64,
         /// Waiters that were removed from queues.
         left: u64,

@@ -161,7 +161,7 @@ impl<S: Store> Leases<S> {
             }),
             (outcome, _) => Ok(Released {
                 outcome,
-                expired: lease.expires_at <= now,
+                expired: lease.expires_at() <= now,
             }),
         }
     }

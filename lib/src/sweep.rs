@@ -10,7 +10,7 @@ use crate::{
     leases::{Leases, corrupt},
     look::Looked,
     metrics,
-    outcomes::Ended,
+    outcomes::{Ended, is_zero},
     pagination::Cursor,
     queue::{Waiting, Waits},
     row::{Row, Stored, Term},
@@ -56,11 +56,6 @@ pub struct Swept {
     /// Where to continue, if there is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
-const fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// Keys on one page of the index.

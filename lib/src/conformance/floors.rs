@@ -326,7 +326,7 @@ async fn what_was_promised_below_a_raised_floor_is_void<B: Bench>(bench: &B) {
             line.unfreeze_by_operator().await;
         }
         // The waiter keeps its turn, and is told of it again with a token above the floor.
-        line.clock.set(turn.lease.expires_at);
+        line.clock.set(turn.lease.expires_at());
         line.calls.renew_token(&line.token("a"));
         assert!(line.hand_over().await);
         let again = line.turn_of("a");

@@ -28,18 +28,6 @@ pub fn acquire(schema: &mut Schema) {
     );
 }
 
-/// A length and a deadline, or the lifetime of an execution.
-pub fn handle(schema: &mut Schema) {
-    let none = json!({"ttl_seconds": false, "expires_at": false, "safe_until": false});
-    let of_execution =
-        json!({"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]});
-    let all = json!(["ttl_seconds", "expires_at", "safe_until"]);
-    add(
-        schema,
-        json!({"if": of_execution, "then": {"properties": none}, "else": {"required": all}}),
-    );
-}
-
 /// `lease` or `leases`.
 pub fn one_or_several_leases(schema: &mut Schema) {
     let either = json!([{"required": ["lease"]}, {"required": ["leases"]}]);

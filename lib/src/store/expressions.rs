@@ -130,7 +130,10 @@ fn granting(grant: &Grant) -> Expressions {
     let expired = format!("{HELD} AND {TTL} AND {over}");
     let (term, no_term) = match grant.term {
         Term::Ttl { .. } => ("#ttl_ms = :ttl_ms, #expires_at = :expires_at", "#keep_ms"),
-        Term::Execution { .. } => ("#keep_ms = :keep_ms", "#ttl_ms, #expires_at"),
+        Term::Execution { .. } => (
+            "#keep_ms = :keep_ms",
+            "#ttl_ms, #expires_at, #looked_at, #look_again_at",
+        ),
     };
     let keys = grant.keys.as_ref().map(KeysDigest::as_bytes);
     let (several, single) = match keys {
@@ -154,8 +157,7 @@ fn granting(grant: &Grant) -> Expressions {
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, {queue}\
         #request = :request, {HISTORY}{several} \
-        REMOVE #ended, #extended_at, {no_term}, #looked_at, #look_again_at, #purge_at, \
-        #last_fencing_token, {KEPT}{single}"
+        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {KEPT}{single}"
     );
     let term = match grant.term {
         Term::Ttl { ttl, expires_at } => [

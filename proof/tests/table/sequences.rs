@@ -47,6 +47,12 @@ const OF_EXECUTION: [Tampering; 13] = [
     ("acquired_at", HUGE), ("expires_at", SEVEN), ("ttl_ms", SEVEN), ("claim", DIGEST),
 ];
 
+/// What a free row of ours has not, and an execution lease must not have at its beginning.
+#[rustfmt::skip]
+const OF_ANOTHER_KIND: [Tampering; 4] = [
+    ("ttl_ms", SEVEN), ("expires_at", SEVEN), ("looked_at", SEVEN), ("look_again_at", SEVEN),
+];
+
 /// And a free one.
 #[rustfmt::skip]
 const FREE: [Tampering; 7] = [
@@ -56,9 +62,9 @@ const FREE: [Tampering; 7] = [
 
 /// And one that is reserved for somebody.
 #[rustfmt::skip]
-const RESERVED: [Tampering; 6] = [
+const RESERVED: [Tampering; 7] = [
     ("claim", SEVEN), ("claim_id", SEVEN), ("claim_until", ZERO),
-    ("claim_until", HUGE), ("claim_tries", ZERO), ("claim_tries", HUGE),
+    ("claim_until", HUGE), ("claim_tries", ZERO), ("claim_tries", HUGE), ("keep_ms", SEVEN),
 ];
 
 /// What is done with a write on a row that has come about in one of several ways: [`guarded`] once, and otherwise
@@ -254,6 +260,8 @@ fn of_execution() -> Vec<Vec<Step>> {
         look(4, false),
         check(30),
         join(2),
+        observes(2, 0, 9),
+        observes(2, 2, 9),
         release(None),
         release(NEXT),
         expire(None),
@@ -283,6 +291,16 @@ fn of_execution() -> Vec<Vec<Step>> {
     all.push(one_by_one(&expired, taken.iter().copied()));
     let free = [&held[..], &[release(None)]].concat();
     all.push(one_by_one(&free, taken.into_iter().chain(grants(30))));
+    // What a stranger left of one kind goes with a grant of the other.
+    let free = [grant(0, 1), release(None)];
+    for last in suited(30) {
+        all.push(guarded(&free, &last, &[&[("keep_ms", SEVEN)]]));
+        let last = Step {
+            execution: true,
+            ..last
+        };
+        all.push(guarded(&free, &last, &[&OF_ANOTHER_KIND]));
+    }
     // What is no proof of an execution's lease.
     let with_deadline = [grant(0, 1)];
     all.push(one_by_one(

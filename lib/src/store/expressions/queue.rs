@@ -207,8 +207,7 @@ pub(super) fn confirming_reservation(take: &ConfirmReservation) -> Expressions {
              #extended_at = :now, #expires_at = :expires_at, #sweep_after = :sweep_after, \
              #fencing_token = :fencing_token, #version = #version + :one, \
              #request = #claim, {HISTORY} \
-             REMOVE #ended, #keep_ms, #looked_at, #look_again_at, #purge_at, #request_keys, \
-             #last_fencing_token, {KEPT}"
+             REMOVE #ended, #keep_ms, #purge_at, #request_keys, #last_fencing_token, {KEPT}"
         ),
         [
             ("holder", s(take.holder.as_str())),
