@@ -84,11 +84,14 @@ impl ExtendArgs {
             Extended::Revived { .. } => "had expired, and is held again by you",
         };
         let lease = extended.into_lease();
-        let ends = when(lease.expires_at, table_client.leases.now());
-        print(&format!(
-            "{} {how} until {} ({ends})",
-            lease.key, lease.expires_at
-        ))?;
+        let key = &lease.key;
+        let Some(deadline) = lease.deadline else {
+            print(&format!("{key} is still held, while its execution runs"))?;
+            return Ok(Code::DONE);
+        };
+        let end = deadline.expires_at;
+        let ends = when(end, table_client.leases.now());
+        print(&format!("{key} {how} until {end} ({ends})"))?;
         Ok(Code::DONE)
     }
 }

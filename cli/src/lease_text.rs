@@ -1,6 +1,6 @@
 //! A lease as text for people.
 
-use leasehold::{HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp};
+use leasehold::{HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp, ViewUntil};
 
 use crate::columns::Columns;
 use crate::durations::render;
@@ -16,9 +16,15 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
 
 pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"];
 
+/// When a lease ends that has no deadline.
+pub(crate) const WITH_ITS_EXECUTION: &str = "with its execution";
+
 /// A lease as a row of a table.
 pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
-    let ends = |held: &HeldView| when(held.expires_at, now);
+    let ends = |held: &HeldView| {
+        let at = held.expires_at().map(|at| when(at, now));
+        at.unwrap_or_else(|| WITH_ITS_EXECUTION.to_owned())
+    };
     let holder = |held: &HeldView| held.holder.to_string();
     let held = lease.held.as_ref();
     vec![
@@ -47,7 +53,7 @@ pub(crate) fn name(lease: &LeaseView) -> String {
 pub(crate) fn state(lease: &LeaseView, now: Timestamp) -> &'static str {
     match &lease.held {
         None => "free",
-        Some(held) if held.expires_at <= now => "expired",
+        Some(held) if held.expires_at().is_some_and(|at| at <= now) => "expired",
         Some(_) => "held",
     }
 }
@@ -57,13 +63,12 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
     let lease = &seen.lease;
     let mut rows = vec![("key", name(lease))];
     let state = match (seen.state, &lease.held) {
-        (LeaseState::Held, Some(held)) => {
-            format!("held, ends {} unless extended", when(held.expires_at, now))
-        }
-        (LeaseState::Expired, Some(held)) => {
-            format!("expired {}, not taken", when(held.expires_at, now))
-        }
-        _ => "free".to_owned(),
+        (_, None) | (LeaseState::Free, _) => "free".to_owned(),
+        (state, Some(held)) => match (state, held.expires_at()) {
+            (_, None) => "held while its execution runs".to_owned(),
+            (LeaseState::Expired, Some(at)) => format!("expired {}, not taken", when(at, now)),
+            (_, Some(at)) => format!("held, ends {} unless extended", when(at, now)),
+        },
     };
     rows.push(("state", state));
     if seen.frozen {
@@ -74,8 +79,32 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
         rows.push(("token", lease.fencing_token.to_string()));
         let acquired = (held.acquired_at, when(held.acquired_at, now));
         rows.push(("granted", format!("{} ({})", acquired.0, acquired.1)));
-        rows.push(("ends", held.expires_at.to_string()));
-        rows.push(("ttl", render(held.ttl.as_duration())));
+        match held.until {
+            ViewUntil::Ttl {
+                ttl, expires_at, ..
+            } => {
+                rows.push(("ends", expires_at.to_string()));
+                rows.push(("ttl", render(ttl.as_duration())));
+            }
+            ViewUntil::Execution {
+                keep,
+                looked_at,
+                look_again_at,
+                ..
+            } => {
+                rows.push(("ends", WITH_ITS_EXECUTION.to_owned()));
+                if !keep.as_duration().is_zero() {
+                    let keep = render(keep.as_duration());
+                    rows.push(("kept", format!("{keep} after a failure, for a redrive")));
+                }
+                let looked = looked_at.map_or_else(|| "not yet".to_owned(), |at| when(at, now));
+                rows.push(("looked at", looked));
+                if let Some(at) = look_again_at {
+                    let again = when(at, now);
+                    rows.push(("execution", format!("over; asked again {again}, then free")));
+                }
+            }
+        }
         for (name, value) in held.metadata.entries() {
             rows.push(("metadata", format!("{name} = {value}")));
         }

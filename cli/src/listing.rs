@@ -235,7 +235,7 @@ const NAMED: usize = 3;
 
 fn in_a_line(holder: &str, leases: &[&LeaseView], now: leasehold::Timestamp) -> Vec<String> {
     let ends = leases.iter().filter_map(|lease| lease.held.as_ref());
-    let first = ends.map(|held| held.expires_at).min();
+    let first = ends.filter_map(leasehold::HeldView::expires_at).min();
     let mut keys: Vec<_> = leases
         .iter()
         .take(NAMED)

@@ -15,6 +15,7 @@ and the clock margin have passed.
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 import uuid
@@ -166,18 +167,24 @@ class Lease:
         self.holder: str = handle["holder"]
         self.fencing_token = int(handle["fencing_token"])
         self.permit = int(handle.get("permit", 0))
-        self.ttl_seconds: float = handle["ttl_seconds"]
-        self.safe_until = datetime.fromisoformat(handle["safe_until"].replace("Z", "+00:00"))
+        # An execution lease has neither: it lasts while the execution that holds it runs.
+        self.ttl_seconds: Optional[float] = handle.get("ttl_seconds")
+        until = handle.get("safe_until")
+        self.safe_until = datetime.fromisoformat(until.replace("Z", "+00:00")) if until else None
 
     def __repr__(self) -> str:
-        return f"Lease(key={self.key!r}, fencing_token={self.fencing_token}, safe_until={self.safe_until.isoformat()!r})"
+        until = self.safe_until.isoformat() if self.safe_until else None
+        return f"Lease(key={self.key!r}, fencing_token={self.fencing_token}, safe_until={until!r})"
 
     def handle(self) -> dict[str, Any]:
         """The handle as JSON data, for `Leasehold.resume` in another process. It contains the secret."""
         return dict(self._handle)
 
     def remaining(self) -> float:
-        """Seconds until `safe_until`, by this machine's clock; 0 if it has passed. Stop touching the resource then."""
+        """Seconds until `safe_until`, by this machine's clock; 0 if it has passed. Stop touching the resource then. Infinite
+        for an execution lease."""
+        if self.safe_until is None:
+            return math.inf
         return max(0.0, self.safe_until.timestamp() - self._leases.clock())
 
     def extend(self, ttl_seconds: Optional[float] = None, *, require_unexpired: bool = False) -> str:

@@ -73,7 +73,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert(lease.remaining() > 0 && lease.remaining() <= 60);
     const [token, until] = [lease.fencingToken, lease.safeUntil];
     assert.equal(await lease.extend({ ttlSeconds: 120 }), "extended");
-    assert.deepEqual([lease.fencingToken, lease.ttlSeconds, lease.safeUntil > until], [token, 120, true]);
+    assert.deepEqual([lease.fencingToken, lease.ttlSeconds, lease.safeUntil! > until!], [token, 120, true]);
     await ends(lease);
     assert.equal(await lease.release(), "already_released");
   },

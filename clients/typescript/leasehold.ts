@@ -20,10 +20,13 @@ export interface Invoker {
   invoke(input: { FunctionName: string; Payload: Uint8Array }): Promise<Invoked>;
 }
 
-/** The handle of a lease, as the functions write it. `lease_id` is a secret. */
+/**
+ * The handle of a lease, as the functions write it. `lease_id` is a secret. An execution lease has `lifetime` "execution" in
+ * place of a length and a deadline.
+ */
 export interface Handle {
-  key: string; holder: string; lease_id: string; fencing_token: number; version: number; ttl_seconds: number;
-  acquired_at: string; expires_at: string; safe_until: string; permit: number; metadata: Record<string, string>;
+  key: string; holder: string; lease_id: string; fencing_token: number; version: number; lifetime?: "ttl" | "execution";
+  ttl_seconds?: number; acquired_at: string; expires_at?: string; safe_until?: string; permit: number; metadata: Record<string, string>;
 }
 
 /** The grant before this one. If `ended` is not "released", repair what its holder left half done. */
@@ -107,9 +110,10 @@ export class Lease {
   get holder(): string { return this.#handle.holder; }
   get fencingToken(): number { return this.#handle.fencing_token; }
   get permit(): number { return this.#handle.permit; }
-  get ttlSeconds(): number { return this.#handle.ttl_seconds; }
+  /** Undefined for an execution lease, which lasts while the execution that holds it runs. */
+  get ttlSeconds(): number | undefined { return this.#handle.ttl_seconds; }
   /** The instant at which to stop touching the resource. */
-  get safeUntil(): Date { return new Date(this.#handle.safe_until); }
+  get safeUntil(): Date | undefined { return this.#handle.safe_until === undefined ? undefined : new Date(this.#handle.safe_until); }
 
   /** The handle as JSON data, for `Leasehold.resume` in another process. It contains the secret. */
   handle(): Handle { return { ...this.#handle }; }
@@ -119,7 +123,10 @@ export class Lease {
     return shown;
   }
   /** Seconds until `safeUntil`, by this machine's clock; 0 if it has passed. */
-  remaining(): number { return Math.max(0, (this.safeUntil.getTime() - this.#leases.now()) / 1000); }
+  remaining(): number {
+    const until = this.safeUntil;
+    return until === undefined ? Infinity : Math.max(0, (until.getTime() - this.#leases.now()) / 1000);
+  }
 
   /** Moves the deadline and confirms that the lease is still held. */
   async extend(options: { ttlSeconds?: number | undefined; requireUnexpired?: boolean | undefined } = {}): Promise<"extended" | "revived"> {

@@ -7,14 +7,14 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use crate::{
     error::Error,
     leases::{Leases, corrupt, frozen_error, stopped_error},
-    outcomes::{Acquired, Contention, GrantKind, Granted, HeldLease, Lease},
-    requests::Acquire,
-    row::{Row, Stored},
+    outcomes::{Acquired, Contention, GrantKind, Granted, HeldLease, HeldUntil, Lease, Retry},
+    requests::{Acquire, Lifetime},
+    row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Store},
     transition::{
         Change, Grant, GrantRefusal, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, RequestId, Ttl},
+    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, RequestId},
 };
 
 pub use queued::Queued;
@@ -24,7 +24,7 @@ pub(crate) struct GrantRequest<'a> {
     pub(crate) holder: &'a Holder,
     pub(crate) request_id: RequestId,
     pub(crate) keys: Option<KeysDigest>,
-    pub(crate) ttl: Ttl,
+    pub(crate) lifetime: Lifetime,
     pub(crate) metadata: Metadata,
     /// The rule of takeover, if not the clock's.
     pub(crate) over: Option<TakeoverRule>,
@@ -48,6 +48,11 @@ impl<S: Store> Leases<S> {
     /// [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
         self.follow_rules().await?;
+        let of_execution = matches!(request.lifetime, Lifetime::Execution { .. });
+        if request.observed_version.is_some() && of_execution {
+            let problem = "does not go with lifetime \"execution\"";
+            return Err(Error::invalid("observed_version", problem));
+        }
         // Also with 1: a number that was lowered to 1 counts the other permits that are still held, and an
         // observation sees one row.
         if request.observed_version.is_some() && request.permits.is_some() {
@@ -58,7 +63,7 @@ impl<S: Store> Leases<S> {
             holder: &request.holder,
             request_id: request.request_id,
             keys: None,
-            ttl: request.ttl,
+            lifetime: request.lifetime,
             metadata: request.metadata,
             over: request.observed_version.map(TakeoverRule::VersionUnchanged),
         })?;
@@ -182,7 +187,7 @@ impl<S: Store> Leases<S> {
             if let Stored::Row(row) = stored
                 && is_out(stored, grant)
             {
-                let held = row.holding().map(|held| held.expires_at);
+                let held = row.holding().map(Holding::expires_at);
                 let until = held.or(row.reserved().map(|reserved| reserved.until));
                 out.push((until.unwrap_or(grant.now), *permit, row));
             }
@@ -206,25 +211,39 @@ impl<S: Store> Leases<S> {
 
     /// The grant for `asked`, starting now.
     pub(crate) fn grant(&self, asked: GrantRequest<'_>) -> Result<Grant, Error> {
-        self.check_ttl(asked.ttl)?;
         // The deadline counts from before the request is sent.
         let now = self.now();
-        let expires_at = now.plus(asked.ttl.as_duration());
         let margin = self.settings().clock_margin;
+        let (term, sweep_after) = match asked.lifetime {
+            Lifetime::Ttl(ttl) => {
+                self.check_ttl(ttl)?;
+                let expires_at = now.plus(ttl.as_duration());
+                (Term::Ttl { ttl, expires_at }, expires_at.plus(margin))
+            }
+            Lifetime::Execution { keep } => {
+                let problem = |problem| Error::invalid("holder", problem);
+                self.executions().check(asked.holder).map_err(problem)?;
+                let term = Term::Execution {
+                    keep,
+                    looked_at: None,
+                    look_again_at: None,
+                };
+                (term, now.plus(self.settings().look))
+            }
+        };
         Ok(Grant {
             request: RequestDigest::of(asked.holder, &asked.request_id),
             holder: asked.holder.clone(),
             keys: asked.keys,
             lease_id: LeaseId::random(),
-            ttl: asked.ttl,
+            term,
             metadata: asked.metadata,
             now,
             over: asked
                 .over
                 .unwrap_or(TakeoverRule::ExpiredBy(now.minus(margin))),
             tokens: TokenFloor::Reached(self.settings().token_floor),
-            expires_at,
-            sweep_after: expires_at.plus(margin),
+            sweep_after,
         })
     }
 
@@ -354,26 +373,26 @@ impl<S: Store> Leases<S> {
 
     fn in_the_way(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {
         let by_you = lease.holder == *asker;
-        let wait = lease.ttl.as_millis().div_ceil(1000) + 1;
-        let retry_at = lease
-            .expires_at
-            .plus(self.settings().clock_margin)
-            .plus(Duration::from_millis(1));
+        let retry = lease.deadline.map(|deadline| Retry {
+            retry_at: deadline
+                .expires_at
+                .plus(self.settings().clock_margin)
+                .plus(Duration::from_millis(1)),
+            wait_seconds: deadline.ttl.as_millis().div_ceil(1000) + 1,
+        });
         Contention {
             held: HeldLease {
                 key: lease.key,
                 holder: lease.holder,
                 fencing_token: lease.fencing_token,
                 version: lease.version,
-                ttl: lease.ttl,
-                expires_at: lease.expires_at,
+                until: HeldUntil::of(lease.deadline),
                 metadata: lease.metadata,
                 waiting: row.waiting().len() as u64,
                 permit: lease.permit,
                 by_you,
             },
-            retry_at,
-            wait_seconds: wait,
+            retry,
         }
     }
 }

@@ -29,6 +29,7 @@ macro_rules! refused {
 }
 
 mod acquiring;
+mod execution_leases;
 mod extending;
 mod fake_step_functions;
 mod floors;
@@ -102,6 +103,7 @@ pub async fn all<B: Bench>(bench: &B) {
     promises::all(bench).await;
     queue_maintenance::all(bench).await;
     reaping::all(bench).await;
+    execution_leases::all(bench).await;
     strangers::all(bench).await;
     // From here on the table has rules.
     rules::all(bench).await;

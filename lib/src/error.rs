@@ -3,7 +3,7 @@
 use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
-    outcomes::Contention,
+    outcomes::{Contention, HeldUntil},
     row::{Record, because},
     values::{Key, Metadata},
 };
@@ -14,7 +14,7 @@ use crate::{
 pub enum Error {
     /// Somebody else holds the key. In Rust, contention is [`crate::Acquired::Held`]; this error is its form in the
     /// Lambda functions. Retry with backoff and full jitter.
-    #[error("{} is held by {} until {}", .0.held.key, .0.held.holder, .0.held.expires_at)]
+    #[error("{} is held by {} {}", .0.held.key, .0.held.holder, .0.held.until)]
     Held(Box<Contention>),
 
     /// This request had its lease before, and that lease has ended: a late duplicate. Stop.
@@ -327,14 +327,23 @@ impl Serialize for Error {
                 map.serialize_entry("holder", &held.holder)?;
                 map.serialize_entry("fencing_token", &held.fencing_token)?;
                 map.serialize_entry("version", &held.version)?;
-                map.serialize_entry("ttl_seconds", &held.ttl)?;
-                map.serialize_entry("expires_at", &held.expires_at)?;
+                match &held.until {
+                    HeldUntil::Ttl { ttl, expires_at } => {
+                        map.serialize_entry("ttl_seconds", ttl)?;
+                        map.serialize_entry("expires_at", expires_at)?;
+                    }
+                    HeldUntil::Execution { lifetime } => {
+                        map.serialize_entry("lifetime", lifetime)?;
+                    }
+                }
                 map.serialize_entry("metadata", &cut(&held.metadata))?;
                 map.serialize_entry("waiting", &held.waiting)?;
                 map.serialize_entry("permit", &held.permit)?;
                 map.serialize_entry("by_you", &held.by_you)?;
-                map.serialize_entry("retry_at", &contention.retry_at)?;
-                map.serialize_entry("wait_seconds", &contention.wait_seconds)?;
+                if let Some(retry) = &contention.retry {
+                    map.serialize_entry("retry_at", &retry.retry_at)?;
+                    map.serialize_entry("wait_seconds", &retry.wait_seconds)?;
+                }
             }
             _ => {}
         }

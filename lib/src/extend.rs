@@ -8,11 +8,12 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Ended, Extended, GrantKind, Lease},
     requests::ExtendOptions,
-    row::how_ended,
+    row::{Stored, Term, how_ended},
     store::{Applied, Store},
     transition::{
-        Change, ConfirmReservation, Extend, ExtendRefusal, TakeoverRule, why_not_extended,
+        Change, ConfirmReservation, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended,
     },
+    values::Ttl,
 };
 
 impl<S: Store> Leases<S> {
@@ -25,6 +26,9 @@ impl<S: Store> Leases<S> {
     ///
     /// For a waiter that was notified, the first extend is the grant.
     ///
+    /// An execution lease has no deadline to move: the call only proves that it is still held, by a write that raises the
+    /// version, so that a look at the execution that is under way does not end what was just proven.
+    ///
     /// # Errors
     /// [`Error::Lost`] if the key was granted to somebody else, the lease was released, swept or deleted, or the
     /// reservation passed to another waiter; [`Error::Expired`] and [`Error::Frozen`] instead of a revival;
@@ -32,8 +36,9 @@ impl<S: Store> Leases<S> {
     /// [`Store::apply`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
     pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
         self.follow_rules_if_possible().await?;
-        let ttl = options.ttl.unwrap_or(lease.ttl);
-        self.check_ttl(ttl)?;
+        let Some(ttl) = self.check_extend(lease, options)? else {
+            return self.prove(lease).await;
+        };
         let now = self.now();
         let mut extend = Extend {
             lease_id: lease.lease_id.clone(),
@@ -91,7 +96,9 @@ impl<S: Store> Leases<S> {
                     // The version has to change, because an observer takes over a lease whose version has not
                     // changed. The clocks of one holder's calls may differ as well.
                     Some(held) if once_more => {
-                        (extend.expires_at, extend.ttl) = (held.expires_at, held.ttl);
+                        if let Term::Ttl { ttl, expires_at } = held.term {
+                            (extend.expires_at, extend.ttl) = (expires_at, ttl);
+                        }
                         once_more = false;
                     }
                     _ => {
@@ -127,6 +134,49 @@ impl<S: Store> Leases<S> {
             }
         }
         Err(self.contention_error())
+    }
+
+    /// The length that an extend asks for; none for an execution lease, which has no length.
+    pub(crate) fn check_extend(
+        &self,
+        lease: &Lease,
+        options: ExtendOptions,
+    ) -> Result<Option<Ttl>, Error> {
+        let Some(own) = lease.ttl() else {
+            return match options.ttl {
+                None => Ok(None),
+                Some(_) => Err(Error::invalid(
+                    "ttl_seconds",
+                    "does not go with a lease with lifetime \"execution\", which has no deadline",
+                )),
+            };
+        };
+        let ttl = options.ttl.unwrap_or(own);
+        self.check_ttl(ttl).map(|()| Some(ttl))
+    }
+
+    /// Proves that an execution lease is still the caller's.
+    async fn prove(&self, lease: &Lease) -> Result<Extended, Error> {
+        let (key, address) = (lease.key.clone(), address_of(lease));
+        let change = Change::Prove(Prove {
+            lease_id: lease.lease_id.clone(),
+            fencing_token: lease.fencing_token,
+            now: self.now(),
+        });
+        match self.store().apply(&address, &change, self.limit()).await? {
+            Applied::Done { row, .. } => self
+                .lease_of(address, row)
+                .map(|lease| Extended::Extended { lease }),
+            Applied::Refused(Stored::Foreign(reason)) => Err(corrupt(key, reason)),
+            Applied::Refused(stored) => {
+                let row = match stored {
+                    Stored::Row(row) => Some(row),
+                    _ => None,
+                };
+                let how = how_ended(row.as_ref(), lease.fencing_token);
+                Err(Error::Lost { key, how })
+            }
+        }
     }
 
     /// The first extend of a lease that was reserved for a waiter.

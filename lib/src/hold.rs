@@ -16,6 +16,7 @@ use crate::{
     outcomes::{Lease, ReleaseOutcome},
     requests::ExtendOptions,
     store::Store,
+    values::Ttl,
 };
 #[cfg(feature = "https-client")]
 use crate::{
@@ -38,10 +39,11 @@ impl Leases<DynamoDb> {
             table,
             settings,
             owns_rules,
+            executions,
             ..
         } = Environment::read()?;
         let client = Connection::from_env().await;
-        let leases = Self::new(DynamoDb::new(client, table), settings);
+        let leases = Self::new(DynamoDb::new(client, table), settings).with_executions(executions);
         Ok(if owns_rules {
             leases
         } else {
@@ -111,7 +113,8 @@ impl<S: Store> Leases<S> {
                 }
                 Err(over) if is_over(&over) => return Err(over),
                 Err(error) => {
-                    next = self.now().plus(lease.ttl.as_duration() / TRIES_IN_A_TTL);
+                    let ttl = lease.ttl().map(Ttl::as_duration).unwrap_or_default();
+                    next = self.now().plus(ttl / TRIES_IN_A_TTL);
                     failed = Some(error);
                 }
             }
@@ -120,7 +123,7 @@ impl<S: Store> Leases<S> {
 
     fn end_of(&self, lease: &Lease) -> End {
         End {
-            time: lease.safe_until,
+            time: lease.safe_until(),
             timer: stopwatch() + lease.remaining(self.now()),
         }
     }

@@ -8,12 +8,11 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt},
-    outcomes::{Lease, Previous},
+    outcomes::{Lease, LifetimeKind, Previous},
     pagination::Cursor,
-    row::Record,
-    row::{Row, Stored},
+    row::{Record, Row, Stored, Term},
     store::{Address, Entry, Store, What},
-    values::{Counter, Holder, Key, Metadata, Ttl},
+    values::{Counter, Holder, KeepTime, Key, Metadata, Ttl},
 };
 
 /// What is stored under a key.
@@ -94,17 +93,55 @@ pub struct LeaseView {
 pub struct HeldView {
     /// Who holds it.
     pub holder: Holder,
-    /// The requested length, in seconds.
-    #[serde(rename = "ttl_seconds")]
-    pub ttl: Ttl,
+    /// Until when it lasts.
+    #[serde(flatten)]
+    pub until: ViewUntil,
     /// When it was granted.
     pub acquired_at: Timestamp,
-    /// The deadline.
-    pub expires_at: Timestamp,
-    /// The deadline minus the guard.
-    pub safe_until: Timestamp,
     /// What the holder wants others to see.
     pub metadata: Metadata,
+}
+
+/// Until when a lease lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum ViewUntil {
+    /// Until a deadline.
+    Ttl {
+        /// The requested length, in seconds.
+        #[serde(rename = "ttl_seconds")]
+        ttl: Ttl,
+        /// The deadline.
+        expires_at: Timestamp,
+        /// The deadline minus the guard.
+        safe_until: Timestamp,
+    },
+    /// While the holder's execution runs.
+    Execution {
+        /// Always "execution".
+        lifetime: LifetimeKind,
+        /// How long it stays after the execution failed, was stopped or timed out, in seconds.
+        #[serde(rename = "keep_seconds")]
+        keep: KeepTime,
+        /// When Step Functions was last asked about the execution.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        looked_at: Option<Timestamp>,
+        /// The execution is over, and something of it may still be at work: when it is asked about again.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        look_again_at: Option<Timestamp>,
+    },
+}
+
+impl HeldView {
+    /// The deadline; none while the holder's execution decides.
+    #[must_use]
+    pub const fn expires_at(&self) -> Option<Timestamp> {
+        match self.until {
+            ViewUntil::Ttl { expires_at, .. } => Some(expires_at),
+            ViewUntil::Execution { .. } => None,
+        }
+    }
 }
 
 /// Leases that are held, or expired and not yet taken.
@@ -293,10 +330,24 @@ impl<S: Store> Leases<S> {
             key: address.key,
             held: row.holding().map(|held| HeldView {
                 holder: row.granted_to.clone(),
-                ttl: held.ttl,
+                until: match held.term {
+                    Term::Execution {
+                        keep,
+                        looked_at,
+                        look_again_at,
+                    } => ViewUntil::Execution {
+                        lifetime: LifetimeKind::Execution,
+                        keep,
+                        looked_at,
+                        look_again_at,
+                    },
+                    Term::Ttl { ttl, expires_at } => ViewUntil::Ttl {
+                        ttl,
+                        expires_at,
+                        safe_until: expires_at.minus(self.settings().guard),
+                    },
+                },
                 acquired_at: held.acquired_at,
-                expires_at: held.expires_at,
-                safe_until: held.expires_at.minus(self.settings().guard),
                 metadata: held.metadata.clone(),
             }),
             fencing_token: row.fencing_token,
@@ -310,12 +361,14 @@ impl<S: Store> Leases<S> {
 fn shown(lease: Lease) -> LeaseView {
     LeaseView {
         key: lease.key,
-        held: Some(HeldView {
+        held: lease.deadline.map(|deadline| HeldView {
             holder: lease.holder,
-            ttl: lease.ttl,
+            until: ViewUntil::Ttl {
+                ttl: deadline.ttl,
+                expires_at: deadline.expires_at,
+                safe_until: deadline.safe_until,
+            },
             acquired_at: lease.acquired_at,
-            expires_at: lease.expires_at,
-            safe_until: lease.safe_until,
             metadata: lease.metadata,
         }),
         fencing_token: lease.fencing_token,
@@ -327,7 +380,7 @@ fn shown(lease: Lease) -> LeaseView {
 fn state(lease: &LeaseView, now: Timestamp) -> LeaseState {
     match &lease.held {
         None => LeaseState::Free,
-        Some(held) if held.expires_at <= now => LeaseState::Expired,
+        Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
         Some(_) => LeaseState::Held,
     }
 }

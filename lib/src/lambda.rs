@@ -161,11 +161,12 @@ fn connect() -> Result<Connected, Error> {
         settings,
         owns_rules,
         boundary,
+        executions,
     } = Environment::read()?;
     settings::check_endpoint()?;
     let ambient = env_config::read(settings::variable)?;
     let store = DynamoDb::new(Connection::client(&ambient), table);
-    let leases = Leases::new(store, settings);
+    let leases = Leases::new(store, settings).with_executions(executions);
     Ok(Connected {
         leases: if owns_rules {
             leases

@@ -8,9 +8,10 @@ use std::{
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
-    outcomes::{Lease, LeaseStatus},
+    executions::Executions,
+    outcomes::{Deadline, Lease, LeaseStatus},
     pagination::Cursor,
-    row::{Frozen, Row, State},
+    row::{Frozen, Row, State, Term},
     rules::RulesSource,
     settings::Settings,
     store::{Address, Connection, Entry, Store},
@@ -37,6 +38,7 @@ pub struct Leases<S> {
     settings: Settings,
     pub(crate) rules: RulesSource,
     caller: Option<Caller>,
+    executions: Executions,
     deadline: Option<Timestamp>,
     /// Where a scheduled sweep stopped before it was done.
     swept_to: Arc<Mutex<Option<Cursor>>>,
@@ -58,6 +60,7 @@ impl<S> Clone for Leases<S> {
             settings: self.settings,
             rules: self.rules.clone(),
             caller: self.caller.clone(),
+            executions: self.executions.clone(),
             deadline: self.deadline,
             swept_to: Arc::clone(&self.swept_to),
         }
@@ -75,6 +78,7 @@ impl<S: Store> Leases<S> {
             settings,
             rules: RulesSource::default(),
             caller: None,
+            executions: Executions::default(),
             deadline: None,
             swept_to: Arc::default(),
         }
@@ -101,6 +105,12 @@ impl<S: Store> Leases<S> {
     #[must_use]
     pub fn with_caller(self, caller: Option<Caller>) -> Self {
         Self { caller, ..self }
+    }
+
+    /// The same leases, of which only these executions may have one that lasts as long as they run.
+    #[must_use]
+    pub fn with_executions(self, executions: Executions) -> Self {
+        Self { executions, ..self }
     }
 
     /// The same leases for one invocation: no request waits past `deadline`. A deadline that has already passed is
@@ -141,6 +151,10 @@ impl<S: Store> Leases<S> {
 
     pub(crate) const fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
+    }
+
+    pub(crate) const fn executions(&self) -> &Executions {
+        &self.executions
     }
 
     pub(crate) const fn deadline(&self) -> Option<Timestamp> {
@@ -221,6 +235,18 @@ impl<S: Store> Leases<S> {
         Err(Error::invalid("ttl_seconds", problem))
     }
 
+    /// The deadline in a handle; none for an execution lease.
+    pub(crate) fn deadline_of(&self, term: Term) -> Option<Deadline> {
+        match term {
+            Term::Ttl { ttl, expires_at } => Some(Deadline {
+                ttl,
+                expires_at,
+                safe_until: expires_at.minus(self.settings().guard),
+            }),
+            Term::Execution { .. } => None,
+        }
+    }
+
     /// The handle of the lease that `row` carries.
     pub(crate) fn lease_of(&self, address: Address, row: Row) -> Result<Lease, Error> {
         // Only a store that violates its contract has none.
@@ -233,10 +259,8 @@ impl<S: Store> Leases<S> {
             lease_id: held.lease_id,
             fencing_token: row.fencing_token,
             version: row.version,
-            ttl: held.ttl,
+            deadline: self.deadline_of(held.term),
             acquired_at: held.acquired_at,
-            expires_at: held.expires_at,
-            safe_until: held.expires_at.minus(self.settings().guard),
             permit: address.permit,
             metadata: held.metadata,
         })

@@ -30,6 +30,7 @@ mod conflicts;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod error;
+mod executions;
 mod extend;
 pub mod fence;
 mod follow;
@@ -40,6 +41,7 @@ mod json;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 mod leases;
+mod look;
 pub mod metrics;
 mod operate;
 mod outcomes;
@@ -72,19 +74,20 @@ mod workflows;
 pub use acquire::Queued;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error};
-pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView};
+pub use executions::Executions;
+pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
 pub use leases::Leases;
 pub use operate::{
     AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, RaiseFloorOutcome,
     UnfreezeOutcome,
 };
 pub use outcomes::{
-    Acquired, Contention, Ended, Extended, GrantKind, Granted, HeldLease, Lease, LeaseStatus,
-    Previous, ReleaseOutcome, Released,
+    Acquired, Contention, Deadline, Ended, Extended, GrantKind, Granted, HeldLease, HeldUntil,
+    Lease, LeaseStatus, LifetimeKind, Previous, ReleaseOutcome, Released, Retry,
 };
 pub use pagination::{Cursor, PageSize};
 pub use reap::Reaped;
-pub use requests::{Acquire, AcquireAll, ExtendOptions, Queue};
+pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Queue};
 pub use retry::{AcquireOutcome, RetryPolicy};
 pub use row::{Act, Record};
 pub use rules::TableRules;
@@ -93,8 +96,9 @@ pub use settings::{Boundary, Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
-    BadValue, Caller, Counter, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, ObservedVersion,
-    Operator, Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
+    BadValue, Caller, Counter, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata,
+    ObservedVersion, Operator, Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl,
+    WaitTime,
 };
 #[cfg(feature = "workflows")]
 pub use workflows::StepFunctions;

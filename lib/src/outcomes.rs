@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     clock::Timestamp,
-    values::{Counter, Holder, Key, LeaseId, Metadata, Ttl},
+    values::{BadValue, Counter, Holder, Key, LeaseId, Metadata, Ttl},
 };
 
 /// The handle of a lease: plain data that any later process may extend or release with.
@@ -17,6 +17,7 @@ use crate::{
 /// granted the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(try_from = "Handle", into = "Handle")]
 #[non_exhaustive]
 pub struct Lease {
     /// What is leased.
@@ -30,21 +31,157 @@ pub struct Lease {
     pub fencing_token: Counter,
     /// Increases with every write of the row, except when a request joins or leaves the queue.
     pub version: Counter,
-    /// The requested length, in seconds.
-    #[serde(rename = "ttl_seconds")]
-    pub ttl: Ttl,
+    /// Its deadline. None for an execution lease, which lasts while its holder runs.
+    pub deadline: Option<Deadline>,
     /// When it was granted.
     pub acquired_at: Timestamp,
+    /// Which of a semaphore's permits; 0 for a mutex.
+    pub permit: u16,
+    /// What the holder wants others to see.
+    pub metadata: Metadata,
+}
+
+/// The deadline of a lease, and how it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// The requested length.
+    pub ttl: Ttl,
     /// The deadline. After it, and after the clock margin, anybody may be granted the key.
     pub expires_at: Timestamp,
     /// The deadline minus the guard: the holder must not touch the resource after it.
     pub safe_until: Timestamp,
+}
+
+/// What ends a lease: its deadline, or the end of the execution that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum LifetimeKind {
+    /// A deadline.
+    Ttl,
+    /// The end of the execution.
+    Execution,
+}
+
+/// The handle as JSON: with `"lifetime": "execution"`, or with a length and a deadline.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Lease"))]
+#[cfg_attr(feature = "schema", schemars(transform = one_or_the_other))]
+pub(crate) struct Handle {
+    /// What is leased.
+    key: Key,
+    /// Who holds it.
+    holder: Holder,
+    /// Proof of ownership: a secret.
+    lease_id: LeaseId,
+    /// Public and ordered: every later grant of the key has a larger one.
+    fencing_token: Counter,
+    /// Increases with every write of the row, except when a request joins or leaves the queue.
+    version: Counter,
+    /// "execution" if the lease lasts while its holder, an execution, runs; then it has no deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lifetime: Option<LifetimeKind>,
+    /// The requested length, in seconds.
+    #[serde(
+        rename = "ttl_seconds",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    ttl: Option<Ttl>,
+    /// When it was granted.
+    acquired_at: Timestamp,
+    /// The deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    /// The deadline minus the guard: the holder must not touch the resource after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    safe_until: Option<Timestamp>,
     /// Which of a semaphore's permits; 0 for a mutex.
     #[serde(default, deserialize_with = "crate::values::small")]
-    pub permit: u16,
+    permit: u16,
     /// What the holder wants others to see.
     #[serde(default)]
-    pub metadata: Metadata,
+    metadata: Metadata,
+}
+
+/// In the schema: a length and a deadline, or the lifetime of an execution.
+#[cfg(feature = "schema")]
+fn one_or_the_other(schema: &mut schemars::Schema) {
+    let none = serde_json::json!({"ttl_seconds": false, "expires_at": false, "safe_until": false});
+    let lifetime = serde_json::json!({"lifetime": {"const": "execution"}});
+    let rules = [
+        (
+            "if",
+            serde_json::json!({"properties": lifetime, "required": ["lifetime"]}),
+        ),
+        ("then", serde_json::json!({"properties": none})),
+        (
+            "else",
+            serde_json::json!({"required": ["ttl_seconds", "expires_at", "safe_until"]}),
+        ),
+    ];
+    let object = schema.ensure_object();
+    object.extend(rules.map(|(name, rule)| (name.to_owned(), rule)));
+}
+
+impl From<Lease> for Handle {
+    fn from(lease: Lease) -> Self {
+        let deadline = lease.deadline;
+        Self {
+            key: lease.key,
+            holder: lease.holder,
+            lease_id: lease.lease_id,
+            fencing_token: lease.fencing_token,
+            version: lease.version,
+            lifetime: deadline.is_none().then_some(LifetimeKind::Execution),
+            ttl: deadline.map(|deadline| deadline.ttl),
+            acquired_at: lease.acquired_at,
+            expires_at: deadline.map(|deadline| deadline.expires_at),
+            safe_until: deadline.map(|deadline| deadline.safe_until),
+            permit: lease.permit,
+            metadata: lease.metadata,
+        }
+    }
+}
+
+impl TryFrom<Handle> for Lease {
+    type Error = BadValue;
+
+    fn try_from(handle: Handle) -> Result<Self, BadValue> {
+        let of_execution = handle.lifetime == Some(LifetimeKind::Execution);
+        let deadline = match (handle.ttl, handle.expires_at, handle.safe_until) {
+            (None, None, None) if of_execution => None,
+            (Some(ttl), Some(expires_at), Some(safe_until)) if !of_execution => Some(Deadline {
+                ttl,
+                expires_at,
+                safe_until,
+            }),
+            _ if of_execution => {
+                let problem = "a lease with lifetime \"execution\" has no ttl_seconds, expires_at, safe_until";
+                return Err(BadValue(problem.to_owned()));
+            }
+            (ttl, expires_at, _) => {
+                let missing = match (ttl, expires_at) {
+                    (None, _) => "ttl_seconds",
+                    (_, None) => "expires_at",
+                    _ => "safe_until",
+                };
+                return Err(BadValue(format!("missing field `{missing}`")));
+            }
+        };
+        Ok(Self {
+            key: handle.key,
+            holder: handle.holder,
+            lease_id: handle.lease_id,
+            fencing_token: handle.fencing_token,
+            version: handle.version,
+            deadline,
+            acquired_at: handle.acquired_at,
+            permit: handle.permit,
+            metadata: handle.metadata,
+        })
+    }
 }
 
 /// What a holder should do about its lease now.
@@ -59,17 +196,38 @@ pub enum LeaseStatus {
 }
 
 impl Lease {
+    /// The deadline. An execution lease has none, which is one that never passes: [`Timestamp::MAX`].
+    #[must_use]
+    pub fn expires_at(&self) -> Timestamp {
+        self.deadline.map_or(Timestamp::MAX, |it| it.expires_at)
+    }
+
+    /// The holder must not touch the resource after this instant. An execution lease lasts while its holder runs:
+    /// [`Timestamp::MAX`].
+    #[must_use]
+    pub fn safe_until(&self) -> Timestamp {
+        self.deadline.map_or(Timestamp::MAX, |it| it.safe_until)
+    }
+
+    /// The requested length; none for an execution lease.
+    #[must_use]
+    pub fn ttl(&self) -> Option<Ttl> {
+        self.deadline.map(|deadline| deadline.ttl)
+    }
+
     /// How long the holder may still touch the resource: until `safe_until`.
     #[must_use]
     pub fn remaining(&self, now: Timestamp) -> Duration {
-        self.safe_until.since(now)
+        self.safe_until().since(now)
     }
 
     /// Whether this may be a lease that was reserved for a waiter and is not confirmed yet. Only such leases end
     /// before their whole ttl has passed. If clocks differ, any lease may look like one; then one more request finds
     /// out.
     pub(crate) fn may_be_reservation(&self) -> bool {
-        self.expires_at < self.acquired_at.plus(self.ttl.as_duration())
+        self.deadline.is_some_and(|deadline| {
+            deadline.expires_at < self.acquired_at.plus(deadline.ttl.as_duration())
+        })
     }
 
     /// Whether to continue, to extend, or to stop.
@@ -78,7 +236,7 @@ impl Lease {
         let left = self.remaining(now);
         if left.is_zero() {
             LeaseStatus::Stop
-        } else if left <= self.ttl.as_duration() / 3 {
+        } else if self.ttl().is_some_and(|ttl| left <= ttl.as_duration() / 3) {
             LeaseStatus::Danger
         } else {
             LeaseStatus::Safe
@@ -185,10 +343,63 @@ impl GrantKind {
 pub struct Contention {
     /// The lease that is in the way.
     pub held: HeldLease,
+    /// When to ask again; none if an execution lease is in the way, which no clock ends.
+    #[serde(flatten)]
+    pub retry: Option<Retry>,
+}
+
+/// When to ask again for a lease that has a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Retry {
     /// The first instant at which a request by the clock can succeed without a release.
     pub retry_at: Timestamp,
     /// The holder's ttl in seconds, rounded up, plus one: how long to wait before the next request by observation.
     pub wait_seconds: u64,
+}
+
+/// The length and the deadline of somebody else's lease; an execution lease says so instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum HeldUntil {
+    /// Until a deadline.
+    Ttl {
+        /// The requested length, in seconds.
+        #[serde(rename = "ttl_seconds")]
+        ttl: Ttl,
+        /// The deadline.
+        expires_at: Timestamp,
+    },
+    /// While the holder's execution runs.
+    Execution {
+        /// Always "execution".
+        lifetime: LifetimeKind,
+    },
+}
+
+impl HeldUntil {
+    /// From the deadline of a lease.
+    pub(crate) fn of(deadline: Option<Deadline>) -> Self {
+        deadline.map_or(
+            Self::Execution {
+                lifetime: LifetimeKind::Execution,
+            },
+            |deadline| Self::Ttl {
+                ttl: deadline.ttl,
+                expires_at: deadline.expires_at,
+            },
+        )
+    }
+}
+
+impl std::fmt::Display for HeldUntil {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ttl { expires_at, .. } => write!(f, "until {expires_at}"),
+            Self::Execution { .. } => f.write_str("while its execution runs"),
+        }
+    }
 }
 
 /// Somebody else's lease, without its secret.
@@ -203,11 +414,9 @@ pub struct HeldLease {
     pub fencing_token: Counter,
     /// The version that an observer compares.
     pub version: Counter,
-    /// The requested length, in seconds.
-    #[serde(rename = "ttl_seconds")]
-    pub ttl: Ttl,
-    /// The deadline.
-    pub expires_at: Timestamp,
+    /// Until when it lasts.
+    #[serde(flatten)]
+    pub until: HeldUntil,
     /// What the holder wants others to see.
     pub metadata: Metadata,
     /// How many requests wait in the queue.
@@ -248,6 +457,11 @@ impl Extended {
             Self::Extended { lease } | Self::Revived { lease, .. } => lease,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
+pub(crate) const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 pub(crate) fn as_millis<S: Serializer>(

@@ -1,7 +1,5 @@
 //! Reap: frees what an ended execution held. Like sweep it provides liveness, not safety, and it is sooner.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::{
@@ -9,10 +7,11 @@ use crate::{
     concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::Leases,
+    look::Looked,
     metrics::{self, Metric},
-    outcomes::Ended,
+    outcomes::{Ended, is_zero},
     queue::NotifyAttempt,
-    row::{Holding, Row, Stored},
+    row::{Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
     transition::{Change, ShortenDeadline},
     values::{Counter, Holder, Key, RequestDigest},
@@ -33,6 +32,9 @@ pub enum Reaped {
         released: u64,
         /// Leases whose deadline was shortened to the grace time.
         cut: u64,
+        /// Execution leases that stay for now: for a redrive, or because something may still be at work.
+        #[serde(skip_serializing_if = "is_zero")]
+        kept: u64,
         /// Waiters that were removed from queues.
         left: u64,
     },
@@ -40,9 +42,6 @@ pub enum Reaped {
 
 /// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
-
-/// Step Functions shows a redrive within this time, even in a late response.
-const LATEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// What an execution left behind, as it was before the execution was looked up.
 enum Left {
@@ -53,6 +52,8 @@ enum Left {
 
 /// How an execution ended.
 struct End {
+    /// What the service said of it.
+    said: Execution,
     /// When, by Step Functions' clock.
     stopped_at: Timestamp,
     /// Whether it may have been redriven since.
@@ -93,7 +94,7 @@ impl<S: Store> Leases<S> {
                 source: None,
             });
         };
-        let (mut released, mut cut, mut left) = (0, 0, 0);
+        let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
         let mut from = None;
         loop {
             let page = self
@@ -111,12 +112,15 @@ impl<S: Store> Leases<S> {
                 None => Vec::new(),
                 Some(Execution::Running) => return Ok(Reaped::Running),
                 Some(Execution::Unknown) => break,
-                Some(Execution::Ended {
-                    stopped_at,
-                    redrivable,
-                    all_answered,
-                }) => {
+                Some(
+                    said @ Execution::Ended {
+                        stopped_at,
+                        redrivable,
+                        all_answered,
+                    },
+                ) => {
                     let end = End {
+                        said,
                         stopped_at,
                         redrivable,
                         all_answered,
@@ -129,6 +133,7 @@ impl<S: Store> Leases<S> {
                 match done? {
                     Done::Released => released += 1,
                     Done::Cut => cut += 1,
+                    Done::Kept => kept += 1,
                     Done::Left => left += 1,
                     Done::Nothing => {}
                 }
@@ -141,6 +146,7 @@ impl<S: Store> Leases<S> {
         Ok(Reaped::Reaped {
             released,
             cut,
+            kept,
             left,
         })
     }
@@ -213,7 +219,17 @@ impl<S: Store> Leases<S> {
         let Some(held) = row.holding() else {
             return Ok(Done::Nothing);
         };
-        if self.may_be_redriven(held, end) {
+        let Term::Ttl {
+            expires_at: was, ..
+        } = held.term
+        else {
+            return Ok(match self.decide(address, row, end.said).await? {
+                Looked::Ended { .. } => Done::Released,
+                Looked::Kept => Done::Kept,
+                Looked::Changed => Done::Nothing,
+            });
+        };
+        if end.redrivable && self.may_be_redriven(held, end.stopped_at) {
             return Ok(Done::Nothing);
         }
         if end.all_answered {
@@ -225,7 +241,7 @@ impl<S: Store> Leases<S> {
             }));
         }
         let expires_at = self.now().plus(self.settings().reap_grace);
-        if held.expires_at <= expires_at {
+        if was <= expires_at {
             return Ok(Done::Nothing);
         }
         let change = Change::ShortenDeadline(ShortenDeadline {
@@ -243,16 +259,6 @@ impl<S: Store> Leases<S> {
             // Extended, released or taken over since it was read.
             Applied::Refused(_) => Done::Nothing,
         })
-    }
-
-    /// Whether a redrive that the look-up did not show may have written this.
-    fn may_be_redriven(&self, held: &Holding, end: &End) -> bool {
-        let written = held
-            .extended_at
-            .map_or(held.acquired_at, |at| at.max(held.acquired_at));
-        // `written` is by the writer's clock, which may be behind by a whole margin.
-        let at_most = written.plus(self.settings().clock_margin);
-        end.redrivable && at_most >= end.stopped_at && at_most.plus(LATEST_ANSWER) > self.now()
     }
 
     /// Removes a waiter, or passes on the reservation of a waiter that will not confirm.
@@ -299,13 +305,14 @@ fn left_alone(key: &Key, reason: &str) {
 enum Done {
     Released,
     Cut,
+    Kept,
     Left,
     Nothing,
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::{
@@ -408,11 +415,12 @@ mod tests {
                 Reaped::Reaped {
                     released: 0,
                     cut: 0,
+                    kept: 0,
                     left: 0
                 }
             );
             let still = leases.extend(&lease, ExtendOptions::default()).await;
-            let until = still.expect("still the holder's").into_lease().expires_at;
+            let until = still.expect("still the holder's").into_lease().expires_at();
             assert_eq!(until, clock.now().plus(ttl.as_duration()));
         }
     }

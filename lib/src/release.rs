@@ -30,7 +30,7 @@ impl<S: Store> Leases<S> {
         let now = self.now();
         Ok(Released {
             outcome: self.end(lease).await?.0,
-            expired: lease.expires_at <= now,
+            expired: lease.expires_at() <= now,
         })
     }
 
@@ -161,7 +161,7 @@ impl<S: Store> Leases<S> {
             }),
             (outcome, _) => Ok(Released {
                 outcome,
-                expired: lease.expires_at <= now,
+                expired: lease.expires_at() <= now,
             }),
         }
     }

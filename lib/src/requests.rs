@@ -4,8 +4,29 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::values::{
-    Holder, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, TaskToken, Ttl, WaitTime,
+    Holder, KeepTime, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, TaskToken, Ttl,
+    WaitTime,
 };
+
+/// How long a lease is to last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// So long, unless it is extended: for a process, which may die unseen.
+    Ttl(Ttl),
+    /// While the holder, an execution of a standard state machine, runs. It needs no extend, and no clock ends it: it ends
+    /// by its release, or after Step Functions has said that the execution is over ([`crate::Leases::reap`],
+    /// [`crate::Leases::sweep`]).
+    Execution {
+        /// How long it stays after the execution failed, was stopped or timed out, so that a redrive finds it.
+        keep: KeepTime,
+    },
+}
+
+impl From<Ttl> for Lifetime {
+    fn from(ttl: Ttl) -> Self {
+        Self::Ttl(ttl)
+    }
+}
 
 /// What to acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +36,8 @@ pub struct Acquire {
     pub key: Key,
     /// Who asks.
     pub holder: Holder,
-    /// The length of the lease.
-    pub ttl: Ttl,
+    /// How long the lease lasts.
+    pub lifetime: Lifetime,
     /// The idempotency key of this logical acquire: with the same id, the same holder gets the same lease. Random if
     /// not set. A clone has the same id, and so is the same request.
     pub request_id: RequestId,
@@ -37,13 +58,13 @@ pub struct Acquire {
 }
 
 impl Acquire {
-    /// An acquire of `key` by `holder` for `ttl`.
+    /// An acquire of `key` by `holder` for a [`Ttl`] or another [`Lifetime`].
     #[must_use]
-    pub fn new(key: Key, holder: Holder, ttl: Ttl) -> Self {
+    pub fn new(key: Key, holder: Holder, lifetime: impl Into<Lifetime>) -> Self {
         Self {
             key,
             holder,
-            ttl,
+            lifetime: lifetime.into(),
             request_id: RequestId::random(),
             metadata: Metadata::default(),
             permits: None,
@@ -121,8 +142,8 @@ pub struct AcquireAll {
     pub keys: Keys,
     /// Who asks.
     pub holder: Holder,
-    /// The length of each lease.
-    pub ttl: Ttl,
+    /// How long each lease lasts.
+    pub lifetime: Lifetime,
     /// As [`Acquire::request_id`]; it names the whole set.
     pub request_id: RequestId,
     /// What others may see of each lease.
@@ -132,13 +153,13 @@ pub struct AcquireAll {
 }
 
 impl AcquireAll {
-    /// An acquire of all `keys` by `holder` for `ttl`.
+    /// An acquire of all `keys` by `holder` for a [`Ttl`] or another [`Lifetime`].
     #[must_use]
-    pub fn new(keys: Keys, holder: Holder, ttl: Ttl) -> Self {
+    pub fn new(keys: Keys, holder: Holder, lifetime: impl Into<Lifetime>) -> Self {
         Self {
             keys,
             holder,
-            ttl,
+            lifetime: lifetime.into(),
             request_id: RequestId::random(),
             metadata: Metadata::default(),
             reentrant: false,

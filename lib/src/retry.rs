@@ -108,7 +108,8 @@ impl<S: Store> Leases<S> {
         patience: RetryPolicy,
         pause: Duration,
     ) -> Duration {
-        match contention.retry_at.since(self.now()) {
+        let retry_at = contention.retry.map(|retry| retry.retry_at);
+        match retry_at.map_or(Duration::ZERO, |at| at.since(self.now())) {
             Duration::ZERO => pause,
             left => pause.min(left + up_to(within_reason(patience.initial_backoff))),
         }
@@ -124,7 +125,8 @@ impl crate::Lease {
     /// holder has to stop.
     #[must_use]
     pub fn extend_due(&self) -> Timestamp {
-        self.safe_until.minus(self.ttl.as_duration() / 3)
+        let third = self.ttl().map(|ttl| ttl.as_duration() / 3);
+        self.safe_until().minus(third.unwrap_or_default())
     }
 }
 

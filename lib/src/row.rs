@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
+    values::{Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
 pub(crate) mod attributes;
@@ -115,18 +115,56 @@ pub struct Reservation {
 pub struct Holding {
     /// Proof of ownership.
     pub lease_id: LeaseId,
-    /// The length last requested.
-    pub ttl: Ttl,
+    /// How long it lasts.
+    pub term: Term,
     /// When it was granted.
     pub acquired_at: Timestamp,
-    /// When it was last extended.
+    /// When it was last extended; an execution lease, when it was last proven.
     pub extended_at: Option<Timestamp>,
-    /// The deadline.
-    pub expires_at: Timestamp,
     /// Before this instant sweep need not read the row.
     pub sweep_after: Option<Timestamp>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
+}
+
+/// How long a lease lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Term {
+    /// Until a deadline.
+    Ttl {
+        /// The length last requested.
+        ttl: Ttl,
+        /// The deadline.
+        expires_at: Timestamp,
+    },
+    /// While the holder, an execution, runs.
+    Execution {
+        /// How long it stays after a failure, for a redrive.
+        keep: KeepTime,
+        /// When the execution was last asked about.
+        looked_at: Option<Timestamp>,
+        /// The execution is over and something of it may still be at work: from this instant on, a look that finds it so
+        /// again may end the lease.
+        look_again_at: Option<Timestamp>,
+    },
+}
+
+impl Holding {
+    /// The deadline. An execution lease has none, which is one that never passes.
+    #[must_use]
+    pub const fn expires_at(&self) -> Timestamp {
+        match self.term {
+            Term::Ttl { expires_at, .. } => expires_at,
+            Term::Execution { .. } => Timestamp::MAX,
+        }
+    }
+
+    /// When the holder last wrote the row.
+    #[must_use]
+    pub fn written_at(&self) -> Timestamp {
+        self.extended_at
+            .map_or(self.acquired_at, |at| at.max(self.acquired_at))
+    }
 }
 
 impl Row {

@@ -55,11 +55,10 @@ pub fn error() -> Value {
     let held = generator.root_schema_for::<HeldLease>().to_value();
     let contention = generator.root_schema_for::<Contention>().to_value();
     let mut fields = held["properties"].clone();
-    let mut required = held["required"].as_array().cloned().unwrap_or_default();
+    let required = held["required"].as_array().cloned().unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {
         for name in ["retry_at", "wait_seconds"] {
             fields.insert(name.to_owned(), contention["properties"][name].clone());
-            required.push(name.into());
         }
     }
     let mut definitions = held["$defs"].clone();
@@ -69,6 +68,8 @@ pub fn error() -> Value {
         "$ref": "#/$defs/Message",
         "properties": fields,
         "required": required,
+        "anyOf": held["anyOf"],
+        "dependentRequired": {"expires_at": ["retry_at", "wait_seconds"]},
     });
     let of = |message: &str| {
         let content = json!({"$ref": format!("#/$defs/{message}")});

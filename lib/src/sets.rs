@@ -154,7 +154,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<ExtendedAll, Error> {
         // Check all before the first write, so that a malformed request changes nothing.
         for lease in &leases.0 {
-            self.check_ttl(options.ttl.unwrap_or(lease.ttl))?;
+            self.check_extend(lease, options)?;
         }
         // Once, and not by each of the extends that run at the same time.
         self.follow_rules_if_possible().await?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     error::Error,
+    executions::Executions,
     values::{Counter, Key},
 };
 
@@ -30,6 +31,9 @@ pub struct Settings {
     /// How long after the end of an execution its Lambda functions may still be at work. Reap shortens leases to this
     /// time.
     pub reap_grace: Duration,
+    /// How long after its grant sweep asks about the execution that has a lease, if no event says that it ended. Later
+    /// looks come after as long as the lease has lasted, at most an hour.
+    pub look: Duration,
 }
 
 impl Default for Settings {
@@ -43,6 +47,7 @@ impl Default for Settings {
             claim: Duration::from_secs(30),
             queue_cap: 128,
             reap_grace: Duration::from_secs(900),
+            look: Duration::from_secs(300),
         }
     }
 }
@@ -55,13 +60,15 @@ pub struct Environment {
     /// `LEASE_TABLE`.
     pub table: String,
     /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`, `LEASE_GRANTS`,
-    /// `LEASE_CLAIM_SECONDS`, `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`.
+    /// `LEASE_CLAIM_SECONDS`, `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`, `LEASE_LOOK_SECONDS`.
     pub settings: Settings,
     /// `LEASE_RULES`: whether these settings are the table's rules (`own`), as in the functions of the table's stack.
     /// Otherwise (`table`) the process reads the table's rules: [`crate::Leases::with_table_rules`].
     pub owns_rules: bool,
     /// `LEASE_KEY_PREFIX`, `LEASE_HOLDER_PREFIX`, `LEASE_REENTRANT`.
     pub boundary: Boundary,
+    /// `LEASE_EXECUTIONS`.
+    pub executions: Executions,
 }
 
 /// The keys and holders that the callers of a function may name, for a table that several teams share. Functions
@@ -138,6 +145,7 @@ impl Environment {
                 holder_prefix: prefix(&lookup, "LEASE_HOLDER_PREFIX")?,
                 reentrant: !either(&lookup, "LEASE_REENTRANT", ["true", "false"])?,
             },
+            executions: executions(&lookup)?,
             settings: Settings {
                 clock_margin: millis("LEASE_CLOCK_MARGIN_MS", default.clock_margin)?,
                 guard: millis("LEASE_GUARD_MS", default.guard)?,
@@ -150,6 +158,7 @@ impl Environment {
                     .and_then(|n| u16::try_from(n).ok())
                     .unwrap_or(default.queue_cap),
                 reap_grace: seconds("LEASE_REAP_GRACE_SECONDS", default.reap_grace)?,
+                look: look(&lookup)?.unwrap_or(default.look),
             },
         })
     }
@@ -266,6 +275,26 @@ fn prefix(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<
     }
 }
 
+/// Which executions may have a lease that lasts as long as they run; any if it is not set.
+fn executions(lookup: impl Fn(&str) -> Option<String>) -> Result<Executions, Error> {
+    const NAME: &str = "LEASE_EXECUTIONS";
+    lookup(NAME).map_or_else(
+        || Ok(Executions::default()),
+        |list| Executions::of(&list).map_err(|problem| misconfigured(NAME, &problem.to_string())),
+    )
+}
+
+fn look(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Duration>, Error> {
+    const NAME: &str = "LEASE_LOOK_SECONDS";
+    match number(lookup, NAME, 3600, "seconds")? {
+        Some(0) => Err(misconfigured(
+            NAME,
+            "must be a whole number of seconds from 1 to 3600",
+        )),
+        seconds => Ok(seconds.map(Duration::from_secs)),
+    }
+}
+
 pub(crate) fn misconfigured(name: &str, problem: &str) -> Error {
     Error::Misconfigured {
         problem: format!("environment variable {name} {problem}"),
@@ -330,6 +359,7 @@ mod tests {
             "LEASE_CLAIM_SECONDS",
             "LEASE_QUEUE_CAP",
             "LEASE_REAP_GRACE_SECONDS",
+            "LEASE_LOOK_SECONDS",
             "LEASE_RULES",
             "LEASE_GRANTS",
         ] {

@@ -1,4 +1,6 @@
-//! Sweep: frees the leases of crashed holders. Sweep provides liveness, not safety.
+//! Sweep: frees the leases of crashed holders, and of executions that are over. Sweep provides liveness, not safety.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -6,13 +8,14 @@ use crate::{
     concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::{Leases, corrupt},
+    look::Looked,
     metrics,
-    outcomes::Ended,
+    outcomes::{Ended, is_zero},
     pagination::Cursor,
     queue::{Waiting, Waits},
-    row::Stored,
+    row::{Row, Stored, Term},
     store::{Address, Store, What},
-    values::Key,
+    values::{Holder, Key},
 };
 
 /// How far one sweep goes.
@@ -41,6 +44,10 @@ pub struct Swept {
     pub freed: u64,
     /// Waiters that were notified that their turn has come.
     pub granted: u64,
+    /// Executions that Step Functions was asked about.
+    pub looked: u64,
+    /// Leases that ended because their execution is over.
+    pub ended: u64,
     /// Items that this library did not write, and did not change.
     pub skipped_corrupt: u64,
     /// Keys that were skipped, because the table throttled them or did not respond. The next sweep tries them again.
@@ -51,11 +58,6 @@ pub struct Swept {
     pub cursor: Option<Cursor>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
-const fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
 /// Keys on one page of the index.
 const PAGE: u32 = 250;
 
@@ -64,27 +66,43 @@ const PAGE: u32 = 250;
 struct Seen {
     freed: u64,
     granted: u64,
+    looked: u64,
+    ended: u64,
     corrupt: u64,
     failed: u64,
     /// There was no time for it.
     left: bool,
 }
 
+/// What sweep did with a row, or the row, if its execution has to be asked about first.
+enum Read {
+    Seen(Seen),
+    Due(Box<Row>),
+}
+
 impl Seen {
     const LEFT: Self = Self {
         freed: 0,
         granted: 0,
+        looked: 0,
+        ended: 0,
         corrupt: 0,
         failed: 0,
         left: true,
     };
 }
 
+/// The execution leases of one holder that are due for a look.
+type Due = Vec<(Address, Row)>;
+
 impl<S: Store> Leases<S> {
     /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It notifies
     /// the first waiter of a free key. A waiter that does not confirm is notified once more, and then skipped. Sweep
     /// also removes waiters whose waiting time has passed, and the items of waiters that were served. Without
-    /// [`Leases::with_workflows`] it leaves the queues alone.
+    /// [`Leases::with_workflows`] it leaves the queues and the execution leases alone.
+    ///
+    /// It asks about the executions whose leases are due for a look, once for all leases of an execution, after it has
+    /// read them, and decides as [`Leases::reap`] does.
     ///
     /// Sweep reads the index of held leases, so its cost depends on their number and not on the table's size. It
     /// reads and frees several rows at a time, each on the condition that the row has not changed since it was read.
@@ -143,8 +161,25 @@ impl<S: Store> Leases<S> {
                     What::Foreign => swept.skipped_corrupt += 1,
                 }
             }
-            let looks = rows.iter().map(|address| self.look(address)).collect();
-            let of_rows = some_at_a_time(AT_ONCE, looks).await;
+            let frees = rows.iter().map(|address| self.free_or_due(address));
+            let (mut of_rows, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
+            for (freed, address) in some_at_a_time(AT_ONCE, frees.collect())
+                .await
+                .into_iter()
+                .zip(&rows)
+            {
+                match freed {
+                    Ok(Read::Seen(seen)) => of_rows.push(Ok(seen)),
+                    Ok(Read::Due(row)) => {
+                        let of_holder = due.entry(row.granted_to.clone()).or_default();
+                        of_holder.push((address.clone(), *row));
+                    }
+                    Err(error) => of_rows.push(Err(error)),
+                }
+            }
+            let looks = due.iter();
+            let looks = looks.map(|(holder, leases)| self.look(holder, leases));
+            of_rows.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
             // All waiters of one key together, because their queue is one row.
             let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
             let looks = waiting.iter();
@@ -155,6 +190,8 @@ impl<S: Store> Leases<S> {
                 let seen = seen?;
                 swept.freed += seen.freed;
                 swept.granted += seen.granted;
+                swept.looked += seen.looked;
+                swept.ended += seen.ended;
                 swept.skipped_corrupt += seen.corrupt;
                 swept.failed += seen.failed;
                 in_time &= !seen.left;
@@ -175,11 +212,65 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    async fn look(&self, address: &Address) -> Result<Seen, Error> {
+    async fn free_or_due(&self, address: &Address) -> Result<Read, Error> {
+        if self.is_nearly_over() {
+            return Ok(Read::Seen(Seen::LEFT));
+        }
+        match self.free(address).await {
+            Err(error) => one_bad_key_is_not_all(Err(error), &address.key).map(Read::Seen),
+            read => read,
+        }
+    }
+
+    /// Asks about the holder of these leases, and ends or keeps each.
+    async fn look(&self, holder: &Holder, leases: &[(Address, Row)]) -> Result<Seen, Error> {
+        let Some(workflows) = self.workflows() else {
+            return Ok(Seen::default());
+        };
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
-        one_bad_key_is_not_all(self.free(address).await, &address.key)
+        let said = match workflows.describe_execution(holder, self.limit()).await {
+            Ok(said) => said,
+            // One execution that may not be looked up keeps its leases, and does not stop the sweep.
+            Err(error) => {
+                metrics::record_error(&error);
+                let problem = error.in_full();
+                tracing::error!(%holder, problem, "an execution could not be looked up, and keeps its leases");
+                let failed = leases.len() as u64;
+                return Ok(Seen {
+                    failed,
+                    ..Seen::default()
+                });
+            }
+        };
+        let mut all = Seen {
+            looked: 1,
+            ..Seen::default()
+        };
+        for (address, row) in leases {
+            if self.is_nearly_over() {
+                all.left = true;
+                break;
+            }
+            let looked = self
+                .decide(address, row, said)
+                .await
+                .map(|looked| match looked {
+                    Looked::Ended { notified } => Seen {
+                        ended: 1,
+                        granted: u64::from(notified),
+                        ..Seen::default()
+                    },
+                    Looked::Kept | Looked::Changed => Seen::default(),
+                });
+            let seen = one_bad_key_is_not_all(looked, &address.key)?;
+            all.ended += seen.ended;
+            all.granted += seen.granted;
+            all.corrupt += seen.corrupt;
+            all.failed += seen.failed;
+        }
+        Ok(all)
     }
 
     async fn look_after(&self, key: &Key, waiting: &[Waits], width: usize) -> Result<Seen, Error> {
@@ -195,25 +286,37 @@ impl<S: Store> Leases<S> {
         one_bad_key_is_not_all(seen, key)
     }
 
-    async fn free(&self, address: &Address) -> Result<Seen, Error> {
+    async fn free(&self, address: &Address) -> Result<Read, Error> {
+        let nothing = || Ok(Read::Seen(Seen::default()));
         let row = match self.store().read(address, self.limit()).await? {
-            Stored::Absent => return Ok(Seen::default()),
+            Stored::Absent => return nothing(),
             Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
             Stored::Row(row) => row,
         };
-        let takeable = self.takeover_deadline();
-        let expired = row
-            .holding()
-            .is_some_and(|held| held.expires_at <= takeable);
-        if !expired || row.frozen.is_some() {
-            return Ok(Seen::default());
+        let Some(held) = row.holding().filter(|_| row.frozen.is_none()) else {
+            return nothing();
+        };
+        if matches!(held.term, Term::Execution { .. }) {
+            // The index may lag behind.
+            let due = held.sweep_after.is_none_or(|at| at <= self.now());
+            return if due {
+                Ok(Read::Due(Box::new(row)))
+            } else {
+                nothing()
+            };
+        }
+        if held.expires_at() > self.takeover_deadline() {
+            return nothing();
         }
         let notified = self.end_as_read(address, &row, Ended::Expired).await?;
-        Ok(notified.map_or_else(Seen::default, |notified| Seen {
-            freed: 1,
-            granted: u64::from(notified),
-            ..Seen::default()
-        }))
+        Ok(Read::Seen(notified.map_or_else(
+            Seen::default,
+            |notified| Seen {
+                freed: 1,
+                granted: u64::from(notified),
+                ..Seen::default()
+            },
+        )))
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
-    row::{Holding, Row, State, Stored},
+    row::{Holding, Row, State, Stored, Term},
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
@@ -29,6 +29,10 @@ pub enum Change {
     Grant(Grant),
     /// Moves the deadline, if the named grant is still the current one.
     Extend(Extend),
+    /// Proves that the named grant, of an execution lease, is still the current one.
+    Prove(Prove),
+    /// Records a look at the execution that holds the lease, which the lease survived.
+    Look(Look),
     /// Shortens the lease; no other write may.
     ShortenDeadline(ShortenDeadline),
     /// Ends the named grant.
@@ -66,8 +70,8 @@ pub struct Grant {
     pub keys: Option<KeysDigest>,
     /// Proof of the new grant.
     pub lease_id: LeaseId,
-    /// The requested length.
-    pub ttl: Ttl,
+    /// How long it lasts.
+    pub term: Term,
     /// What the holder wants others to see.
     pub metadata: Metadata,
     /// The taker's clock.
@@ -76,8 +80,6 @@ pub struct Grant {
     pub over: TakeoverRule,
     /// Which tokens a row may have, and what its next token is.
     pub tokens: TokenFloor,
-    /// The new deadline.
-    pub expires_at: Timestamp,
     /// Before this instant sweep need not read the row.
     pub sweep_after: Timestamp,
 }
@@ -148,8 +150,11 @@ impl TakeoverRule {
     pub(crate) fn allows(self, row: &Row) -> bool {
         match (self, row.holding()) {
             (_, None) => true,
-            (Self::ExpiredBy(instant), Some(held)) => held.expires_at <= instant,
-            (Self::VersionUnchanged(version), Some(_)) => version == row.version.into(),
+            (Self::ExpiredBy(instant), Some(held)) => held.expires_at() <= instant,
+            // An execution does not show that it lives: a look at it need not change the version.
+            (Self::VersionUnchanged(version), Some(held)) => {
+                matches!(held.term, Term::Ttl { .. }) && version == row.version.into()
+            }
         }
     }
 }
@@ -169,6 +174,31 @@ pub struct Extend {
     pub expires_at: Timestamp,
     /// Refuse to revive a lease whose deadline has passed.
     pub require_unexpired: bool,
+}
+
+/// See [`Change::Prove`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Prove {
+    /// Proof of the grant.
+    pub lease_id: LeaseId,
+    /// Its token.
+    pub fencing_token: Counter,
+    /// The holder's clock.
+    pub now: Timestamp,
+}
+
+/// See [`Change::Look`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Look {
+    /// The version that was read. It stays, because observers watch the holder.
+    pub version: Counter,
+    /// The looker's clock.
+    pub now: Timestamp,
+    /// From this instant on another look may end the lease, if the execution is over and something of it may still be at
+    /// work.
+    pub look_again_at: Option<Timestamp>,
+    /// Before this instant sweep need not look again.
+    pub sweep_after: Timestamp,
 }
 
 /// See [`Change::ShortenDeadline`].
@@ -255,6 +285,8 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
     match change {
         Change::Grant(grant) => next_grant(row, grant),
         Change::Extend(extend) => extended(row, extend),
+        Change::Prove(prove) => proven(row, prove),
+        Change::Look(look) => looked_at(row, look),
         Change::ShortenDeadline(cut) => shortened(row, cut),
         Change::Release(release) => released(row, release),
         Change::EndIfUnchanged(end) => ended_as_read(row, end),
@@ -270,7 +302,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
         Change::ConfirmReservation(take) => queue::confirmed(row, take),
         Change::CheckHeld(confirm) => {
             let held = owned(row, &confirm.lease_id, confirm.fencing_token)?;
-            (held.expires_at > confirm.now).then(|| row.clone())
+            (held.expires_at() > confirm.now).then(|| row.clone())
         }
     }
 }
@@ -337,10 +369,9 @@ fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter
 fn granted(grant: &Grant) -> Holding {
     Holding {
         lease_id: grant.lease_id.clone(),
-        ttl: grant.ttl,
+        term: grant.term,
         acquired_at: grant.now,
         extended_at: None,
-        expires_at: grant.expires_at,
         sweep_after: Some(grant.sweep_after),
         metadata: grant.metadata.clone(),
     }
@@ -353,14 +384,62 @@ fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Option<&'a Hol
 
 fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     let held = owned(row, &extend.lease_id, extend.fencing_token)?;
+    let Term::Ttl { expires_at, .. } = held.term else {
+        return None;
+    };
     let may_revive = row.frozen.is_none() && row.head().is_none() && !extend.require_unexpired;
-    let allowed = held.expires_at > extend.now || may_revive;
-    (allowed && held.expires_at <= extend.expires_at).then(|| Row {
+    let allowed = expires_at > extend.now || may_revive;
+    (allowed && expires_at <= extend.expires_at).then(|| Row {
         version: row.version.plus(1),
         state: State::Held(Holding {
-            ttl: extend.ttl,
+            term: Term::Ttl {
+                ttl: extend.ttl,
+                expires_at: extend.expires_at,
+            },
             extended_at: Some(extend.now),
-            expires_at: extend.expires_at,
+            ..held.clone()
+        }),
+        ..row.clone()
+    })
+}
+
+/// A write, because a look that is under way would end what was only read. It also ends the wait of an earlier look.
+fn proven(row: &Row, prove: &Prove) -> Option<Row> {
+    let held = owned(row, &prove.lease_id, prove.fencing_token)?;
+    let Term::Execution {
+        keep, looked_at, ..
+    } = held.term
+    else {
+        return None;
+    };
+    Some(Row {
+        version: row.version.plus(1),
+        state: State::Held(Holding {
+            term: Term::Execution {
+                keep,
+                looked_at,
+                look_again_at: None,
+            },
+            extended_at: Some(prove.now),
+            ..held.clone()
+        }),
+        ..row.clone()
+    })
+}
+
+fn looked_at(row: &Row, look: &Look) -> Option<Row> {
+    let held = row.holding().filter(|_| row.version == look.version)?;
+    let Term::Execution { keep, .. } = held.term else {
+        return None;
+    };
+    Some(Row {
+        state: State::Held(Holding {
+            term: Term::Execution {
+                keep,
+                looked_at: Some(look.now),
+                look_again_at: look.look_again_at,
+            },
+            sweep_after: Some(look.sweep_after),
             ..held.clone()
         }),
         ..row.clone()
@@ -369,10 +448,16 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
 
 fn shortened(row: &Row, cut: &ShortenDeadline) -> Option<Row> {
     let held = row.holding().filter(|_| row.version == cut.version)?;
-    (held.expires_at > cut.expires_at).then(|| Row {
+    let Term::Ttl { ttl, expires_at } = held.term else {
+        return None;
+    };
+    (expires_at > cut.expires_at).then(|| Row {
         version: row.version.plus(1),
         state: State::Held(Holding {
-            expires_at: cut.expires_at,
+            term: Term::Ttl {
+                ttl,
+                expires_at: cut.expires_at,
+            },
             sweep_after: Some(cut.sweep_after),
             ..held.clone()
         }),

@@ -14,11 +14,11 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold::row::{Holding, Item, Row, State, Stored};
+use leasehold::row::{Holding, Item, Row, State, Stored, Term};
 use leasehold::store::Address;
 use leasehold::{
-    Acquire, Connection, DynamoDb, Granted, Holder, Key, Lease, Leases, RequestDigest, RequestId,
-    Settings, Ttl, conformance,
+    Acquire, Connection, DynamoDb, Granted, Holder, KeepTime, Key, Lease, Leases, RequestDigest,
+    RequestId, Settings, Ttl, conformance,
 };
 use leasehold_local::{Options, Proxy, Stack, session_token};
 use serde_json::{Value, json};
@@ -442,10 +442,19 @@ fn item_of(handle: &Value) -> Item {
         queue: Vec::new(),
         state: State::Held(Holding {
             lease_id: lease.lease_id,
-            ttl: lease.ttl,
+            term: lease.deadline.map_or(
+                Term::Execution {
+                    keep: KeepTime::default(),
+                    looked_at: None,
+                    look_again_at: None,
+                },
+                |deadline| Term::Ttl {
+                    ttl: deadline.ttl,
+                    expires_at: deadline.expires_at,
+                },
+            ),
             acquired_at: lease.acquired_at,
             extended_at: None,
-            expires_at: lease.expires_at,
             sweep_after: None,
             metadata: lease.metadata,
         }),

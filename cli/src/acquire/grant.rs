@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Acquire, AcquireOutcome, Acquired, Contention, Error, Granted, RetryPolicy};
+use leasehold::{
+    Acquire, AcquireOutcome, Acquired, Contention, Error, Granted, HeldUntil, RetryPolicy,
+};
 use rustix::process::Signal;
 
 use crate::connect::TableClient;
@@ -70,15 +72,16 @@ fn held(table_client: &TableClient, contention: &Contention) -> Failure {
 }
 
 fn describe(table_client: &TableClient, Contention { held, .. }: &Contention) -> String {
-    let left = held.expires_at.since(table_client.leases.now());
+    let until = match held.until {
+        HeldUntil::Ttl { expires_at, .. } => {
+            let left = render(expires_at.since(table_client.leases.now()));
+            format!("for another {left} unless it extends")
+        }
+        HeldUntil::Execution { .. } => held.until.to_string(),
+    };
     let line = match held.waiting {
         0 => String::new(),
         n => format!("; {n} in the queue"),
     };
-    format!(
-        "{} is held by {} for another {} unless it extends{line}",
-        held.key,
-        held.holder,
-        render(left)
-    )
+    format!("{} is held by {} {until}{line}", held.key, held.holder)
 }

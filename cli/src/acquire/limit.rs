@@ -25,7 +25,7 @@ impl Limit {
         // Time for the signal to take effect on a busy machine.
         let margin = (length / 20).clamp(Duration::from_millis(20), Duration::from_millis(500));
         Self {
-            kill: before.at(lease.safe_until).minus(margin),
+            kill: before.at(lease.safe_until()).minus(margin),
             grace: grace.min(length / 4),
         }
     }
@@ -46,8 +46,11 @@ impl Limit {
 
 /// How long a lease may be used after it is granted or extended.
 pub(crate) fn length_of(lease: &Lease) -> Duration {
-    let guard = lease.expires_at.since(lease.safe_until);
-    lease.ttl.as_duration().saturating_sub(guard)
+    // The command line asks for leases with a deadline only.
+    lease.deadline.map_or(Duration::ZERO, |deadline| {
+        let guard = deadline.expires_at.since(deadline.safe_until);
+        deadline.ttl.as_duration().saturating_sub(guard)
+    })
 }
 
 /// The form in which one process sends it to another on the same machine.

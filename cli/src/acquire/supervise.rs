@@ -75,7 +75,7 @@ impl Work<'_> {
             None if !is_empty => {
                 print_error(&format!(
                     "a process of the command cannot be killed, so the lease is not released; it ends at {}",
-                    kept.lease.expires_at
+                    kept.lease.expires_at()
                 ));
                 Ok(code_of(status))
             }
@@ -99,7 +99,7 @@ impl Work<'_> {
             .env("LEASEHOLD_HOLDER", variable(lease.holder.as_str()))
             .env("LEASEHOLD_FENCING_TOKEN", lease.fencing_token.to_string())
             .env("LEASEHOLD_PERMIT", lease.permit.to_string())
-            .env("LEASEHOLD_SAFE_UNTIL", lease.safe_until.to_string())
+            .env("LEASEHOLD_SAFE_UNTIL", lease.safe_until().to_string())
             .process_group(guard.group.as_raw_pid());
         match command.spawn() {
             Ok(child) => Ok((guard, child)),
@@ -207,7 +207,7 @@ async fn release(table_client: &TableClient, lease: &Lease) -> bool {
             }
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) if tries < RELEASES => {}
             Err(error) => {
-                let (key, end, why) = (&lease.key, lease.expires_at, in_full(&error));
+                let (key, end, why) = (&lease.key, lease.expires_at(), in_full(&error));
                 print_error(&format!(
                     "{key} could not be released, and becomes free at {end}: {why}"
                 ));

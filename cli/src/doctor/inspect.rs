@@ -35,7 +35,7 @@ const QUEUE_MAPPINGS: [&str; 2] = ["ReapFunctionAtOnce", "ReapFunctionLater"];
 const RUNTIME: &str = "provided.al2023";
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     "AcquireRole",
     "ExecutionEndRule",
     "ExtendRole",
@@ -52,6 +52,7 @@ const OTHERS: [&str; 18] = [
     "SweepFunctionSchedule",
     "SweepFunctionSchedulePermission",
     "SweepRole",
+    "LookingPolicy",
     "WakingPolicy",
     "WithLeaseStateMachineRole",
 ];

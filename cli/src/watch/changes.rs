@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::{LeaseView, Timestamp};
+use leasehold::{HeldView, LeaseView, Timestamp};
 use serde::Serialize;
 
 use crate::lease_text;
@@ -34,7 +34,7 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
         let same = earlier.is_some_and(|was| was.fencing_token == lease.fencing_token);
         let change = match (was, lease_text::state(lease, now)) {
             (Some("held" | "expired"), "held") if same => {
-                let ends = |lease: &LeaseView| lease.held.as_ref().map(|held| held.expires_at);
+                let ends = |lease: &LeaseView| lease.held.as_ref().map(|held| held.expires_at());
                 (earlier.and_then(ends) != ends(lease)).then_some(Change::Extended)
             }
             (_, "held") => Some(Change::Held),
@@ -64,23 +64,29 @@ pub(crate) fn line(now: Timestamp, change: Change, lease: &LeaseView) -> String 
     let (name, token) = (lease_text::name(lease), lease.fencing_token);
     let what = match (change, &lease.held) {
         (Change::Held, Some(held)) => {
-            format!(
-                "held by {} until {}, token {token}",
-                held.holder, held.expires_at
-            )
+            format!("held by {} {}, token {token}", held.holder, until(held))
         }
         (Change::Extended, Some(held)) => {
-            format!("extended by {} until {}", held.holder, held.expires_at)
+            format!("extended by {} {}", held.holder, until(held))
         }
         (Change::Expired, Some(held)) => {
+            let at = held.expires_at().map(|at| format!(" at {at}"));
             format!(
-                "expired at {}, was held by {}",
-                held.expires_at, held.holder
+                "expired{}, was held by {}",
+                at.unwrap_or_default(),
+                held.holder
             )
         }
         _ => format!("free, after token {token}"),
     };
     format!("{now} {name} {what}")
+}
+
+fn until(held: &HeldView) -> String {
+    held.expires_at().map_or_else(
+        || "while its execution runs".to_owned(),
+        |at| format!("until {at}"),
+    )
 }
 
 #[cfg(test)]
@@ -93,10 +99,12 @@ mod tests {
         let of = |(key, token, ends): &(&str, u64, Option<u64>)| {
             let held = ends.map(|ends| leasehold::HeldView {
                 holder: leasehold::Holder::new("h").expect("valid"),
-                ttl: leasehold::Ttl::new(std::time::Duration::from_secs(60)).expect("valid"),
+                until: leasehold::ViewUntil::Ttl {
+                    ttl: leasehold::Ttl::new(std::time::Duration::from_secs(60)).expect("valid"),
+                    expires_at: Timestamp::from_millis(NOW.as_millis() + ends),
+                    safe_until: NOW,
+                },
                 acquired_at: NOW,
-                expires_at: Timestamp::from_millis(NOW.as_millis() + ends),
-                safe_until: NOW,
                 metadata: leasehold::Metadata::default(),
             });
             let lease = LeaseView {

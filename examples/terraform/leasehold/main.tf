@@ -26,6 +26,7 @@ locals {
     ClaimSeconds           = var.claim_seconds
     QueueCap               = var.queue_cap
     ReapGraceSeconds       = var.reap_grace_seconds
+    LookSeconds            = var.look_seconds
     TokenFloor             = var.token_floor
     LogLevel               = var.log_level
     LogRetentionDays       = var.log_retention_days

@@ -64,6 +64,12 @@ variable "reap_grace_seconds" {
   description = "Seconds until the leases of an ended execution expire. A Lambda function that it started may still be running, for 900 at most."
 }
 
+variable "look_seconds" {
+  type        = number
+  default     = null
+  description = "Seconds after which sweep asks about the execution that has a lease, if no event has said that it ended. Later looks come later, at most an hour apart."
+}
+
 variable "token_floor" {
   type        = number
   default     = null

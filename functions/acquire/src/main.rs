@@ -4,9 +4,9 @@
 //! if the queue has reached its cap.
 
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, Key, Keys, Leases, Metadata,
-    ObservedVersion, Permits, Queue, Queued, RequestId, TaskToken, Ttl, WaitTime, lambda::Fatal,
-    store::Store,
+    Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, KeepTime, Key, Keys, Leases,
+    Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
+    TaskToken, Ttl, WaitTime, lambda::Fatal, store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,13 @@ pub(crate) struct Request {
     holder: Holder,
     /// Idempotency key: the same holder and `request_id` get the same lease. Random if left out.
     request_id: Option<RequestId>,
-    /// Length of the lease, in seconds. It has to be longer than the guard (`LEASE_GUARD_MS`).
-    ttl_seconds: Ttl,
+    /// How long the lease lasts: "ttl", until a deadline, if left out; or "execution", while the holder, an execution,
+    /// runs.
+    lifetime: Option<LifetimeKind>,
+    /// Length of a lease with a deadline, in seconds. It has to be longer than the guard (`LEASE_GUARD_MS`).
+    ttl_seconds: Option<Ttl>,
+    /// How long a lease with lifetime "execution" stays after a failure, stop or time-out, in seconds; 0 if left out.
+    keep_seconds: Option<KeepTime>,
     /// How many may hold the key at once; 1 if left out.
     permits: Option<Permits>,
     /// What others may see of the lease.
@@ -78,11 +83,11 @@ pub(crate) async fn handle<S: Store>(
     let queue = queue(&mut request)?;
     match (request.key.take(), request.keys.take()) {
         (Some(key), None) if let Some(queue) = queue => {
-            let queued = leases.acquire_queued(one(request, key), queue).await?;
+            let queued = leases.acquire_queued(one(request, key)?, queue).await?;
             Ok(Answer::InLine(queued))
         }
         (Some(key), None) => {
-            let acquired = leases.acquire(one(request, key)).await?;
+            let acquired = leases.acquire(one(request, key)?).await?;
             Ok(Answer::One(if strict {
                 Acquired::Granted(acquired.granted()?)
             } else {
@@ -127,14 +132,37 @@ fn queue(request: &mut Request) -> Result<Option<Queue>, Error> {
     }
 }
 
-fn one(request: Request, key: Key) -> Acquire {
-    let mut acquire = Acquire::new(key, request.holder, request.ttl_seconds);
+fn lifetime(request: &Request) -> Result<Lifetime, Error> {
+    let (ttl, keep) = (request.ttl_seconds, request.keep_seconds);
+    match (request.lifetime.unwrap_or(LifetimeKind::Ttl), ttl, keep) {
+        (LifetimeKind::Ttl, Some(ttl), None) => Ok(Lifetime::Ttl(ttl)),
+        (LifetimeKind::Ttl, None, _) => Err(Error::invalid(
+            "ttl_seconds",
+            "is required, or lifetime \"execution\" instead",
+        )),
+        (LifetimeKind::Ttl, _, Some(_)) => Err(Error::invalid(
+            "keep_seconds",
+            "goes with lifetime \"execution\" only",
+        )),
+        (LifetimeKind::Execution, Some(_), _) => Err(Error::invalid(
+            "ttl_seconds",
+            "does not go with lifetime \"execution\", which has no deadline",
+        )),
+        (LifetimeKind::Execution, None, keep) => Ok(Lifetime::Execution {
+            keep: keep.unwrap_or_default(),
+        }),
+    }
+}
+
+fn one(request: Request, key: Key) -> Result<Acquire, Error> {
+    let lifetime = lifetime(&request)?;
+    let mut acquire = Acquire::new(key, request.holder, lifetime);
     acquire.request_id = request.request_id.unwrap_or_else(RequestId::random);
     acquire.metadata = request.metadata;
     acquire.permits = request.permits;
     acquire.observed_version = request.observed_version;
     acquire.reentrant = request.reentrant;
-    acquire
+    Ok(acquire)
 }
 
 fn all(request: Request, keys: Keys) -> Result<AcquireAll, Error> {
@@ -145,7 +173,8 @@ fn all(request: Request, keys: Keys) -> Result<AcquireAll, Error> {
     if request.permits.is_some() {
         return Err(not_with_keys("permits"));
     }
-    let mut acquire = AcquireAll::new(keys, request.holder, request.ttl_seconds);
+    let lifetime = lifetime(&request)?;
+    let mut acquire = AcquireAll::new(keys, request.holder, lifetime);
     acquire.request_id = request.request_id.unwrap_or_else(RequestId::random);
     acquire.metadata = request.metadata;
     acquire.reentrant = request.reentrant;

@@ -23,7 +23,7 @@ pub(crate) struct Request {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve_with_workflows(env!("CARGO_PKG_NAME"), handle).await
+    leasehold::lambda::serve_with_executions(env!("CARGO_PKG_NAME"), handle).await
 }
 
 pub(crate) async fn handle<S: Store>(

@@ -8,11 +8,11 @@ use crate::{
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen_error},
     queue::{NotifyAttempt, is_next, its_place_is_lost},
-    requests::{Acquire, Queue},
+    requests::{Acquire, Lifetime, Queue},
     row::Row,
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    values::Key,
+    values::{Key, Ttl},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -50,7 +50,7 @@ impl<S: Store> Leases<S> {
     /// the call to the token failed ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted:
     /// repeat the request.
     pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
-        check(&request)?;
+        let ttl = check(&request)?;
         self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
@@ -64,11 +64,11 @@ impl<S: Store> Leases<S> {
             holder: &request.holder,
             request_id: request.request_id,
             keys: None,
-            ttl: request.ttl,
+            lifetime: request.lifetime,
             metadata: request.metadata,
             over: None,
         })?;
-        let waiter = self.waiter(&grant, queue);
+        let waiter = self.waiter(&grant, ttl, queue);
         // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
         // the queue.
         let stopped = self.settings().stopped;
@@ -214,13 +214,13 @@ impl<S: Store> Leases<S> {
         }))
     }
 
-    fn waiter(&self, grant: &Grant, queue: Queue) -> Waiter {
+    fn waiter(&self, grant: &Grant, ttl: Ttl, queue: Queue) -> Waiter {
         let deadline = grant.now.plus(queue.wait.as_duration());
         Waiter {
             request: grant.request.clone(),
             task_token: queue.task_token,
             holder: grant.holder.clone(),
-            ttl: grant.ttl,
+            ttl,
             metadata: grant.metadata.clone(),
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
@@ -230,7 +230,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn check(request: &Acquire) -> Result<(), Error> {
+fn check(request: &Acquire) -> Result<Ttl, Error> {
     let not_in_line = |field| Err(Error::invalid(field, "does not go with task_token"));
     // Also with 1: the queue is that of the first permit, and does not count the others that are still held.
     if request.permits.is_some() {
@@ -239,7 +239,10 @@ fn check(request: &Acquire) -> Result<(), Error> {
     if request.observed_version.is_some() {
         return not_in_line("observed_version");
     }
-    Ok(())
+    match request.lifetime {
+        Lifetime::Ttl(ttl) => Ok(ttl),
+        Lifetime::Execution { .. } => not_in_line("lifetime"),
+    }
 }
 
 /// Fails if a later call with another token has replaced this one: then nobody expects an answer to this token. If

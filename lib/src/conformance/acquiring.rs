@@ -1,5 +1,5 @@
 use super::{Bench, Case, MARGIN, MS, TTL, grant, make};
-use crate::{Ended, GrantKind, Previous, Settings};
+use crate::{Ended, GrantKind, HeldUntil, Previous, Settings};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_free_key_is_granted(bench).await;
@@ -24,10 +24,10 @@ async fn a_free_key_is_granted<B: Bench>(bench: &B) {
     assert_eq!(lease.fencing_token.get(), case.now().as_millis() + 2);
     assert_eq!(lease.version.get(), case.now().as_millis() + 1);
     assert_eq!(lease.acquired_at, case.now());
-    assert_eq!(lease.expires_at, case.now().plus(TTL));
+    assert_eq!(lease.expires_at(), case.now().plus(TTL));
     assert_eq!(
-        lease.safe_until,
-        lease.expires_at.minus(Settings::default().guard)
+        lease.safe_until(),
+        lease.expires_at().minus(Settings::default().guard)
     );
     assert_eq!((lease.permit, lease.metadata), (0, metadata));
 }
@@ -41,16 +41,28 @@ async fn a_held_key_is_not<B: Bench>(bench: &B) {
     assert_eq!(held.holder, lease.holder.clone());
     assert_eq!(held.fencing_token, lease.fencing_token);
     assert_eq!(held.version, lease.version);
-    assert_eq!((held.ttl, held.expires_at), (lease.ttl, lease.expires_at));
+    let lasts = HeldUntil::of(lease.deadline);
+    assert_eq!(held.until, lasts);
     assert_eq!((held.waiting, held.permit, held.by_you), (0, 0, false));
-    assert_eq!(contention.retry_at, lease.expires_at.plus(MARGIN).plus(MS));
-    assert_eq!(contention.wait_seconds, 61);
+    assert_eq!(
+        contention.retry.expect("a deadline").retry_at,
+        lease.expires_at().plus(MARGIN).plus(MS)
+    );
+    assert_eq!(contention.retry.expect("a deadline").wait_seconds, 61);
     // A fraction of a second is rounded up to a whole one.
     let broken = Case::new(bench, "acquire/held for a broken second");
     let mut request = broken.request("a", "1");
-    request.ttl = make::ttl(TTL + MS);
+    request.lifetime = make::ttl(TTL + MS).into();
     drop(broken.leases.acquire(request).await.expect("an answer"));
-    assert_eq!(broken.contention("b").await.wait_seconds, 62);
+    assert_eq!(
+        broken
+            .contention("b")
+            .await
+            .retry
+            .expect("a deadline")
+            .wait_seconds,
+        62
+    );
     // The same holder with another request is another contender, and the result says so.
     let other = super::contention(&case.leases, case.request("a", "another")).await;
     assert!(other.held.by_you);

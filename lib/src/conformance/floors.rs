@@ -194,7 +194,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
     case.give_back(&restored).await;
     let _ = leases.release(&next).await.expect("released");
     let keys = vec![key("new"), key("restored"), next.key.clone()];
-    let set = AcquireAll::new(make::keys(keys), restored.holder, restored.ttl);
+    let set = AcquireAll::new(make::keys(keys), restored.holder, make::ttl(TTL));
     let set = leases.acquire_all(set).await.expect("an answer").granted();
     let tokens = set
         .expect("a grant")
@@ -286,7 +286,7 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
     let (mut line, turn) = QueueCase::promised(bench, "floor/void", &promised).await;
     let floor = line.lifted();
     refused!(line.extend(&turn.lease).await, Lost);
-    line.clock.set(turn.lease.expires_at);
+    line.clock.set(turn.lease.expires_at());
     line.calls.renew_token(&line.token("a"));
     assert!(line.hand_over().await);
     let again = line.turn_of("a");
@@ -303,7 +303,7 @@ async fn what_was_promised_below_the_floor_is_void<B: Bench>(bench: &B) {
 
     // A waiter that was notified twice and did not confirm is skipped.
     let (mut line, turn) = QueueCase::promised(bench, "floor/passed", &promised).await;
-    line.clock.set(turn.lease.expires_at);
+    line.clock.set(turn.lease.expires_at());
     line.hand_over().await;
     let floor = line.lifted();
     line.expire();
@@ -326,7 +326,7 @@ async fn what_was_promised_below_a_raised_floor_is_void<B: Bench>(bench: &B) {
             line.unfreeze_by_operator().await;
         }
         // The waiter keeps its turn, and is told of it again with a token above the floor.
-        line.clock.set(turn.lease.expires_at);
+        line.clock.set(turn.lease.expires_at());
         line.calls.renew_token(&line.token("a"));
         assert!(line.hand_over().await);
         let again = line.turn_of("a");

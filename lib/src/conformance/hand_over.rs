@@ -64,7 +64,7 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     let holder = line.lease("holder").await;
     let metadata = make::metadata("order", "42");
     let mut asked = line.request("a").metadata(metadata.clone());
-    asked.ttl = make::ttl(2 * TTL);
+    asked.lifetime = make::ttl(2 * TTL).into();
     let queued = line.leases.acquire_queued(asked, line.queue("a", WAIT));
     queued.await.expect("in line");
     line.join("b").await;
@@ -72,17 +72,17 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     line.release(&holder).await;
     let turn = line.turn();
     let promised = &turn.lease;
-    assert_eq!(promised.ttl.as_duration(), 2 * TTL);
+    assert_eq!(promised.ttl(), Some(make::ttl(2 * TTL)));
     assert_eq!((promised.permit, &promised.metadata), (0, &metadata));
     assert_eq!(promised.acquired_at, line.now());
-    assert_eq!(promised.expires_at, line.now().plus(CLAIM));
+    assert_eq!(promised.expires_at(), line.now().plus(CLAIM));
     let guard = Settings::default().guard;
-    assert_eq!(promised.safe_until, promised.expires_at.minus(guard));
+    assert_eq!(promised.safe_until(), promised.expires_at().minus(guard));
 
     line.pass(CLAIM / 2);
     let lease = line.confirm(&turn).await;
-    assert_eq!(lease.expires_at, line.now().plus(2 * TTL));
-    assert_eq!((lease.ttl, &lease.metadata), (promised.ttl, &metadata));
+    assert_eq!(lease.expires_at(), line.now().plus(2 * TTL));
+    assert_eq!((lease.ttl(), &lease.metadata), (promised.ttl(), &metadata));
     assert_eq!(lease.acquired_at, promised.acquired_at);
     // Repeated, it is known by its time and its deadline, and writes nothing. With another of them it is another extend.
     assert_eq!(line.confirm(&turn).await, lease);
@@ -92,14 +92,14 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
         let options = make::extend_by((3 * TTL).saturating_sub(earlier));
         let again = line.leases.extend(promised, options).await;
         let again = again.expect("extended").into_lease();
-        assert_eq!(again.expires_at, lease.expires_at.plus(TTL));
+        assert_eq!(again.expires_at(), lease.expires_at().plus(TTL));
         assert!(again.version > last);
         last = again.version;
     }
     // The handle of the reservation works as well as the one that the confirmation returned.
     line.pass(TTL);
     let later = line.extend(promised).await.expect("extended");
-    assert_eq!(later.expires_at, line.now().plus(2 * TTL));
+    assert_eq!(later.expires_at(), line.now().plus(2 * TTL));
     assert_eq!(later.fencing_token, lease.fencing_token);
     assert_eq!(line.release(promised).await, ReleaseOutcome::Released);
     assert_eq!(line.release(&lease).await, ReleaseOutcome::AlreadyReleased);
@@ -109,9 +109,13 @@ async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
     let options = make::extend_by(TTL / 4);
     let named = line.leases.extend(&turn.lease, options).await;
     let named = named.expect("confirmed").into_lease();
-    assert_eq!(named.expires_at, line.now().plus(TTL / 4));
+    assert_eq!(named.expires_at(), line.now().plus(TTL / 4));
     let row = line.row().await;
-    assert_eq!(row.holding().expect("held").ttl.as_duration(), TTL / 4);
+    let term = crate::row::Term::Ttl {
+        ttl: make::ttl(TTL / 4),
+        expires_at: named.expires_at(),
+    };
+    assert_eq!(row.holding().expect("held").term, term);
     refused!(line.case.ask("a", "by a").await, Consumed);
 }
 
@@ -201,8 +205,8 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     let holder = line.extend(&holder).await.expect("in time");
     let before = line.row().await;
     // By another clock it may not have expired yet, so its holder may still trust it.
-    let over = holder.expires_at.plus(MARGIN);
-    for at in [holder.expires_at, over.minus(MS)] {
+    let over = holder.expires_at().plus(MARGIN);
+    for at in [holder.expires_at(), over.minus(MS)] {
         line.clock.set(at);
         refused!(line.extend(&holder).await, Lost);
         line.expect_no_answers();

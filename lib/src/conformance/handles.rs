@@ -44,7 +44,12 @@ async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
     let keys = |leases: &[Lease]| leases.iter().map(|l| l.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(&extended.leases), keys(&leases));
     let end = case.now().plus(TTL);
-    assert!(extended.leases.iter().all(|lease| lease.expires_at == end));
+    assert!(
+        extended
+            .leases
+            .iter()
+            .all(|lease| lease.expires_at() == end)
+    );
     case.pass(TTL + TTL / 2);
     let revived = case.extend_all(&leases, options).await.expect("revived");
     assert_eq!(revived.outcome, ExtendOutcome::Revived);
@@ -64,7 +69,7 @@ async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
     }
     let row = case.row_at("c").await;
     let end = case.now().plus(TTL);
-    assert_eq!(row.holding().expect("held").expires_at, end);
+    assert_eq!(row.holding().expect("held").expires_at(), end);
 
     let released = case.release_all(&leases).await;
     assert_eq!(released.outcomes, [Released, AlreadyReleased, Released]);
@@ -140,7 +145,8 @@ async fn a_ttl_that_the_guard_uses_up_is_refused_before_anything_is_written<B: B
     let case = Case::new(bench, "set/short");
     let mut leases = case.grant_all(&["a", "b"], "h", "1").await.leases;
     let before = [case.stored("a").await, case.stored("b").await];
-    leases[1].ttl = make::ttl(Settings::default().guard);
+    let too_short = make::ttl(Settings::default().guard);
+    leases[1].deadline.as_mut().expect("a ttl lease").ttl = too_short;
     case.pass(TTL / 2);
     let extended = case.extend_all(&leases, ExtendOptions::default()).await;
     invalid(extended, "ttl_seconds");

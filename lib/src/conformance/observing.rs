@@ -53,7 +53,7 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
         .expect_err("somebody holds it, whatever the clock says");
     for round in 1..10 {
         // One extend in each wait, at any time in it: in time, or so late that it revives the lease.
-        let wait = Duration::from_secs(seen.wait_seconds);
+        let wait = Duration::from_secs(seen.retry.expect("a deadline").wait_seconds);
         let when = wait * round / 10;
         pass(when);
         lease = case.extended(&lease).await;
@@ -64,9 +64,11 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
         assert_eq!(seen.held.version, lease.version);
     }
     // No more extends from here on. The holder knows by its own clock when to stop.
-    let end = lease.expires_at;
+    let end = lease.expires_at();
     assert!(case.now() < end, "the last extend still counts");
-    pass(Duration::from_secs(seen.wait_seconds));
+    pass(Duration::from_secs(
+        seen.retry.expect("a deadline").wait_seconds,
+    ));
     assert!(end <= case.now(), "one ttl of silence is the end of it");
     let taken = ask(&observer, request(99), seen.held.version)
         .await
@@ -92,7 +94,7 @@ async fn an_extend_shows_life_whatever_its_clock_says<B: Bench>(bench: &B) {
     for round in 1..5 {
         let extended = elsewhere.extend(&lease, ExtendOptions::default()).await;
         let extended = extended.expect("still the holder's").into_lease();
-        assert_eq!(extended.expires_at, lease.expires_at, "never shortened");
+        assert_eq!(extended.expires_at(), lease.expires_at(), "never shortened");
         let request = case.request("b", &format!("{round}"));
         let again = ask(&case.leases, request, seen.held.version).await;
         seen = again.expect_err("the holder has shown life");
@@ -166,7 +168,7 @@ async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
     case.freeze().await;
     let frozen = reentrant("a", "3").await.expect("an answer").granted();
     assert_eq!(frozen.expect("the same lease").lease, first.lease);
-    case.clock.set(first.lease.expires_at.minus(MS));
+    case.clock.set(first.lease.expires_at().minus(MS));
     let still = reentrant("a", "3").await.expect("an answer");
     drop(still.granted().expect("still"));
     case.pass(MS);

@@ -191,12 +191,12 @@ async fn whoever_takes_up_a_turn_leaves_no_item<B: Bench>(bench: &B) {
     let again = Waiter {
         request: QueueCase::<B>::digest("a"),
         task_token: TaskToken::new("again").expect("valid"),
-        holder: holder.holder,
-        ttl: holder.ttl,
-        metadata: holder.metadata,
+        holder: holder.holder.clone(),
+        ttl: holder.ttl().expect("a ttl lease"),
+        metadata: holder.metadata.clone(),
         ticket: 1,
         asked_at: line.leases.now(),
-        deadline: holder.expires_at,
+        deadline: holder.expires_at(),
         purge_at: 1,
     };
     let found = store.update_task_token(key, &again, limit).await;

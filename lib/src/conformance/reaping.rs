@@ -21,6 +21,7 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
     Reaped::Reaped {
         released,
         cut,
+        kept: 0,
         left,
     }
 }
@@ -50,7 +51,7 @@ impl<B: Bench> QueueCase<'_, B> {
         let mut beside = Case::new(self.bench, &key);
         beside.clock = self.clock.clone();
         let mut request = beside.request(who, "1");
-        request.ttl = make::ttl(10 * GRACE);
+        request.lifetime = make::ttl(10 * GRACE).into();
         let lease = grant(&self.leases, request).await.lease;
         (beside, lease)
     }
@@ -92,10 +93,10 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     let held = row.holding().expect("held");
     assert_eq!(held.lease_id, long.lease_id);
     assert_eq!(row.fencing_token, long.fencing_token);
-    assert_eq!(held.expires_at, line.now().plus(GRACE));
+    assert_eq!(held.expires_at(), line.now().plus(GRACE));
     assert_eq!(
         held.sweep_after,
-        Some(held.expires_at.plus(MARGIN)),
+        Some(held.expires_at().plus(MARGIN)),
         "or sweep would come late"
     );
     assert!(row.version > long.version);
@@ -217,7 +218,7 @@ async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
     line.expect_no_answers();
     let row = line.row().await;
     let reserved = row.reserved().expect("kept for it still");
-    assert_eq!(reserved.until, turn.lease.expires_at);
+    assert_eq!(reserved.until, turn.lease.expires_at());
     assert_eq!(reserved.tries.get(), 2);
     // The event comes twice.
     assert_eq!(line.reap(execution).await, reaped(0, 0, 0));

@@ -43,8 +43,8 @@ async fn a_table_without_rules_leaves_the_settings<B: Bench>(bench: &B) {
     let reader = case.reader(Settings::default());
     let lease = grant(&reader, case.request("a", "1")).await.lease;
     assert_eq!(
-        lease.safe_until.plus(Settings::default().guard),
-        lease.expires_at
+        lease.safe_until().plus(Settings::default().guard),
+        lease.expires_at()
     );
     assert_eq!(reader.settings(), Settings::default());
     // Leases that own their rules read none, and readers publish none.
@@ -66,12 +66,12 @@ async fn others_follow_the_stricter_of_the_tables_rules_and_theirs<B: Bench>(ben
     let reader = case.reader(Settings::default());
     let lease = grant(&reader, case.request("a", "1")).await.lease;
     assert!(lease.fencing_token > floor);
-    assert_eq!(lease.safe_until.plus(settings.guard), lease.expires_at);
+    assert_eq!(lease.safe_until().plus(settings.guard), lease.expires_at());
     let extended = reader.extend(&lease, ExtendOptions::default()).await;
     let extended = extended.expect("extended").into_lease();
     assert_eq!(
-        extended.safe_until.plus(settings.guard),
-        extended.expires_at
+        extended.safe_until().plus(settings.guard),
+        extended.expires_at()
     );
     // Without the table's margin it would be taken over here.
     case.pass(TTL + MARGIN);

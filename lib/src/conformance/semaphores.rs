@@ -59,9 +59,10 @@ async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
     assert!(next.lease.fencing_token > leases[2].fencing_token);
     case.full(5).await;
     // The permit of a crashed holder is taken over after the margin.
-    case.clock.set(leases[0].expires_at);
+    case.clock.set(leases[0].expires_at());
     case.full(5).await;
-    case.clock.set(contention.retry_at);
+    case.clock
+        .set(contention.retry.expect("a deadline").retry_at);
     let taken = case.permit_of(5, "heir").await;
     assert_eq!(taken.grant, GrantKind::Takeover);
     assert_eq!(taken.lease.permit, leases[0].permit);
@@ -99,7 +100,7 @@ async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
     case.pass(TTL / 2);
     let longer = case.extended(&a).await;
     assert_eq!(longer.permit, a.permit);
-    assert_eq!(longer.expires_at, case.now().plus(TTL));
+    assert_eq!(longer.expires_at(), case.now().plus(TTL));
     let (first, permits) = case.inspected().await;
     assert_eq!((first.lease.permit, permits.len()), (0, 2));
     assert!(permits.iter().all(|one| one.state == LeaseState::Held));
@@ -149,13 +150,13 @@ async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
         leases.push(case.permit_of(5, &format!("h{n}")).await.lease);
         case.pass(TTL / 10);
     }
-    case.clock.set(leases[1].expires_at.minus(MS));
+    case.clock.set(leases[1].expires_at().minus(MS));
     for (permits, first) in [(4, 1), (3, 2), (2, 3), (1, 4)] {
         let contention = case.full(permits).await;
         assert_eq!(contention.held.permit, leases[first].permit, "{permits}");
-        assert!(contention.retry_at > case.now());
+        assert!(contention.retry.expect("a deadline").retry_at > case.now());
     }
-    let last = case.full(2).await.retry_at;
+    let last = case.full(2).await.retry.expect("a deadline").retry_at;
     case.clock.set(last.minus(2 * MS));
     case.full(2).await;
     case.clock.set(last);

@@ -232,7 +232,10 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
         assert!(again.leases.contains(&set.leases[0]) && again.leases.contains(&set.leases[1]));
     }
     // A confirmed lease must not have expired.
-    for (now, lasts) in [(own.expires_at.minus(MS), true), (own.expires_at, false)] {
+    for (now, lasts) in [
+        (own.expires_at().minus(MS), true),
+        (own.expires_at(), false),
+    ] {
         let change = Change::CheckHeld(CheckHeld {
             lease_id: own.lease_id.clone(),
             fencing_token: own.fencing_token,

@@ -7,7 +7,7 @@ use super::{
     queue::{QueueCase, WAIT},
 };
 use crate::{
-    AcquireAll, AcquiredAll, Contention, Ended, Error, Queued, Settings,
+    AcquireAll, AcquiredAll, Contention, Ended, Error, HeldUntil, Queued, Settings,
     row::Row,
     store::{Joined, Store as _},
     transition::{Join, TakeoverRule},
@@ -43,7 +43,7 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
             })
         });
         assert_eq!(turn.output["previous"], json!(previous));
-        assert_eq!(turn.lease.expires_at, line.now().plus(TTL));
+        assert_eq!(turn.lease.expires_at(), line.now().plus(TTL));
         assert!(line.waiter(who).await.is_none(), "it does not wait");
 
         // On a repeated call, the other token gets the same lease.
@@ -162,9 +162,11 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
         let observing = plain.clone().observed_version(version);
         let several = plain.clone().permits(make::permits(1));
         for request in [plain, observing, several] {
-            let Contention { held, retry_at, .. } = contention(&line.leases, request).await;
+            let Contention { held, retry } = contention(&line.leases, request).await;
             assert_eq!((held.waiting, held.holder.as_str()), (waiting, holder));
-            assert!(retry_at > held.expires_at);
+            let retry_at = retry.expect("a deadline").retry_at;
+            let lasts = held.until;
+            assert!(matches!(lasts, HeldUntil::Ttl { expires_at, .. } if retry_at > expires_at));
             assert_eq!(held.key, line.address.key);
         }
         let other = make::key("line/no passing/beside");

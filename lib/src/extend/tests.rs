@@ -44,7 +44,7 @@ async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_a
         .await;
     assert!(second.is_done(), "it did look twice");
     let late = late.expect("it is the holder's").into_lease();
-    assert_eq!(late.expires_at, clock.now().plus(MINUTE * 3));
+    assert_eq!(late.expires_at(), clock.now().plus(MINUTE * 3));
     assert_eq!(second.requests(), 2, "others have moved the version since");
 }
 
@@ -80,7 +80,7 @@ async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
         .await;
     assert!(store.is_done(), "it did look twice");
     let late = late.expect("it is the holder's").into_lease();
-    assert_eq!(late.expires_at, clock.now().plus(ttl.as_duration()));
+    assert_eq!(late.expires_at(), clock.now().plus(ttl.as_duration()));
     assert!(store.row().await.holding().is_some());
 }
 

@@ -120,9 +120,9 @@ async fn work_whose_lease_cannot_be_extended_is_dropped_before_it_is_unsafe() {
             "{error}"
         );
         let last = *last.lock().expect("no panic");
-        assert!(last < lease.safe_until, "{last} is too late");
+        assert!(last < lease.safe_until(), "{last} is too late");
         assert!(
-            last.plus(TTL / 10) > lease.safe_until,
+            last.plus(TTL / 10) > lease.safe_until(),
             "and {last} not too early"
         );
         scene.wire.always(Fate::Answered);

@@ -22,7 +22,7 @@ async fn a_ttl_leaves_something_after_the_guard() {
     let refused = leases.acquire(asking(guard)).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let lease = grant(&leases, asking(guard + MS)).await.lease;
-    assert_eq!(lease.safe_until, leases.now().plus(MS));
+    assert_eq!(lease.safe_until(), leases.now().plus(MS));
     let refused = leases.extend(&lease, make::extend_by(guard)).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 }

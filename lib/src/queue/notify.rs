@@ -9,7 +9,7 @@ use crate::{
     metrics::{self, Metric},
     outcomes::GrantKind,
     outcomes::{Acquired, Granted, Lease},
-    row::{Reservation, Row, Stored},
+    row::{Reservation, Row, Stored, Term},
     store::{Address, Applied, Connection, Store},
     transition::{
         Change, HandOver, PassReservation, RenewReservation, Reserve, Successor, TokenFloor,
@@ -214,10 +214,11 @@ impl<S: Store> Leases<S> {
                 lease_id: reserved.lease_id.clone(),
                 fencing_token: row.fencing_token.max(self.settings().token_floor).plus(1),
                 version: row.version,
-                ttl: to.ttl,
+                deadline: self.deadline_of(Term::Ttl {
+                    ttl: to.ttl,
+                    expires_at,
+                }),
                 acquired_at: now,
-                expires_at,
-                safe_until: expires_at.minus(self.settings().guard),
                 permit: 0,
                 metadata: to.metadata.clone(),
             },
@@ -252,8 +253,10 @@ impl<S: Store> Leases<S> {
                 .lease;
             Lease {
                 acquired_at: reserved.until.minus(self.settings().claim),
-                expires_at: reserved.until,
-                safe_until: reserved.until.minus(self.settings().guard),
+                deadline: self.deadline_of(Term::Ttl {
+                    ttl: waiter.ttl,
+                    expires_at: reserved.until,
+                }),
                 ..lease
             }
         }))

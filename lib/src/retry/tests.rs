@@ -102,7 +102,7 @@ async fn the_last_attempt_is_made_when_the_budget_runs_out() {
         let leases = leases();
         let start = leases.now();
         let dead = grant(&leases, request("dead")).await;
-        assert_eq!(dead.expires_at.plus(seconds(2)), start.plus(seconds(11)));
+        assert_eq!(dead.expires_at().plus(seconds(2)), start.plus(seconds(11)));
         let patience = RetryPolicy::with_budget(Duration::from_millis(budget));
         let waited = leases.acquire_within(request("b"), patience).await;
         assert_eq!(leases.now(), start.plus(Duration::from_millis(budget)));
@@ -151,7 +151,7 @@ async fn who_crashed_is_not_slept_through() {
         let (leases, patience) = (leases(), RetryPolicy::with_budget(seconds(300)));
         let crashed = grant(&leases, request("crashed")).await;
         granted(leases.acquire_within(request("next"), patience).await);
-        let free = crashed.expires_at.plus(Settings::default().clock_margin);
+        let free = crashed.expires_at().plus(Settings::default().clock_margin);
         assert!(leases.now().since(free) <= Duration::from_millis(102));
     }
 }
@@ -327,7 +327,7 @@ async fn in_an_invocation_the_last_attempt_is_made_while_it_can_be_answered() {
     let last = ended.plus(ROUND_TRIP);
     assert!((ended..=last).contains(&leases.now()), "{:?}", leases.now());
     let found = granted(leases.acquire_within(request("b"), patience).await);
-    assert!(found.lease.acquired_at >= dead.expires_at.plus(seconds(2)));
+    assert!(found.lease.acquired_at >= dead.expires_at().plus(seconds(2)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,7 +339,10 @@ async fn an_extend_is_due_when_the_lease_is_in_danger() {
     assert_eq!(leases.status(&lease), LeaseStatus::Safe);
     leases.sleep(Duration::from_millis(1)).await;
     assert_eq!(leases.status(&lease), LeaseStatus::Danger);
-    assert_eq!(lease.remaining(leases.now()), lease.ttl.as_duration() / 3);
+    assert_eq!(
+        lease.remaining(leases.now()),
+        lease.ttl().expect("a ttl lease").as_duration() / 3
+    );
     leases.sleep(lease.remaining(leases.now())).await;
     assert_eq!(leases.status(&lease), LeaseStatus::Stop);
     let extended = leases

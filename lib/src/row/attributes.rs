@@ -12,6 +12,13 @@ pub(crate) const ACQUIRED_AT: &str = "acquired_at";
 pub(crate) const EXTENDED_AT: &str = "extended_at";
 pub(crate) const EXPIRES_AT: &str = "expires_at";
 pub(crate) const METADATA: &str = "metadata";
+/// Of an execution lease only, in place of a ttl and a deadline: how long it stays after a failure.
+pub(crate) const KEEP_MS: &str = "keep_ms";
+/// Of an execution lease: when its execution was last asked about.
+pub(crate) const LOOKED_AT: &str = "looked_at";
+/// Of an execution lease whose execution is over while something of it may still be at work: from when on another look
+/// that finds it so may end the lease.
+pub(crate) const LOOK_AGAIN_AT: &str = "look_again_at";
 /// Projected into [`INDEX`]: before this instant sweep need not read the row. An extend does not change it, so an
 /// extend writes the base row only.
 pub(crate) const SWEEP_AFTER: &str = "sweep_after";
@@ -64,7 +71,7 @@ pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 34] = [
+pub(crate) const ALL: [&str; 37] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -72,6 +79,9 @@ pub(crate) const ALL: [&str; 34] = [
     EXTENDED_AT,
     EXPIRES_AT,
     METADATA,
+    KEEP_MS,
+    LOOKED_AT,
+    LOOK_AGAIN_AT,
     SWEEP_AFTER,
     FENCING_TOKEN,
     VERSION,

@@ -2,11 +2,13 @@
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
-use super::{Frozen, Holding, Item, Record, Reservation, Row, State, Stored, attributes as at};
+use super::{
+    Frozen, Holding, Item, Record, Reservation, Row, State, Stored, Term, attributes as at,
+};
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    values::{Counter, Holder, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
+    values::{Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
 impl Row {
@@ -102,9 +104,28 @@ impl Row {
             State::Held(held) => {
                 set(at::HOLDER, s(self.granted_to.as_str()));
                 set(at::LEASE_ID, s(held.lease_id.expose()));
-                set(at::TTL_MS, n(held.ttl.as_millis()));
                 set(at::ACQUIRED_AT, instant(held.acquired_at));
-                set(at::EXPIRES_AT, instant(held.expires_at));
+                match held.term {
+                    Term::Ttl { ttl, expires_at } => {
+                        set(at::TTL_MS, n(ttl.as_millis()));
+                        set(at::EXPIRES_AT, instant(expires_at));
+                    }
+                    Term::Execution {
+                        keep,
+                        looked_at,
+                        look_again_at,
+                    } => {
+                        set(at::KEEP_MS, n(keep.as_millis()));
+                        for (name, at) in [
+                            (at::LOOKED_AT, looked_at),
+                            (at::LOOK_AGAIN_AT, look_again_at),
+                        ] {
+                            if let Some(at) = at {
+                                set(name, instant(at));
+                            }
+                        }
+                    }
+                }
                 set(at::METADATA, metadata_value(&held.metadata));
                 if let Some(at) = held.extended_at {
                     set(at::EXTENDED_AT, instant(at));
@@ -155,15 +176,33 @@ fn holding(item: &Item) -> Result<Holding, &'static str> {
         lease_id: text(item, at::LEASE_ID)
             .map(LeaseId::stored)
             .ok_or("lease_id is not a string")?,
-        ttl: ttl(item).ok_or("ttl_ms is not a whole number from 1 to 86400000")?,
+        term: term(item)?,
         acquired_at: time(item, at::ACQUIRED_AT).ok_or("acquired_at is not an instant")?,
         extended_at: time(item, at::EXTENDED_AT),
-        expires_at: time(item, at::EXPIRES_AT).ok_or("expires_at is not an instant")?,
         sweep_after: time(item, at::SWEEP_AFTER),
         metadata: item
             .get(at::METADATA)
             .and_then(metadata)
             .ok_or("metadata is not a map of strings")?,
+    })
+}
+
+fn term(item: &Item) -> Result<Term, &'static str> {
+    if !item.contains_key(at::KEEP_MS) {
+        return Ok(Term::Ttl {
+            ttl: ttl(item).ok_or("ttl_ms is not a whole number from 1 to 86400000")?,
+            expires_at: time(item, at::EXPIRES_AT).ok_or("expires_at is not an instant")?,
+        });
+    }
+    if item.contains_key(at::TTL_MS) || item.contains_key(at::EXPIRES_AT) {
+        return Err("it has a deadline, and lasts as long as an execution");
+    }
+    Ok(Term::Execution {
+        keep: whole(item, at::KEEP_MS)
+            .and_then(KeepTime::stored)
+            .ok_or("keep_ms is not a whole number from 0 to 1209600000")?,
+        looked_at: time(item, at::LOOKED_AT),
+        look_again_at: time(item, at::LOOK_AGAIN_AT),
     })
 }
 

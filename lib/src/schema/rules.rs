@@ -21,6 +21,9 @@ pub fn acquire(schema: &mut Schema) {
                 "observed_version": {"properties": {"permits": false}},
                 "task_token": {"properties": {"permits": false, "observed_version": false, "on_held": false}},
             },
+            "if": {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},
+            "then": {"properties": {"ttl_seconds": false, "observed_version": false, "task_token": false}},
+            "else": {"required": ["ttl_seconds"], "properties": {"keep_seconds": false}},
         }),
     );
 }

@@ -10,8 +10,8 @@ use crate::{
     pagination::{Cursor, PageSize},
     sets::LeaseSet,
     values::{
-        Caller, Counter, Holder, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator, Permit,
-        Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,
+        Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator,
+        Permit, Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,
     },
 };
 
@@ -94,6 +94,12 @@ schemas! {
             "description": "A length in seconds, 1 to 86400; fractions are rounded to milliseconds.",
         })
     };
+    KeepTime: |_| json_schema!({
+        "type": "number",
+        "minimum": 0,
+        "maximum": 1_209_600,
+        "description": "A length in seconds, at most 14 days.",
+    });
     WaitTime: |_| json_schema!({
         "type": "number",
         "minimum": 0,

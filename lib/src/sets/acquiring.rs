@@ -53,7 +53,7 @@ impl<S: Store> Leases<S> {
             holder: &request.holder,
             request_id: request.request_id,
             keys: KeysDigest::of(&request.keys),
-            ttl: request.ttl,
+            lifetime: request.lifetime,
             metadata: request.metadata,
             over: None,
         })?;

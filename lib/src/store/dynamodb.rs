@@ -31,7 +31,7 @@ use crate::{
     clock::{Timestamp, stopwatch},
     error::Error,
     row::attributes as at,
-    row::{Item, Stored, instant, n, s, text},
+    row::{Holding, Item, Stored, instant, n, s, text},
     rules::TableRules,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
@@ -207,7 +207,7 @@ impl Store for DynamoDb {
                 (before, _) => match (transition(&before, change), before) {
                     (Some(row), Stored::Row(before)) => Ok(Applied::Done {
                         row,
-                        deadline_before: before.holding().map(|held| held.expires_at),
+                        deadline_before: before.holding().map(Holding::expires_at),
                     }),
                     (_, before) => Err(overwritten(address, &before)),
                 },

@@ -11,11 +11,11 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
-    row::attributes as at,
+    row::{Term, attributes as at},
     row::{b, instant, metadata_value, n, s},
     transition::{
-        Change, CheckHeld, EndIfUnchanged, Extend, Grant, HandOver, Release, ReleaseTarget,
-        ReplaceIfUnchanged, ShortenDeadline, TOKEN_STEP, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, HandOver, Look, Prove, Release,
+        ReleaseTarget, ReplaceIfUnchanged, ShortenDeadline, TOKEN_STEP, TakeoverRule, TokenFloor,
     },
     values::{Counter, KeysDigest},
 };
@@ -37,6 +37,8 @@ pub(super) fn of(change: &Change) -> Expressions {
     match change {
         Change::Grant(grant) => granting(grant),
         Change::Extend(extend) => extending(extend),
+        Change::Prove(prove) => proving(prove),
+        Change::Look(look) => looking(look),
         Change::ShortenDeadline(cut) => shortening(cut),
         Change::Release(release) => releasing(release),
         Change::EndIfUnchanged(end) => ending_if_unchanged(end),
@@ -59,13 +61,20 @@ const OURS: &str = "attribute_type(#fencing_token, :number) \
     AND attribute_type(#request, :binary) AND attribute_type(#granted_to, :text) \
     AND attribute_type(#line, :list)";
 
-/// What a held row of ours has beyond that.
+/// What a held row of ours has beyond that. Then it has [`TTL`] or [`EXECUTION`].
 const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
     AND attribute_not_exists(#last_fencing_token) \
     AND attribute_type(#lease_id, :text) AND attribute_type(#metadata, :map) \
+    AND attribute_type(#acquired_at, :number) AND #acquired_at BETWEEN :one AND :forever";
+
+/// What a lease with a deadline has.
+const TTL: &str = "attribute_not_exists(#keep_ms) \
     AND attribute_type(#ttl_ms, :number) AND #ttl_ms BETWEEN :one AND :longest \
-    AND attribute_type(#acquired_at, :number) AND #acquired_at BETWEEN :one AND :forever \
     AND attribute_type(#expires_at, :number) AND #expires_at BETWEEN :one AND :forever";
+
+/// What a lease has that lasts as long as an execution.
+const EXECUTION: &str = "attribute_not_exists(#ttl_ms) AND attribute_not_exists(#expires_at) \
+    AND attribute_type(#keep_ms, :number) AND #keep_ms BETWEEN :zero AND :longest_keep";
 
 /// What a free row of ours has beyond that.
 const FREE: &str = "attribute_not_exists(#holder) AND attribute_not_exists(#lease_id) \
@@ -74,12 +83,17 @@ const FREE: &str = "attribute_not_exists(#holder) AND attribute_not_exists(#leas
       OR (attribute_type(#last_fencing_token, :number) \
         AND #last_fencing_token BETWEEN :one AND :most))";
 
+/// A held row, whatever ends its lease.
+fn held() -> String {
+    format!("{HELD} AND (({TTL}) OR ({EXECUTION}))")
+}
+
 /// The grant that the caller can prove.
 const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
-    #sweep_after, #metadata";
+    #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata";
 
 /// The attributes of a reservation.
 const KEPT: &str = "#claim, #claim_id, #claim_until, #claim_tries, #heir";
@@ -112,7 +126,15 @@ fn granting(grant: &Grant) -> Expressions {
         TakeoverRule::ExpiredBy(instant) => ("#expires_at <= :over", at_least_one(instant)),
         TakeoverRule::VersionUnchanged(version) => ("#version = :over", n(version.get())),
     };
-    let expired = format!("{HELD} AND {over}");
+    // No clock ends an execution lease, and no observation.
+    let expired = format!("{HELD} AND {TTL} AND {over}");
+    let (term, no_term) = match grant.term {
+        Term::Ttl { .. } => ("#ttl_ms = :ttl_ms, #expires_at = :expires_at", "#keep_ms"),
+        Term::Execution { .. } => (
+            "#keep_ms = :keep_ms",
+            "#ttl_ms, #expires_at, #looked_at, #look_again_at",
+        ),
+    };
     let keys = grant.keys.as_ref().map(KeysDigest::as_bytes);
     let (several, single) = match keys {
         None => ("", ", #request_keys"),
@@ -131,24 +153,29 @@ fn granting(grant: &Grant) -> Expressions {
     );
     let update = format!(
         "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
-        #ttl_ms = :ttl_ms, #metadata = :metadata, #acquired_at = :now, #expires_at = :expires_at, \
-        #sweep_after = :sweep_after, \
+        {term}, #metadata = :metadata, #acquired_at = :now, #sweep_after = :sweep_after, \
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, {queue}\
         #request = :request, {HISTORY}{several} \
-        REMOVE #ended, #extended_at, #purge_at, #last_fencing_token, {KEPT}{single}"
+        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {KEPT}{single}"
     );
+    let term = match grant.term {
+        Term::Ttl { ttl, expires_at } => [
+            ("ttl_ms", n(ttl.as_millis())),
+            ("expires_at", instant(expires_at)),
+        ]
+        .to_vec(),
+        Term::Execution { keep, .. } => [("keep_ms", n(keep.as_millis()))].to_vec(),
+    };
     build(
         condition,
         update,
         [
             ("holder", s(grant.holder.as_str())),
             ("lease_id", s(grant.lease_id.expose())),
-            ("ttl_ms", n(grant.ttl.as_millis())),
             ("metadata", metadata_value(&grant.metadata)),
             ("now", at_least_one(grant.now)),
             ("over", which),
-            ("expires_at", instant(grant.expires_at)),
             ("sweep_after", instant(grant.sweep_after)),
             ("request", b(grant.request.as_bytes())),
             ("step", n(TOKEN_STEP)),
@@ -156,7 +183,9 @@ fn granting(grant: &Grant) -> Expressions {
             ("floor", n(grant.tokens.floor().get())),
             ("lifted", n(grant.tokens.floor().plus(TOKEN_STEP).get())),
             ("request_keys", b(keys.unwrap_or_default())),
-        ],
+        ]
+        .into_iter()
+        .chain(term),
     )
 }
 
@@ -184,7 +213,9 @@ fn extending(extend: &Extend) -> Expressions {
         format!("(#expires_at > :now OR (attribute_not_exists(#frozen) AND {NO_LINE}))")
     };
     build(
-        format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at <= :expires_at AND {in_time}"),
+        format!(
+            "{HELD} AND {TTL} AND {OURS} AND {OWNED} AND #expires_at <= :expires_at AND {in_time}"
+        ),
         "SET #expires_at = :expires_at, #ttl_ms = :ttl_ms, #extended_at = :now, \
          #version = #version + :one"
             .to_owned(),
@@ -198,9 +229,41 @@ fn extending(extend: &Extend) -> Expressions {
     )
 }
 
+fn proving(prove: &Prove) -> Expressions {
+    build(
+        format!("{HELD} AND {EXECUTION} AND {OURS} AND {OWNED}"),
+        "SET #extended_at = :now, #version = #version + :one REMOVE #look_again_at".to_owned(),
+        [
+            ("lease_id", s(prove.lease_id.expose())),
+            ("fencing_token", n(prove.fencing_token.get())),
+            ("now", at_least_one(prove.now)),
+        ],
+    )
+}
+
+fn looking(look: &Look) -> Expressions {
+    let again = match look.look_again_at {
+        Some(_) => ", #look_again_at = :look_again_at",
+        None => " REMOVE #look_again_at",
+    };
+    let at = look.look_again_at.map(|at| ("look_again_at", instant(at)));
+    let values = [
+        ("version", n(look.version.get())),
+        ("now", at_least_one(look.now)),
+        ("sweep_after", instant(look.sweep_after)),
+    ];
+    build(
+        format!("{HELD} AND {EXECUTION} AND {OURS} AND #version = :version"),
+        format!("SET #looked_at = :now, #sweep_after = :sweep_after{again}"),
+        values.into_iter().chain(at),
+    )
+}
+
 fn shortening(cut: &ShortenDeadline) -> Expressions {
     build(
-        format!("{HELD} AND {OURS} AND #version = :version AND #expires_at > :expires_at"),
+        format!(
+            "{HELD} AND {TTL} AND {OURS} AND #version = :version AND #expires_at > :expires_at"
+        ),
         "SET #expires_at = :expires_at, #sweep_after = :sweep_after, #version = #version + :one"
             .to_owned(),
         [
@@ -219,7 +282,7 @@ fn releasing(release: &Release) -> Expressions {
     let (next, purge_at) = (&release.next, release.purge_at);
     match &release.of {
         ReleaseTarget::Grant => {
-            let which = format!("{HELD} AND {OWNED}");
+            let which = format!("{} AND {OWNED}", held());
             ending(&which, None, release.ended, next, purge_at, proof)
         }
         ReleaseTarget::Reservation(holder) => {
@@ -238,7 +301,7 @@ fn releasing(release: &Release) -> Expressions {
 }
 
 fn ending_if_unchanged(end: &EndIfUnchanged) -> Expressions {
-    let which = format!("{HELD} AND #version = :version");
+    let which = format!("{} AND #version = :version", held());
     let version = [("version", n(end.version.get()))];
     let (next, purge_at) = (&end.next, end.purge_at);
     ending(&which, None, end.ended, next, purge_at, version)
@@ -345,7 +408,9 @@ fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
 /// A condition and nothing else.
 fn checking_held(confirm: &CheckHeld) -> Expressions {
     build(
-        format!("{HELD} AND {OURS} AND {OWNED} AND #expires_at > :now"),
+        format!(
+            "{HELD} AND (({TTL} AND #expires_at > :now) OR ({EXECUTION})) AND {OURS} AND {OWNED}"
+        ),
         String::new(),
         [
             ("lease_id", s(confirm.lease_id.expose())),

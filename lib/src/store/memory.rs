@@ -16,7 +16,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     row::attributes as at,
-    row::{Item, Stored, bytes, instant, n, s, time, whole},
+    row::{Holding, Item, Stored, bytes, instant, n, s, time, whole},
     rules::TableRules,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
@@ -135,7 +135,7 @@ impl Store for Memory {
                 items.insert(place(address), row.to_item());
                 let deadline_before = match (before, change) {
                     (_, Change::Grant(_)) | (Stored::Absent | Stored::Foreign(_), _) => None,
-                    (Stored::Row(row), _) => row.holding().map(|held| held.expires_at),
+                    (Stored::Row(row), _) => row.holding().map(Holding::expires_at),
                 };
                 Applied::Done {
                     row,

@@ -3,7 +3,7 @@
 use super::{State, TakeoverRule, TokenFloor, succeeded};
 use crate::{
     clock::Timestamp,
-    row::{Holding, Reservation, Row},
+    row::{Holding, Reservation, Row, Term},
     values::{Counter, Holder, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
@@ -275,10 +275,12 @@ pub(super) fn confirmed(row: &Row, take: &ConfirmReservation) -> Option<Row> {
         purge_at: None,
         state: State::Held(Holding {
             lease_id: take.lease_id.clone(),
-            ttl: take.ttl,
+            term: Term::Ttl {
+                ttl: take.ttl,
+                expires_at: take.expires_at,
+            },
             acquired_at: take.acquired_at,
             extended_at: Some(take.now),
-            expires_at: take.expires_at,
             sweep_after: Some(take.sweep_after),
             metadata: take.metadata.clone(),
         }),

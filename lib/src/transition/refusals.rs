@@ -48,7 +48,7 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     };
     let suits = grant.tokens.for_row(row.fencing_token);
     let held = row.holding();
-    let lasts = held.is_some_and(|held| held.expires_at > grant.now);
+    let lasts = held.is_some_and(|held| held.expires_at() > grant.now);
     let kept_for = row.reserved().map(|reserved| &reserved.request);
     if held.is_some() && row.request == grant.request {
         if row.request_keys == grant.keys {
@@ -162,13 +162,13 @@ pub fn why_not_extended(
         };
     }
     let this = |held: &Holding| {
-        held.extended_at == Some(extend.now) && held.expires_at == extend.expires_at
+        held.extended_at == Some(extend.now) && held.expires_at() == extend.expires_at
     };
     match owned(&row, lease_id, token) {
         None => ExtendRefusal::Lost(Some(row)),
         Some(held) if confirming && this(held) => ExtendRefusal::Taken(row),
         Some(_) if confirming => ExtendRefusal::Confirmed,
-        Some(held) if held.expires_at > extend.now => ExtendRefusal::Longer(row),
+        Some(held) if held.expires_at() > extend.now => ExtendRefusal::Longer(row),
         Some(_) if extend.require_unexpired => ExtendRefusal::Expired,
         Some(_) if row.frozen.is_some() => ExtendRefusal::Frozen(row),
         Some(_) => ExtendRefusal::Awaited(row),

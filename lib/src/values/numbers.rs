@@ -51,21 +51,15 @@ impl Ttl {
 
 impl Serialize for Ttl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_multiple_of(1000) {
-            serializer.serialize_u32(self.0 / 1000)
-        } else {
-            serializer.serialize_f64(f64::from(self.0) / 1000.0)
-        }
+        serialize_seconds(self.0, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Ttl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
-        // To the nearest millisecond, because 1.001 has no exact binary form. NaN fails in `try_from_secs_f64`.
-        Duration::try_from_secs_f64(seconds)
-            .map(|length| Duration::from_micros(500).saturating_add(length))
-            .map_err(|_| BadValue(format!("expected {}", Self::RANGE)))
+        to_the_millisecond(seconds)
+            .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
             .and_then(Self::new)
             .map_err(de::Error::custom)
     }
@@ -310,6 +304,81 @@ impl<'de> Deserialize<'de> for WaitTime {
             .and_then(Self::new)
             .map_err(de::Error::custom)
     }
+}
+
+/// How long an execution lease stays after its execution failed, was stopped or timed out, so that a redrive finds it:
+/// at most 14 days, the time within which an execution can be redriven. In whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeepTime(u32);
+
+impl KeepTime {
+    /// The longest, in milliseconds.
+    pub const MAX_MILLIS: u64 = 1_209_600_000;
+
+    const RANGE: &str = "a number of seconds from 0 to 1209600";
+
+    /// Checks `length`; a fraction of a millisecond is dropped.
+    ///
+    /// # Errors
+    /// [`BadValue`] above 14 days.
+    pub fn new(length: Duration) -> Result<Self, BadValue> {
+        u64::try_from(length.as_millis())
+            .ok()
+            .and_then(Self::stored)
+            .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
+    }
+
+    /// The length.
+    #[must_use]
+    pub const fn as_duration(self) -> Duration {
+        Duration::from_millis(self.0 as u64)
+    }
+
+    /// The length in milliseconds.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// From an item.
+    pub(crate) fn stored(millis: u64) -> Option<Self> {
+        u32::try_from(millis)
+            .ok()
+            .filter(|&millis| u64::from(millis) <= Self::MAX_MILLIS)
+            .map(Self)
+    }
+}
+
+impl Serialize for KeepTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_seconds(self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeepTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
+        to_the_millisecond(seconds)
+            .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
+            .and_then(Self::new)
+            .map_err(de::Error::custom)
+    }
+}
+
+/// Milliseconds as seconds: a whole number where they are whole.
+fn serialize_seconds<S: Serializer>(millis: u32, serializer: S) -> Result<S::Ok, S::Error> {
+    if millis.is_multiple_of(1000) {
+        serializer.serialize_u32(millis / 1000)
+    } else {
+        serializer.serialize_f64(f64::from(millis) / 1000.0)
+    }
+}
+
+/// To the nearest millisecond, because 1.001 has no exact binary form. None for NaN and what is negative or too large.
+fn to_the_millisecond(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .map(|length| Duration::from_micros(500).saturating_add(length))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use leasehold::transition::{
     PassReservation, Release, ReleaseTarget, RenewReservation, Reserve, ShortenDeadline, Successor,
     TakeoverRule, TokenFloor,
 };
-use leasehold::{Counter, Metadata};
+use leasehold::{Counter, Metadata, row::Term};
 
 use crate::{
     names::{self, Attempt, Count, FLOOR, LeaseNo, SWEEPER, Tick, Who, instant},
@@ -192,12 +192,14 @@ impl Message {
             request: names::request(self.from, self.attempt()),
             keys: scope.polls(self.from).then(names::keys).flatten(),
             lease_id: names::lease_id(self.lease()),
-            ttl: names::ttl(scope.ttl),
+            term: Term::Ttl {
+                ttl: names::ttl(scope.ttl),
+                expires_at,
+            },
             metadata: Metadata::default(),
             now: instant(self.sent),
             over,
             tokens: self.floor.tokens(),
-            expires_at,
             sweep_after: expires_at,
         }
     }

@@ -192,7 +192,7 @@ impl Rows {
             holder: names::who(&row.granted_to),
             held: row.holding().map(|held| Held {
                 lease: names::lease_no(&held.lease_id),
-                until: names::tick(held.expires_at),
+                until: names::tick(held.expires_at()),
                 written: names::tick(held.extended_at.unwrap_or(held.acquired_at)),
             }),
             kept: row.reserved().map(|kept| {

@@ -255,7 +255,7 @@ async fn a_lost_answer_costs_one_more_request_and_changes_nothing() {
         assert_eq!(line.requests(), of([("UpdateItem", 2)]), "{fault:?}");
         let row = line.table.row(&key).await;
         assert_eq!(lease.fencing_token, promised.fencing_token, "{fault:?}");
-        assert_eq!(lease.expires_at, row.holding().unwrap().expires_at);
+        assert_eq!(lease.expires_at(), row.holding().unwrap().expires_at());
         assert_eq!(row.waiting().len(), 1, "{fault:?}");
 
         inject("GetItem");

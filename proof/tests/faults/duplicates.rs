@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{
     GrantKind, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
-    row::Stored,
+    row::{Stored, Term},
     store::{Address, Applied, Store as _},
     transition::{Change, Grant, TakeoverRule, TokenFloor},
 };
@@ -24,12 +24,14 @@ fn delayed(scenario: &Scenario) -> Grant {
         holder,
         keys: None,
         lease_id: LeaseId::random(),
-        ttl: Ttl::new(TTL).unwrap(),
+        term: Term::Ttl {
+            ttl: Ttl::new(TTL).unwrap(),
+            expires_at: now.plus(TTL),
+        },
         metadata: Metadata::default(),
         now,
         over: TakeoverRule::ExpiredBy(now.minus(margin)),
         tokens: TokenFloor::Reached(leasehold::Counter::MIN),
-        expires_at: now.plus(TTL),
         sweep_after: now.plus(TTL + margin),
     }
 }
@@ -73,8 +75,7 @@ async fn a_duplicate_beyond_the_rows_memory_ends_at_the_deadline_that_it_carried
             Applied::Refused(Stored::Row(_)) if others < REMEMBERED => {}
             Applied::Done { row, .. } if others == REMEMBERED => {
                 assert!(row.fencing_token > first, "another grant, after all others");
-                let until = row.holding().unwrap().expires_at;
-                assert_eq!(until, sent.expires_at);
+                assert_eq!(row.holding().unwrap().term, sent.term);
                 // The lease has ended: the next caller gets it at once.
                 scenario.granted("c", "1").await;
             }

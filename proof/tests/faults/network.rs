@@ -99,7 +99,7 @@ async fn ends(scenario: &Scenario, outcome: Outcome, end: End) {
             scenario.matches_table(&lease).await;
         }
         Outcome::Extended(lease) => {
-            assert_eq!(lease.expires_at, scenario.renewed());
+            assert_eq!(lease.expires_at(), scenario.renewed());
             let before = scenario.lease.as_ref().unwrap().version.get();
             assert!(!done_once || lease.version.get() == before + 1, "one write");
             scenario.matches_table(&lease).await;
@@ -120,7 +120,7 @@ async fn a_server_that_never_answers_is_not_waited_for_past_the_lease() {
         // Less than one attempt is left of it, and one attempt is all that is made.
         if let Some(lease) = &scenario.lease {
             let soon = std::time::Duration::from_millis(100);
-            scenario.clock.set(lease.safe_until.minus(soon));
+            scenario.clock.set(lease.safe_until().minus(soon));
         }
         scenario.table.proxy.inject(fault, UPDATE, 3);
         let start = Instant::now();

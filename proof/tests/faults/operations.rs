@@ -113,8 +113,8 @@ impl Scenario {
         assert_eq!(row.fencing_token, lease.fencing_token);
         let held = row.holding().expect("held");
         assert_eq!(
-            (&held.lease_id, held.expires_at),
-            (&lease.lease_id, lease.expires_at)
+            (&held.lease_id, held.expires_at()),
+            (&lease.lease_id, lease.expires_at())
         );
     }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use leasehold::{
-    Act, Counter, Ended, Holder, Key, Keys, KeysDigest, LeaseId, Metadata, Operator, Previous,
-    Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
-    row::{Frozen, Holding, Reservation, Row, State, Stored},
+    Act, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata, Operator,
+    Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
+    row::{Frozen, Holding, Reservation, Row, State, Stored, Term},
     transition::{
         Change, CheckHeld, ConfirmReservation, EndIfUnchanged, Extend, Grant, HandOver, Join,
-        Leave, PassReservation, Release, ReleaseTarget, RenewReservation, ReplaceIfUnchanged,
-        Reserve, ShortenDeadline, Successor, TakeoverRule, TokenFloor,
+        Leave, Look, PassReservation, Prove, Release, ReleaseTarget, RenewReservation,
+        ReplaceIfUnchanged, Reserve, ShortenDeadline, Successor, TakeoverRule, TokenFloor,
     },
     waiter::Waiter,
 };
@@ -135,6 +135,17 @@ impl Written<'_> {
                 expires_at: self.expires_at(),
                 require_unexpired: step.strict,
             }),
+            Write::Prove => Change::Prove(Prove {
+                lease_id: self.proof(),
+                fencing_token: near(self.token(), step.away),
+                now,
+            }),
+            Write::Look => Change::Look(Look {
+                version: self.version(),
+                now,
+                look_again_at: step.strict.then(|| seconds(step.until)),
+                sweep_after: now.plus(MARGIN),
+            }),
             Write::Release => Change::Release(Release {
                 lease_id: self.proof(),
                 // A reservation is of the token to come.
@@ -209,12 +220,18 @@ impl Written<'_> {
             holder: holder(step.who),
             keys: step.strict.then(two_keys).flatten(),
             lease_id: id(step.proof),
-            ttl: ttl(step.ttl),
+            term: if step.execution {
+                of_execution(step.ttl)
+            } else {
+                Term::Ttl {
+                    ttl: ttl(step.ttl),
+                    expires_at: self.expires_at(),
+                }
+            },
             metadata: Metadata::default(),
             now: seconds(step.at),
             tokens: self.tokens(),
             over: self.over(),
-            expires_at: self.expires_at(),
             sweep_after: self.expires_at().plus(MARGIN),
         }
     }
@@ -287,6 +304,15 @@ pub fn together(stored: &Stored, step: &Step) -> [Change; 2] {
         now: seconds(step.at),
     });
     [if step.strict { confirm } else { grant.clone() }, grant]
+}
+
+/// An execution lease that is kept so many seconds after a failure.
+fn of_execution(keep: u8) -> Term {
+    Term::Execution {
+        keep: KeepTime::new(Duration::from_secs(keep.into())).unwrap(),
+        looked_at: None,
+        look_again_at: None,
+    }
 }
 
 fn two_keys() -> Option<KeysDigest> {
@@ -362,7 +388,8 @@ fn made(act: u8) -> Row {
     operated(unheld, act)
 }
 
-/// A row of which nothing is as it was: held (5), free (6), or reserved for somebody. No act of an operator leaves such a one.
+/// A row of which nothing is as it was: held (5), by an execution (8), free (6), or reserved for somebody. No act of an
+/// operator leaves such a one.
 fn another(row: Row, act: u8) -> Row {
     let free = |reserved| State::Free {
         ended: Ended::Expired,
@@ -381,14 +408,28 @@ fn another(row: Row, act: u8) -> Row {
             fencing_token: Counter::new(5).unwrap(),
             ended: Ended::Forced,
         }),
-        purge_at: (act != 5).then_some(77),
+        purge_at: (![5, 8].contains(&act)).then_some(77),
         state: match act {
             5 => State::Held(Holding {
                 lease_id: id(2),
-                ttl: ttl(33),
+                term: Term::Ttl {
+                    ttl: ttl(33),
+                    expires_at: seconds(36),
+                },
                 acquired_at: seconds(34),
                 extended_at: Some(seconds(35)),
-                expires_at: seconds(36),
+                sweep_after: Some(seconds(37)),
+                metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
+            }),
+            8 => State::Held(Holding {
+                lease_id: id(2),
+                term: Term::Execution {
+                    keep: KeepTime::new(Duration::from_secs(33)).unwrap(),
+                    looked_at: Some(seconds(31)),
+                    look_again_at: Some(seconds(32)),
+                },
+                acquired_at: seconds(34),
+                extended_at: Some(seconds(35)),
                 sweep_after: Some(seconds(37)),
                 metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
             }),

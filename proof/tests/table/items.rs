@@ -55,6 +55,8 @@ pub fn sets_the_successor(change: &Change) -> bool {
     !matches!(
         change,
         Change::Extend(_)
+            | Change::Prove(_)
+            | Change::Look(_)
             | Change::ShortenDeadline(_)
             | Change::Leave(_)
             | Change::RenewReservation(_)
@@ -63,11 +65,12 @@ pub fn sets_the_successor(change: &Change) -> bool {
 
 /// The attributes that a stranger writes.
 #[rustfmt::skip]
-pub const ATTRIBUTES: [&str; 32] = [
+pub const ATTRIBUTES: [&str; 35] = [
     "holder", "lease_id", "ttl_ms", "acquired_at", "extended_at", "expires_at", "metadata", "sweep_after",
     "fencing_token", "version", "granted_to", "request", "past_request_1", "past_request_2", "past_request_3",
     "previous_holder", "previous_fencing_token", "ended", "purge_at", "request_keys", "operator", "line",
     "claim", "claim_id", "claim_until", "claim_tries", "last_fencing_token", "colour", "frozen",
+    "keep_ms", "looked_at", "look_again_at",
     "past_release_1", "past_release_2", "past_release_3",
 ];
 

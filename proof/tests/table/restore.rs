@@ -83,7 +83,7 @@ impl Rehearsal {
         self.grants.push(Believed {
             token: lease.fencing_token,
             from: self.clock.now(),
-            until: lease.safe_until,
+            until: lease.safe_until(),
         });
         Some(lease)
     }
@@ -93,7 +93,7 @@ impl Rehearsal {
         let lease = extended.unwrap().into_lease();
         let mut grants = self.grants.iter_mut();
         let grant = grants.find(|grant| grant.token == lease.fencing_token);
-        grant.unwrap().until = lease.safe_until;
+        grant.unwrap().until = lease.safe_until();
     }
 
     async fn release(&mut self, leases: &Leases<DynamoDb>, lease: &Lease) {

@@ -5,8 +5,8 @@ use super::{
     items::attribute,
     steps::{
         NEXT, PLAIN, Step, Write, at_every_floor, beside, check, cut, expire, extend, give_up,
-        grant, grants, join, joins, leave, observes, of, pass, release, reserve, swap, take,
-        try_again,
+        grant, grants, join, joins, leave, look, observes, of, pass, prove, release, reserve, swap,
+        take, try_again,
     },
 };
 
@@ -15,6 +15,7 @@ type Tampering = (&'static str, u8);
 const NONE: u8 = 0;
 const RELEASED: u8 = 1;
 const ANOTHER: u8 = 2;
+const LESS: u8 = 3;
 const ZERO: u8 = 4;
 const HUGE: u8 = 5;
 const SEVEN: u8 = 6;
@@ -30,12 +31,26 @@ const OURS: [Tampering; 8] = [
     ("request", SEVEN), ("granted_to", SEVEN), ("line", RELEASED), ("line", NONE),
 ];
 
-/// And a held one.
+/// And a held one with a deadline.
 #[rustfmt::skip]
-const HELD: [Tampering; 12] = [
+const HELD: [Tampering; 13] = [
     ("holder", ANOTHER), ("ended", RELEASED), ("last_fencing_token", SEVEN), ("lease_id", SEVEN),
     ("metadata", RELEASED), ("ttl_ms", ZERO), ("ttl_ms", HUGE), ("acquired_at", ZERO),
-    ("acquired_at", HUGE), ("expires_at", ZERO), ("expires_at", HUGE), ("claim", DIGEST),
+    ("acquired_at", HUGE), ("expires_at", ZERO), ("expires_at", HUGE), ("claim", DIGEST), ("keep_ms", SEVEN),
+];
+
+/// And one that lasts as long as an execution.
+#[rustfmt::skip]
+const OF_EXECUTION: [Tampering; 13] = [
+    ("holder", ANOTHER), ("ended", RELEASED), ("last_fencing_token", SEVEN), ("lease_id", SEVEN),
+    ("metadata", RELEASED), ("keep_ms", LESS), ("keep_ms", HUGE), ("keep_ms", NONE), ("acquired_at", ZERO),
+    ("acquired_at", HUGE), ("expires_at", SEVEN), ("ttl_ms", SEVEN), ("claim", DIGEST),
+];
+
+/// What a free row of ours has not, and an execution lease must not have at its beginning.
+#[rustfmt::skip]
+const OF_ANOTHER_KIND: [Tampering; 4] = [
+    ("ttl_ms", SEVEN), ("expires_at", SEVEN), ("looked_at", SEVEN), ("look_again_at", SEVEN),
 ];
 
 /// And a free one.
@@ -47,9 +62,9 @@ const FREE: [Tampering; 7] = [
 
 /// And one that is reserved for somebody.
 #[rustfmt::skip]
-const RESERVED: [Tampering; 6] = [
+const RESERVED: [Tampering; 7] = [
     ("claim", SEVEN), ("claim_id", SEVEN), ("claim_until", ZERO),
-    ("claim_until", HUGE), ("claim_tries", ZERO), ("claim_tries", HUGE),
+    ("claim_until", HUGE), ("claim_tries", ZERO), ("claim_tries", HUGE), ("keep_ms", SEVEN),
 ];
 
 /// What is done with a write on a row that has come about in one of several ways: [`guarded`] once, and otherwise
@@ -122,6 +137,7 @@ fn held() -> Vec<Step> {
 pub fn of_every_part() -> Vec<Vec<Step>> {
     let held = held();
     let mut all = of_held(&held);
+    all.extend(of_execution());
     let queued = [&held[..], &[join(1), join(2)]].concat();
     for last in [leave(1), joins(0, 1, 9)] {
         all.push(guarded(&queued, &last, &[&HELD]));
@@ -223,6 +239,74 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
             ));
         }
     }
+    all
+}
+
+/// Rows that an execution holds: proven and looked at, and nobody's by any clock.
+fn of_execution() -> Vec<Vec<Step>> {
+    let granted = |who, at| Step {
+        execution: true,
+        ..grant(who, at)
+    };
+    let mut held = Vec::new();
+    for (who, at) in [(0, 10), (0, 11), (1, 12)] {
+        held.extend([grant(who, at), release(None)]);
+    }
+    held.extend([of_several(granted(0, 1)), prove(2), look(3, true)]);
+    let mut all = Vec::new();
+    let lasts = [
+        prove(4),
+        look(4, true),
+        look(4, false),
+        check(30),
+        join(2),
+        observes(2, 0, 9),
+        observes(2, 2, 9),
+        release(None),
+        release(NEXT),
+        expire(None),
+        expire(NEXT),
+        swap(0),
+        swap(2),
+    ];
+    for last in &lasts {
+        all.push(guarded(&held, last, &[&OF_EXECUTION]));
+    }
+    // No clock ends it, and no observation; nor is it extended or cut.
+    let others = [extend(2, 9, false), extend(30, 9, true), cut(4)];
+    let others = others.into_iter().chain((5..9).map(swap));
+    all.push(one_by_one(&held, grants(30).into_iter().chain(others)));
+    let queued = [&held[..], &[join(1), join(2)]].concat();
+    let ends = [release(None), release(NEXT), expire(None), expire(NEXT)];
+    let ends = ends.iter().flat_map(at_every_floor);
+    all.push(one_by_one(&queued, ends.chain(grants(30))));
+    all.push(guarded(&queued, &leave(1), &[&OF_EXECUTION]));
+    // One kind after the other, whatever ended the one before.
+    let expired = [grant(0, 1), extend(1, 5, false)];
+    let taken = grants(30).into_iter().map(|grant| Step {
+        execution: true,
+        ..grant
+    });
+    let taken: Vec<_> = taken.collect();
+    all.push(one_by_one(&expired, taken.iter().copied()));
+    let free = [&held[..], &[release(None)]].concat();
+    all.push(one_by_one(&free, taken.into_iter().chain(grants(30))));
+    // What a stranger left of one kind goes with a grant of the other.
+    let free = [grant(0, 1), release(None)];
+    for last in suited(30) {
+        all.push(guarded(&free, &last, &[&[("keep_ms", SEVEN)]]));
+        let last = Step {
+            execution: true,
+            ..last
+        };
+        all.push(guarded(&free, &last, &[&OF_ANOTHER_KIND]));
+    }
+    // What is no proof of an execution's lease.
+    let with_deadline = [grant(0, 1)];
+    all.push(one_by_one(
+        &with_deadline,
+        [prove(2), look(2, true), look(2, false)],
+    ));
     all
 }
 

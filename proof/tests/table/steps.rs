@@ -11,6 +11,10 @@ use super::items::{ATTRIBUTES, STRANGE, attribute};
 pub enum Write {
     Grant,
     Extend,
+    /// Proves an execution lease.
+    Prove,
+    /// Looks at the execution that has it.
+    Look,
     Release,
     Expire,
     /// Shortens what is left of it.
@@ -59,6 +63,8 @@ pub struct Step {
     pub observed: bool,
     /// A grant of several keys, a check beside a grant, or a deadline that must not have passed.
     pub strict: bool,
+    /// A grant that lasts as long as an execution.
+    pub execution: bool,
     /// Without a floor, or with one at the row's token or just above it, in either way.
     pub floor: u8,
     /// The lease id that is reserved for the next in the queue, until when.
@@ -92,6 +98,7 @@ pub const PLAIN: Step = Step {
     away: 0,
     observed: false,
     strict: false,
+    execution: false,
     floor: 0,
     successor: None,
     until: 30,
@@ -116,7 +123,7 @@ impl fmt::Debug for Step {
             )*};
         }
         write!(f, "{:?}", self.write)?;
-        differing!(who request proof at ttl away observed strict floor successor until);
+        differing!(who request proof at ttl away observed strict execution floor successor until);
         differing!(reserved_for expired place cap token act attribute value);
         Ok(())
     }
@@ -126,6 +133,8 @@ type Weighted = [(usize, Write)];
 const OF_THE_HOLDER: &Weighted = &[
     (8, Write::Grant),
     (4, Write::Extend),
+    (2, Write::Prove),
+    (2, Write::Look),
     (8, Write::Release),
     (2, Write::Expire),
     (1, Write::Cut),
@@ -173,7 +182,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
     let away = prop_oneof![12 => Just(0_i8), 1 => Just(-2), 1 => Just(2)];
     let whose = (0..3_u8, 0..2 * REQUESTS, proof, away);
     let when = (0..40_u8, 1..20_u8, 0..40_u8, 0..20_u8);
-    let odds = (0..10_u8, 0..10_u8, any::<bool>());
+    let odds = (0..10_u8, 0..10_u8, any::<bool>(), 0..10_u8);
     let successor = prop::option::weighted(0.7, 0..PROOFS);
     let others = (
         prop::option::weighted(0.3, 0..3_u8),
@@ -196,6 +205,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
                 floor: when.3,
                 observed: odds.0 < 5,
                 strict: odds.1 < 2,
+                execution: odds.3 < 3,
                 expired: odds.2,
                 successor,
                 reserved_for: others.0,
@@ -227,7 +237,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
                 },
                 Write::Swap if odds.1 < 2 => Step { act: 0, ..step },
                 Write::Make => Step {
-                    act: 5 + others.2.2 % 3,
+                    act: 5 + others.2.2 % 4,
                     ..step
                 },
                 Write::Tamper if odds.1 < 2 => Step {
@@ -275,6 +285,22 @@ pub const fn extend(at: u8, ttl: u8, strict: bool) -> Step {
         ttl,
         strict,
         ..of(Write::Extend)
+    }
+}
+
+pub const fn prove(at: u8) -> Step {
+    Step {
+        at,
+        ..of(Write::Prove)
+    }
+}
+
+/// A look, after which another may end the lease or not.
+pub const fn look(at: u8, again: bool) -> Step {
+    Step {
+        at,
+        strict: again,
+        ..of(Write::Look)
     }
 }
 

@@ -27,9 +27,11 @@ use super::{
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// Every kind of write of one row.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 15] = [
     "Grant",
     "Extend",
+    "Prove",
+    "Look",
     "ShortenDeadline",
     "Release",
     "Release of a reservation",

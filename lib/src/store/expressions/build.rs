@@ -13,16 +13,17 @@ use crate::{
     clock::Timestamp,
     outcomes::Ended,
     row::{NULL, instant, n, s},
-    values::{Counter, Ttl},
+    values::{Counter, KeepTime, Ttl},
 };
 
 /// The values that are the same in every request.
-fn constants() -> [(&'static str, AttributeValue); 15] {
+fn constants() -> [(&'static str, AttributeValue); 16] {
     [
         ("zero", n(0)),
         ("one", n(1)),
         ("most", n(Counter::MAX)),
         ("longest", n(Ttl::MAX_MILLIS)),
+        ("longest_keep", n(KeepTime::MAX_MILLIS)),
         ("forever", instant(Timestamp::MAX)),
         ("number", s("N")),
         ("text", s("S")),

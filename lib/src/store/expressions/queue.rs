@@ -3,8 +3,8 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{
-    Expressions, FREE, HELD, HISTORY, KEPT, OURS, UNKEPT, at_least_one, build, build_once,
-    floor_condition, not_remembered,
+    EXECUTION, Expressions, FREE, HELD, HISTORY, KEPT, OURS, TTL, UNKEPT, at_least_one, build,
+    build_once, floor_condition, held, not_remembered,
 };
 use crate::{
     row::{b, instant, metadata_value, n, s},
@@ -29,8 +29,8 @@ pub(super) fn kept() -> String {
 
 /// The condition on any row of ours: held, free, or reserved.
 pub(super) fn ours_in_any_state() -> String {
-    let kept = kept();
-    format!("{OURS} AND (({HELD}) OR ({FREE} AND {UNKEPT}) OR ({kept}))")
+    let (kept, held) = (kept(), held());
+    format!("{OURS} AND (({held}) OR ({FREE} AND {UNKEPT}) OR ({kept}))")
 }
 
 /// The value that [`PROMISED`] compares with the row's token.
@@ -104,7 +104,7 @@ pub(super) fn joining(join: &Join) -> Expressions {
     build(
         format!(
             "{OURS} AND attribute_not_exists(#frozen) \
-             AND (({HELD} AND ({lasts} OR attribute_exists(#line[0]))) \
+             AND (({HELD} AND (({TTL} AND ({lasts} OR attribute_exists(#line[0]))) OR ({EXECUTION}))) \
                OR ({kept} AND #claim <> :request) \
                OR ({FREE} AND {UNKEPT} AND attribute_exists(#line[0]))) \
              AND NOT contains(#line, :request) AND {not_remembered} AND size(#line) < :cap"
@@ -207,7 +207,7 @@ pub(super) fn confirming_reservation(take: &ConfirmReservation) -> Expressions {
              #extended_at = :now, #expires_at = :expires_at, #sweep_after = :sweep_after, \
              #fencing_token = :fencing_token, #version = #version + :one, \
              #request = #claim, {HISTORY} \
-             REMOVE #ended, #purge_at, #request_keys, #last_fencing_token, {KEPT}"
+             REMOVE #ended, #keep_ms, #purge_at, #request_keys, #last_fencing_token, {KEPT}"
         ),
         [
             ("holder", s(take.holder.as_str())),

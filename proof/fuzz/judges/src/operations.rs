@@ -100,7 +100,7 @@ impl<S: Store> Caller<S> {
             "acquire set" => {
                 let keys = vec![key.clone(), Key::new("another").expect("valid")];
                 let (keys, one) = (Keys::new(keys).expect("valid"), ask("a set"));
-                let all = AcquireAll::new(keys, one.holder, one.ttl);
+                let all = AcquireAll::new(keys, one.holder, one.lifetime);
                 private(leases.acquire_all(all).await)
             }
             "acquire in line" => {

@@ -1,8 +1,8 @@
 //! What flawed designs write: for the most part what ours would have written to another row, or by another call.
 
 use leasehold::{
-    Counter, Ended, LeaseId,
-    row::{Row, State, Stored},
+    Counter, Ended, LeaseId, Timestamp,
+    row::{Row, State, Stored, Term},
     transition::{
         Change, EndIfUnchanged, Extend, Grant, HandOver, PassReservation, Release, ReleaseTarget,
         Reserve, ShortenDeadline, TakeoverRule, TokenFloor, transition,
@@ -179,16 +179,14 @@ fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row
     let mut row = row.clone();
     match flaw {
         Flaw::ExtendAdds => {
-            extend.expires_at = row.holding()?.expires_at.plus(names::length(scope.ttl));
+            extend.expires_at = row.holding()?.expires_at().plus(names::length(scope.ttl));
         }
         Flaw::ExtendWithoutProof => {
             extend.lease_id = proof(&row)?;
             extend.fencing_token = row.fencing_token;
         }
         Flaw::ExtendShortens => {
-            if let State::Held(held) = &mut row.state {
-                held.expires_at = held.expires_at.min(extend.expires_at);
-            }
+            shortened(&mut row, extend.expires_at);
         }
         _ => {}
     }
@@ -196,6 +194,15 @@ fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row
         return past_the_line(&row, &Change::Extend(extend));
     }
     ours(&row, &Change::Extend(extend))
+}
+
+/// The row with this deadline, if it is the earlier one.
+fn shortened(row: &mut Row, to: Timestamp) {
+    if let State::Held(held) = &mut row.state
+        && let Term::Ttl { expires_at, .. } = &mut held.term
+    {
+        *expires_at = to.min(*expires_at);
+    }
 }
 
 fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> Option<Row> {
@@ -208,9 +215,7 @@ fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> 
         Flaw::ReleaseIsADeadline if release.of == ReleaseTarget::Grant => {
             ours(row, &Change::Release(release))?;
             let mut row = row.clone();
-            if let State::Held(held) = &mut row.state {
-                held.expires_at = names::instant(message.sent).min(held.expires_at);
-            }
+            shortened(&mut row, names::instant(message.sent));
             row.version = names::counter(names::count(row.version) + 1);
             return Some(row);
         }

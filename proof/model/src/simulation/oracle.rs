@@ -357,7 +357,7 @@ impl Oracle {
             Change::Release(release) => release.ended == Ended::Expired,
             _ => return Err(format!("a grant is gone after {}", kind_of(change))),
         };
-        if by_time && was.expires_at > self.latest() {
+        if by_time && was.expires_at() > self.latest() {
             return Err("a grant was ended before its time".into());
         }
         let beliefs =

@@ -10,7 +10,7 @@ use super::{
 use fastrand::Rng;
 use leasehold::{
     Key,
-    row::{Row, Stored},
+    row::{Holding, Row, Stored},
 };
 
 /// What can go wrong in a run, and how often, in a thousand steps.
@@ -163,7 +163,7 @@ fn enter(sim: &mut Simulation, odds: &Odds) {
 /// holder is at work still, and extends it.
 fn to_the_edge(sim: &mut Simulation) {
     let ends = |(_, row): (_, Row)| {
-        let held = row.holding().map(|held| held.expires_at);
+        let held = row.holding().map(Holding::expires_at);
         let end = held.or(row.reserved().map(|kept| kept.until))?;
         Some((end.as_millis(), row.granted_to))
     };

@@ -229,7 +229,7 @@ impl FaultyStore {
             return Ok(());
         };
         let over =
-            |held: &Holding| held.lease_id == extend.lease_id && held.expires_at <= extend.now;
+            |held: &Holding| held.lease_id == extend.lease_id && held.expires_at() <= extend.now;
         if row.holding().is_some_and(over) && row.head().is_some() {
             let end = Change::EndIfUnchanged(EndIfUnchanged {
                 version: row.version,

@@ -141,7 +141,7 @@ impl Simulation {
                 (What::Ask, AcquireKind::All(keys)) => {
                     let one = ask(keys[0].clone());
                     let keys = Keys::new(keys).expect("valid");
-                    let mut all = AcquireAll::new(keys, one.holder, one.ttl);
+                    let mut all = AcquireAll::new(keys, one.holder, one.lifetime);
                     all.request_id = one.request_id;
                     Answer::AcquiredAll(leases.acquire_all(all).await)
                 }
@@ -258,7 +258,7 @@ impl Simulation {
         let past = |at: Timestamp, margin| at.plus(margin).as_millis() + SKEW <= now;
         let margin = self.settings.clock_margin;
         let over = |row: &Row| match (row.holding(), row.reserved()) {
-            (Some(held), _) => past(held.expires_at, margin),
+            (Some(held), _) => past(held.expires_at(), margin),
             (None, Some(kept)) if kept.tries == Counter::MIN => past(kept.until, Duration::ZERO),
             (None, Some(kept)) => past(kept.until, margin),
             (None, None) => row.head().is_some(),

@@ -13,7 +13,9 @@ use super::{
 };
 use leasehold::{
     Acquired, AcquiredAll, Error, Execution, Holder, Key, Lease, RequestDigest, RequestId,
-    Timestamp, Ttl, WaitTime, row::Stored, store::Store as _,
+    Timestamp, Ttl, WaitTime,
+    row::{Holding, Stored},
+    store::Store as _,
 };
 
 pub struct Workflow {
@@ -295,7 +297,7 @@ impl Simulation {
         let now = shared.now;
         let beliefs = workflow.leases.iter().map(|lease| Belief {
             lease: lease.clone(),
-            until: (lease.safe_until.as_millis().saturating_add_signed(-ahead)).min(now + WORK),
+            until: (lease.safe_until().as_millis().saturating_add_signed(-ahead)).min(now + WORK),
         });
         let beliefs: Vec<_> = beliefs.collect();
         if beliefs.iter().any(|belief| belief.until <= now) {
@@ -334,11 +336,11 @@ impl Simulation {
             {
                 return;
             }
-            Stored::Row(row) => row.holding().map(|held| held.expires_at),
+            Stored::Row(row) => row.holding().map(Holding::expires_at),
             _ => None,
         };
         let mut shared = self.shared.get();
-        let by = expires_at.unwrap_or(lease.expires_at);
+        let by = expires_at.unwrap_or_else(|| lease.expires_at());
         if !shared.oracle.is_over(lease, by, shared.now) {
             shared.wrong("a lease was lost that is not over");
         }

@@ -58,6 +58,27 @@ pub mod lambda {
         .await
     }
 
+    /// As the real one, by the wrong clock.
+    ///
+    /// # Errors
+    /// As the real one, and for an offset that is no number.
+    pub async fn serve_with_executions<Q, A, H, F>(
+        operation: &'static str,
+        handle: H,
+    ) -> Result<(), Fatal>
+    where
+        Q: FromEvent,
+        A: Serialize,
+        H: Fn(Leases<DynamoDb>, Q) -> F,
+        F: Future<Output = Result<A, Error>>,
+    {
+        let clock = Arc::new(WrongClock::from_env()?);
+        leasehold::lambda::serve_with_executions(operation, |leases, request| {
+            handle(leases.with_clock(clock.clone()), request)
+        })
+        .await
+    }
+
     #[derive(Clone, Copy)]
     struct WrongClock {
         ahead: i64,

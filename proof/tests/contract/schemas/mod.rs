@@ -157,13 +157,16 @@ fn every_sample_event_fits_its_schema_unless_it_is_invalid() {
     assert!(events().join("acquire-invalid.json").exists());
 }
 
-/// What only the function sees: how many bytes all metadata has, whether a ttl is longer than the guard, whether two handles
-/// are of the same lease. Function, field, and how its value begins.
-const BEYOND_SCHEMAS: [&str; 6] = [
+/// What only the function sees: how many bytes all metadata has, whether a ttl is longer than the guard, whether a holder is
+/// an execution that may be looked up, whether two handles are of the same lease. Function, field, and how its value begins.
+const BEYOND_SCHEMAS: [&str; 9] = [
     "acquire metadata {\"a\":\"xxxxxxxxxxxxxx",
     "acquire ttl_seconds 1",
+    "acquire holder \"somebody\"",
+    "acquire holder \"arn:aws:states:us-e",
     "acquire ttl_seconds 1",
     "acquire ttl_seconds 1",
+    "extend ttl_seconds 60",
     "extend ttl_seconds 1",
     "extend leases [{\"acquired_at\":\"202",
 ];

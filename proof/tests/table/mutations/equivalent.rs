@@ -156,7 +156,9 @@ impl<'a> Mutant<'a> {
             "claim" => !swaps && held,
             "claim_id" | "claim_until" | "claim_tries" | "last_fencing_token" => held && !free,
             "holder" | "lease_id" | "ttl_ms" | "acquired_at" | "extended_at" | "expires_at"
-            | "sweep_after" | "metadata" => free && !held,
+            | "sweep_after" | "metadata" | "keep_ms" | "looked_at" | "look_again_at" => {
+                free && !held
+            }
             _ => false,
         }
     }

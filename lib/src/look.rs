@@ -1,0 +1,166 @@
+//! The look: what Step Functions says of an execution decides whether its leases end. Reap looks when an event says that
+//! an execution ended; sweep looks from time to time, because an event may be lost.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::Leases,
+    metrics::{self, Metric},
+    outcomes::Ended,
+    row::{Holding, Row, Term},
+    store::{Address, Applied, Store},
+    transition::{Change, Look},
+    values::KeepTime,
+    workflows::Execution,
+};
+
+/// Step Functions shows a redrive within this time, even in a late response.
+pub(crate) const LATEST_ANSWER: Duration = Duration::from_secs(30);
+
+/// The longest time between two looks at an execution that runs.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+
+/// What a look decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The lease ends.
+    End(Ended),
+    /// The lease stays.
+    Keep {
+        /// From this instant on another look may end it, if the execution is over and something of it may be at work.
+        look_again_at: Option<Timestamp>,
+        /// When to look next.
+        next: Timestamp,
+    },
+}
+
+/// What became of a lease after a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// It ended.
+    Ended {
+        /// Whether a waiter was notified.
+        notified: bool,
+    },
+    /// It stays.
+    Kept,
+    /// The row has changed since it was read.
+    Changed,
+}
+
+impl<S: Store> Leases<S> {
+    /// Ends the execution lease that `row` carries, or keeps it, by what the service said of its holder after the row was
+    /// read. Each write requires the version that was read, so that what an extend has proven meanwhile stays.
+    pub(crate) async fn decide(
+        &self,
+        address: &Address,
+        row: &Row,
+        said: Execution,
+    ) -> Result<Looked, Error> {
+        let Some((held, verdict)) = self.verdict(row, said) else {
+            return Ok(Looked::Changed);
+        };
+        let (look_again_at, next) = match verdict {
+            Verdict::End(ended) => {
+                let notified = self.end_as_read(address, row, ended).await?;
+                return Ok(notified.map_or(Looked::Changed, |notified| {
+                    let length = self.now().since(held.acquired_at);
+                    metrics::record_duration(Metric::HeldTime, length);
+                    Looked::Ended { notified }
+                }));
+            }
+            Verdict::Keep {
+                look_again_at,
+                next,
+            } => (look_again_at, next),
+        };
+        let change = Change::Look(Look {
+            version: row.version,
+            now: self.now(),
+            look_again_at,
+            sweep_after: next,
+        });
+        Ok(
+            match self.store().apply(address, &change, self.limit()).await? {
+                Applied::Done { .. } => Looked::Kept,
+                Applied::Refused(_) => Looked::Changed,
+            },
+        )
+    }
+
+    /// None if the row has no execution lease.
+    fn verdict<'a>(&self, row: &'a Row, said: Execution) -> Option<(&'a Holding, Verdict)> {
+        let held = row.holding()?;
+        let Term::Execution {
+            keep,
+            look_again_at,
+            ..
+        } = held.term
+        else {
+            return None;
+        };
+        let now = self.now();
+        // Twice as long after each look, so that many long leases take few looks.
+        let age = now.since(held.acquired_at);
+        let pause = age.clamp(self.settings().look, LONGEST_PAUSE);
+        let keep_until = |next| Verdict::Keep {
+            look_again_at,
+            next,
+        };
+        let verdict = match said {
+            Execution::Running => Verdict::Keep {
+                look_again_at: None,
+                next: now.plus(pause),
+            },
+            Execution::Ended {
+                stopped_at,
+                redrivable: true,
+                ..
+            } if self.may_be_redriven(held, stopped_at) => keep_until(self.shows_by(held)),
+            Execution::Ended {
+                stopped_at,
+                redrivable: true,
+                ..
+            } if now < kept_until(stopped_at, keep) => keep_until(kept_until(stopped_at, keep)),
+            Execution::Ended {
+                all_answered: true, ..
+            } => Verdict::End(Ended::Released),
+            // Something may still be at work, or the service does not know the execution (yet, or any more).
+            Execution::Ended { .. } | Execution::Unknown => match look_again_at {
+                Some(at) if at <= now => Verdict::End(Ended::Expired),
+                again => {
+                    let at = again.unwrap_or_else(|| now.plus(self.settings().reap_grace));
+                    Verdict::Keep {
+                        look_again_at: Some(at),
+                        next: at,
+                    }
+                }
+            },
+        };
+        Some((held, verdict))
+    }
+
+    /// Whether a redrive that the look does not show may have written the row: after the end, by any two clocks within
+    /// the margin, and less than half a minute ago.
+    pub(crate) fn may_be_redriven(&self, held: &Holding, stopped_at: Timestamp) -> bool {
+        let at_most = held.written_at().plus(self.settings().clock_margin);
+        at_most >= stopped_at && self.shows_by(held) > self.now()
+    }
+
+    /// When the service shows at the latest what had happened before the row was written last. The writer's clock may be
+    /// behind by a whole margin.
+    fn shows_by(&self, held: &Holding) -> Timestamp {
+        let margin = self.settings().clock_margin;
+        held.written_at().plus(margin).plus(LATEST_ANSWER)
+    }
+}
+
+/// Until when a lease that is kept for a redrive stays: a redrive just before shows half a minute later at the latest.
+fn kept_until(stopped_at: Timestamp, keep: KeepTime) -> Timestamp {
+    if keep == KeepTime::default() {
+        return stopped_at;
+    }
+    stopped_at.plus(keep.as_duration()).plus(LATEST_ANSWER)
+}
