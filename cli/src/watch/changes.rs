@@ -34,7 +34,7 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
         let same = earlier.is_some_and(|was| was.fencing_token == lease.fencing_token);
         let change = match (was, lease_text::state(lease, now)) {
             (Some("held" | "expired"), "held") if same => {
-                let ends = |lease: &LeaseView| lease.held.as_ref().map(|held| held.expires_at());
+                let ends = |lease: &LeaseView| lease.held.as_ref().map(HeldView::expires_at);
                 (earlier.and_then(ends) != ends(lease)).then_some(Change::Extended)
             }
             (_, "held") => Some(Change::Held),

@@ -29,6 +29,10 @@ pub(crate) struct Request {
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, and short-lived"
+)]
 pub(crate) enum Answer {
     Key(Inspected),
     List(LeasePage),

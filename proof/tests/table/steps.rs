@@ -48,6 +48,7 @@ pub enum Write {
 
 /// One write and its arguments, each of which means something to some of the writes.
 #[derive(Clone, Copy, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "a switch each")]
 pub struct Step {
     pub write: Write,
     pub who: u8,
