@@ -48,7 +48,7 @@ pub struct Acquire {
     /// the first permit and does not look at others, which saves the query.
     pub permits: Option<Permits>,
     /// Take the lease over if its version is still this one, and compare no clock. The caller must have waited for
-    /// [`Contention::wait_seconds`](crate::Contention::wait_seconds) since it saw that version; the library cannot
+    /// [`Retry::wait_seconds`](crate::Retry::wait_seconds) since it saw that version; the library cannot
     /// check that. [`ObservedVersion::NONE`] takes nothing over, so it suits the first request of a caller that
     /// trusts no clock. Not with [`Acquire::permits`].
     pub observed_version: Option<ObservedVersion>,
