@@ -1,6 +1,6 @@
 //! Reads from an execution's history whether any task that it started can still be at work.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType as Event};
 
@@ -8,7 +8,7 @@ use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType as Event};
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// Tasks that were scheduled and have not answered, each by the number of its first event.
-    open: HashMap<i64, OpenTask>,
+    open: HashSet<i64>,
     /// The task that an event belongs to.
     task_of: HashMap<i64, i64>,
     /// Whether there are children of a Distributed Map, which have histories of their own.
@@ -17,33 +17,17 @@ pub(super) struct History {
     redrives: i32,
 }
 
-/// A task that has not answered.
-#[derive(Debug, Default)]
-struct OpenTask {
-    /// It started an execution and waits for its end.
-    is_child: bool,
-    /// The ARN of that execution, if the history was read with its data.
-    execution: Option<String>,
-}
-
 impl History {
     pub(super) fn add(&mut self, event: &HistoryEvent) {
         let task = self.task_of.get(&event.previous_event_id()).copied();
         self.has_ended = false;
         match event.r#type() {
             Event::TaskScheduled | Event::LambdaFunctionScheduled | Event::ActivityScheduled => {
-                let opened = OpenTask {
-                    is_child: starts_a_child(event),
-                    execution: None,
-                };
-                self.open.insert(event.id(), opened);
+                self.open.insert(event.id());
                 self.task_of.insert(event.id(), event.id());
             }
             Event::TaskStarted | Event::TaskSubmitted | Event::LambdaFunctionStarted => {
                 self.task_of.extend(task.map(|task| (event.id(), task)));
-                if let Some(open) = task.and_then(|task| self.open.get_mut(&task)) {
-                    open.execution = open.execution.take().or_else(|| started(event));
-                }
             }
             Event::TaskSucceeded
             | Event::TaskFailed
@@ -74,36 +58,10 @@ impl History {
         self.has_ended && !self.has_children && self.open.is_empty()
     }
 
-    /// Whether nothing but executions that it started and waited for can still be at work.
-    pub(super) fn only_children_are_open(&self) -> bool {
-        self.has_ended && !self.has_children && self.open.values().all(|task| task.is_child)
-    }
-
-    /// The ARNs of these executions; none if one of them is unknown.
-    pub(super) fn children(&self) -> Option<Vec<String>> {
-        let open = self.open.values();
-        open.map(|task| task.execution.clone().filter(|_| task.is_child))
-            .collect()
-    }
-
     /// How often it was redriven.
     pub(super) const fn redrives(&self) -> i32 {
         self.redrives
     }
-}
-
-/// Whether the task starts an execution and waits for its end.
-fn starts_a_child(event: &HistoryEvent) -> bool {
-    event.task_scheduled_event_details().is_some_and(|task| {
-        task.resource_type() == "states" && task.resource().starts_with("startExecution.sync")
-    })
-}
-
-/// The execution that the task has started.
-fn started(event: &HistoryEvent) -> Option<String> {
-    let output = event.task_submitted_event_details()?.output()?;
-    let output: serde_json::Value = serde_json::from_str(output).ok()?;
-    output.get("ExecutionArn")?.as_str().map(str::to_owned)
 }
 
 /// Whether the task has certainly ended with this event: a call of a Lambda function, or a request to `DynamoDB`. For

@@ -57,21 +57,17 @@ impl StepFunctions {
 const PAGES: usize = 5;
 
 impl StepFunctions {
-    /// The history, or none if it cannot be read to its end in time: then it proves nothing. `with_data` reads the
-    /// outputs of tasks too, which are long, and which a key may protect.
-    async fn history(
-        &self,
-        execution: &Holder,
-        until: &Budget,
-        with_data: bool,
-    ) -> Option<History> {
+    /// The history, or none if it cannot be read to its end within `limit`: then it proves nothing.
+    async fn history(&self, execution: &Holder, limit: Duration) -> Option<History> {
         let (mut history, mut next) = (History::default(), None);
+        let began = stopwatch();
         for _ in 0..PAGES {
             let call = self.client.get_execution_history();
             let call = call.execution_arn(execution.as_str());
-            let call = call.include_execution_data(with_data).max_results(1000);
+            let call = call.include_execution_data(false).max_results(1000);
             let call = call.set_next_token(next);
-            let page = match within(call.customize(), until.left()).send().await {
+            let left = limit.saturating_sub(began.elapsed());
+            let page = match within(call.customize(), left).send().await {
                 Ok(page) => page,
                 Err(error) => {
                     let what = format!("execution {execution}");
@@ -91,97 +87,6 @@ impl StepFunctions {
             }
         }
         None
-    }
-}
-
-/// How many executions below another are followed.
-const LEVELS: u8 = 3;
-
-/// The time for all calls about one execution.
-struct Budget {
-    began: tokio::time::Instant,
-    limit: Duration,
-}
-
-impl Budget {
-    fn left(&self) -> Duration {
-        self.limit.saturating_sub(self.began.elapsed())
-    }
-}
-
-impl StepFunctions {
-    /// The state of an execution, and of those that it started and waited for: `levels` below it.
-    fn state_of<'a>(
-        &'a self,
-        execution: &'a Holder,
-        until: &'a Budget,
-        levels: u8,
-    ) -> Call<'a, Execution> {
-        Box::pin(async move {
-            let call = self.client.describe_execution();
-            // Without input and output, because a KMS key of the state machine may protect them.
-            let call = call.execution_arn(execution.as_str());
-            let call = call.included_data(IncludedData::MetadataOnly);
-            let described = match within(call.customize(), until.left()).send().await {
-                Ok(described) => described,
-                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
-                    return Ok(Execution::Unknown);
-                }
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    return Err(failed("states:DescribeExecution", what, error));
-                }
-            };
-            let (status, stopped) = match (described.status(), described.stop_date()) {
-                (ExecutionStatus::Running | ExecutionStatus::PendingRedrive, _) | (_, None) => {
-                    return Ok(Execution::Running);
-                }
-                (status, Some(stopped)) => (status, stopped),
-            };
-            let redrives = described.redrive_count().unwrap_or_default();
-            let history = self.history(execution, until, false).await;
-            let history = history.unwrap_or_default();
-            // One response may be older than the other.
-            if history.redrives() > redrives {
-                return Ok(Execution::Running);
-            }
-            let is_whole = history.redrives() == redrives;
-            let all_answered = is_whole
-                && (history.all_answered()
-                    || (history.only_children_are_open()
-                        && levels > 0
-                        && self.children_are_over(execution, until, levels).await));
-            Ok(Execution::Ended {
-                stopped_at: instant(stopped),
-                redrivable: *status != ExecutionStatus::Succeeded,
-                all_answered,
-            })
-        })
-    }
-
-    /// Whether every execution that this one started and waited for is over, and nothing of it can still be at work.
-    async fn children_are_over(&self, execution: &Holder, until: &Budget, levels: u8) -> bool {
-        let history = self.history(execution, until, true).await;
-        let Some(children) = history.and_then(|history| history.children()) else {
-            return false;
-        };
-        for child in children {
-            let Ok(child) = Holder::new(child) else {
-                return false;
-            };
-            // One that may not be looked up may still run.
-            let said = self.state_of(&child, until, levels - 1).await;
-            if !matches!(
-                said,
-                Ok(Execution::Ended {
-                    all_answered: true,
-                    ..
-                })
-            ) {
-                return false;
-            }
-        }
-        true
     }
 }
 
@@ -244,10 +149,45 @@ impl Workflows for StepFunctions {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Execution> {
-        let began = stopwatch();
+        let call = self.client.describe_execution();
+        // Without input and output, because a KMS key of the state machine may protect them.
+        let call = call.execution_arn(execution.as_str());
+        let call = call.included_data(IncludedData::MetadataOnly);
         Box::pin(async move {
-            let until = Budget { began, limit };
-            self.state_of(execution, &until, LEVELS).await
+            let began = stopwatch();
+            match within(call.customize(), limit).send().await {
+                Ok(described) => Ok(match (described.status(), described.stop_date()) {
+                    (ExecutionStatus::Running | ExecutionStatus::PendingRedrive, _) | (_, None) => {
+                        Execution::Running
+                    }
+                    (status, Some(stopped)) => {
+                        let redrives = described.redrive_count().unwrap_or_default();
+                        let left = limit.saturating_sub(began.elapsed());
+                        let history = self.history(execution, left).await;
+                        // One response may be older than the other.
+                        if history
+                            .as_ref()
+                            .is_some_and(|history| history.redrives() > redrives)
+                        {
+                            return Ok(Execution::Running);
+                        }
+                        Execution::Ended {
+                            stopped_at: instant(stopped),
+                            redrivable: *status != ExecutionStatus::Succeeded,
+                            all_answered: history.is_some_and(|history| {
+                                history.redrives() == redrives && history.all_answered()
+                            }),
+                        }
+                    }
+                }),
+                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
+                    Ok(Execution::Unknown)
+                }
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    Err(failed("states:DescribeExecution", what, error))
+                }
+            }
         })
     }
 }

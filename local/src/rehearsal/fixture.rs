@@ -81,6 +81,21 @@ impl<'a> Fixture<'a> {
         Ok(self.call("acquire", event).await?["lease"].clone())
     }
 
+    /// Lets an execution hold a key while it runs.
+    pub(super) async fn occupy_while_it_runs(&self, key: &str, execution: &str) -> CheckResult {
+        let event =
+            json!({"key": key, "holder": execution, "request_id": key, "lifetime": "execution"});
+        self.call("acquire", event).await.map(|_| ())
+    }
+
+    /// Lets an execution that has ended hold a key, until sweep has looked at it. No event of its end comes any more by then.
+    pub(super) async fn until_looked_at(&self, key: &str, execution: &str) -> CheckResult {
+        tokio::time::sleep(2 * super::QUEUE_DELAY).await;
+        self.occupy_while_it_runs(key, execution).await?;
+        let looked_at = |shown: &Value| shown["lease"]["looked_at"].is_string();
+        self.until(key, "looked at", looked_at).await
+    }
+
     /// Releases a key that a person holds.
     pub(super) async fn release(&self, lease: &Value) -> CheckResult {
         let released = self.call("release", json!({"lease": lease})).await;

@@ -172,6 +172,7 @@ fn options(template: &Path, out: &Path) -> Options {
         template: Some(template.to_owned()),
         parameters: texts(&[
             ("ClockMarginMs", MARGIN_MS),
+            ("LookSeconds", "1"),
             ("ReapStatuses", "SUCCEEDED,FAILED,TIMED_OUT,ABORTED"),
         ]),
         run_directory: Some(out.to_owned()),

@@ -12,14 +12,16 @@ const STACKS: &str = "leasehold-queued-section";
 const WRAPPER: &str = "leasehold-with-lease";
 /// A machine with a lease of its own, and a name by which the stack recognises that.
 const USERS: &str = "leasehold_leasing_rehearsal";
+/// The same, which starts no task: when it has ended, nothing of it can still be at work.
+const IDLE: &str = "leasehold_leasing_idle";
 /// A machine to run under a lease.
 pub(super) const CHILD: &str = "leasehold_wrapped_rehearsal";
 /// The same in a stack that is called leasehold-2.
 pub(super) const STRANGER: &str = "leasehold-2_wrapped_rehearsal";
 
-/// The user's own machines: one that waits in the queue and then releases, or holds and fails; one to be wrapped; and one to be
-/// wrapped by another stack.
-pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(&'static str, Value); 3], Error> {
+/// The user's own machines: one that waits in the queue and then releases, or holds and fails; one that waits and fails; one to
+/// be wrapped; and one to be wrapped by another stack.
+pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(&'static str, Value); 4], Error> {
     let acquire = functions.function("acquire")?.arn();
     // On a busy machine a response of DynamoDB may be late.
     let retry =
@@ -69,7 +71,16 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(&'static str, Val
     let child = json!({"StartAt": "Work", "States": {
         "Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true},
     }});
-    Ok([(USERS, leasing), (CHILD, child.clone()), (STRANGER, child)])
+    let idle = json!({"StartAt": "Wait", "States": {
+        "Wait": {"Type": "Wait", "SecondsPath": "$.seconds", "Next": "Fail"},
+        "Fail": {"Type": "Fail", "Error": "Mine"},
+    }});
+    Ok([
+        (USERS, leasing),
+        (IDLE, idle),
+        (CHILD, child.clone()),
+        (STRANGER, child),
+    ])
 }
 
 /// Every role that may notify a waiter notifies one.
@@ -275,20 +286,26 @@ async fn has_waited_long_enough(fixture: &Fixture<'_>, machine: &str) -> CheckRe
     fixture.release(&lease).await
 }
 
+/// Sweep may look first, and do reap's work. Then this tries again with another key.
 async fn is_reaped(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
-    let key = key(machine, "reaped");
-    let holder = hold(fixture, &key, 600).await?;
-    let waiting = queued(fixture, machine, &key).await?;
-    // Longer than the clock difference. Otherwise an end right after a grant might count as before it.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    fixture.stop(&holder).await?;
-    fixture.success(&waiting).await.map(|_| ())
+    until_notified_by(fixture, "ReapRole", machine, "reaped", async |key| {
+        let holder = fixture.start(IDLE, json!({"seconds": 600})).await?;
+        fixture.occupy_while_it_runs(key, &holder).await?;
+        let waiting = queued(fixture, machine, key).await?;
+        // Longer than the clock difference. Otherwise an end right after a grant might count as before it.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        fixture.stop(&holder).await?;
+        Ok(waiting)
+    })
+    .await
 }
 
 /// It holds for longer than the clock difference. Otherwise it might count as redriven.
 async fn fails(fixture: &Fixture<'_>) -> CheckResult {
-    let key = key(USERS, "failed");
-    let run = hold(fixture, &key, 1).await?;
+    let key = key(IDLE, "failed");
+    let run = fixture.start(IDLE, json!({"seconds": 3})).await?;
+    fixture.occupy_while_it_runs(&key, &run).await?;
     fixture.end(&run, "FAILED", Some("Mine")).await?;
-    fixture.until_free(&key).await
+    fixture.until_free(&key).await?;
+    fixture.until_looked_at(&format!("{key}/again"), &run).await
 }

@@ -40,7 +40,7 @@ pub(super) async fn play(fixture: &Fixture<'_>) -> Vec<String> {
             critical_section(fixture),
         ),
         scene(
-            "each machine stopped while it works: reap keeps its lease for the grace",
+            "each machine stopped while it works: reap keeps its lease for the grace, and sweep looks at it",
             are_stopped_at_work(fixture),
         ),
         scene(
@@ -140,7 +140,8 @@ async fn is_stopped_at_work(fixture: &Fixture<'_>, machine: &str, mut input: Val
     tokio::time::sleep(Duration::from_secs(1)).await;
     fixture.stop(&run).await?;
     let is_cut = |shown: &Value| shown["lease"]["expires_at"] != deadline;
-    fixture.until(&key, "cut", is_cut).await
+    fixture.until(&key, "cut", is_cut).await?;
+    fixture.until_looked_at(&format!("{key}/again"), &run).await
 }
 
 /// The wrapped machine of a stack whose name begins with this stack's name.
