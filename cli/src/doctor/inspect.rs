@@ -34,6 +34,9 @@ const STREAM_MAPPING: &str = "GrantFunctionFreed";
 const QUEUE_MAPPINGS: [&str; 2] = ["ReapFunctionAtOnce", "ReapFunctionLater"];
 const RUNTIME: &str = "provided.al2023";
 
+/// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
+const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
+
 /// The other resources that every stack has.
 const OTHERS: [&str; 19] = [
     "AcquireRole",
@@ -408,7 +411,7 @@ fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
     let names: BTreeSet<_> = environments
         .values()
         .flat_map(BTreeMap::keys)
-        .filter(|name| name.starts_with("LEASE_") && *name != "LEASE_TABLE")
+        .filter(|name| name.starts_with("LEASE_") && !OWN.contains(&name.as_str()))
         .collect();
     for name in names {
         let values = environments.iter().map(|(verb, all)| {
