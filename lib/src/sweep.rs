@@ -101,7 +101,7 @@ impl<S: Store> Leases<S> {
     /// also removes waiters whose waiting time has passed, and the items of waiters that were served. Without
     /// [`Leases::with_workflows`] it leaves the queues and the execution leases alone.
     ///
-    /// It asks about the executions whose leases are due for a look, once for all leases of an execution, after it has
+    /// It asks about the executions whose leases are due for a look, once for all of them on a page, after it has
     /// read them, and decides as [`Leases::reap`] does.
     ///
     /// Sweep reads the index of held leases, so its cost depends on their number and not on the table's size. It
