@@ -96,6 +96,8 @@ It shows the holder and asks for confirmation; without a terminal, --yes is requ
 ended: if somebody else holds the key by then, nothing is changed. The old holder learns of it at its next extend, and may
 work until then: stop it first, or fence the resource with the token that is printed.
 
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+
 Exit codes: 0 ended, 1 nobody holds the key, or you declined.")]
 pub(crate) struct ForceRelease {
     /// The permit, counted from 0, if the key is a semaphore
@@ -210,6 +212,8 @@ impl FreezeArgs {
 #[command(after_help = "\
 Examples:
   leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
+
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
 Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
 pub(crate) struct UnfreezeArgs {

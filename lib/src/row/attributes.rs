@@ -58,7 +58,7 @@ pub(crate) const CLAIM: &str = "claim";
 pub(crate) const CLAIM_ID: &str = "claim_id";
 pub(crate) const CLAIM_UNTIL: &str = "claim_until";
 pub(crate) const CLAIM_TRIES: &str = "claim_tries";
-/// The first request in the queue of a row that was freed without a reservation; the filter of the stream uses it.
+/// The first request in the queue of a row that was freed without a reservation.
 /// NULL or absent if the queue is empty.
 pub(crate) const HEIR: &str = "heir";
 /// Present while free, if the row's token is higher than the last grant's.
