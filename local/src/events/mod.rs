@@ -1,6 +1,7 @@
 //! Events: rules that route them, and queues that delay them.
 //!
-//! As in the service: patterns and input transformers, partial batch responses, retries, dead letters and delays. Left out: the retries of a rule's target, permissions, and costs.
+//! As in the service: patterns and input transformers, partial batch responses, retries, dead letters and delays.
+//! Left out: the retries of a rule's target, permissions, and costs.
 
 mod bus;
 mod consumer;
