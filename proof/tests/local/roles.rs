@@ -73,7 +73,7 @@ async fn a_state_machines_role_invokes_what_it_names_and_a_person_everything() {
 
 #[tokio::test]
 async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
-    let logs = "/Resources/SweepRole/Properties/Policies/0/PolicyDocument/Statement/2/Resource";
+    let logs = "/Resources/InspectRole/Properties/Policies/0/PolicyDocument/Statement/2/Resource";
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();
     let source = "/Resources/SweepFunctionSchedulePermission/Properties/SourceArn";
