@@ -386,8 +386,8 @@ mod tests {
         use Event::{TaskScheduled, TaskStarted, TaskSucceeded, TaskTimedOut};
         let receipt = |kinds: &[Event]| {
             let mut received = Received::default();
-            for (id, kind) in (1..=kinds.len()).zip(kinds).rev() {
-                let id = i64::try_from(id).expect("few");
+            for (at, kind) in kinds.iter().enumerate().rev() {
+                let id = i64::try_from(at + 1).expect("few");
                 let event = HistoryEvent::builder()
                     .timestamp(DateTime::from_secs(1))
                     .r#type(kind.clone())
