@@ -12,7 +12,7 @@ use crate::{
     row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Store},
     transition::{
-        Change, Grant, GrantRefusal, TakeoverRule, TokenFloor, transition, why_not_granted,
+        Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
     values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, RequestId},
 };
@@ -28,6 +28,8 @@ pub(crate) struct GrantRequest<'a> {
     pub(crate) metadata: Metadata,
     /// The rule of takeover, if not the clock's.
     pub(crate) over: Option<TakeoverRule>,
+    /// Whether the holder waits for it with a task token.
+    pub(crate) by_token: bool,
 }
 
 impl<S: Store> Leases<S> {
@@ -66,6 +68,7 @@ impl<S: Store> Leases<S> {
             lifetime: request.lifetime,
             metadata: request.metadata,
             over: request.observed_version.map(TakeoverRule::VersionUnchanged),
+            by_token: false,
         })?;
         if let Some(permits) = request.permits {
             let key = request.key;
@@ -109,7 +112,10 @@ impl<S: Store> Leases<S> {
         // The request's own permit before any other of its holder.
         already.sort_by_key(|(_, row)| row.request != grant.request);
         if let Some((permit, row)) = already.into_iter().next() {
-            return self.replayed(address(permit), row).map(Acquired::Granted);
+            return self
+                .replayed(address(permit), row)
+                .await
+                .map(Acquired::Granted);
         }
         let ours = |stored: &Stored| match stored {
             Stored::Row(row) => Some(row.clone()),
@@ -150,12 +156,12 @@ impl<S: Store> Leases<S> {
             match self.attempt(&address(permit), &grant, reentrant).await? {
                 Ok(granted) => return Ok(Acquired::Granted(granted)),
                 Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key }),
+                Err(GrantRefusal::Replayed(row)) => {
+                    let replayed = self.replayed(address(permit), row).await;
+                    return replayed.map(Acquired::Granted);
+                }
                 // Another request was faster, or the condition found an item that is not ours.
-                Err(
-                    GrantRefusal::Held(row)
-                    | GrantRefusal::Frozen(row)
-                    | GrantRefusal::Reserved(row),
-                ) => {
+                Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
                     rows.insert(permit, Stored::Row(row));
                 }
                 Err(_) => {}
@@ -187,8 +193,7 @@ impl<S: Store> Leases<S> {
             if let Stored::Row(row) = stored
                 && is_out(stored, grant)
             {
-                let held = row.holding().map(Holding::expires_at);
-                let until = held.or(row.reserved().map(|reserved| reserved.until));
+                let until = row.holding().map(Holding::expires_at);
                 out.push((until.unwrap_or(grant.now), *permit, row));
             }
         }
@@ -244,10 +249,11 @@ impl<S: Store> Leases<S> {
                 .unwrap_or(TakeoverRule::ExpiredBy(now.minus(margin))),
             tokens: TokenFloor::Reached(self.settings().token_floor),
             sweep_after,
+            by_token: asked.by_token,
         })
     }
 
-    /// One conditional write. A replay is a grant; the caller handles every other refusal.
+    /// One conditional write. The caller handles every refusal; a replay is one.
     pub(crate) async fn attempt(
         &self,
         address: &Address,
@@ -265,9 +271,6 @@ impl<S: Store> Leases<S> {
                 Applied::Refused(stored) => stored,
             };
             match why_not_granted(stored, &grant, reentrant) {
-                GrantRefusal::Replayed(row) => {
-                    return self.replayed(address.clone(), row).map(Ok);
-                }
                 GrantRefusal::Grantable(tokens) => {
                     grant = Cow::Owned(grant.with_tokens(tokens));
                 }
@@ -293,13 +296,14 @@ impl<S: Store> Leases<S> {
     ) -> Result<Result<Granted, GrantRefusal>, Error> {
         let stored = self.store().read(address, self.limit()).await?;
         match why_not_granted(stored, grant, reentrant) {
-            GrantRefusal::Replayed(row) => self.replayed(address.clone(), row).map(Ok),
-            refusal @ (GrantRefusal::Consumed | GrantRefusal::OtherKeys) => Ok(Err(refusal)),
+            refusal @ (GrantRefusal::Replayed(_)
+            | GrantRefusal::Consumed
+            | GrantRefusal::OtherKeys) => Ok(Err(refusal)),
             _ => Err(stopped_error(address.key.clone())),
         }
     }
 
-    fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
+    pub(crate) fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
         let previous = row.previous.clone();
         Ok(Granted {
             lease: self.lease_of(address, row)?,
@@ -308,7 +312,28 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    pub(crate) fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
+    /// A lease that the holder has already. If it was to learn of it by a task token, it learns of it here: that is
+    /// written first, because somebody may be about to take back what the holder was never told.
+    async fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
+        let untold = row.holding().filter(|held| held.telling.is_some());
+        let row = match untold {
+            None => row,
+            Some(held) => {
+                let change = Change::Prove(Prove {
+                    lease_id: held.lease_id.clone(),
+                    fencing_token: row.fencing_token,
+                    now: self.now(),
+                });
+                match self.store().apply(&address, &change, self.limit()).await? {
+                    Applied::Done { row, .. } => row,
+                    Applied::Refused(_) => return Err(changed(&address.key)),
+                }
+            }
+        };
+        self.as_replay(address, row)
+    }
+
+    pub(crate) fn as_replay(&self, address: Address, row: Row) -> Result<Granted, Error> {
         Ok(Granted {
             grant: GrantKind::Replayed,
             ..self.granted(address, row)?
@@ -324,9 +349,11 @@ impl<S: Store> Leases<S> {
     ) -> Result<Acquired, Error> {
         let key = address.key.clone();
         match refusal {
-            GrantRefusal::Replayed(row) => self.replayed(address, row).map(Acquired::Granted),
-            // The request was in the queue, and now asks in another way.
-            GrantRefusal::Held(row) | GrantRefusal::Reserved(row) => self
+            GrantRefusal::Replayed(row) => {
+                let replayed = self.replayed(address, row).await;
+                replayed.map(Acquired::Granted)
+            }
+            GrantRefusal::Held(row) => self
                 .contention(address, row, &asked.holder)
                 .await
                 .map(Acquired::Held),
@@ -340,24 +367,31 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Who holds the key. If nobody holds it, this is the next waiter; to read its item takes one more request.
+    /// Who holds the key. If nobody holds it, this is whoever waits first; to read its item takes one more request.
     pub(crate) async fn contention(
         &self,
         address: Address,
         row: Row,
         asker: &Holder,
     ) -> Result<Contention, Error> {
-        if row.holding().is_some() {
+        let (Some(head), None) = (row.head(), row.holding()) else {
             return self.held(address, &row, asker);
-        }
-        if let Some(lease) = self.next_waiter_lease(&address.key, &row).await? {
-            return Ok(self.in_the_way(lease, &row, asker));
-        }
-        self.skip_missing_waiter(&address.key, &row).await?;
-        Err(Error::Unavailable {
-            problem: format!("{} changed during this request", address.key),
-            source: None,
-        })
+        };
+        let Some(waiter) = self.waiting(&address.key, head).await? else {
+            return Err(changed(&address.key));
+        };
+        let lease = Lease {
+            key: address.key,
+            holder: waiter.holder,
+            lease_id: LeaseId::random(),
+            fencing_token: row.fencing_token,
+            version: row.version,
+            deadline: None,
+            acquired_at: self.now(),
+            permit: address.permit,
+            metadata: waiter.metadata,
+        };
+        Ok(self.in_the_way(lease, &row, asker))
     }
 
     /// The same for a row that somebody holds.
@@ -415,7 +449,15 @@ const FLOOR_TRIES: usize = 4;
 
 /// Whether a permit is held by somebody; false if this grant may take it over.
 fn is_out(stored: &Stored, grant: &Grant) -> bool {
-    matches!(stored, Stored::Row(row) if !grant.over.allows(row) || row.is_reserved_or_queued())
+    matches!(stored, Stored::Row(row) if !grant.over.allows(row) || row.head().is_some())
+}
+
+/// Somebody else wrote the row meanwhile: ask again.
+pub(crate) fn changed(key: &Key) -> Error {
+    Error::Unavailable {
+        problem: format!("{key} changed during this request"),
+        source: None,
+    }
 }
 
 pub(crate) fn other_keys() -> Error {

@@ -38,7 +38,6 @@ mod handles;
 pub(crate) mod make;
 mod observing;
 mod operating;
-mod promises;
 mod queue;
 mod queue_maintenance;
 mod reaping;
@@ -47,6 +46,7 @@ mod rules;
 mod semaphores;
 mod sets;
 mod strangers;
+mod telling;
 mod waiting;
 
 pub use fake_step_functions::{FakeStepFunctions, Lost, TaskAnswer};
@@ -97,13 +97,14 @@ pub async fn all<B: Bench>(bench: &B) {
     sets::all(bench).await;
     handles::all(bench).await;
     operating::all(bench).await;
+    // Before the others that leave executions behind, at which sweep looks.
+    execution_leases::all(bench).await;
     floors::all(bench).await;
     waiting::all(bench).await;
     hand_over::all(bench).await;
-    promises::all(bench).await;
+    telling::all(bench).await;
     queue_maintenance::all(bench).await;
     reaping::all(bench).await;
-    execution_leases::all(bench).await;
     strangers::all(bench).await;
     // From here on the table has rules.
     rules::all(bench).await;
@@ -113,8 +114,8 @@ const TTL: Duration = Duration::from_mins(1);
 const MS: Duration = Duration::from_millis(1);
 /// The default clock margin.
 const MARGIN: Duration = Duration::from_secs(2);
-/// The default time that a notified waiter has to confirm.
-const CLAIM: Duration = Duration::from_secs(30);
+/// How old a response of Step Functions may be.
+const STALE: Duration = Duration::from_secs(30);
 
 const UNEXPIRED: ExtendOptions = ExtendOptions {
     ttl: None,

@@ -1,18 +1,15 @@
-//! Extend: moves the deadline of a lease, and confirms the reservation of a waiter.
+//! Extend: moves the deadline of a lease, or proves an execution lease.
 
 use std::time::Duration;
 
 use crate::{
     error::Error,
     leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
-    metrics::{self, Metric},
-    outcomes::{Ended, Extended, GrantKind, Lease},
+    outcomes::{Ended, Extended, Lease},
     requests::ExtendOptions,
     row::{Stored, Term, how_ended},
     store::{Applied, Store},
-    transition::{
-        Change, ConfirmReservation, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended,
-    },
+    transition::{Change, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended},
     values::Ttl,
 };
 
@@ -24,14 +21,11 @@ impl<S: Store> Leases<S> {
     /// is alive. A lease whose deadline has passed is revived if nobody was granted the key since and nobody waits
     /// for it. If somebody waits, the lease is lost; extend also ends it if the clock margin has passed.
     ///
-    /// For a waiter that was notified, the first extend is the grant.
-    ///
     /// An execution lease has no deadline to move: the call only proves that it is still held, by a write that raises the
     /// version, so that a look at the execution that is under way does not end what was just proven.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the key was granted to somebody else, the lease was released, swept or deleted, or the
-    /// reservation passed to another waiter; [`Error::Expired`] and [`Error::Frozen`] instead of a revival;
+    /// [`Error::Lost`] if the key was granted to somebody else, or the lease was released, swept or deleted; [`Error::Expired`] and [`Error::Frozen`] instead of a revival;
     /// [`Error::Invalid`] for a ttl that is no longer than the guard; [`Error::Corrupt`]; and those of
     /// [`Store::apply`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
     pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
@@ -50,7 +44,6 @@ impl<S: Store> Leases<S> {
             require_unexpired: options.require_unexpired || self.settings().stopped,
         };
         let (key, address) = (lease.key.clone(), address_of(lease));
-        let mut confirming = lease.may_be_reservation();
         let mut once_more = true;
         for _ in 0..TRIES {
             // A failed extend must return before the lease expires.
@@ -58,21 +51,12 @@ impl<S: Store> Leases<S> {
                 Duration::ZERO => self.limit(),
                 left => self.limit().min(left),
             };
-            let change = if confirming {
-                Change::ConfirmReservation(self.confirmation(lease, &extend))
-            } else {
-                Change::Extend(extend.clone())
-            };
+            let change = Change::Extend(extend.clone());
             let refused = match self.store().apply(&address, &change, limit).await? {
                 Applied::Done {
                     row,
                     deadline_before,
                 } => {
-                    if confirming {
-                        let kind = GrantKind::after(row.previous.as_ref());
-                        metrics::record(Metric::of_grant(kind), 1);
-                        self.mark_served(&key, &row).await;
-                    }
                     let lease = self.lease_of(address, row)?;
                     return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
                         None => Extended::Extended { lease },
@@ -84,14 +68,7 @@ impl<S: Store> Leases<S> {
                 }
                 Applied::Refused(stored) => stored,
             };
-            let floor = self.settings().token_floor;
-            match why_not_extended(refused, &extend, confirming, floor) {
-                ExtendRefusal::Unconfirmed => confirming = true,
-                ExtendRefusal::Confirmed => confirming = false,
-                ExtendRefusal::Taken(row) => {
-                    let lease = self.lease_of(address, row)?;
-                    return Ok(Extended::Extended { lease });
-                }
+            match why_not_extended(refused, &extend) {
                 ExtendRefusal::Longer(row) => match row.holding() {
                     // The version has to change, because an observer takes over a lease whose version has not
                     // changed. The clocks of one holder's calls may differ as well.
@@ -176,23 +153,6 @@ impl<S: Store> Leases<S> {
                 let how = how_ended(row.as_ref(), lease.fencing_token);
                 Err(Error::Lost { key, how })
             }
-        }
-    }
-
-    /// The first extend of a lease that was reserved for a waiter.
-    fn confirmation(&self, lease: &Lease, extend: &Extend) -> ConfirmReservation {
-        ConfirmReservation {
-            lease_id: extend.lease_id.clone(),
-            fencing_token: extend.fencing_token,
-            floor: self.settings().token_floor,
-            holder: lease.holder.clone(),
-            metadata: lease.metadata.clone(),
-            ttl: extend.ttl,
-            acquired_at: lease.acquired_at,
-            now: extend.now,
-            expires_at: extend.expires_at,
-            sweep_after: extend.expires_at.plus(self.settings().clock_margin),
-            require_unexpired: extend.require_unexpired,
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Inspect: what the table stores, without anything that would let the reader change it.
 
-use std::collections::{BTreeMap, HashSet};
-
 use serde::Serialize;
 
 use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt},
-    outcomes::{Lease, LifetimeKind, Previous},
+    outcomes::{LifetimeKind, Previous},
     pagination::Cursor,
     row::{Record, Row, Stored, Term},
     store::{Address, Entry, Store, What},
@@ -41,8 +39,7 @@ pub enum Inspected {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
-    /// Held, expired by the reader's clock but not taken, or free. A key that is reserved for a waiter whose turn has
-    /// come counts as held by that waiter.
+    /// Held, expired by the reader's clock but not taken, or free.
     pub state: LeaseState,
     /// The lease, without its secret.
     pub lease: LeaseView,
@@ -50,7 +47,7 @@ pub struct Inspection {
     pub previous: Option<Previous>,
     /// Whether an operator froze the key, so that it cannot be granted.
     pub frozen: bool,
-    /// How many requests wait in the queue. A request whose turn has come is not among them.
+    /// How many requests wait in the queue.
     pub waiting: u64,
     /// What an operator last did to the row, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,11 +187,7 @@ impl<S: Store> Leases<S> {
                 Stored::Absent => {}
                 Stored::Foreign(reason) => return Err(corrupt(key, reason)),
                 Stored::Row(row) => {
-                    let mut lease = self.view(Address { key, permit }, &row);
-                    if row.reserved().is_some() {
-                        let next = self.next_waiter_lease(&lease.key, &row).await?;
-                        lease = next.map_or(lease, shown);
-                    }
+                    let lease = self.view(Address { key, permit }, &row);
                     standings.push(Inspection {
                         state: state(&lease, now),
                         previous: row.last_ended(),
@@ -288,38 +281,18 @@ impl<S: Store> Leases<S> {
     /// Reads the rows behind index entries. It omits rows that were freed in between, and items that are not ours:
     /// inspect of the key says more.
     async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
-        // A key may have many waiters, so read each row once. A held lease has an entry of its own, perhaps on
-        // another page.
-        let mut addresses = BTreeMap::new();
-        let mut waiting = HashSet::new();
-        for entry in entries {
-            match entry.what {
-                What::Lease(address) => {
-                    addresses.insert(address, true);
-                }
-                What::Waiter(key, request) => {
-                    addresses.entry(Address::first(&key)).or_insert(false);
-                    waiting.insert(request);
-                }
-                What::Foreign => {}
-            }
-        }
-        let mut views = Vec::with_capacity(addresses.len());
-        for (address, is_listed) in addresses {
-            let row = match self.store().read(&address, self.limit()).await? {
-                Stored::Row(row) => row,
+        let leases = entries.into_iter().filter_map(|entry| match entry.what {
+            What::Lease(address) => Some(address),
+            What::Waiter(..) | What::Foreign => None,
+        });
+        let mut views = Vec::new();
+        for address in leases {
+            match self.store().read(&address, self.limit()).await? {
+                Stored::Row(row) if row.holding().is_some() => views.push(self.view(address, &row)),
                 Stored::Foreign(reason) => {
                     tracing::warn!(key = %address.key, reason, "an item is not leasehold's");
-                    continue;
                 }
-                Stored::Absent => continue,
-            };
-            if row.holding().is_some() {
-                views.extend(is_listed.then(|| self.view(address, &row)));
-            } else if row.reserved().is_some_and(|r| waiting.contains(&r.request)) {
-                // The waiter's turn has come, and it has not confirmed yet.
-                let next = self.next_waiter_lease(&address.key, &row).await?;
-                views.extend(next.map(shown));
+                Stored::Row(_) | Stored::Absent => {}
             }
         }
         Ok(views)
@@ -354,26 +327,6 @@ impl<S: Store> Leases<S> {
             version: row.version,
             permit: address.permit,
         }
-    }
-}
-
-/// A lease without its secret.
-fn shown(lease: Lease) -> LeaseView {
-    LeaseView {
-        key: lease.key,
-        held: lease.deadline.map(|deadline| HeldView {
-            holder: lease.holder,
-            until: ViewUntil::Ttl {
-                ttl: deadline.ttl,
-                expires_at: deadline.expires_at,
-                safe_until: deadline.safe_until,
-            },
-            acquired_at: lease.acquired_at,
-            metadata: lease.metadata,
-        }),
-        fencing_token: lease.fencing_token,
-        version: lease.version,
-        permit: lease.permit,
     }
 }
 

@@ -102,4 +102,4 @@ pub use values::{
 };
 #[cfg(feature = "workflows")]
 pub use workflows::StepFunctions;
-pub use workflows::{Call, Delivery, Execution, Workflows};
+pub use workflows::{Call, Delivery, Execution, GrantOf, Receipt, Workflows};

@@ -13,7 +13,7 @@ use crate::{
     store::{Address, Applied, Store},
     transition::{Change, Look},
     values::KeepTime,
-    workflows::Execution,
+    workflows::{Execution, Receipt},
 };
 
 /// Step Functions shows a redrive within this time, even in a late response.
@@ -34,6 +34,18 @@ enum Verdict {
         /// When to look next.
         next: Timestamp,
     },
+}
+
+/// Whether a holder knows of its grant.
+enum Knows {
+    /// Its history shows the lease.
+    Yes,
+    /// It was never told, and never will be.
+    No,
+    /// It is too early to ask: not before this instant.
+    AskAgainAt(Timestamp),
+    /// There is no reason to ask, or no answer.
+    NotAsked,
 }
 
 /// What became of a lease after a look.
@@ -62,6 +74,13 @@ impl<S: Store> Leases<S> {
         let Some((held, verdict)) = self.verdict(row, said) else {
             return Ok(Looked::Changed);
         };
+        let (mut known, mut next_look) = (false, None);
+        match self.may_know(row, held, said).await? {
+            Knows::Yes => known = true,
+            Knows::No => return self.take_back_from(address, row).await,
+            Knows::AskAgainAt(at) => next_look = Some(at),
+            Knows::NotAsked => {}
+        }
         let (look_again_at, next) = match verdict {
             Verdict::End(ended) => {
                 let notified = self.end_as_read(address, row, ended).await?;
@@ -80,7 +99,8 @@ impl<S: Store> Leases<S> {
             version: row.version,
             now: self.now(),
             look_again_at,
-            sweep_after: next,
+            sweep_after: next_look.map_or(next, |at| next.min(at)),
+            known,
         });
         Ok(
             match self.store().apply(address, &change, self.limit()).await? {
@@ -88,6 +108,59 @@ impl<S: Store> Leases<S> {
                 Applied::Refused(_) => Looked::Changed,
             },
         )
+    }
+
+    /// Whether the holder knows of a grant that was sent to its task token. Only a holder that may never have been told is
+    /// asked about: one that was granted the key at once, by a call of acquire that may have died, or one whose token was
+    /// found dead.
+    async fn may_know(&self, row: &Row, held: &Holding, said: Execution) -> Result<Knows, Error> {
+        let (Some(telling), Some(workflows)) = (held.telling, self.workflows()) else {
+            return Ok(Knows::NotAsked);
+        };
+        let runs = match said {
+            Execution::Running => true,
+            // It matters only if the lease would be kept.
+            Execution::Ended {
+                redrivable: true, ..
+            } if held.term.keep() != KeepTime::default() => false,
+            Execution::Ended { .. } | Execution::Unknown => return Ok(Knows::NotAsked),
+        };
+        let since = match (telling.ticket, telling.refused_at) {
+            (_, Some(refused_at)) => refused_at,
+            (None, None) => telling.at,
+            (Some(_), None) if runs => return Ok(Knows::NotAsked),
+            (Some(_), None) => telling.at,
+        };
+        // Before that, its history may not show yet what it was told.
+        let shows_after = self.shows_after(since);
+        if self.now() < shows_after {
+            return Ok(Knows::AskAgainAt(shows_after));
+        }
+        let of = (&row.granted_to, &held.lease_id, held.acquired_at);
+        Ok(match workflows.received(of, self.limit()).await? {
+            Receipt::Shown => Knows::Yes,
+            // Its acquire may be about to be repeated, with another token.
+            Receipt::Missing { waits: true } if runs && telling.ticket.is_none() => Knows::NotAsked,
+            Receipt::Missing { .. } => Knows::No,
+            Receipt::Unreadable => Knows::NotAsked,
+        })
+    }
+
+    /// Ends a grant of which its holder never knew.
+    async fn take_back_from(&self, address: &Address, row: &Row) -> Result<Looked, Error> {
+        let key = &address.key;
+        Ok(match self.take_back(key, row).await? {
+            Some(free) => Looked::Ended {
+                notified: self.try_to_grant_to_next(key, free).await,
+            },
+            None => Looked::Changed,
+        })
+    }
+
+    /// From when on a response of the service shows what had happened by this instant, as our clock has it.
+    pub(crate) fn shows_after(&self, instant: Timestamp) -> Timestamp {
+        let margin = self.settings().clock_margin;
+        instant.plus(margin).plus(LATEST_ANSWER)
     }
 
     /// None if the row has no execution lease.
@@ -152,8 +225,7 @@ impl<S: Store> Leases<S> {
     /// When the service shows at the latest what had happened before the row was written last. The writer's clock may be
     /// behind by a whole margin.
     fn shows_by(&self, held: &Holding) -> Timestamp {
-        let margin = self.settings().clock_margin;
-        held.written_at().plus(margin).plus(LATEST_ANSWER)
+        self.shows_after(held.written_at())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     outcomes::Ended,
     row::{Act, Frozen, Record, Row, State, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, ReplaceIfUnchanged, TOKEN_STEP, TakeoverRule, seed},
+    transition::{Change, ReplaceIfUnchanged, TakeoverRule, seed},
     values::{Caller, Counter, Holder, Key, Operator, Reason, RequestDigest, RequestId},
 };
 
@@ -124,7 +124,6 @@ impl<S: Store> Leases<S> {
                 state: State::Free {
                     ended: Ended::Forced,
                     last_token: token,
-                    reserved: None,
                 },
                 ..seen.clone()
             };
@@ -134,10 +133,10 @@ impl<S: Store> Leases<S> {
                 Some(Stored::Row(row)) if row.fencing_token == token && row.holding().is_some() => {
                     seen = row;
                 }
-                None => return Ok(self.forced(address, &seen)),
+                None => return Ok(self.forced(address, &seen).await),
                 // The response was lost and others were granted the key since; or another operator did the same.
                 Some(Stored::Row(row)) if was_forced(&row, token) => {
-                    return Ok(self.forced(address, &seen));
+                    return Ok(self.forced(address, &seen).await);
                 }
                 Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
                 Some(_) => return Ok(ForceReleaseOutcome::NotHeld),
@@ -201,6 +200,9 @@ impl<S: Store> Leases<S> {
                 }))
             })
             .await?;
+        if thawed {
+            self.serve_queue(key).await;
+        }
         Ok(if thawed {
             UnfreezeOutcome::Unfrozen
         } else {
@@ -213,11 +215,8 @@ impl<S: Store> Leases<S> {
     /// were ever granted. A permit that was never granted starts from the clock, and so above any floor that is not
     /// in the future. For a whole table, use [`crate::Settings::token_floor`].
     ///
-    /// The key must not be held, because the token of a grant does not change. A key that is reserved for a waiter is
-    /// not held yet: the token that the waiter was promised is void, and the waiter is notified again with a new one.
-    ///
-    /// Afterwards the last grant of the key
-    /// is a grant to the operator that ended `forced`, because a restored row does not know how its last grant ended.
+    /// The key must not be held, because the token of a grant does not change. Afterwards the last grant of the key is
+    /// a grant to the operator that ended `forced`, because a restored row does not know how its last grant ended.
     ///
     /// # Errors
     /// [`Error::Held`] while somebody holds it (force its release first); [`Error::Invalid`] for
@@ -246,7 +245,6 @@ impl<S: Store> Leases<S> {
                         state: State::Free {
                             ended: Ended::Released,
                             last_token: token,
-                            reserved: None,
                         },
                         ..self.untouched(because)
                     }));
@@ -269,7 +267,6 @@ impl<S: Store> Leases<S> {
                     state: State::Free {
                         ended: Ended::Forced,
                         last_token: floor,
-                        reserved: row.reserved().cloned(),
                     },
                     // Later than after a release; a freeze goes on.
                     purge_at: row.purge_at.max(purge_at),
@@ -314,10 +311,21 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    fn forced(&self, address: Address, evicted: &Row) -> ForceReleaseOutcome {
+    /// The first waiter is granted the key at once, if these leases can tell it.
+    async fn forced(&self, address: Address, evicted: &Row) -> ForceReleaseOutcome {
+        self.serve_queue(&address.key).await;
         ForceReleaseOutcome::Forced {
             fencing_token: self.operators(evicted.fencing_token),
             evicted: Box::new(self.view(address, evicted)),
+        }
+    }
+
+    /// The operator's act is done: what fails here is left to sweep.
+    async fn serve_queue(&self, key: &Key) {
+        if self.workflows().is_some()
+            && let Ok(Some(row)) = self.read_queue_row(key).await
+        {
+            self.try_to_grant_to_next(key, row).await;
         }
     }
 
@@ -325,7 +333,7 @@ impl<S: Store> Leases<S> {
     fn untouched(&self, because: &AuditReason) -> Row {
         let now = self.now();
         let holder = Holder::from(&because.who);
-        let token = seed(now).max(self.settings().token_floor).plus(TOKEN_STEP);
+        let token = seed(now).max(self.settings().token_floor).plus(1);
         Row {
             fencing_token: token,
             version: seed(now),
@@ -342,7 +350,6 @@ impl<S: Store> Leases<S> {
             state: State::Free {
                 ended: Ended::Released,
                 last_token: token,
-                reserved: None,
             },
         }
     }
@@ -420,6 +427,7 @@ impl<S: Store> Leases<S> {
         let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: row.map(|row| row.version),
             row: next.clone(),
+            head: None,
         }));
         let applied = self.store().apply(address, &change, self.limit()).await?;
         match applied {

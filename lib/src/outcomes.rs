@@ -221,15 +221,6 @@ impl Lease {
         self.safe_until().since(now)
     }
 
-    /// Whether this may be a lease that was reserved for a waiter and is not confirmed yet. Only such leases end
-    /// before their whole ttl has passed. If clocks differ, any lease may look like one; then one more request finds
-    /// out.
-    pub(crate) fn may_be_reservation(&self) -> bool {
-        self.deadline.is_some_and(|deadline| {
-            deadline.expires_at < self.acquired_at.plus(deadline.ttl.as_duration())
-        })
-    }
-
     /// Whether to continue, to extend, or to stop.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> LeaseStatus {

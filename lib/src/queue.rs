@@ -1,16 +1,15 @@
 //! The queue: first come, first served, by notification instead of polling.
 //!
-//! The queue is a list in the lease row. A release with a queue behind it:
+//! The queue is a list in the lease row. Whoever ends a grant leaves the queue as it is. Then, and in every sweep:
 //!
-//! 1. `end` ends the grant and reserves the key for the first waiter, in one write.
-//! 2. `notify_next_waiter` reads the waiter's item; `send_task_success` sends the lease to its task token.
-//! 3. If that waiter is gone, `pass_on` reserves the key for the next one, and `notify_next_waiter` continues with it.
-//! 4. The waiter's first `extend` is the grant; `mark_served` then takes its item out of the index.
-//! 5. If it does not extend in time, sweep's `maintain_queue` notifies it once more and then passes it over:
-//!    `notify_if_due`.
+//! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`).
+//! 2. `tell_first` sends the lease to its task token, and deletes the item.
+//! 3. If the token is dead, the waiter never knew: `take_back` frees the row, and the next waiter is granted it.
+//! 4. If it is not known whether the waiter was told, its item stays, and sweep's `maintain_queue` tells it again:
+//!    `tell_again`. If the token is dead by then, `note_refusal` leaves the decision to a look at its history.
 
+mod hand_over;
 mod maintenance;
-mod notify;
 
-pub(crate) use maintenance::{Waiting, Waits, is_next, its_place_is_lost};
-pub(crate) use notify::{NotifyAttempt, is_reserved_by};
+pub(crate) use hand_over::Told;
+pub(crate) use maintenance::{Waiting, Waits, its_place_is_lost};

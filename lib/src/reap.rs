@@ -10,11 +10,10 @@ use crate::{
     look::Looked,
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
-    queue::NotifyAttempt,
     row::{Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
     transition::{Change, ShortenDeadline},
-    values::{Counter, Holder, Key, RequestDigest},
+    values::{Holder, Key, RequestDigest},
     workflows::Execution,
 };
 
@@ -174,9 +173,12 @@ impl<S: Store> Leases<S> {
                 Stored::Row(_) | Stored::Absent => None,
             },
             What::Waiter(key, request) => match self.read_queue_row(&key).await {
-                // A waiter that was served has left an item; sweep removes it.
-                Ok(Some(row)) if waits(&row, &request) => {
+                Ok(Some(row)) if row.waiting().contains(&request) => {
                     Some(Left::Waiter(key, request, Box::new(row)))
+                }
+                // It was just granted the key, and the index may not show that yet.
+                Ok(Some(row)) if row.holding().is_some() && row.granted_to == *holder => {
+                    Some(Left::Lease(Address::first(&key), Box::new(row)))
                 }
                 Ok(_) => None,
                 Err(Error::Corrupt { key, reason }) => {
@@ -193,7 +195,10 @@ impl<S: Store> Leases<S> {
         self.check_time()?;
         let done = match one {
             Left::Lease(address, row) => self.reap_lease(address, row, end).await,
-            Left::Waiter(key, request, row) => self.reap_wait(key, request, row, end).await,
+            Left::Waiter(key, request, row) => {
+                let left = self.leave_from(key, request, row).await;
+                left.map(|left| if left { Done::Left } else { Done::Nothing })
+            }
         };
         match done {
             Err(Error::Corrupt { key, reason }) => {
@@ -260,41 +265,6 @@ impl<S: Store> Leases<S> {
             Applied::Refused(_) => Done::Nothing,
         })
     }
-
-    /// Removes a waiter, or passes on the reservation of a waiter that will not confirm.
-    async fn reap_wait(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        row: &Row,
-        end: &End,
-    ) -> Result<Done, Error> {
-        if self.leave_from(key, request, row).await? {
-            return Ok(Done::Left);
-        }
-        let Some(reserved) = row.reserved().filter(|r| r.request == *request) else {
-            return Ok(Done::Nothing);
-        };
-        // If the execution was redriven and asked again, its waiter was notified again; then neither write suits the
-        // row.
-        if end.all_answered {
-            if let Some(next) = self.pass_on(key, row).await? {
-                self.notify_next_waiter(key, next, NotifyAttempt::First)
-                    .await;
-                return Ok(Done::Left);
-            }
-        } else if reserved.tries == Counter::MIN {
-            // The waiter may confirm until the reservation expires, and is not notified again.
-            self.record_attempt(key, row, reserved.until).await?;
-        }
-        Ok(Done::Nothing)
-    }
-}
-
-/// Whether the request is in the queue, or next.
-fn waits(row: &Row, request: &RequestDigest) -> bool {
-    let next = row.reserved().is_some_and(|next| next.request == *request);
-    next || row.waiting().contains(request)
 }
 
 fn left_alone(key: &Key, reason: &str) {

@@ -18,7 +18,7 @@ pub(crate) use record::because;
 pub use record::{Act, Record};
 
 pub(crate) use item::{
-    NULL, b, bytes, instant, metadata, metadata_value, n, s, text, time, ttl, whole,
+    NULL, b, bytes, instant, metadata, metadata_value, n, s, text, time, whole,
 };
 
 /// An item as DynamoDB returns it.
@@ -40,7 +40,7 @@ pub enum Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// The largest token that was used. It is the token of the current or last grant, or a larger one: that of an
-    /// operator, of a waiter that did not confirm, or the floor.
+    /// operator, of a waiter that could not be told, or the floor.
     pub fencing_token: Counter,
     /// Increases with every write except those that change the queue only, because observers watch the holder.
     pub version: Counter,
@@ -91,23 +91,7 @@ pub enum State {
         ended: Ended,
         /// Its token.
         last_token: Counter,
-        /// The reservation for a waiter, if there is one.
-        reserved: Option<Reservation>,
     },
-}
-
-/// A free row that is reserved for the first waiter, until that waiter confirms by its first extend. The waiter's
-/// token is the one above [`Row::fencing_token`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Reservation {
-    /// The waiter's request.
-    pub request: RequestDigest,
-    /// Proof of the grant to come.
-    pub lease_id: LeaseId,
-    /// When the reservation expires. A later confirmation counts as long as nobody passed the key on.
-    pub until: Timestamp,
-    /// How often a notification of the waiter was attempted.
-    pub tries: Counter,
 }
 
 /// What a row contains only while it is held.
@@ -125,6 +109,37 @@ pub struct Holding {
     pub sweep_after: Option<Timestamp>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
+    /// How its holder is told of the grant: none if the response of acquire told it, or if it has shown since that it
+    /// knows.
+    pub telling: Option<Telling>,
+}
+
+/// How a holder that waits with a task token is told of its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Telling {
+    /// How often somebody began to tell it. The one that wrote the grant is the first.
+    pub tries: Counter,
+    /// When that was last.
+    pub at: Timestamp,
+    /// The [`ticket`](crate::waiter::Waiter::ticket) of the waiter's item that has the task token; none if the grant did
+    /// not come from the queue, so that an item of the same request is of an earlier wait.
+    pub ticket: Option<u64>,
+    /// When its task token was found dead, although somebody may have told it before. From then on nobody can tell it
+    /// any more.
+    pub refused_at: Option<Timestamp>,
+}
+
+impl Telling {
+    /// That of a new grant.
+    #[must_use]
+    pub const fn first(now: Timestamp, ticket: Option<u64>) -> Self {
+        Self {
+            tries: Counter::MIN,
+            at: now,
+            ticket,
+            refused_at: None,
+        }
+    }
 }
 
 /// How long a lease lasts.
@@ -149,6 +164,17 @@ pub enum Term {
     },
 }
 
+impl Term {
+    /// How long the lease stays after a failure of its holder.
+    #[must_use]
+    pub fn keep(self) -> KeepTime {
+        match self {
+            Self::Ttl { .. } => KeepTime::default(),
+            Self::Execution { keep, .. } => keep,
+        }
+    }
+}
+
 impl Holding {
     /// The deadline. An execution lease has none, which is one that never passes.
     #[must_use]
@@ -159,11 +185,12 @@ impl Holding {
         }
     }
 
-    /// When the holder last wrote the row.
+    /// When the holder last wrote the row, or was last told of its grant.
     #[must_use]
     pub fn written_at(&self) -> Timestamp {
-        self.extended_at
-            .map_or(self.acquired_at, |at| at.max(self.acquired_at))
+        let told_at = self.telling.map(|telling| telling.at);
+        let later = [self.extended_at, told_at].into_iter().flatten();
+        later.fold(self.acquired_at, Timestamp::max)
     }
 }
 
@@ -196,15 +223,6 @@ impl Row {
         }
     }
 
-    /// The reservation, if the row is free and reserved.
-    #[must_use]
-    pub const fn reserved(&self) -> Option<&Reservation> {
-        match &self.state {
-            State::Held(_) => None,
-            State::Free { reserved, .. } => reserved.as_ref(),
-        }
-    }
-
     /// The queue, first come first.
     #[must_use]
     pub fn waiting(&self) -> &[RequestDigest] {
@@ -215,12 +233,6 @@ impl Row {
     #[must_use]
     pub fn head(&self) -> Option<&RequestDigest> {
         self.waiting().first()
-    }
-
-    /// Whether the next grant belongs to a waiter, or to the request with the reservation: nobody else gets it.
-    #[must_use]
-    pub fn is_reserved_or_queued(&self) -> bool {
-        self.head().is_some() || self.reserved().is_some()
     }
 
     /// The last grant that has ended. While the row is free, this is the `previous` of the next grant; while it is
@@ -240,8 +252,7 @@ impl Row {
     }
 }
 
-/// How the grant or the reservation with this token, which is no longer the row's, ended: as far as the row shows, in words
-/// for its holder.
+/// How the grant with this token, which is no longer the row's, ended: as far as the row shows, in words for its holder.
 pub(crate) fn how_ended(row: Option<&Row>, token: Counter) -> String {
     let Some(row) = row else {
         return "its row is gone".to_owned();
@@ -262,10 +273,7 @@ pub(crate) fn how_ended(row: Option<&Row>, token: Counter) -> String {
         },
         None if token < last.fencing_token => "it ended".to_owned(),
         None if token == last.fencing_token => "the row has another lease_id".to_owned(),
-        None if row.reserved().is_some() && row.fencing_token < token => {
-            "the token floor is above its reservation".to_owned()
-        }
-        None => "its reservation was not confirmed in time".to_owned(),
+        None => "the row has never had its fencing token".to_owned(),
     };
     let Previous {
         holder,

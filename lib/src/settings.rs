@@ -24,8 +24,6 @@ pub struct Settings {
     pub token_floor: Counter,
     /// Nothing is granted, taken over, revived or handed over, as if every key were frozen.
     pub stopped: bool,
-    /// How long a notified waiter may take to confirm.
-    pub claim: Duration,
     /// How many requests a queue takes.
     pub queue_cap: u16,
     /// How long after the end of an execution its Lambda functions may still be at work. Reap shortens leases to this
@@ -44,7 +42,6 @@ impl Default for Settings {
             retention: Duration::from_secs(7 * DAY),
             token_floor: Counter::MIN,
             stopped: false,
-            claim: Duration::from_secs(30),
             queue_cap: 128,
             reap_grace: Duration::from_secs(900),
             look: Duration::from_secs(300),
@@ -153,7 +150,6 @@ impl Environment {
                 // 0 means no floor.
                 token_floor: floor.and_then(Counter::new).unwrap_or(default.token_floor),
                 stopped: either(&lookup, "LEASE_GRANTS", ["open", "stopped"])?,
-                claim: seconds("LEASE_CLAIM_SECONDS", default.claim)?,
                 queue_cap: cap
                     .and_then(|n| u16::try_from(n).ok())
                     .unwrap_or(default.queue_cap),
@@ -356,7 +352,6 @@ mod tests {
             "LEASE_GUARD_MS",
             "LEASE_RETENTION_DAYS",
             "LEASE_TOKEN_FLOOR",
-            "LEASE_CLAIM_SECONDS",
             "LEASE_QUEUE_CAP",
             "LEASE_REAP_GRACE_SECONDS",
             "LEASE_LOOK_SECONDS",

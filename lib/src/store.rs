@@ -255,20 +255,6 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Removes the item of a waiter that was served by `now` from the index, and its task token and metadata, and
-    /// leaves it for DynamoDB to purge. It does nothing if the request asked at that instant or later, because that
-    /// is another wait.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn mark_waiter_served(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        now: Timestamp,
-        limit: Duration,
-    ) -> impl Future<Output = Result<(), Error>> + Send;
-
     /// Reads held rows and waiters, up to `most` at a time.
     ///
     /// # Errors

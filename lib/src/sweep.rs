@@ -42,7 +42,7 @@ pub struct Swept {
     pub examined: u64,
     /// Leases that had expired and are free now.
     pub freed: u64,
-    /// Waiters that were notified that their turn has come.
+    /// Waiters that were told of their grant.
     pub granted: u64,
     /// Executions that Step Functions was asked about.
     pub looked: u64,
@@ -96,13 +96,13 @@ impl Seen {
 type Due = Vec<(Address, Row)>;
 
 impl<S: Store> Leases<S> {
-    /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It notifies
-    /// the first waiter of a free key. A waiter that does not confirm is notified once more, and then skipped. Sweep
-    /// also removes waiters whose waiting time has passed, and the items of waiters that were served. Without
-    /// [`Leases::with_workflows`] it leaves the queues and the execution leases alone.
+    /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It grants a free
+    /// key to the first waiter and tells it, and tells again whoever may not know of its grant. It also removes waiters
+    /// whose waiting time has passed. Without [`Leases::with_workflows`] it leaves the queues and the execution leases
+    /// alone.
     ///
-    /// It asks about the executions whose leases are due for a look, once for all of them on a page, after it has
-    /// read them, and decides as [`Leases::reap`] does.
+    /// It asks about the executions whose leases are due for a look, or are waited for, once for all of them on a page,
+    /// after it has read them, and decides as [`Leases::reap`] does.
     ///
     /// Sweep reads the index of held leases, so its cost depends on their number and not on the table's size. It
     /// reads and frees several rows at a time, each on the condition that the row has not changed since it was read.
@@ -161,6 +161,10 @@ impl<S: Store> Leases<S> {
                     What::Foreign => swept.skipped_corrupt += 1,
                 }
             }
+            // Somebody waits for these: they are looked at in every sweep.
+            let contended = waiting.keys().map(Address::first);
+            let contended: Vec<_> = contended.filter(|it| !rows.contains(it)).collect();
+            rows.extend(contended);
             let frees = rows.iter().map(|address| self.free_or_due(address));
             let (mut of_rows, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
             for (freed, address) in some_at_a_time(AT_ONCE, frees.collect())
@@ -298,7 +302,8 @@ impl<S: Store> Leases<S> {
         };
         if matches!(held.term, Term::Execution { .. }) {
             // The index may lag behind.
-            let due = held.sweep_after.is_none_or(|at| at <= self.now());
+            let due =
+                row.head().is_some() || held.sweep_after.is_none_or(|at| at <= self.now());
             return if due {
                 Ok(Read::Due(Box::new(row)))
             } else {
@@ -385,18 +390,15 @@ mod tests {
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
             .with_workflows(calls.clone());
-        let ttl = make::ttl(Duration::from_hours(1));
-        let ask = |who: &str| {
-            let key = make::key("k");
-            Acquire::new(key, make::holder(who), ttl)
-        };
-        grant(&leases, ask("holder")).await;
+        let (key, hour) = (make::key("k"), Duration::from_hours(1));
+        grant(&leases, make::request(key.clone(), "holder", hour)).await;
         for n in 0..30 {
             let queue = Queue {
                 task_token: TaskToken::new(format!("t{n}")).expect("valid"),
                 wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
             };
-            let joined = leases.acquire_queued(ask(&format!("w{n}")), queue).await;
+            let waits = make::of_execution(key.clone(), n);
+            let joined = leases.acquire_queued(waits, queue).await;
             joined.expect("in line");
         }
         leases.sleep(Duration::from_secs(60)).await;

@@ -6,17 +6,14 @@
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
-    row::{Holding, Row, State, Stored, Term},
+    row::{Holding, Row, State, Stored, Telling, Term},
     values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
 };
 
 mod queue;
 mod refusals;
 
-pub use queue::{
-    ConfirmReservation, HandOver, Join, Leave, PassReservation, RenewReservation, Reserve,
-    Successor,
-};
+pub use queue::{Join, Leave};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,
@@ -40,20 +37,12 @@ pub enum Change {
     /// Ends the grant that the row had at the version that was read: by sweep, by reap, or by an extend that came too
     /// late.
     EndIfUnchanged(EndIfUnchanged),
-    /// An operator's write: replaces the row that was read.
+    /// Replaces the row that was read: an operator's write, or one that concerns a waiter's grant.
     ReplaceIfUnchanged(Box<ReplaceIfUnchanged>),
     /// Puts a request at the end of the queue.
     Join(Join),
     /// Removes a request from the queue.
     Leave(Leave),
-    /// Reserves a free row for the first waiter.
-    Reserve(Reserve),
-    /// Extends the reservation, before its waiter is notified again.
-    RenewReservation(RenewReservation),
-    /// Reserves the row for the next waiter instead, or for nobody.
-    PassReservation(PassReservation),
-    /// The first extend of the waiter with the reservation: the grant.
-    ConfirmReservation(ConfirmReservation),
     /// Writes nothing. In a set of changes, it requires that the named grant is still the current one and has not
     /// expired.
     CheckHeld(CheckHeld),
@@ -82,6 +71,8 @@ pub struct Grant {
     pub tokens: TokenFloor,
     /// Before this instant sweep need not read the row.
     pub sweep_after: Timestamp,
+    /// Whether the holder waits for the grant with a task token, so that it may not learn of it.
+    pub by_token: bool,
 }
 
 /// When the lease of another holder may be taken over.
@@ -93,7 +84,7 @@ pub enum TakeoverRule {
     VersionUnchanged(ObservedVersion),
 }
 
-/// Which tokens a row may have, and what the next one is, for a grant or a reservation. Conditions have no maximum
+/// Which tokens a row may have, and what the next one is. Conditions have no maximum
 /// function, so a row below the floor takes another write than one above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenFloor {
@@ -199,6 +190,8 @@ pub struct Look {
     pub look_again_at: Option<Timestamp>,
     /// Before this instant sweep need not look again.
     pub sweep_after: Timestamp,
+    /// The execution's history shows that it knows of its grant.
+    pub known: bool,
 }
 
 /// See [`Change::ShortenDeadline`].
@@ -219,23 +212,8 @@ pub struct Release {
     pub lease_id: LeaseId,
     /// Its token.
     pub fencing_token: Counter,
-    /// Whether that grant was confirmed.
-    pub of: ReleaseTarget,
-    /// How the row records the end.
-    pub ended: Ended,
-    /// What happens to the queue.
-    pub next: HandOver,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
-}
-
-/// What is released.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ReleaseTarget {
-    /// A grant.
-    Grant,
-    /// The reservation of this holder, which never confirmed it: it counts as granted and ended.
-    Reservation(Holder),
 }
 
 /// See [`Change::EndIfUnchanged`].
@@ -245,8 +223,6 @@ pub struct EndIfUnchanged {
     pub version: Counter,
     /// How the row records the end.
     pub ended: Ended,
-    /// What happens to the queue.
-    pub next: HandOver,
     /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: u64,
 }
@@ -258,6 +234,8 @@ pub struct ReplaceIfUnchanged {
     pub seen: Option<Counter>,
     /// The new row. The queue in it is ignored; the stored one stays.
     pub row: Row,
+    /// The first waiter, which leaves the queue because the new row is its grant.
+    pub head: Option<RequestDigest>,
 }
 
 /// See [`Change::CheckHeld`].
@@ -290,16 +268,9 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
         Change::ShortenDeadline(cut) => shortened(row, cut),
         Change::Release(release) => released(row, release),
         Change::EndIfUnchanged(end) => ended_as_read(row, end),
-        Change::ReplaceIfUnchanged(swap) => (swap.seen == Some(row.version)).then(|| Row {
-            queue: row.queue.clone(),
-            ..swap.row.clone()
-        }),
+        Change::ReplaceIfUnchanged(swap) => replaced(row, swap),
         Change::Join(join) => queue::joined(row, join),
         Change::Leave(leave) => queue::left(row, leave),
-        Change::Reserve(reserve) => queue::reserved(row, reserve),
-        Change::RenewReservation(again) => queue::renewed(row, again),
-        Change::PassReservation(pass) => queue::passed_on(row, pass),
-        Change::ConfirmReservation(take) => queue::confirmed(row, take),
         Change::CheckHeld(confirm) => {
             let held = owned(row, &confirm.lease_id, confirm.fencing_token)?;
             (held.expires_at() > confirm.now).then(|| row.clone())
@@ -309,7 +280,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
 
 fn first_grant(grant: &Grant) -> Option<Row> {
     matches!(grant.tokens, TokenFloor::Reached(_)).then(|| Row {
-        fencing_token: grant.seed().plus(TOKEN_STEP),
+        fencing_token: grant.seed().plus(1),
         version: seed(grant.now).plus(1),
         granted_to: grant.holder.clone(),
         request: grant.request.clone(),
@@ -331,18 +302,15 @@ pub(crate) fn seed(now: Timestamp) -> Counter {
     Counter::new(now.as_millis()).unwrap_or(Counter::MIN)
 }
 
-/// Leaves a token between two grants for a reservation, so that no token is used twice.
-pub(crate) const TOKEN_STEP: u64 = 2;
-
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
-    let may = grant.over.allows(row) && row.frozen.is_none() && !row.is_reserved_or_queued();
+    let may = grant.over.allows(row) && row.frozen.is_none() && row.head().is_none();
     if !may || row.remembers(&grant.request) {
         return None;
     }
     if !grant.tokens.matches(row) {
         return None;
     }
-    let token = row.fencing_token.max(grant.tokens.floor()).plus(TOKEN_STEP);
+    let token = row.fencing_token.max(grant.tokens.floor()).plus(1);
     Some(Row {
         request_keys: grant.keys.clone(),
         purge_at: None,
@@ -352,7 +320,7 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
 }
 
 /// The row after a new grant, with its last grant moved to the history.
-fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter) -> Row {
+pub(crate) fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter) -> Row {
     let [first, second, _] = row.past_requests.clone();
     Row {
         fencing_token: token,
@@ -374,7 +342,19 @@ fn granted(grant: &Grant) -> Holding {
         extended_at: None,
         sweep_after: Some(grant.sweep_after),
         metadata: grant.metadata.clone(),
+        telling: grant.by_token.then(|| Telling::first(grant.now, None)),
     }
+}
+
+fn replaced(row: &Row, swap: &ReplaceIfUnchanged) -> Option<Row> {
+    let mut queue = row.queue.clone();
+    if let Some(head) = &swap.head {
+        (row.head() == Some(head)).then(|| queue.remove(0))?;
+    }
+    (swap.seen == Some(row.version)).then(|| Row {
+        queue,
+        ..swap.row.clone()
+    })
 }
 
 fn owned<'a>(row: &'a Row, lease_id: &LeaseId, token: Counter) -> Option<&'a Holding> {
@@ -403,7 +383,8 @@ fn extended(row: &Row, extend: &Extend) -> Option<Row> {
     })
 }
 
-/// A write, because a look that is under way would end what was only read. It also ends the wait of an earlier look.
+/// A write, because a look that is under way would end what was only read. It also ends the wait of an earlier look, and
+/// shows that the holder knows of its grant.
 fn proven(row: &Row, prove: &Prove) -> Option<Row> {
     let held = owned(row, &prove.lease_id, prove.fencing_token)?;
     let Term::Execution {
@@ -421,6 +402,7 @@ fn proven(row: &Row, prove: &Prove) -> Option<Row> {
                 look_again_at: None,
             },
             extended_at: Some(prove.now),
+            telling: None,
             ..held.clone()
         }),
         ..row.clone()
@@ -440,6 +422,7 @@ fn looked_at(row: &Row, look: &Look) -> Option<Row> {
                 look_again_at: look.look_again_at,
             },
             sweep_after: Some(look.sweep_after),
+            telling: held.telling.filter(|_| !look.known),
             ..held.clone()
         }),
         ..row.clone()
@@ -466,35 +449,19 @@ fn shortened(row: &Row, cut: &ShortenDeadline) -> Option<Row> {
 }
 
 fn released(row: &Row, release: &Release) -> Option<Row> {
-    release.next.matches(row)?;
-    let (lease_id, token) = (&release.lease_id, release.fencing_token);
-    let row = match &release.of {
-        ReleaseTarget::Grant => {
-            owned(row, lease_id, token)?;
-            row
-        }
-        ReleaseTarget::Reservation(holder) => {
-            let reserved = queue::kept(row, lease_id, token)?;
-            // One write, so one version.
-            &Row {
-                version: row.version,
-                ..succeeded(row, holder, &reserved.request, token)
-            }
-        }
-    };
-    ended(row, release.ended, release.purge_at, &release.next)
+    owned(row, &release.lease_id, release.fencing_token)?;
+    Some(ended(row, Ended::Released, release.purge_at))
 }
 
 fn ended_as_read(row: &Row, end: &EndIfUnchanged) -> Option<Row> {
-    end.next.matches(row)?;
     row.holding().filter(|_| row.version == end.version)?;
-    ended(row, end.ended, end.purge_at, &end.next)
+    Some(ended(row, end.ended, end.purge_at))
 }
 
-/// The row after the end of its current grant.
-fn ended(row: &Row, ended: Ended, purge_at: u64, next: &HandOver) -> Option<Row> {
+/// The row after the end of its current grant. Whoever waits is granted it by another write.
+fn ended(row: &Row, ended: Ended, purge_at: u64) -> Row {
     let [first, second, _] = row.past_releases;
-    let free = Row {
+    Row {
         version: row.version.plus(1),
         past_releases: match ended {
             Ended::Released => [Some(row.fencing_token), first, second],
@@ -504,12 +471,7 @@ fn ended(row: &Row, ended: Ended, purge_at: u64, next: &HandOver) -> Option<Row>
         state: State::Free {
             ended,
             last_token: row.fencing_token,
-            reserved: None,
         },
         ..row.clone()
-    };
-    match next {
-        HandOver::Later => Some(free),
-        HandOver::Now(successor) => queue::kept_for_the_first(free, successor),
     }
 }

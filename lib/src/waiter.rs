@@ -5,8 +5,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     row::attributes as at,
-    row::{Item, b, bytes, instant, metadata, metadata_value, n, s, text, time, ttl, whole},
-    values::{Holder, Metadata, RequestDigest, TaskToken, Ttl},
+    row::{Item, b, bytes, instant, metadata, metadata_value, n, s, text, time, whole},
+    values::{Holder, KeepTime, Metadata, RequestDigest, TaskToken},
 };
 
 /// A waiter.
@@ -18,8 +18,8 @@ pub struct Waiter {
     pub task_token: TaskToken,
     /// Who waits.
     pub holder: Holder,
-    /// The length of the lease to come.
-    pub ttl: Ttl,
+    /// How long the lease to come stays after a failure.
+    pub keep: KeepTime,
     /// What the holder will want others to see.
     pub metadata: Metadata,
     /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. A label:
@@ -34,20 +34,14 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// The attributes that an item loses when its waiter is served: the holder, which the index uses; the task token
-    /// and the metadata, which are private; and the time of the request, so that a later wait of the same request can
-    /// replace the item.
-    pub(crate) const WHILE_IT_WAITS: [&str; 4] =
-        [at::HOLDER, at::TASK_TOKEN, at::METADATA, at::ASKED_AT];
-
-    /// Reads an item; none if this library did not write it, or its waiter was served.
+    /// Reads an item; none if this library did not write it.
     #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
         Some(Self {
             request: RequestDigest::stored(bytes(item, at::REQUEST)?),
             task_token: TaskToken::stored(text(item, at::TASK_TOKEN)?),
             holder: Holder::stored(text(item, at::HOLDER)?),
-            ttl: ttl(item)?,
+            keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
             metadata: item.get(at::METADATA).and_then(metadata)?,
             ticket: whole(item, at::TICKET)?,
             asked_at: time(item, at::ASKED_AT)?,
@@ -62,7 +56,7 @@ impl Waiter {
             (at::REQUEST, b(self.request.as_bytes())),
             (at::TASK_TOKEN, s(self.task_token.expose())),
             (at::HOLDER, s(self.holder.as_str())),
-            (at::TTL_MS, n(self.ttl.as_millis())),
+            (at::KEEP_MS, n(self.keep.as_millis())),
             (at::METADATA, metadata_value(&self.metadata)),
             (at::TICKET, n(self.ticket)),
             (at::ASKED_AT, instant(self.asked_at)),

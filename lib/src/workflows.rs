@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
-    values::{Holder, TaskToken},
+    values::{Holder, LeaseId, TaskToken},
 };
 
 #[cfg(feature = "workflows")]
@@ -48,6 +48,23 @@ pub enum Execution {
     Unknown,
 }
 
+/// Whether an execution received a lease through a task token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// Its history shows the lease in what a task was answered.
+    Shown,
+    /// It does not.
+    Missing {
+        /// Whether a task waits with a token.
+        waits: bool,
+    },
+    /// Its history cannot be read.
+    Unreadable,
+}
+
+/// A grant: its holder, its lease id, and when it was granted.
+pub type GrantOf<'a> = (&'a Holder, &'a LeaseId, Timestamp);
+
 /// The workflow engine. Step Functions is one; a program whose waiters are threads or tasks can implement its own.
 ///
 /// An error leaves open whether the call arrived. The library then repeats the call sooner or later, and the second
@@ -77,6 +94,13 @@ pub trait Workflows: Send + Sync {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Execution>;
+
+    /// Whether the holder of a grant received it through a task token. The response may be half a minute old. An engine
+    /// that cannot say so need not implement it: then a lease of which its holder never learned ends with the execution.
+    fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
+        let _ = (grant, limit);
+        Box::pin(std::future::ready(Ok(Receipt::Unreadable)))
+    }
 }
 
 impl std::fmt::Debug for dyn Workflows {

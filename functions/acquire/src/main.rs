@@ -25,8 +25,8 @@ pub(crate) struct Request {
     holder: Holder,
     /// Idempotency key: the same holder and `request_id` get the same lease. Random if left out.
     request_id: Option<RequestId>,
-    /// How long the lease lasts: "ttl", until a deadline, if left out; or "execution", while the holder, an execution,
-    /// runs.
+    /// How long the lease lasts: "ttl", until a deadline; or "execution", while the holder, an execution, runs. If left
+    /// out, "ttl", and with `task_token` "execution", which is the only one then.
     lifetime: Option<LifetimeKind>,
     /// Length of a lease with a deadline, in seconds. It has to be longer than the guard (`LEASE_GUARD_MS`).
     ttl_seconds: Option<Ttl>,
@@ -118,11 +118,15 @@ fn queue(request: &mut Request) -> Result<Option<Queue>, Error> {
     for (field, given) in [
         ("keys", request.keys.is_some()),
         ("on_held", request.on_held.is_some()),
+        ("ttl_seconds", request.ttl_seconds.is_some()),
+        ("lifetime", request.lifetime == Some(LifetimeKind::Ttl)),
     ] {
         if given {
             return Err(Error::invalid(field, "does not go with task_token"));
         }
     }
+    // Only executions wait in the queue.
+    request.lifetime = Some(LifetimeKind::Execution);
     match wait {
         Some(wait) => Ok(Some(Queue { task_token, wait })),
         None => Err(Error::invalid(

@@ -43,7 +43,7 @@ pub(crate) enum Answer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve(env!("CARGO_PKG_NAME"), handle).await
+    leasehold::lambda::serve_with_workflows(env!("CARGO_PKG_NAME"), handle).await
 }
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {

@@ -7,12 +7,14 @@ use crate::{
     conflicts::ConflictBackoff,
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen_error},
-    queue::{NotifyAttempt, is_next, its_place_is_lost},
+    metrics::{self, Metric},
+    outcomes::Granted,
+    queue::{Told, its_place_is_lost},
     requests::{Acquire, Lifetime, Queue},
     row::Row,
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    values::{Key, Ttl},
+    values::{Counter, KeepTime, Key, LeaseId},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -23,7 +25,7 @@ use crate::{
 #[cfg_attr(feature = "schema", schemars(extend("not" = {"anyOf": [{"required": ["lease"]}, {"required": ["leases"]}]})))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Queued {
-    /// It was granted, or its turn had come; the lease was sent to the task token.
+    /// It was granted, and the lease was sent to the task token.
     Acquired,
     /// It waits in the queue; the lease will be sent to the task token.
     Queued {
@@ -33,24 +35,27 @@ pub enum Queued {
 }
 
 impl<S: Store> Leases<S> {
-    /// Grants the lease, or puts the request in the queue. Either way the response goes to [`Queue::task_token`], in
-    /// the form in which [`Leases::acquire`] returns it. While anybody waits, nobody else is granted the key.
+    /// Grants an execution lease, or puts the request in the queue. Either way the response goes to
+    /// [`Queue::task_token`], in the form in which [`Leases::acquire`] returns it, and nothing has to confirm it. While
+    /// anybody waits, nobody else is granted the key.
     ///
-    /// A waiter that is notified confirms by [`Leases::extend`] within [`crate::Settings::claim`]; that extend is the
-    /// grant. Joining the queue is one transaction, and is tried first. A free key takes one more request and a call
-    /// to Step Functions.
+    /// Joining the queue is one transaction, and is tried first. A free key takes one more request and a call to Step
+    /// Functions.
     ///
     /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
-    /// old one. The waiting time counts from the first call. If the future is dropped, the request may or may not be
-    /// in the queue: repeat it.
+    /// old one. The waiting time counts from the first call. If it was granted the key already, its token is told so. If
+    /// the future is dropped, the request may or may not be in the queue: repeat it.
+    ///
+    /// A grant of which its holder was never told, because its token is dead, is taken back, and the next waiter gets the
+    /// key.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with permits or an observed version; [`Error::QueueFull`]; [`Error::Misconfigured`]
-    /// without [`Leases::with_workflows`]; and those of [`Leases::acquire`]. None of them is sent to the token. If
-    /// the call to the token failed ([`Error::Unavailable`], [`Error::Denied`] …) the lease may have been granted:
-    /// repeat the request.
+    /// [`Error::Invalid`] with a ttl, permits or an observed version, or for a holder that is not an execution;
+    /// [`Error::QueueFull`]; [`Error::Misconfigured`] without [`Leases::with_workflows`]; and those of
+    /// [`Leases::acquire`]. None of them is sent to the token. If the call to the token failed
+    /// ([`Error::Unavailable`]) the lease may have been granted: repeat the request.
     pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
-        let ttl = check(&request)?;
+        let keep = check(&request)?;
         self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
@@ -67,19 +72,20 @@ impl<S: Store> Leases<S> {
             lifetime: request.lifetime,
             metadata: request.metadata,
             over: None,
+            by_token: true,
         })?;
-        let waiter = self.waiter(&grant, ttl, queue);
-        // A holder does not wait for its own lease. Ignore any refusal here: it is handled below, after a check of
-        // the queue.
+        let waiter = self.waiter(&grant, keep, queue);
         let stopped = self.settings().stopped;
-        if (reentrant || stopped)
-            && let Ok(granted) = self
-                .attempt(&Address::first(&key), &grant, reentrant)
-                .await?
-        {
-            self.send_grant(workflows, &waiter.task_token, granted)
-                .await?;
-            return Ok(Queued::Acquired);
+        // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
+        if reentrant || stopped {
+            let first = Address::first(&key);
+            match self.attempt(&first, &grant, reentrant).await? {
+                Ok(granted) => return self.tell_at_once(workflows, granted, &waiter).await,
+                Err(GrantRefusal::Replayed(row)) => {
+                    return self.tell_of_its_lease(workflows, &key, row, &waiter).await;
+                }
+                Err(_) => {}
+            }
         }
         if stopped {
             // A spent request; nobody may join either.
@@ -103,39 +109,26 @@ impl<S: Store> Leases<S> {
                 }
                 Joined::Refused(stood) => stood,
             };
-            match why_not_joined(stood, &join, &grant) {
-                JoinRefusal::InLine => {
-                    let latest = self.store().update_task_token(&key, &waiter, self.limit());
-                    let latest = latest.await?;
-                    check_latest(&latest, &waiter)?;
-                    // Read the row after the new token is stored. A call that ended this wait earlier has notified
-                    // the old token, or nobody.
-                    match self.read_queue_row(&key).await? {
-                        Some(row) if row.waiting().contains(&waiter.request) => {
-                            return Ok(queued(&latest));
-                        }
-                        // Its turn has come in the meantime.
-                        Some(row) if is_next(&row, &waiter.request) => {}
-                        Some(row) if row.remembers(&waiter.request) => {}
-                        // This token must not wait again, because another call may be about to end its wait.
-                        _ => return Err(its_place_is_lost(&key)),
-                    }
-                }
+            let done = match why_not_joined(stood, &join, &grant) {
+                JoinRefusal::InLine => Some(self.still_in_line(workflows, &key, &waiter).await?),
                 JoinRefusal::Full(_) => {
                     let waiting = usize::from(cap);
                     return Err(Error::QueueFull { key, waiting });
                 }
                 JoinRefusal::Grantable => {
-                    if let Some(done) = self.ask(workflows, &key, &grant, &waiter).await? {
-                        return Ok(done);
+                    match self.attempt(&Address::first(&key), &grant, false).await? {
+                        Ok(granted) => {
+                            Some(self.tell_at_once(workflows, granted, &waiter).await?)
+                        }
+                        Err(refusal) => self.judge(workflows, &key, refusal, &waiter).await?,
                     }
                 }
                 JoinRefusal::Other(refusal) => {
-                    let refusal = self.judge(workflows, &key, refusal, &waiter).await?;
-                    if let Some(done) = refusal {
-                        return Ok(done);
-                    }
+                    self.judge(workflows, &key, refusal, &waiter).await?
                 }
+            };
+            if let Some(done) = done {
+                return Ok(done);
             }
         }
         Err(Error::Unavailable {
@@ -144,21 +137,61 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// An ordinary grant, or none if the key was just taken.
-    async fn ask(
+    /// Tells this call's token of a grant that was just made.
+    async fn tell_at_once(
+        &self,
+        workflows: &dyn Workflows,
+        granted: Granted,
+        waiter: &Waiter,
+    ) -> Result<Queued, Error> {
+        metrics::record(Metric::of_grant(granted.grant), 1);
+        let key = &granted.lease.key.clone();
+        let lease_id = granted.lease.lease_id.clone();
+        match self
+            .send_grant(workflows, &waiter.task_token, granted)
+            .await
+        {
+            Told::Accepted => Ok(Queued::Acquired),
+            Told::Refused | Told::Denied => {
+                // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
+                let row = self.read_queue_row(key).await?;
+                if let Some(row) = row.filter(|row| is_untold(row, &lease_id))
+                    && let Some(free) = self.take_back(key, &row).await?
+                {
+                    self.try_to_grant_to_next(key, free).await;
+                }
+                Err(nobody_waits())
+            }
+            Told::Unknown => Err(not_told(key)),
+        }
+    }
+
+    /// A repeated call of a request that waits: its token replaces the old one.
+    async fn still_in_line(
         &self,
         workflows: &dyn Workflows,
         key: &Key,
-        grant: &Grant,
         waiter: &Waiter,
-    ) -> Result<Option<Queued>, Error> {
-        match self.attempt(&Address::first(key), grant, false).await? {
-            Ok(granted) => {
-                self.send_grant(workflows, &waiter.task_token, granted)
-                    .await?;
-                Ok(Some(Queued::Acquired))
+    ) -> Result<Queued, Error> {
+        let latest = self.store().update_task_token(key, waiter, self.limit());
+        let latest = latest.await?;
+        check_latest(&latest, waiter)?;
+        // Read the row after the new token is stored. A call that ended this wait earlier has told the old token, or
+        // nobody.
+        match self.read_queue_row(key).await? {
+            Some(row) if row.waiting().contains(&waiter.request) => {
+                self.try_to_grant_to_next(key, row).await;
+                Ok(queued(&latest))
             }
-            Err(refusal) => self.judge(workflows, key, refusal, waiter).await,
+            // Its turn has come in the meantime.
+            Some(row) if row.holding().is_some() && row.request == waiter.request => {
+                self.tell_of_its_lease(workflows, key, row, waiter).await
+            }
+            Some(row) if row.remembers(&waiter.request) => {
+                Err(Error::Consumed { key: key.clone() })
+            }
+            // This token must not wait again, because another call may be about to end its wait.
+            _ => Err(its_place_is_lost(key)),
         }
     }
 
@@ -173,12 +206,9 @@ impl<S: Store> Leases<S> {
         let key = key.clone();
         match refusal {
             GrantRefusal::Replayed(row) => {
-                let granted = self.replayed(Address::first(&key), row)?;
-                self.send_grant(workflows, &waiter.task_token, granted)
-                    .await?;
-                Ok(Some(Queued::Acquired))
+                let told = self.tell_of_its_lease(workflows, &key, row, waiter).await;
+                told.map(Some)
             }
-            GrantRefusal::Reserved(row) => self.its_turn(&key, &row, waiter).await,
             GrantRefusal::OtherKeys => Err(other_keys()),
             GrantRefusal::Consumed => Err(Error::Consumed { key }),
             GrantRefusal::Frozen(row) => Err(frozen_error(key, row)),
@@ -187,40 +217,58 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The key is reserved for this very request. Its workflow asks again, because the first notification failed or
-    /// has not arrived yet.
-    async fn its_turn(
+    /// Tells this call's token of the lease that its holder has already.
+    async fn tell_of_its_lease(
         &self,
+        workflows: &dyn Workflows,
         key: &Key,
-        row: &Row,
+        row: Row,
         waiter: &Waiter,
-    ) -> Result<Option<Queued>, Error> {
-        // Count the attempt before notifying, so that the call that notified the old token does not pass the turn on.
-        let Some(row) = self.renew_reservation(key, row).await? else {
-            return Ok(None);
-        };
-        let latest = self
-            .store()
-            .update_task_token(key, waiter, self.limit())
-            .await?;
-        let notified = self
-            .notify_next_waiter(key, row, NotifyAttempt::Repeat)
-            .await;
-        check_latest(&latest, waiter)?;
-        Ok(Some(if notified {
-            Queued::Acquired
+    ) -> Result<Queued, Error> {
+        let mut told_by = None;
+        let row = if row.holding().is_none_or(|held| held.telling.is_none()) {
+            row
+        } else if row.request == waiter.request {
+            // Its item first, then the row, then the token: so that whoever tells it later uses this token.
+            let latest = self.store().update_task_token(key, waiter, self.limit());
+            let latest = latest.await?;
+            check_latest(&latest, waiter)?;
+            let marked = self.mark(key, &row, Some(latest.ticket)).await?;
+            told_by = Some(latest);
+            marked.ok_or_else(|| super::changed(key))?
         } else {
-            queued(&latest)
-        }))
+            let ticket = row.holding().and_then(|held| held.telling?.ticket);
+            let marked = self.mark(key, &row, ticket).await?;
+            marked.ok_or_else(|| super::changed(key))?
+        };
+        let granted: Granted = self.as_replay(Address::first(key), row.clone())?;
+        metrics::record(Metric::of_grant(granted.grant), 1);
+        let told = self
+            .send_grant(workflows, &waiter.task_token, granted)
+            .await;
+        match (told, told_by) {
+            (Told::Accepted, Some(item)) => self.forget_waiter(key, &item).await,
+            (Told::Refused, Some(item)) => {
+                if self.note_refusal(key, &row).await?.is_some() {
+                    self.forget_waiter(key, &item).await;
+                }
+            }
+            _ => {}
+        }
+        match told {
+            Told::Accepted => Ok(Queued::Acquired),
+            Told::Refused | Told::Denied => Err(nobody_waits()),
+            Told::Unknown => Err(not_told(key)),
+        }
     }
 
-    fn waiter(&self, grant: &Grant, ttl: Ttl, queue: Queue) -> Waiter {
+    fn waiter(&self, grant: &Grant, keep: KeepTime, queue: Queue) -> Waiter {
         let deadline = grant.now.plus(queue.wait.as_duration());
         Waiter {
             request: grant.request.clone(),
             task_token: queue.task_token,
             holder: grant.holder.clone(),
-            ttl,
+            keep,
             metadata: grant.metadata.clone(),
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
@@ -230,7 +278,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn check(request: &Acquire) -> Result<Ttl, Error> {
+fn check(request: &Acquire) -> Result<KeepTime, Error> {
     let not_in_line = |field| Err(Error::invalid(field, "does not go with task_token"));
     // Also with 1: the queue is that of the first permit, and does not count the others that are still held.
     if request.permits.is_some() {
@@ -240,8 +288,32 @@ fn check(request: &Acquire) -> Result<Ttl, Error> {
         return not_in_line("observed_version");
     }
     match request.lifetime {
-        Lifetime::Ttl(ttl) => Ok(ttl),
-        Lifetime::Execution { .. } => not_in_line("lifetime"),
+        Lifetime::Execution { keep } => Ok(keep),
+        Lifetime::Ttl(_) => Err(Error::invalid(
+            "ttl_seconds",
+            "does not go with task_token: that lease lasts as long as the execution",
+        )),
+    }
+}
+
+/// Whether the row has this very grant, and nobody but its writer has told its holder.
+fn is_untold(row: &Row, lease_id: &LeaseId) -> bool {
+    row.holding().is_some_and(|held| {
+        held.lease_id == *lease_id && held.telling.is_some_and(|told| told.tries == Counter::MIN)
+    })
+}
+
+fn nobody_waits() -> Error {
+    Error::Unavailable {
+        problem: "nobody waits with this task_token, or the role may not call it".to_owned(),
+        source: None,
+    }
+}
+
+fn not_told(key: &Key) -> Error {
+    Error::Unavailable {
+        problem: format!("the task token may not have been told of the lease of {key}"),
+        source: None,
     }
 }
 

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
+use crate::{
+    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows,
+};
 
 /// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
 /// Functions, the first callback of a task token is delivered and every later one is refused.
@@ -32,6 +34,7 @@ struct State {
     lost: HashMap<String, (Lost, u32)>,
     executions: HashMap<String, Execution>,
     denied: HashSet<String>,
+    receipts: HashMap<String, Receipt>,
 }
 
 /// A callback that was delivered.
@@ -88,6 +91,11 @@ impl FakeStepFunctions {
     /// Sets the status of an execution. All others are [`Execution::Unknown`].
     pub fn set_execution(&self, execution: &str, status: Execution) {
         self.state().executions.insert(execution.to_owned(), status);
+    }
+
+    /// Sets what an execution's history shows of its lease. That of all others is [`Receipt::Unreadable`].
+    pub fn set_receipt(&self, execution: &str, receipt: Receipt) {
+        self.state().receipts.insert(execution.to_owned(), receipt);
     }
 
     /// The callbacks that were delivered since the last call of this method, in order.
@@ -166,5 +174,12 @@ impl Workflows for FakeStepFunctions {
     ) -> Call<'a, Execution> {
         let status = self.state().executions.get(execution.as_str()).copied();
         Box::pin(std::future::ready(Ok(status.unwrap_or(Execution::Unknown))))
+    }
+
+    fn received<'a>(&'a self, (execution, ..): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
+        let receipt = self.state().receipts.get(execution.as_str()).copied();
+        Box::pin(std::future::ready(Ok(
+            receipt.unwrap_or(Receipt::Unreadable)
+        )))
     }
 }

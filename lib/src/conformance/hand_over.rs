@@ -1,21 +1,19 @@
 //! From a holder to the next waiter.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{
-    Bench, CLAIM, MARGIN, MS, TTL, make,
+    Bench, MARGIN, MS, TTL, make,
     queue::{QueueCase, WAIT},
 };
-use crate::{ReleaseOutcome, Settings};
+use crate::{KeepTime, Lifetime, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     first_come_first_served(bench).await;
-    the_first_extend_of_a_promise_is_the_grant(bench).await;
+    a_hand_over_is_the_grant(bench).await;
     the_next_is_told_how_the_last_grant_ended(bench).await;
-    a_promise_can_be_given_back(bench).await;
     whoever_does_not_wait_any_more_is_passed_over(bench).await;
+    whoever_was_passed_over_may_ask_anew(bench).await;
     an_expired_lease_that_others_wait_for_is_over(bench).await;
     a_frozen_line_stands_still(bench).await;
     whoever_may_not_be_told_is_passed_over_and_no_more_than_one(bench).await;
@@ -36,21 +34,19 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
         line.pass(MS);
         assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
         let turn = line.turn_of(who);
-        assert_eq!(turn.lease.holder.as_str(), who);
+        assert_eq!(turn.lease.holder, make::execution(who));
         assert_eq!(turn.output["previous"], previous(&lease, "released"));
         assert_eq!(turn.output["grant"], "new");
-        assert!(turn.lease.fencing_token > lease.fencing_token);
-        let row = line.row().await;
-        assert!(row.holding().is_none(), "kept, and not granted yet");
-        assert_eq!(row.waiting().len(), 4 - n);
-        let confirmed = line.confirm(&turn).await;
-        assert_eq!(confirmed.fencing_token, turn.lease.fencing_token);
-        assert_eq!(confirmed.lease_id, turn.lease.lease_id);
-        assert_eq!(confirmed.holder, turn.lease.holder);
+        assert_eq!(turn.lease.fencing_token, lease.fencing_token.plus(1));
         let row = line.row().await;
         assert_eq!(row.request, QueueCase::<B>::digest(who));
-        assert_eq!(row.fencing_token, confirmed.fencing_token);
-        lease = confirmed;
+        assert_eq!(row.waiting().len(), 4 - n);
+        assert_eq!(line.waiter(who).await, None, "nothing is left to sweep");
+        // Repeated, the release changes nothing.
+        let again = line.release(&lease).await;
+        assert_eq!(again, ReleaseOutcome::AlreadyReleased);
+        assert_eq!(line.row().await, row);
+        lease = turn.lease;
     }
     assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
     line.expect_no_answers();
@@ -59,64 +55,35 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
     assert_eq!(next.previous.map(|p| p.holder), Some(lease.holder));
 }
 
-async fn the_first_extend_of_a_promise_is_the_grant<B: Bench>(bench: &B) {
-    let line = QueueCase::new(bench, "line/confirmed");
+async fn a_hand_over_is_the_grant<B: Bench>(bench: &B) {
+    let line = QueueCase::new(bench, "line/granted");
     let holder = line.lease("holder").await;
     let metadata = make::metadata("order", "42");
+    let keep = KeepTime::new(TTL).expect("valid");
     let mut asked = line.request("a").metadata(metadata.clone());
-    asked.lifetime = make::ttl(2 * TTL).into();
+    asked.lifetime = Lifetime::Execution { keep };
     let queued = line.leases.acquire_queued(asked, line.queue("a", WAIT));
     queued.await.expect("in line");
     line.join("b").await;
     line.pass(TTL / 2);
     line.release(&holder).await;
-    let turn = line.turn();
-    let promised = &turn.lease;
-    assert_eq!(promised.ttl(), Some(make::ttl(2 * TTL)));
-    assert_eq!((promised.permit, &promised.metadata), (0, &metadata));
-    assert_eq!(promised.acquired_at, line.now());
-    assert_eq!(promised.expires_at(), line.now().plus(CLAIM));
-    let guard = Settings::default().guard;
-    assert_eq!(promised.safe_until(), promised.expires_at().minus(guard));
-
-    line.pass(CLAIM / 2);
-    let lease = line.confirm(&turn).await;
-    assert_eq!(lease.expires_at(), line.now().plus(2 * TTL));
-    assert_eq!((lease.ttl(), &lease.metadata), (promised.ttl(), &metadata));
-    assert_eq!(lease.acquired_at, promised.acquired_at);
-    // Repeated, it is known by its time and its deadline, and writes nothing. With another of them it is another extend.
-    assert_eq!(line.confirm(&turn).await, lease);
-    let mut last = lease.version;
-    for earlier in [Duration::ZERO, MS] {
-        line.pass(earlier);
-        let options = make::extend_by((3 * TTL).saturating_sub(earlier));
-        let again = line.leases.extend(promised, options).await;
-        let again = again.expect("extended").into_lease();
-        assert_eq!(again.expires_at(), lease.expires_at().plus(TTL));
-        assert!(again.version > last);
-        last = again.version;
-    }
-    // The handle of the reservation works as well as the one that the confirmation returned.
-    line.pass(TTL);
-    let later = line.extend(promised).await.expect("extended");
-    assert_eq!(later.expires_at(), line.now().plus(2 * TTL));
-    assert_eq!(later.fencing_token, lease.fencing_token);
-    assert_eq!(line.release(promised).await, ReleaseOutcome::Released);
-    assert_eq!(line.release(&lease).await, ReleaseOutcome::AlreadyReleased);
-
-    // A ttl in the confirmation becomes the lease's.
-    let turn = line.turn();
-    let options = make::extend_by(TTL / 4);
-    let named = line.leases.extend(&turn.lease, options).await;
-    let named = named.expect("confirmed").into_lease();
-    assert_eq!(named.expires_at(), line.now().plus(TTL / 4));
+    let granted = line.turn().lease;
+    assert_eq!((granted.deadline, granted.permit), (None, 0));
+    assert_eq!(granted.metadata, metadata);
+    assert_eq!(granted.acquired_at, line.now());
     let row = line.row().await;
-    let term = crate::row::Term::Ttl {
-        ttl: make::ttl(TTL / 4),
-        expires_at: named.expires_at(),
-    };
-    assert_eq!(row.holding().expect("held").term, term);
-    refused!(line.case.ask("a", "by a").await, Consumed);
+    let held = row.holding().expect("held");
+    assert_eq!(held.lease_id, granted.lease_id);
+    assert_eq!((row.version, held.term.keep()), (granted.version, keep));
+    assert_eq!(row.purge_at, None);
+    // Extend only proves it.
+    let proven = line.prove(&granted).await;
+    assert!(proven.version > granted.version);
+    let version = granted.version;
+    assert_eq!(crate::Lease { version, ..proven }, granted);
+    assert_eq!(line.release(&granted).await, ReleaseOutcome::Released);
+    line.turn_of("b");
+    refused!(line.ask("a", "a again").await, Consumed);
 }
 
 async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
@@ -126,47 +93,25 @@ async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
     let turn = line.turn();
     assert_eq!(turn.output["previous"], previous(&holder, "expired"));
     assert_eq!(turn.output["grant"], "takeover");
-    let first = line.confirm(&turn).await;
+    let first = turn.lease.clone();
     // A repeated request gets the same response.
     let again = line.ask("a", "again").await;
     again.expect("an answer");
     assert_eq!(line.turn().output["previous"], turn.output["previous"]);
 
+    // An operator's forced release hands over too.
     line.force(None).await;
-    line.expect_no_answers();
-    let barging = line.contention("x").await;
-    assert_eq!(barging.held.holder.as_str(), "b", "the one who is next");
-    assert!(line.hand_over().await);
     let turn = line.turn_of("b");
     assert_eq!(turn.output["previous"], previous(&first, "forced"));
     refused!(line.extend(&first).await, Lost);
     assert_eq!(line.release(&first).await, ReleaseOutcome::Lost);
-    let second = line.confirm(&turn).await;
+    let second = turn.lease;
     assert!(second.fencing_token.get() > first.fencing_token.get() + 1);
     line.release(&second).await;
     assert_eq!(
         line.turn().output["previous"],
         previous(&second, "released")
     );
-}
-
-async fn a_promise_can_be_given_back<B: Bench>(bench: &B) {
-    use ReleaseOutcome::{AlreadyReleased, Released};
-    let (line, turn) = QueueCase::promised(bench, "line/given back", &["a", "b"]).await;
-    assert_eq!(line.release(&turn.lease).await, Released);
-    let next = line.turn_of("b");
-    // It counts as a grant.
-    assert_eq!(next.output["previous"], previous(&turn.lease, "released"));
-    assert!(next.lease.fencing_token > turn.lease.fencing_token);
-    assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
-    refused!(line.extend(&turn.lease).await, Lost);
-    line.confirm(&next).await;
-    assert_eq!(line.release(&turn.lease).await, AlreadyReleased);
-    assert_eq!(line.release(&next.lease).await, Released);
-    for who in ["a", "b"] {
-        refused!(line.case.ask(who, &format!("by {who}")).await, Consumed);
-    }
-    line.expect_no_answers();
 }
 
 async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
@@ -176,11 +121,14 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     let turn = line.turn_of("b");
     assert_eq!(turn.lease.fencing_token, holder.fencing_token.plus(2));
     assert_eq!(turn.output["previous"], previous(&holder, "released"));
-    let lease = line.confirm(&turn).await;
+    assert_eq!(line.waiter("a").await, None);
+    let lease = turn.lease;
     assert_eq!(
         line.row().await.last_ended().map(|p| p.holder),
-        Some(holder.holder)
+        Some(holder.holder.clone())
     );
+    let again = line.release(&holder).await;
+    assert_eq!(again, ReleaseOutcome::AlreadyReleased);
 
     // Nobody is left: the key is free, and the tokens that were used up are not used again.
     line.calls.expire_token(&line.token("c"));
@@ -193,10 +141,25 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
         previous(&lease, "released"),
         "the last who really held it"
     );
-    // The waiters that were skipped never held it.
-    line.release(&next.lease).await;
-    let again = line.granted("a").await;
-    assert_eq!(again.previous.map(|p| p.holder), Some(next.lease.holder));
+}
+
+async fn whoever_was_passed_over_may_ask_anew<B: Bench>(bench: &B) {
+    let (line, holder) = QueueCase::held(bench, "line/anew", &["a", "b"]).await;
+    line.calls.expire_token(&line.token("a"));
+    line.release(&holder).await;
+    let lease = line.turn_of("b").lease;
+    // Its task timed out, and its workflow retries.
+    let again = line.ask("a", "a again").await.expect("an answer");
+    assert!(matches!(again, crate::Queued::Queued { .. }), "{again:?}");
+    line.release(&lease).await;
+    line.turn_of("a again");
+
+    // Of the very first grant of a key, and of one at once.
+    let line = QueueCase::new(bench, "line/anew at once");
+    line.calls.expire_token(&line.token("dead"));
+    refused!(line.ask("a", "dead").await, Unavailable);
+    assert!(line.row().await.holding().is_none(), "it never knew");
+    line.acquires("a", "alive").await;
 }
 
 async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
@@ -217,18 +180,16 @@ async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
     // The waiter need not wait for sweep.
     let turn = line.turn();
     assert_eq!(turn.output["previous"], previous(&holder, "expired"));
-    line.confirm(&turn).await;
-    // Nobody waits, so it may be revived.
-    line.pass(2 * TTL);
-    let revived = line.extend(&turn.lease).await.expect("revived");
+    // No clock ends its lease.
+    line.pass(100 * TTL);
+    line.contention("x").await;
+    line.release(&turn.lease).await;
     // A late release counts as a release.
+    let late = line.lease("late").await;
     line.join("b").await;
     line.pass(2 * TTL);
-    assert_eq!(line.release(&revived).await, ReleaseOutcome::Released);
-    assert_eq!(
-        line.turn().output["previous"],
-        previous(&revived, "released")
-    );
+    assert_eq!(line.release(&late).await, ReleaseOutcome::Released);
+    assert_eq!(line.turn().output["previous"], previous(&late, "released"));
 }
 
 async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
@@ -236,44 +197,31 @@ async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
     line.freeze_by_operator().await;
     assert_eq!(line.release(&holder).await, ReleaseOutcome::Released);
     line.expect_no_answers();
-    let row = line.row().await;
-    assert_eq!((row.reserved(), row.waiting().len()), (None, 2));
+    line.has_waiting(&["a", "b"]).await;
     assert!(!line.hand_over().await);
     line.sweep().await;
     line.expect_no_answers();
     line.unfreeze_by_operator().await;
-    line.expect_no_answers();
-    assert!(line.hand_over().await);
     let turn = line.turn_of("a");
-    assert!(!line.hand_over().await, "it was notified");
+    assert!(!line.hand_over().await, "it was told");
 
-    // Frozen after the notification: the waiter waits for the operator, and keeps its turn.
+    // Frozen after the grant: the holder keeps it, and nobody is granted it after that.
     line.freeze_by_operator().await;
-    refused!(line.extend(&turn.lease).await, Frozen);
-    line.pass(100 * CLAIM);
-    line.calls.renew_token(&line.token("a"));
+    let lease = line.prove(&turn.lease).await;
+    line.pass(WAIT / 2);
     line.sweep().await;
+    line.prove(&lease).await;
+    line.release(&lease).await;
     line.expect_no_answers();
-    line.unfreeze_by_operator().await;
-    line.confirm(&turn).await;
-    // Released while frozen, it is not reserved for the next waiter.
-    line.release(&turn.lease).await;
-    let turn = line.turn();
-    line.freeze_by_operator().await;
-    assert_eq!(line.release(&turn.lease).await, ReleaseOutcome::Released);
-    assert_eq!(
-        line.release(&turn.lease).await,
-        ReleaseOutcome::AlreadyReleased
-    );
+    assert_eq!(line.row().await.purge_at, Some(crate::row::Row::NEVER));
 }
 
 async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
     let (line, holder) = QueueCase::held(bench, "line/forbidden", &["a", "b"]).await;
     line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
-    let turn = line.turn_of("b");
-    line.confirm(&turn).await;
-    // If our own role may notify nobody, no other waiter loses its place.
+    line.turn_of("b");
+    // If our own role may tell nobody, no other waiter loses its place.
     let waiting = ["a", "b", "c"];
     let (line, holder) = QueueCase::held(bench, "line/all forbidden", &waiting).await;
     for who in waiting {
@@ -281,15 +229,11 @@ async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(b
     }
     line.release(&holder).await;
     line.expect_no_answers();
-    let row = line.row().await;
-    let next = row.reserved().map(|reserved| reserved.request.clone());
-    assert_eq!(next, Some(QueueCase::<B>::digest("b")));
     line.has_waiting(&["c"]).await;
-    // The callback may have been delivered before it was denied, so the turn is not passed on.
+    // The call may have arrived before it was denied, so the key is not passed on.
     let (line, holder) = QueueCase::held(bench, "line/forbidden since", &["a", "b"]).await;
     line.calls.lose(&line.token("a"), super::Lost::Response, 1);
     line.calls.deny_token(&line.token("a"));
     line.release(&holder).await;
-    let turn = line.turn_of("a");
-    line.confirm(&turn).await;
+    line.prove(&line.turn_of("a").lease).await;
 }

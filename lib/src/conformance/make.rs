@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, AuditReason, ExtendOptions, Holder, Key, Keys, ManualClock, Metadata, Operator,
-    Permits, Reason, RequestId, Timestamp, Ttl, row::Item, row::s,
+    Acquire, AuditReason, ExtendOptions, Holder, KeepTime, Key, Keys, Lifetime, ManualClock, Metadata,
+    Operator, Permits, Reason, RequestId, Timestamp, Ttl, row::Item, row::s,
 };
 
 /// A clock that shows a time in the year 2027.
@@ -22,6 +22,13 @@ pub(crate) fn keys(keys: Vec<Key>) -> Keys {
 
 pub(crate) fn holder(name: impl Into<String>) -> Holder {
     Holder::new(name).expect("a valid holder")
+}
+
+/// The holder of an execution with this name.
+pub(crate) fn execution(name: impl std::fmt::Display) -> Holder {
+    holder(format!(
+        "arn:aws:states:eu-west-1:123456789012:execution:waits:{name}"
+    ))
 }
 
 pub(crate) fn request_id(text: impl Into<String>) -> RequestId {
@@ -44,6 +51,12 @@ pub(crate) fn metadata(name: &str, value: &str) -> Metadata {
 /// An acquire with a new request id.
 pub(crate) fn request(key: Key, holder: &str, ttl: Duration) -> Acquire {
     Acquire::new(key, self::holder(holder), self::ttl(ttl))
+}
+
+/// An acquire of a lease that lasts while this execution runs, with a new request id.
+pub(crate) fn of_execution(key: Key, name: impl std::fmt::Display) -> Acquire {
+    let keep = KeepTime::default();
+    Acquire::new(key, execution(name), Lifetime::Execution { keep })
 }
 
 /// An extend to another ttl.

@@ -209,6 +209,7 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
         let swap = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: version,
             row: seen.clone(),
+            head: None,
         }));
         let limit = Duration::from_secs(1);
         let applied = case.leases.store().apply(&case.address, &swap, limit).await;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Bench, Case, FakeStepFunctions, Lost, make};
 use crate::{
-    Acquire, Error, Granted, Lease, Leases, Queue, Queued, ReleaseOutcome, RequestDigest, Settings,
+    Acquire, Error, Execution, Granted, Lease, Leases, Queue, Queued, ReleaseOutcome, RequestDigest, Settings,
     TaskToken, WaitTime, store::Store as _, waiter::Waiter,
 };
 
@@ -70,8 +70,8 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         (line, lease)
     }
 
-    /// A held key, and these waiters. The lease was just released for the first of them, and its notifications are
-    /// lost like this.
+    /// A held key, and these waiters. The lease was just released, and the calls that tell the first of them are lost
+    /// like this.
     pub(super) async fn released_with(bench: &'a B, key: &str, lost: (Lost, u32)) -> (Self, Lease) {
         let (line, holder) = Self::held(bench, key, &["a", "b"]).await;
         line.calls.lose(&line.token("a"), lost.0, lost.1);
@@ -79,8 +79,8 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         (line, holder)
     }
 
-    /// A key that is reserved for the first of these waiters, whose task token was answered.
-    pub(super) async fn promised(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
+    /// A key that was just granted to the first of these waiters.
+    pub(super) async fn handed_over(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
         let (line, lease) = Self::held(bench, key, waiting).await;
         line.release(&lease).await;
         let turn = line.turn();
@@ -100,16 +100,24 @@ impl<'a, B: Bench> QueueCase<'a, B> {
     }
 
     pub(super) fn request(&self, who: &str) -> Acquire {
-        self.case.request(who, &format!("by {who}"))
+        let request_id = make::request_id(format!("by {who}"));
+        make::of_execution(self.address.key.clone(), who).request_id(request_id)
     }
 
     pub(super) fn digest(who: &str) -> RequestDigest {
         let request = make::request_id(format!("by {who}"));
-        RequestDigest::of(&make::holder(who), &request)
+        RequestDigest::of(&make::execution(who), &request)
+    }
+
+    /// Says of the execution of this waiter that it runs, or how it ended.
+    pub(super) fn is(&self, who: &str, execution: Execution) {
+        let holder = make::execution(who);
+        self.calls.set_execution(holder.as_str(), execution);
     }
 
     /// The result for a request that waits with this token.
     pub(super) async fn ask(&self, who: &str, token: &str) -> Result<Queued, Error> {
+        self.is(who, Execution::Running);
         let queue = self.queue(token, WAIT);
         self.leases.acquire_queued(self.request(who), queue).await
     }
@@ -133,6 +141,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
     }
 
     pub(super) async fn join_for(&self, who: &str, wait: Duration) -> u64 {
+        self.is(who, Execution::Running);
         let queue = self.queue(who, wait);
         let answer = self.leases.acquire_queued(self.request(who), queue);
         match answer.await.expect("an answer") {
@@ -192,8 +201,9 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         self.extension(lease).await.map(crate::Extended::into_lease)
     }
 
-    pub(super) async fn confirm(&self, turn: &Turn) -> Lease {
-        self.extend(&turn.lease).await.expect("confirmed")
+    /// Extends, which proves an execution lease.
+    pub(super) async fn prove(&self, lease: &Lease) -> Lease {
+        self.extend(lease).await.expect("still held")
     }
 
     pub(super) async fn hand_over(&self) -> bool {

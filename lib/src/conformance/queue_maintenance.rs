@@ -4,19 +4,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{store::Store as _, values::TaskToken, waiter::Waiter};
-
 use super::{
-    Bench, CLAIM, Lost, MARGIN, MS, TTL, make,
+    Bench, Lost, MS, TTL, make,
     queue::{Answer, QueueCase, WAIT},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_has_waited_long_enough_is_sent_away(bench).await;
     whoever_lost_his_place_is_told(bench).await;
-    whoever_was_not_told_is_told_by_sweep(bench).await;
-    whoever_takes_up_a_turn_leaves_no_item(bench).await;
     what_is_left_of_those_who_were_served_is_cleared_up(bench).await;
+    whoever_lost_its_lease_before_it_was_told_is_told_so(bench).await;
 }
 
 /// Asserts that the only answer since the last call is this error.
@@ -63,9 +60,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.sweep().await;
     line.expect_no_answers();
     line.release(&holder).await;
-    let turn = line.turn_of("a");
-    let lease = line.confirm(&turn).await;
-    line.release(&lease).await;
+    line.release(&line.turn_of("a").lease).await;
     line.turn_of("c");
 
     // A waiter that timed out may come again by the same request, and joins at the end.
@@ -88,7 +83,7 @@ async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
     line.pass(WAIT);
     let elsewhere = make::key("line/too long for both, and elsewhere");
     for who in ["holder", "c"] {
-        let request = make::request(elsewhere.clone(), who, TTL);
+        let request = make::of_execution(elsewhere.clone(), who);
         let queue = line.queue(who, Duration::ZERO);
         let asked = line.leases.acquire_queued(request, queue);
         asked.await.expect("an answer");
@@ -126,8 +121,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     line.sweep().await;
     only_error(&line, "a", "Lease.Unavailable");
     assert_eq!(line.row().await.version, lease.version);
-    // A waiter without an item cannot be notified, so the reservation is passed on. Not at once, because the item may
-    // only be invisible yet.
+    // A waiter without an item cannot be told, so it is passed over.
     let (line, holder) = QueueCase::held(bench, "line/no item", &["a", "b"]).await;
     let (key, limit) = (&line.address.key, Duration::from_secs(1));
     let waiter = line.waiter("a").await.expect("an item");
@@ -136,85 +130,46 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
         .await
         .expect("forgotten");
     line.release(&holder).await;
-    for wait in [CLAIM, CLAIM + MARGIN] {
-        line.expect_no_answers();
-        line.pass(wait);
-        line.sweep().await;
-    }
     line.turn_of("b");
 }
 
-async fn whoever_was_not_told_is_told_by_sweep<B: Bench>(bench: &B) {
-    // Freed by a client that cannot notify.
-    let (line, holder) = QueueCase::held(bench, "line/silence", &["a", "b"]).await;
-    line.release_silently(&holder).await;
-    line.sweep().await;
-    line.turn_of("a");
-    // The callback is delivered, and no confirmation follows: one more after the time to confirm, and then the next
-    // waiter.
-    line.sweep().await;
-    line.expect_no_answers();
-    line.pass(CLAIM);
-    line.sweep().await;
-    line.expect_no_answers();
-    line.pass(CLAIM + MARGIN);
-    // A waiter that is skipped is notified of that, in case it still waits.
-    line.calls.renew_token(&line.token("a"));
-    line.sweep().await;
-    let mut answers = line.answers();
-    assert_eq!(answers.len(), 2, "{answers:?}");
-    is_error(&answers.remove(1), "a", "Lease.Unavailable", "line/silence");
-    assert_eq!(answers[0].0, "b");
-    assert!(line.waiter("a").await.is_none());
-    assert!(
-        line.waiter("b").await.is_some(),
-        "its turn has come, and it is not served yet"
-    );
-}
-
-async fn whoever_takes_up_a_turn_leaves_no_item<B: Bench>(bench: &B) {
-    let (line, turn) = QueueCase::promised(bench, "line/taken up", &["a", "b"]).await;
-    line.pass(MS);
-    assert!(line.waiter("a").await.is_some(), "it may be notified again");
-    let lease = line.confirm(&turn).await;
-    assert_eq!(line.waiter("a").await, None);
-    line.release(&lease).await;
-    // Never confirmed: the reservation counts as granted and ended.
-    line.release(&line.turn_of("b").lease).await;
-    assert_eq!(line.waiter("b").await, None);
-    line.sweep().await;
-    line.expect_no_answers();
-    // A waiter whose request the row has forgotten joins again, with the new token.
-    let holder = line.lease("another").await;
-    let store = line.leases.store();
-    let (key, limit) = (&line.address.key, Duration::from_secs(1));
-    let again = Waiter {
-        request: QueueCase::<B>::digest("a"),
-        task_token: TaskToken::new("again").expect("valid"),
-        holder: holder.holder.clone(),
-        ttl: holder.ttl().expect("a ttl lease"),
-        metadata: holder.metadata.clone(),
-        ticket: 1,
-        asked_at: line.leases.now(),
-        deadline: holder.expires_at(),
-        purge_at: 1,
-    };
-    let found = store.update_task_token(key, &again, limit).await;
-    assert_eq!(found.expect("an answer").task_token, again.task_token);
-    // A late copy of the call that retires the earlier wait does not change the new one.
-    let late = store.mark_waiter_served(key, &again.request, again.asked_at, limit);
-    late.await.expect("an answer");
-    let waits = line.waiter("a").await.expect("still waiting");
-    assert_eq!(waits.task_token, again.task_token);
-}
-
+/// Items that were left by calls that died.
 async fn what_is_left_of_those_who_were_served_is_cleared_up<B: Bench>(bench: &B) {
-    let (line, turn) = QueueCase::promised(bench, "line/served", &["a", "b"]).await;
-    let lease = line.confirm(&turn).await;
-    line.calls.renew_token(&line.token("a"));
+    use crate::store::Store as _;
+    let (line, _) = QueueCase::held(bench, "line/served", &["a", "b"]).await;
+    let (store, key) = (line.leases.store(), &line.address.key);
+    let limit = Duration::from_secs(1);
+    let left = line.waiter("a").await.expect("an item");
+    line.force(None).await;
+    let lease = line.turn_of("a").lease;
+    let put_back = async || {
+        let again = store.update_task_token(key, &left, limit).await;
+        again.expect("an answer");
+    };
+    // It proved that it knows.
+    line.prove(&lease).await;
+    put_back().await;
+    let version = line.row().await.version;
     line.sweep().await;
     assert!(line.waiter("a").await.is_none());
     assert!(line.waiter("b").await.is_some());
     line.expect_no_answers();
-    assert_eq!(line.row().await.version, lease.version, "untouched");
+    assert_eq!(line.row().await.version, version, "untouched");
+    // Its lease has ended.
+    line.release(&lease).await;
+    line.turn_of("b");
+    put_back().await;
+    line.sweep().await;
+    assert!(line.waiter("a").await.is_none());
+    line.expect_no_answers();
+}
+
+async fn whoever_lost_its_lease_before_it_was_told_is_told_so<B: Bench>(bench: &B) {
+    let lost = (Lost::Request, 2);
+    let (line, _) = QueueCase::released_with(bench, "line/forced before", lost).await;
+    line.force(None).await;
+    line.turn_of("b");
+    line.sweep().await;
+    only_error(&line, "a", "Lease.Consumed");
+    assert!(line.waiter("a").await.is_none());
 }

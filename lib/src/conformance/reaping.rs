@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, MARGIN, TTL, grant, make, queue::QueueCase};
-use crate::{Execution, Lease, Reaped};
+use super::{Bench, Case, MARGIN, STALE, TTL, grant, make, queue::QueueCase};
+use crate::{Execution, Holder, Lease, Reaped};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     what_has_answered_in_full_leaves_nothing(bench).await;
@@ -12,7 +12,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_was_written_after_the_end_is_left_to_a_later_look(bench).await;
     whoever_was_served_is_not_looked_up(bench).await;
     places_in_line_are_given_up(bench).await;
-    whoever_will_not_come_is_passed_over(bench).await;
+    whoever_was_granted_the_key_and_ended_gives_it_on(bench).await;
 }
 
 const GRACE: Duration = Duration::from_secs(900);
@@ -28,9 +28,11 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
 
 impl<B: Bench> QueueCase<'_, B> {
     async fn reap(&self, who: &str) -> Reaped {
-        let holder = make::holder(who);
-        let reaped = self.leases.reap(&holder).await;
-        reaped.expect("an answer")
+        self.reap_holder(&make::holder(who)).await
+    }
+
+    async fn reap_holder(&self, holder: &Holder) -> Reaped {
+        self.leases.reap(holder).await.expect("an answer")
     }
 
     /// Ends an execution, some seconds after its last act; `all_answered` says whether every task has answered.
@@ -43,6 +45,7 @@ impl<B: Bench> QueueCase<'_, B> {
             all_answered,
         };
         self.calls.set_execution(who, ended);
+        self.is(who, ended);
     }
 
     /// A lease on another key, much longer than the grace time.
@@ -123,7 +126,6 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
     let line = QueueCase::new(bench, "reap/not ended");
     let execution = "an execution that has not ended";
     let lease = line.granted(execution).await.lease;
-    let (waits, _) = QueueCase::held(bench, "reap/not ended/waits", &[execution]).await;
     assert_eq!(
         line.reap(execution).await,
         reaped(0, 0, 0),
@@ -132,9 +134,8 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
     line.calls.set_execution(execution, Execution::Running);
     assert_eq!(line.reap(execution).await, Reaped::Running);
     assert_eq!(line.row().await.version, lease.version);
-    waits.has_waiting(&[execution]).await;
     line.ends(execution, true);
-    assert_eq!(line.reap(execution).await, reaped(1, 0, 1));
+    assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
 }
 
 /// The look-up may be older than a redrive that has written the lease.
@@ -166,15 +167,11 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
     assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
 }
 
-/// Sweep removes the item of a waiter that was served; it is no reason for a look-up.
 async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
-    let execution = "served execution";
-    let (line, turn) = QueueCase::promised(bench, "reap/served", &[execution]).await;
-    let lease = line.confirm(&turn).await;
-    line.release(&lease).await;
-    assert!(line.waiter(execution).await.is_some());
-    line.calls.set_execution(execution, Execution::Running);
-    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
+    let (line, turn) = QueueCase::handed_over(bench, "reap/served", &["served"]).await;
+    line.release(&turn.lease).await;
+    let holder = make::execution("served");
+    assert_eq!(line.reap_holder(&holder).await, reaped(0, 0, 0));
 }
 
 async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
@@ -184,47 +181,28 @@ async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
         let key = format!("reap/waits {all_answered}");
         let (line, holder) = QueueCase::held(bench, &key, &waiting).await;
         line.ends(&execution, all_answered);
-        assert_eq!(line.reap(&execution).await, reaped(0, 0, 1));
+        let waits = make::execution(&execution);
+        assert_eq!(line.reap_holder(&waits).await, reaped(0, 0, 1));
         line.has_waiting(&["a", "b"]).await;
-        assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
+        assert_eq!(line.reap_holder(&waits).await, reaped(0, 0, 0));
         line.sweep().await;
         assert!(line.waiter(&execution).await.is_none(), "no ghost");
         drop(line.answers());
         line.release(&holder).await;
-        let turn = line.turn_of("a");
-        line.confirm(&turn).await;
-        line.release(&turn.lease).await;
+        line.release(&line.turn_of("a").lease).await;
         line.turn_of("b");
     }
 }
 
-async fn whoever_will_not_come_is_passed_over<B: Bench>(bench: &B) {
-    let execution = "next execution";
+async fn whoever_was_granted_the_key_and_ended_gives_it_on<B: Bench>(bench: &B) {
+    let execution = "granted and ended";
     let waiting = [execution, "b"];
-    let (line, turn) = QueueCase::promised(bench, "reap/next", &waiting).await;
+    let (line, turn) = QueueCase::handed_over(bench, "reap/next", &waiting).await;
     line.ends(execution, true);
-    assert_eq!(line.reap(execution).await, reaped(0, 0, 1));
+    line.pass(STALE + MARGIN);
+    let holder = make::execution(execution);
+    assert_eq!(line.reap_holder(&holder).await, reaped(1, 0, 0));
     let next = line.turn_of("b");
-    assert_eq!(next.output["previous"]["holder"], "holder");
-    assert!(next.lease.fencing_token > turn.lease.fencing_token);
-    refused!(line.extend(&turn.lease).await, Lost);
-    line.confirm(&next).await;
-    // One of its tasks may still confirm the reservation until it expires. After that the waiter is not notified
-    // again.
-    let execution = "next stopped execution";
-    let (line, turn) = QueueCase::promised(bench, "reap/next stopped", &[execution, "b"]).await;
-    line.ends(execution, false);
-    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    line.expect_no_answers();
-    let row = line.row().await;
-    let reserved = row.reserved().expect("kept for it still");
-    assert_eq!(reserved.until, turn.lease.expires_at());
-    assert_eq!(reserved.tries.get(), 2);
-    // The event comes twice.
-    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    assert_eq!(line.row().await, row);
-    line.clock.set(reserved.until.plus(MARGIN));
-    assert!(line.hand_over().await);
-    line.turn_of("b");
+    next.follows(&turn.lease);
     refused!(line.extend(&turn.lease).await, Lost);
 }

@@ -4,7 +4,7 @@ use super::{Bench, Case, MS, TTL, invalid, make};
 use crate::{
     Ended, GrantKind, Inspected, Lease, LeaseState, LeaseView, ReleaseOutcome, SweepBounds, Swept,
     store::{Applied, Store as _},
-    transition::{Change, EndIfUnchanged, HandOver},
+    transition::{Change, EndIfUnchanged},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -163,7 +163,6 @@ async fn sweep_frees_nothing_that_changed_since_it_was_read<B: Bench>(bench: &B)
         let change = Change::EndIfUnchanged(EndIfUnchanged {
             version,
             ended: Ended::Expired,
-            next: HandOver::Later,
             purge_at: 1,
         });
         let limit = std::time::Duration::from_secs(1);

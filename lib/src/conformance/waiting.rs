@@ -3,11 +3,11 @@
 use serde_json::{json, to_value};
 
 use super::{
-    Bench, MS, TTL, contention, invalid, make,
+    Bench, MS, TTL, contention, grant, invalid, make,
     queue::{QueueCase, WAIT},
 };
 use crate::{
-    AcquireAll, AcquiredAll, Contention, Ended, Error, HeldUntil, Queued, Settings,
+    AcquireAll, AcquiredAll, Contention, Ended, Error, Holder, Queued, Settings,
     row::Row,
     store::{Joined, Store as _},
     transition::{Join, TakeoverRule},
@@ -34,6 +34,8 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
         let asked = line.leases.acquire(line.request(who)).await;
         let mut answer = to_value(asked.expect("an answer")).expect("JSON");
         answer["grant"] = json!("new");
+        // It shows that the holder knows of its grant, which is written.
+        answer["lease"]["version"] = json!(turn.lease.version);
         assert_eq!(turn.output, answer);
         let previous = before.map(|lease| {
             json!({
@@ -43,12 +45,12 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
             })
         });
         assert_eq!(turn.output["previous"], json!(previous));
-        assert_eq!(turn.lease.expires_at(), line.now().plus(TTL));
+        assert_eq!(turn.lease.deadline, None);
         assert!(line.waiter(who).await.is_none(), "it does not wait");
 
         // On a repeated call, the other token gets the same lease.
         let again = line.acquires(who, "another token").await;
-        assert_eq!(again.lease, turn.lease);
+        assert_eq!(again.lease.lease_id, turn.lease.lease_id);
         assert_eq!(again.output["grant"], "replayed");
         line.release(&turn.lease).await;
         line.calls.renew_token("line/at once: another token");
@@ -56,13 +58,18 @@ async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
     }
     // A holder does not wait for its own lease.
     let line = QueueCase::new(bench, "line/reentrant");
-    let lease = line.lease("a").await;
-    let other = line.case.request("a", "another").reentrant();
+    let lease = grant(&line.leases, line.request("a")).await.lease;
+    let other = line
+        .request("a")
+        .request_id(make::request_id("another"))
+        .reentrant();
     let asked = line.leases.acquire_queued(other, line.queue("a", WAIT));
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
     assert_eq!(line.turn().lease, lease);
     line.has_waiting(&[]).await;
     // Nobody waits for a lease that has expired by the clock.
+    line.release(&lease).await;
+    line.lease("short").await;
     line.expire();
     let turn = line.acquires("b", "b").await;
     assert_eq!(turn.output["grant"], "takeover");
@@ -78,7 +85,7 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
         assert_eq!(line.join(who).await, line.now().as_millis());
         assert_eq!(line.row().await.waiting().len(), n + 1);
         let waiter = line.waiter(who).await.expect("an item");
-        assert_eq!(waiter.holder.as_str(), who);
+        assert_eq!(waiter.holder, make::execution(who));
         assert_eq!(waiter.task_token.expose(), line.token(who));
         assert_eq!(waiter.deadline, line.now().plus(WAIT));
         assert!(waiter.purge_at > waiter.deadline.as_millis() / 1000);
@@ -110,10 +117,10 @@ async fn a_place_in_line_is_kept_however_often_it_is_asked_for<B: Bench>(bench: 
     line.release(&lease).await;
     line.turn_of("a 3");
 
-    // Its turn has come, and its workflow asks once more, with another token.
+    // It was granted the key, and its workflow asks once more, with another token.
     let turn = line.acquires("a", "a 4").await;
-    let lease = line.confirm(&turn).await;
-    // And again once it has the lease.
+    let lease = line.prove(&turn.lease).await;
+    // And again once it has shown that it knows.
     let again = line.ask("a", "a 5").await.expect("an answer");
     assert_eq!(again, Queued::Acquired);
     let turn = line.turn();
@@ -157,16 +164,13 @@ async fn a_call_that_was_overtaken_does_not_come_back_into_the_line<B: Bench>(be
 async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
     let (line, lease) = QueueCase::held(bench, "line/no passing", &["a", "b"]).await;
     let version = lease.version;
-    let in_the_way = async |waiting: u64, holder: &str| {
-        let plain = line.request("x");
+    let in_the_way = async |waiting: u64, holder: &Holder| {
+        let plain = line.case.request("x", "by x");
         let observing = plain.clone().observed_version(version);
         let several = plain.clone().permits(make::permits(1));
         for request in [plain, observing, several] {
-            let Contention { held, retry } = contention(&line.leases, request).await;
-            assert_eq!((held.waiting, held.holder.as_str()), (waiting, holder));
-            let retry_at = retry.expect("a deadline").retry_at;
-            let lasts = held.until;
-            assert!(matches!(lasts, HeldUntil::Ttl { expires_at, .. } if retry_at > expires_at));
+            let Contention { held, .. } = contention(&line.leases, request).await;
+            assert_eq!((held.waiting, &held.holder), (waiting, holder));
             assert_eq!(held.key, line.address.key);
         }
         let other = make::key("line/no passing/beside");
@@ -177,25 +181,23 @@ async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {
         let AcquiredAll::Held(Contention { held, .. }) = answer else {
             panic!("{answer:?}");
         };
-        assert_eq!((held.waiting, held.holder.as_str()), (waiting, holder));
+        assert_eq!((held.waiting, &held.holder), (waiting, holder));
     };
-    in_the_way(2, "holder").await;
+    in_the_way(2, &lease.holder).await;
     line.expire();
-    in_the_way(2, "holder").await;
+    in_the_way(2, &lease.holder).await;
     // A new request joins behind the others.
     line.join("c").await;
-    in_the_way(3, "holder").await;
+    in_the_way(3, &lease.holder).await;
     line.release(&lease).await;
-    let turn = line.turn();
-    in_the_way(2, "a").await;
+    let lease = line.turn().lease;
+    in_the_way(2, &make::execution("a")).await;
     line.pass(WAIT / 2);
-    in_the_way(2, "a").await;
-    let lease = line.confirm(&turn).await;
-    in_the_way(2, "a").await;
-    // Freed by a client that cannot notify.
+    in_the_way(2, &make::execution("a")).await;
+    // Freed by a client that cannot tell anybody.
     line.release_silently(&lease).await;
     line.expect_no_answers();
-    in_the_way(2, "b").await;
+    in_the_way(2, &make::execution("b")).await;
     assert!(line.hand_over().await);
     line.turn_of("b");
 }
@@ -230,7 +232,7 @@ async fn a_line_that_is_full_takes_nobody<B: Bench>(bench: &B) {
 
 async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) {
     let line = QueueCase::new(bench, "line/consumed");
-    let lease = line.granted("a").await.lease;
+    let lease = grant(&line.leases, line.request("a")).await.lease;
     line.release(&lease).await;
     line.lease("holder").await;
     refused!(line.ask("a", "a").await, Consumed);
@@ -253,7 +255,13 @@ async fn what_makes_no_sense_in_line_is_refused<B: Bench>(bench: &B) {
     let several = |n| line.request("a").permits(make::permits(n));
     let observing = line.request("a").observed_version(line.row().await.version);
     // Nor is a permit of 1: the queue does not count the other permits that are still held.
+    let mut timed = line.request("a");
+    timed.lifetime = make::ttl(TTL).into();
+    let mut a_process = line.request("a");
+    a_process.holder = make::holder("a process");
     for (request, named) in [
+        (timed, "ttl_seconds"),
+        (a_process, "holder"),
         (several(2), "permits"),
         (several(1), "permits"),
         (observing, "observed_version"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Told;
 use crate::{
     clock::Timestamp,
     concurrency::some_at_a_time,
@@ -25,17 +26,18 @@ pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
 const BETWEEN_LOOKS: usize = 100;
 
 impl<S: Store> Leases<S> {
-    /// Maintains the queue of `key`: notifies the next waiter, removes waiters whose waiting time has passed, and
-    /// removes the items of waiters that were served, `at_once` at a time. Returns how many were notified.
+    /// Maintains the queue of `key`: grants the free key to the first waiter, tells a waiter again that may not know of
+    /// its grant, removes waiters whose waiting time has passed, and the items of those who are neither in the queue nor
+    /// granted the key, `at_once` at a time. Returns how many were told of their grant.
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
         waiting: &[Waits],
         at_once: usize,
     ) -> Result<u64, Error> {
-        if self.workflows().is_none() {
+        let Some(workflows) = self.workflows() else {
             return Ok(0);
-        }
+        };
         let Some(mut row) = self.read_queue_row(key).await? else {
             // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
             let strays = waiting.iter().map(|(request, _)| request);
@@ -43,30 +45,38 @@ impl<S: Store> Leases<S> {
             return Ok(0);
         };
         metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
-        let mut notified = 0;
-        if self.notify_if_due(key, row.clone()).await? {
-            notified = 1;
+        let mut told = 0;
+        if row.holding().is_none() && row.head().is_some() {
+            told += u64::from(self.grant_to_next(key, row.clone()).await?);
             row = self.read_queue_row(key).await?.unwrap_or(row);
         }
         let mut strays = Vec::new();
         for (request, gives_up) in waiting {
             if self.is_nearly_over() {
-                return Ok(notified);
+                return Ok(told);
             }
             if row.waiting().contains(request) {
                 if gives_up.is_none_or(|at| at <= self.now()) {
                     row = self.expire_waiter(key, request, row).await?;
                 }
-            } else if !is_next(&row, request) {
+            } else if let Some(untold) = untold(&row, request)
+                // Read after the row: its token is at least as new as that of the last telling.
+                && let Some(waiter) = self.waiting(key, request).await?
+                && waiter.ticket == untold
+            {
+                let again = self.tell_again(workflows, key, &row, &waiter).await?;
+                told += u64::from(again == Some(Told::Accepted));
+                row = self.read_queue_row(key).await?.unwrap_or(row);
+            } else {
                 strays.push(request);
             }
         }
         self.clear(key, strays, at_once).await?;
-        Ok(notified)
+        Ok(told)
     }
 
-    /// Removes items whose requests were not in the queue when the row was read: they were served or passed over. The
-    /// item of a request that has joined again since stays.
+    /// Removes items whose requests were neither in the queue nor granted the key when the row was read: their lease has
+    /// ended, or they were passed over. The item of a request that has joined again since stays.
     async fn clear(
         &self,
         key: &Key,
@@ -97,13 +107,20 @@ impl<S: Store> Leases<S> {
 
     async fn clear_one(&self, key: &Key, row: Option<&Row>, waiter: &Waiter) -> Result<(), Error> {
         let request = &waiter.request;
-        let back = |row: &Row| row.waiting().contains(request) || is_next(row, request);
+        let back = |row: &Row| {
+            row.waiting().contains(request) || untold(row, request) == Some(waiter.ticket)
+        };
         match row {
             Some(row) if back(row) => Ok(()),
             Some(row) if row.remembers(request) => {
-                self.store().delete_waiter(key, waiter, self.limit()).await
+                let over = Error::Consumed { key: key.clone() };
+                self.fail_waiter(key, waiter, over).await
             }
-            _ => self.fail_waiter(key, waiter).await,
+            _ if waiter.deadline <= self.now() => {
+                let late = Error::QueueTimeout { key: key.clone() };
+                self.fail_waiter(key, waiter, late).await
+            }
+            _ => self.fail_waiter(key, waiter, its_place_is_lost(key)).await,
         }
     }
 
@@ -119,7 +136,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    async fn waiting(&self, key: &Key, request: &RequestDigest) -> Result<Option<Waiter>, Error> {
+    pub(crate) async fn waiting(&self, key: &Key, request: &RequestDigest) -> Result<Option<Waiter>, Error> {
         self.store().waiter(key, request, self.limit()).await
     }
 
@@ -144,7 +161,8 @@ impl<S: Store> Leases<S> {
                 Applied::Done { row, .. } => {
                     // Without its item nobody can notify the waiter.
                     if let Some(waiter) = waiter {
-                        self.fail_waiter(key, &waiter).await?;
+                        let late = Error::QueueTimeout { key: key.clone() };
+                        self.fail_waiter(key, &waiter, late).await?;
                     }
                     return Ok(row);
                 }
@@ -185,7 +203,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Removes the request if it is still at this place.
-    async fn leave_place(
+    pub(crate) async fn leave_place(
         &self,
         key: &Key,
         request: &RequestDigest,
@@ -199,14 +217,9 @@ impl<S: Store> Leases<S> {
         self.store().apply(&address, &change, self.limit()).await
     }
 
-    /// Ends the task of a waiter that lost its place, unless it was notified of its turn, and deletes its item.
-    async fn fail_waiter(&self, key: &Key, waiter: &Waiter) -> Result<(), Error> {
+    /// Ends the task of a waiter with this error, unless it was answered before, and deletes its item.
+    async fn fail_waiter(&self, key: &Key, waiter: &Waiter, error: Error) -> Result<(), Error> {
         if let Some(workflows) = self.workflows() {
-            let error = if waiter.deadline <= self.now() {
-                Error::QueueTimeout { key: key.clone() }
-            } else {
-                its_place_is_lost(key)
-            };
             let (name, cause) = (error.name(), error.as_cause(key));
             let (token, limit) = (&waiter.task_token, self.limit());
             let holder = waiter.holder.as_str();
@@ -214,7 +227,6 @@ impl<S: Store> Leases<S> {
                 Ok(Delivery::Delivered) => {
                     tracing::info!(%key, holder, outcome = name, "sent away");
                 }
-                // Served so long ago that the row does not remember it; or no longer running.
                 Ok(Delivery::Refused) => {
                     tracing::info!(%key, holder, "nobody waits here any more");
                 }
@@ -230,20 +242,6 @@ impl<S: Store> Leases<S> {
         }
         self.store().delete_waiter(key, waiter, self.limit()).await
     }
-
-    /// Retires the waiter's item of the request that `row` was granted to last, if that request came from the queue.
-    /// The reservation is confirmed, so nobody reads the item again. This never fails: sweep removes what is left.
-    pub(crate) async fn mark_served(&self, key: &Key, row: &Row) {
-        let (now, limit) = (self.now(), self.limit());
-        let retired = self
-            .store()
-            .mark_waiter_served(key, &row.request, now, limit);
-        if let Err(error) = retired.await {
-            metrics::record_error(&error);
-            let problem = error.in_full();
-            tracing::warn!(%key, problem, "the item of a served waiter is left to sweep");
-        }
-    }
 }
 
 pub(crate) fn its_place_is_lost(key: &Key) -> Error {
@@ -258,9 +256,10 @@ fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
     row.waiting().iter().position(|waits| waits == request)
 }
 
-pub(crate) fn is_next(row: &Row, request: &RequestDigest) -> bool {
-    row.reserved()
-        .is_some_and(|reserved| reserved.request == *request)
+/// The ticket of the item whose waiter was granted the row and may not know of it yet, if it is this request.
+fn untold(row: &Row, request: &RequestDigest) -> Option<u64> {
+    let held = row.holding().filter(|_| row.request == *request)?;
+    held.telling?.ticket
 }
 
 #[cfg(test)]
@@ -269,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
+        Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
         conformance::FakeStepFunctions,
         conformance::{grant, make},
         store::wire::{Before, Wire},
@@ -295,17 +294,15 @@ mod tests {
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(clock.clone())
             .with_workflows(calls.clone());
-        let ask = |who: &str| {
-            let ttl = make::ttl(Duration::from_hours(1));
-            Acquire::new(key.clone(), make::holder(who), ttl)
-        };
-        grant(&leases, ask("holder")).await;
+        let hour = Duration::from_hours(1);
+        grant(&leases, make::request(key.clone(), "holder", hour)).await;
         for who in ["a", "b", "c"] {
             let queue = Queue {
                 task_token: TaskToken::new(who).expect("valid"),
                 wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
             };
-            let joined = leases.acquire_queued(ask(who), queue).await;
+            let waits = make::of_execution(key.clone(), who);
+            let joined = leases.acquire_queued(waits, queue).await;
             joined.expect("in line");
         }
         clock.advance(Duration::from_secs(2));

@@ -7,7 +7,6 @@ use crate::{
     ExtendOptions, GrantKind, Lease, LeaseStatus, Memory, Settings,
     clock::paused::Paused,
     conformance::{self, make},
-    transition::TOKEN_STEP,
 };
 
 use crate::store::wire::{Fate, ROUND_TRIP, Wire};
@@ -259,7 +258,7 @@ async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
     assert_eq!(again.grant, GrantKind::Replayed);
     assert_eq!(new.lease, again.lease);
     assert_eq!(store.grants(), 2, "the first one's and this one");
-    let next = first.fencing_token.plus(TOKEN_STEP);
+    let next = first.fencing_token.plus(1);
     assert_eq!(new.lease.fencing_token, next);
 }
 

@@ -52,26 +52,24 @@ pub(crate) const FROZEN: &str = "frozen";
 /// The queue, first come first: a list of the digests of the requests. It exists from the first grant on, because the
 /// removal of the first entry of a missing list is an error.
 pub(crate) const LINE: &str = "line";
-/// The request that a free row is reserved for: its digest, or NULL. While it is NULL, the other three attributes
-/// have no meaning.
-pub(crate) const CLAIM: &str = "claim";
-pub(crate) const CLAIM_ID: &str = "claim_id";
-pub(crate) const CLAIM_UNTIL: &str = "claim_until";
-pub(crate) const CLAIM_TRIES: &str = "claim_tries";
-/// The first request in the queue of a row that was freed without a reservation; the filter of the stream uses it.
-/// NULL or absent if the queue is empty.
-pub(crate) const HEIR: &str = "heir";
 /// Present while free, if the row's token is higher than the last grant's.
 pub(crate) const LAST_TOKEN: &str = "last_fencing_token";
 
-/// In a waiter's item, together with holder, request, `ttl_ms`, metadata, `sweep_after` and `purge_at`.
+/// Of an execution lease whose holder waits with a task token, until it has shown that it knows of its grant: how often
+/// it was told, when last, and when its token was found dead.
+pub(crate) const TELLINGS: &str = "tellings";
+pub(crate) const TOLD_AT: &str = "told_at";
+pub(crate) const REFUSED_AT: &str = "refused_at";
+
+/// In a waiter's item, together with holder, request, `keep_ms`, metadata, `sweep_after` and `purge_at`.
 pub(crate) const TASK_TOKEN: &str = "task_token";
+/// In a waiter's item; and in the row of a lease that was granted to that waiter, until it has shown that it knows.
 pub(crate) const TICKET: &str = "ticket";
 pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 37] = [
+pub(crate) const ALL: [&str; 36] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -103,12 +101,11 @@ pub(crate) const ALL: [&str; 37] = [
     FROZEN,
     OPERATOR,
     LINE,
-    CLAIM,
-    CLAIM_ID,
-    CLAIM_UNTIL,
-    CLAIM_TRIES,
-    HEIR,
     LAST_TOKEN,
+    TELLINGS,
+    TOLD_AT,
+    REFUSED_AT,
+    TICKET,
 ];
 
 /// The sparse index over [`HOLDER`].

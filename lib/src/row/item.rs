@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
 use super::{
-    Frozen, Holding, Item, Record, Reservation, Row, State, Stored, Term, attributes as at,
+    Frozen, Holding, Item, Record, Row, State, Stored, Telling, Term, attributes as at,
 };
 use crate::{
     clock::Timestamp,
@@ -133,23 +133,21 @@ impl Row {
                 if let Some(at) = held.sweep_after {
                     set(at::SWEEP_AFTER, instant(at));
                 }
+                if let Some(telling) = held.telling {
+                    set(at::TELLINGS, n(telling.tries.get()));
+                    set(at::TOLD_AT, instant(telling.at));
+                    if let Some(ticket) = telling.ticket {
+                        set(at::TICKET, n(ticket));
+                    }
+                    if let Some(at) = telling.refused_at {
+                        set(at::REFUSED_AT, instant(at));
+                    }
+                }
             }
-            State::Free {
-                ended,
-                last_token,
-                reserved,
-            } => {
+            State::Free { ended, last_token } => {
                 set(at::ENDED, s(ended.as_str()));
                 if *last_token != self.fencing_token {
                     set(at::LAST_TOKEN, n(last_token.get()));
-                }
-                if let Some(reserved) = reserved {
-                    set(at::CLAIM, b(reserved.request.as_bytes()));
-                    set(at::CLAIM_ID, s(reserved.lease_id.expose()));
-                    set(at::CLAIM_UNTIL, instant(reserved.until));
-                    set(at::CLAIM_TRIES, n(reserved.tries.get()));
-                } else if let Some(head) = self.head() {
-                    set(at::HEIR, b(head.as_bytes()));
                 }
             }
         }
@@ -184,6 +182,17 @@ fn holding(item: &Item) -> Result<Holding, &'static str> {
             .get(at::METADATA)
             .and_then(metadata)
             .ok_or("metadata is not a map of strings")?,
+        telling: telling(item),
+    })
+}
+
+/// One that cannot be read counts as known to its holder, so that nobody passes the key on.
+fn telling(item: &Item) -> Option<Telling> {
+    Some(Telling {
+        tries: counter(item, at::TELLINGS)?,
+        at: time(item, at::TOLD_AT)?,
+        ticket: whole(item, at::TICKET),
+        refused_at: time(item, at::REFUSED_AT),
     })
 }
 
@@ -219,22 +228,6 @@ fn free(item: &Item, fencing_token: Counter) -> Result<State, &'static str> {
             Some(_) => counter(item, at::LAST_TOKEN)
                 .ok_or("last_fencing_token is not a whole number from 1 to 2^52")?,
         },
-        reserved: match bytes(item, at::CLAIM) {
-            None => None,
-            Some(request) => Some(
-                reservation(item, request)
-                    .ok_or("it is kept for somebody and does not say how or until when")?,
-            ),
-        },
-    })
-}
-
-fn reservation(item: &Item, request: &[u8]) -> Option<Reservation> {
-    Some(Reservation {
-        request: RequestDigest::stored(request),
-        lease_id: LeaseId::stored(text(item, at::CLAIM_ID)?),
-        until: time(item, at::CLAIM_UNTIL)?,
-        tries: counter(item, at::CLAIM_TRIES)?,
     })
 }
 
@@ -273,7 +266,7 @@ fn counter(item: &Item, name: &str) -> Option<Counter> {
     whole(item, name).and_then(Counter::new)
 }
 
-pub(crate) fn ttl(item: &Item) -> Option<Ttl> {
+fn ttl(item: &Item) -> Option<Ttl> {
     whole(item, at::TTL_MS).and_then(Ttl::stored)
 }
 

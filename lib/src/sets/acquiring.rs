@@ -9,9 +9,9 @@ use crate::{
     leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::GrantKind,
     requests::AcquireAll,
-    row::{Row, Stored},
+    row::{Holding, Row, Stored},
     store::{Address, AppliedAll, Store},
-    transition::{Change, CheckHeld, Grant, GrantRefusal, why_not_granted},
+    transition::{Change, CheckHeld, Grant, GrantRefusal, Prove, why_not_granted},
     values::{Key, KeysDigest, LeaseId},
 };
 
@@ -56,6 +56,7 @@ impl<S: Store> Leases<S> {
             lifetime: request.lifetime,
             metadata: request.metadata,
             over: None,
+            by_token: false,
         })?;
         let first = keys.iter();
         let first = first.map(|key| (Address::first(key), one_of(&grant)));
@@ -216,7 +217,8 @@ fn one_of(grant: &Grant) -> Change {
 fn is_of(row: &Row, change: &Change) -> bool {
     let lease_id = match change {
         Change::Grant(grant) => &grant.lease_id,
-        Change::CheckHeld(confirm) => &confirm.lease_id,
+        Change::CheckHeld(check) => &check.lease_id,
+        Change::Prove(proof) => &proof.lease_id,
         _ => return false,
     };
     row.holding().is_some_and(|held| held.lease_id == *lease_id)
@@ -231,7 +233,7 @@ fn judge(
 ) -> Result<SetRefusal, Error> {
     let mut again = Vec::with_capacity(changes.len());
     let (mut consumed, mut others, mut frozen, mut held) = (None, false, None, None);
-    let (mut own, mut rows) = (false, Vec::new());
+    let (mut own, mut untold, mut rows) = (false, false, Vec::new());
     for ((address, change), stood) in changes.iter().zip(stood) {
         let Some(stood) = stood else {
             again.push((address.clone(), change.clone()));
@@ -254,13 +256,14 @@ fn judge(
                 again.push((address.clone(), grant));
             }
             GrantRefusal::Frozen(row) => frozen = frozen.or_else(|| Some((key.clone(), row))),
-            GrantRefusal::Held(row) | GrantRefusal::Reserved(row) => {
+            GrantRefusal::Held(row) => {
                 held = held.or_else(|| Some((address.clone(), row)));
             }
             GrantRefusal::Replayed(row) => {
                 own |= row.request == grant.request;
                 if let Some(held) = row.holding() {
-                    let change = confirm(&row, &held.lease_id, grant.now);
+                    untold |= held.telling.is_some();
+                    let change = still_held(&row, held, grant.now);
                     again.push((address.clone(), change));
                 }
                 rows.push(row);
@@ -287,19 +290,28 @@ fn judge(
     }
     Ok(match held {
         Some((address, row)) => SetRefusal::Held(address, row),
-        None if missing => SetRefusal::Retry(again),
+        None if missing || untold => SetRefusal::Retry(again),
         None if rows.len() == changes.len() => SetRefusal::Replayed(rows),
         None => SetRefusal::AlreadyGranted(again),
     })
 }
 
-/// A check that a lease which the holder already has is unchanged, while the others are granted.
-fn confirm(row: &Row, lease_id: &LeaseId, now: Timestamp) -> Change {
-    Change::CheckHeld(CheckHeld {
-        lease_id: lease_id.clone(),
-        fencing_token: row.fencing_token,
-        now,
-    })
+/// That a lease which the holder already has is unchanged, while the others are granted. One that it was to learn of by a
+/// task token it learns of here, which is written.
+fn still_held(row: &Row, held: &Holding, now: Timestamp) -> Change {
+    let (lease_id, fencing_token) = (held.lease_id.clone(), row.fencing_token);
+    match held.telling {
+        None => Change::CheckHeld(CheckHeld {
+            lease_id,
+            fencing_token,
+            now,
+        }),
+        Some(_) => Change::Prove(Prove {
+            lease_id,
+            fencing_token,
+            now,
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -28,10 +28,10 @@ use super::{
 };
 use crate::{
     backoff::Backoff,
-    clock::{Timestamp, stopwatch},
+    clock::stopwatch,
     error::Error,
     row::attributes as at,
-    row::{Holding, Item, Stored, instant, n, s, text},
+    row::{Holding, Item, Stored, s, text},
     rules::TableRules,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
@@ -443,37 +443,6 @@ impl Store for DynamoDb {
                 Ok(())
             }
             Err(error) => Err(self.request("dynamodb:DeleteItem", Some(key)).failed(error)),
-        }
-    }
-
-    async fn mark_waiter_served(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        now: Timestamp,
-        limit: Duration,
-    ) -> Result<(), Error> {
-        let gone = Waiter::WHILE_IT_WAITS.map(|name| format!("#{name}"));
-        let mut update = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .set_key(Some(place(key, &at::wait_sk(request))))
-            .condition_expression("#asked_at < :now")
-            .update_expression(format!(
-                "SET #purge_at = :purge_at REMOVE {}",
-                gone.join(", ")
-            ))
-            .expression_attribute_values(":now", instant(now))
-            .expression_attribute_values(":purge_at", n(now.as_millis() / 1000))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
-        for name in Waiter::WHILE_IT_WAITS.into_iter().chain([at::PURGE_AT]) {
-            update = update.expression_attribute_names(format!("#{name}"), name);
-        }
-        match within(update.customize(), limit).send().await {
-            Ok(_) => Ok(()),
-            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => Ok(()),
-            Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
         }
     }
 

@@ -14,8 +14,8 @@ use crate::{
     row::{Term, attributes as at},
     row::{b, instant, metadata_value, n, s},
     transition::{
-        Change, CheckHeld, EndIfUnchanged, Extend, Grant, HandOver, Look, Prove, Release,
-        ReleaseTarget, ReplaceIfUnchanged, ShortenDeadline, TOKEN_STEP, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release,
+        ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
     },
     values::{Counter, KeysDigest},
 };
@@ -45,10 +45,6 @@ pub(super) fn of(change: &Change) -> Expressions {
         Change::ReplaceIfUnchanged(swap) => replacing(swap),
         Change::Join(join) => queue::joining(join),
         Change::Leave(leave) => queue::leaving(leave),
-        Change::Reserve(reserve) => queue::reserving(reserve),
-        Change::RenewReservation(again) => queue::renewing(again),
-        Change::PassReservation(pass) => queue::passing(pass),
-        Change::ConfirmReservation(take) => queue::confirming_reservation(take),
         Change::CheckHeld(confirm) => checking_held(confirm),
     }
 }
@@ -93,15 +89,13 @@ const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
-    #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata";
+    #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata, #tellings, #told_at, #refused_at, #ticket";
 
-/// The attributes of a reservation.
-const KEPT: &str = "#claim, #claim_id, #claim_until, #claim_tries, #heir";
+/// How the holder was told of the grant.
+const TELLING: &str = "#tellings, #told_at, #refused_at, #ticket";
 
-/// The queue is empty. The row may still be reserved.
+/// The queue is empty.
 const NO_LINE: &str = "attribute_not_exists(#line[0])";
-
-const UNKEPT: &str = "NOT attribute_type(#claim, :binary)";
 
 /// What every grant does to the history. A first grant writes NULL for its predecessor.
 const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
@@ -112,12 +106,13 @@ const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
     #previous_last_fencing_token = if_not_exists(#last_fencing_token, :null), \
     #previous_ended = if_not_exists(#ended, :expired)";
 
-/// What every release does to the memory of releases, beside its own token.
-const PAST_RELEASES: &str = "#past_release_2 = if_not_exists(#past_release_1, :null), \
+/// What every release does to the memory of releases.
+const PAST_RELEASES: &str = "#past_release_1 = #fencing_token, \
+    #past_release_2 = if_not_exists(#past_release_1, :null), \
     #past_release_3 = if_not_exists(#past_release_2, :null), ";
 
 /// The next token of a row that need not be lifted.
-const COUNTED_ON: &str = "if_not_exists(#fencing_token, :seed) + :step";
+const COUNTED_ON: &str = "if_not_exists(#fencing_token, :seed) + :one";
 
 const ABSENT: &str = "attribute_not_exists(#pk) OR ";
 
@@ -146,9 +141,17 @@ fn granting(grant: &Grant) -> Expressions {
         TokenFloor::Reached(_) => (COUNTED_ON, ABSENT, "#line = if_not_exists(#line, :empty), "),
         TokenFloor::Below(_) => (":lifted", "", ""),
     };
+    let (telling, untold) = if grant.by_token {
+        (
+            "#tellings = :one, #told_at = :now, ",
+            "#refused_at, #ticket",
+        )
+    } else {
+        ("", TELLING)
+    };
     let not_remembered = not_remembered("request");
     let condition = format!(
-        "{absent}((({FREE} AND {UNKEPT}) OR ({expired})) AND {NO_LINE} AND {OURS}{which_tokens} \
+        "{absent}((({FREE}) OR ({expired})) AND {NO_LINE} AND {OURS}{which_tokens} \
          AND attribute_not_exists(#frozen) AND {not_remembered})"
     );
     let update = format!(
@@ -156,8 +159,8 @@ fn granting(grant: &Grant) -> Expressions {
         {term}, #metadata = :metadata, #acquired_at = :now, #sweep_after = :sweep_after, \
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, {queue}\
-        #request = :request, {HISTORY}{several} \
-        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {KEPT}{single}"
+        #request = :request, {telling}{HISTORY}{several} \
+        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{single}"
     );
     let term = match grant.term {
         Term::Ttl { ttl, expires_at } => [
@@ -178,10 +181,9 @@ fn granting(grant: &Grant) -> Expressions {
             ("over", which),
             ("sweep_after", instant(grant.sweep_after)),
             ("request", b(grant.request.as_bytes())),
-            ("step", n(TOKEN_STEP)),
             ("seed", n(grant.seed().get())),
             ("floor", n(grant.tokens.floor().get())),
-            ("lifted", n(grant.tokens.floor().plus(TOKEN_STEP).get())),
+            ("lifted", n(grant.tokens.floor().plus(1).get())),
             ("request_keys", b(keys.unwrap_or_default())),
         ]
         .into_iter()
@@ -232,7 +234,9 @@ fn extending(extend: &Extend) -> Expressions {
 fn proving(prove: &Prove) -> Expressions {
     build(
         format!("{HELD} AND {EXECUTION} AND {OURS} AND {OWNED}"),
-        "SET #extended_at = :now, #version = #version + :one REMOVE #look_again_at".to_owned(),
+        format!(
+            "SET #extended_at = :now, #version = #version + :one REMOVE #look_again_at, {TELLING}"
+        ),
         [
             ("lease_id", s(prove.lease_id.expose())),
             ("fencing_token", n(prove.fencing_token.get())),
@@ -242,9 +246,16 @@ fn proving(prove: &Prove) -> Expressions {
 }
 
 fn looking(look: &Look) -> Expressions {
-    let again = match look.look_again_at {
-        Some(_) => ", #look_again_at = :look_again_at",
-        None => " REMOVE #look_again_at",
+    let (again, over) = match look.look_again_at {
+        Some(_) => (", #look_again_at = :look_again_at", None),
+        None => ("", Some("#look_again_at")),
+    };
+    let removed = over.into_iter().chain(look.known.then_some(TELLING));
+    let removed: Vec<_> = removed.collect();
+    let remove = if removed.is_empty() {
+        String::new()
+    } else {
+        format!(" REMOVE {}", removed.join(", "))
     };
     let at = look.look_again_at.map(|at| ("look_again_at", instant(at)));
     let values = [
@@ -254,7 +265,7 @@ fn looking(look: &Look) -> Expressions {
     ];
     build(
         format!("{HELD} AND {EXECUTION} AND {OURS} AND #version = :version"),
-        format!("SET #looked_at = :now, #sweep_after = :sweep_after{again}"),
+        format!("SET #looked_at = :now, #sweep_after = :sweep_after{again}{remove}"),
         values.into_iter().chain(at),
     )
 }
@@ -279,97 +290,35 @@ fn releasing(release: &Release) -> Expressions {
         ("lease_id", s(release.lease_id.expose())),
         ("fencing_token", n(release.fencing_token.get())),
     ];
-    let (next, purge_at) = (&release.next, release.purge_at);
-    match &release.of {
-        ReleaseTarget::Grant => {
-            let which = format!("{} AND {OWNED}", held());
-            ending(&which, None, release.ended, next, purge_at, proof)
-        }
-        ReleaseTarget::Reservation(holder) => {
-            let which = format!("{} AND {}", queue::kept(), queue::PROMISED);
-            // It counts as a grant, so that a repeated release finds it in the history.
-            let granted = format!("#granted_to = :holder, #request = #claim, {HISTORY}, ");
-            let more = [
-                ("holder", s(holder.as_str())),
-                queue::promise_of(release.fencing_token),
-            ];
-            let values = proof.into_iter().chain(more);
-            let granted = Some((granted.as_str(), release.fencing_token));
-            ending(&which, granted, release.ended, next, purge_at, values)
-        }
-    }
+    let which = format!("{} AND {OWNED}", held());
+    ending(&which, Ended::Released, release.purge_at, proof)
 }
 
 fn ending_if_unchanged(end: &EndIfUnchanged) -> Expressions {
     let which = format!("{} AND #version = :version", held());
     let version = [("version", n(end.version.get()))];
-    let (next, purge_at) = (&end.next, end.purge_at);
-    ending(&which, None, end.ended, next, purge_at, version)
+    ending(&which, end.ended, end.purge_at, version)
 }
 
-/// Frees the row and keeps it, because the next grant counts from its token. A reservation was never granted: then
-/// `granted` has the assignments that make it a grant in the same write, and its token.
+/// Frees the row and keeps it, because the next grant counts from its token.
 fn ending(
     which: &str,
-    granted: Option<(&str, Counter)>,
     how: Ended,
-    next: &HandOver,
     purge_at: u64,
     values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
 ) -> Expressions {
-    let queue::Handed {
-        condition,
-        set,
-        remove,
-        values: handed,
-    } = queue::handed(next);
-    let lifted = match next {
-        HandOver::Now(successor) => match successor.tokens {
-            TokenFloor::Reached(_) => false,
-            // The token of the proof may be the floor itself.
-            TokenFloor::Below(floor) => granted.is_none_or(|(_, token)| token < floor),
-        },
-        HandOver::Later => false,
+    let remembered = match how {
+        Ended::Released => PAST_RELEASES,
+        Ended::Expired | Ended::Forced => "",
     };
-    let (granted, token, last, forget) = match (granted, lifted) {
-        (None, false) => ("", "", "#last_fencing_token, ", ""),
-        (None, true) => (
-            "",
-            "#last_fencing_token = #fencing_token, #fencing_token = :floor, ",
-            "",
-            "",
-        ),
-        (Some((granted, _)), false) => (
-            granted,
-            "#fencing_token = :fencing_token, ",
-            "#last_fencing_token, ",
-            ", #request_keys",
-        ),
-        (Some((granted, _)), true) => (
-            granted,
-            "#last_fencing_token = :fencing_token, #fencing_token = :floor, ",
-            "",
-            ", #request_keys",
-        ),
-    };
-    let remembered = match (how, granted.is_empty()) {
-        (Ended::Released, true) => format!("#past_release_1 = #fencing_token, {PAST_RELEASES}"),
-        (Ended::Released, false) => format!("#past_release_1 = :fencing_token, {PAST_RELEASES}"),
-        (Ended::Expired | Ended::Forced, _) => String::new(),
-    };
-    let values = values
-        .into_iter()
-        .chain([("ended", s(how.as_str())), ("purge_at", n(purge_at))])
-        .chain(handed);
+    let ended = [("ended", s(how.as_str())), ("purge_at", n(purge_at))];
     build(
-        format!("{which} AND {OURS}{condition}"),
+        format!("{which} AND {OURS}"),
         format!(
-            "SET {granted}{token}{remembered}#ended = :ended, \
-             #purge_at = if_not_exists(#purge_at, :purge_at), \
-             #version = #version + :one, {set} \
-             REMOVE {HOLDING}, {last}{remove}{forget}"
+            "SET {remembered}#ended = :ended, #purge_at = if_not_exists(#purge_at, :purge_at), \
+             #version = #version + :one REMOVE {HOLDING}, #last_fencing_token"
         ),
-        values,
+        values.into_iter().chain(ended),
     )
 }
 
@@ -379,7 +328,7 @@ fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
     let item = swap.row.to_item();
     let (has, lacks): (Vec<_>, Vec<_>) = at::ALL
         .into_iter()
-        .filter(|name| ![at::LINE, at::HEIR].contains(name))
+        .filter(|name| *name != at::LINE)
         .partition(|name| item.contains_key(*name));
     let mut set: Vec<_> = has
         .iter()
@@ -389,20 +338,20 @@ fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
         set.push("#line = :empty".to_owned());
     }
     let mut remove: Vec<_> = lacks.iter().map(|name| format!("#{name}")).collect();
-    if swap.row.holding().is_none() && swap.row.reserved().is_none() {
-        set.push("#heir = if_not_exists(#line[0], :null)".to_owned());
-    } else {
-        remove.push("#heir".to_owned());
-    }
-    let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
-    let condition = match swap.seen {
+    let mut condition = match swap.seen {
         // Somebody else may have changed the item since, without a change of the version.
         Some(_) => format!("#version = :seen AND {}", queue::ours_in_any_state()),
         None => "attribute_not_exists(#pk)".to_owned(),
     };
+    if swap.head.is_some() {
+        condition.push_str(" AND #line[0] = :head");
+        remove.push("#line[0]".to_owned());
+    }
+    let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     let seen = swap.seen.map(|version| ("seen", n(version.get())));
+    let head = swap.head.as_ref().map(|head| ("head", b(head.as_bytes())));
     let values = has.into_iter().map(|name| (name, item[name].clone()));
-    build_once(condition, update, values.chain(seen))
+    build_once(condition, update, values.chain(seen).chain(head))
 }
 
 /// A condition and nothing else.

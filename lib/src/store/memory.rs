@@ -13,10 +13,9 @@ use super::{
     foreign_rules, sweep_after, what,
 };
 use crate::{
-    clock::Timestamp,
     error::Error,
     row::attributes as at,
-    row::{Holding, Item, Stored, bytes, instant, n, s, time, whole},
+    row::{Holding, Item, Stored, bytes, instant, s, time, whole},
     rules::TableRules,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
@@ -272,25 +271,6 @@ impl Store for Memory {
         Ok(())
     }
 
-    async fn mark_waiter_served(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        now: Timestamp,
-        _limit: Duration,
-    ) -> Result<(), Error> {
-        let mut items = self.items();
-        let item = items.get_mut(&place_of_waiter(key, request));
-        let before = |item: &&mut Item| time(item, at::ASKED_AT).is_some_and(|at| at < now);
-        if let Some(item) = item.filter(before) {
-            for name in Waiter::WHILE_IT_WAITS {
-                item.remove(name);
-            }
-            item.insert(at::PURGE_AT.to_owned(), n(now.as_millis() / 1000));
-        }
-        Ok(())
-    }
-
     async fn scan_held(
         &self,
         segment: ScanSegment,
@@ -356,6 +336,6 @@ fn to_item(waiter: &Waiter) -> Item {
 fn is_latest(item: Option<&Item>, waiter: &Waiter) -> bool {
     item.is_none_or(|item| {
         let earlier = |at| at <= waiter.asked_at;
-        !item.contains_key(at::ASKED_AT) || time(item, at::ASKED_AT).is_some_and(earlier)
+        time(item, at::ASKED_AT).is_some_and(earlier)
     })
 }

@@ -9,7 +9,6 @@ use std::{
 
 use super::{Address, Applied, AppliedAll, Joined, Memory, Page, Position, ScanSegment, Store};
 use crate::{
-    clock::Timestamp,
     conformance::make,
     error::{Cause, Error},
     row::{Row, Stored},
@@ -255,7 +254,6 @@ impl Store for Wire {
         waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
         update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
         delete_waiter(key: &Key, waiter: &Waiter) -> ();
-        mark_waiter_served(key: &Key, request: &RequestDigest, now: Timestamp) -> ();
         scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
         held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
         publish_rules(rules: &TableRules) -> bool;

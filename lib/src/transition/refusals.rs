@@ -1,13 +1,9 @@
 //! The meaning of a refusal, according to the item that was stored.
 
-use super::{
-    Change, Extend, Grant, HandOver, Join, Release, ReleaseTarget, TokenFloor, owned, queue::kept,
-    transition,
-};
+use super::{Change, Extend, Grant, Join, Release, TokenFloor, owned, transition};
 use crate::{
     outcomes::Ended,
-    row::{Holding, Row, Stored},
-    values::{Counter, Holder, LeaseId},
+    row::{Row, Stored},
 };
 
 /// What a refused [`Grant`] means.
@@ -15,8 +11,6 @@ use crate::{
 pub enum GrantRefusal {
     /// The request has this lease already; or its holder has it, and the request is reentrant.
     Replayed(Row),
-    /// The key is reserved for this request, which was in the queue.
-    Reserved(Row),
     /// The request has this lease already, but asked for other keys then.
     OtherKeys,
     /// The request had its lease, and that lease has ended.
@@ -49,7 +43,6 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     let suits = grant.tokens.for_row(row.fencing_token);
     let held = row.holding();
     let lasts = held.is_some_and(|held| held.expires_at() > grant.now);
-    let kept_for = row.reserved().map(|reserved| &reserved.request);
     if held.is_some() && row.request == grant.request {
         if row.request_keys == grant.keys {
             GrantRefusal::Replayed(row)
@@ -62,9 +55,7 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         GrantRefusal::Replayed(row)
     } else if row.frozen.is_some() {
         GrantRefusal::Frozen(row)
-    } else if kept_for == Some(&grant.request) {
-        GrantRefusal::Reserved(row)
-    } else if row.is_reserved_or_queued() {
+    } else if row.head().is_some() {
         GrantRefusal::Held(row)
     } else if suits != grant.tokens && grant.over.allows(&row) {
         GrantRefusal::Grantable(suits)
@@ -117,12 +108,6 @@ pub fn why_not_joined(stored: Stored, join: &Join, grant: &Grant) -> JoinRefusal
 pub enum ExtendRefusal {
     /// The lease lasts longer than requested: this write is late, and changes nothing.
     Longer(Row),
-    /// It is reserved for the caller, and not granted yet: this extend has to be the grant.
-    Unconfirmed,
-    /// It was granted to the caller before, by an extend that confirmed the reservation.
-    Confirmed,
-    /// It was granted to the caller by this very extend, and the response was lost.
-    Taken(Row),
     /// The deadline has passed, and the caller required an unexpired lease.
     Expired,
     /// The deadline has passed, and an operator froze the key.
@@ -135,39 +120,16 @@ pub enum ExtendRefusal {
     Corrupt(&'static str),
 }
 
-/// Interprets the stored item when an extend was refused. `confirming` says that it was a first extend, which
-/// confirms a reservation. A reservation whose token is not above `floor` is void.
+/// Interprets the stored item when an extend was refused.
 #[must_use]
-pub fn why_not_extended(
-    stored: Stored,
-    extend: &Extend,
-    confirming: bool,
-    floor: Counter,
-) -> ExtendRefusal {
+pub fn why_not_extended(stored: Stored, extend: &Extend) -> ExtendRefusal {
     let row = match stored {
         Stored::Row(row) => row,
         Stored::Foreign(reason) => return ExtendRefusal::Corrupt(reason),
         Stored::Absent => return ExtendRefusal::Lost(None),
     };
-    let (lease_id, token) = (&extend.lease_id, extend.fencing_token);
-    if let Some(reserved) = kept(&row, lease_id, token) {
-        if token <= floor {
-            return ExtendRefusal::Lost(Some(row));
-        }
-        let late = reserved.until <= extend.now && extend.require_unexpired;
-        return match (late, &row.frozen) {
-            (true, _) => ExtendRefusal::Expired,
-            (_, Some(_)) => ExtendRefusal::Frozen(row),
-            (_, None) => ExtendRefusal::Unconfirmed,
-        };
-    }
-    let this = |held: &Holding| {
-        held.extended_at == Some(extend.now) && held.expires_at() == extend.expires_at
-    };
-    match owned(&row, lease_id, token) {
+    match owned(&row, &extend.lease_id, extend.fencing_token) {
         None => ExtendRefusal::Lost(Some(row)),
-        Some(held) if confirming && this(held) => ExtendRefusal::Taken(row),
-        Some(_) if confirming => ExtendRefusal::Confirmed,
         Some(held) if held.expires_at() > extend.now => ExtendRefusal::Longer(row),
         Some(_) if extend.require_unexpired => ExtendRefusal::Expired,
         Some(_) if row.frozen.is_some() => ExtendRefusal::Frozen(row),
@@ -178,8 +140,6 @@ pub fn why_not_extended(
 /// What a refused [`Release`] means.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReleaseRefusal {
-    /// It can be released, by this write.
-    Releasable(Box<Release>),
     /// It was released or swept before, or the row is gone. This very call may have released it and lost the
     /// response, or an earlier call that died since. So the caller gets the row and can notify the next waiter.
     Already(Option<Box<Row>>),
@@ -189,48 +149,21 @@ pub enum ReleaseRefusal {
     Corrupt(&'static str),
 }
 
-/// Interprets the stored item when a release was refused. `holder` is the holder of the handle.
+/// Interprets the stored item when a release was refused.
 #[must_use]
-pub fn why_not_released(stored: Stored, release: &Release, holder: &Holder) -> ReleaseRefusal {
+pub fn why_not_released(stored: Stored, release: &Release) -> ReleaseRefusal {
     let row = match stored {
         Stored::Absent => return ReleaseRefusal::Already(None),
         Stored::Foreign(reason) => return ReleaseRefusal::Corrupt(reason),
         Stored::Row(row) => row,
     };
-    let (lease_id, token) = (&release.lease_id, release.fencing_token);
-    if let Some(of) = what_it_is(&row, lease_id, token, holder) {
-        let next = match &release.next {
-            HandOver::Now(_) if row.frozen.is_some() => HandOver::Later,
-            next => next.for_row(row.fencing_token),
-        };
-        return ReleaseRefusal::Releasable(Box::new(Release {
-            of,
-            next,
-            ..release.clone()
-        }));
-    }
-    let last = row.last_grant();
+    let (token, last) = (release.fencing_token, row.last_grant());
     // A grant that an operator ended was taken away, not released.
     if row.holding().is_none() && last.fencing_token == token && last.ended != Ended::Forced {
-        return ReleaseRefusal::Already(Some(Box::new(row)));
-    }
-    if row.past_releases.contains(&Some(token)) {
+        ReleaseRefusal::Already(Some(Box::new(row)))
+    } else if row.past_releases.contains(&Some(token)) {
         ReleaseRefusal::Already(None)
     } else {
         ReleaseRefusal::Lost(Box::new(row))
-    }
-}
-
-/// Whether the proof is that of the current grant, of the reservation, or of neither.
-fn what_it_is(
-    row: &Row,
-    lease_id: &LeaseId,
-    token: Counter,
-    holder: &Holder,
-) -> Option<ReleaseTarget> {
-    if owned(row, lease_id, token).is_some() {
-        Some(ReleaseTarget::Grant)
-    } else {
-        kept(row, lease_id, token).map(|_| ReleaseTarget::Reservation(holder.clone()))
     }
 }

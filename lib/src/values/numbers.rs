@@ -143,11 +143,6 @@ impl Counter {
     pub(crate) const fn plus(self, step: u64) -> Self {
         Self(self.0 + step)
     }
-
-    /// One less, at least [`Counter::MIN`].
-    pub(crate) fn before(self) -> Self {
-        Self(self.0.saturating_sub(1)).max(Self::MIN)
-    }
 }
 
 impl fmt::Display for Counter {

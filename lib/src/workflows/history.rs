@@ -1,8 +1,11 @@
-//! Reads from an execution's history whether any task that it started can still be at work.
+//! Reads from an execution's history whether any task that it started can still be at work, and whether it received a
+//! lease.
 
 use std::collections::{HashMap, HashSet};
 
 use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType as Event};
+
+use super::Receipt;
 
 /// An execution's events, added one after the other, from the first.
 #[derive(Debug, Default)]
@@ -61,6 +64,53 @@ impl History {
     /// How often it was redriven.
     pub(super) const fn redrives(&self) -> i32 {
         self.redrives
+    }
+}
+
+/// The end of an execution's history, added backwards: whether it received a lease through a task token.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// Events that belong to a task which has ended, or was not begun.
+    of_ended: HashSet<i64>,
+    waits: bool,
+    shown: bool,
+}
+
+impl Received {
+    /// Adds the event before those that were added. `proof` is the lease id, which is in no other output.
+    pub(super) fn add(&mut self, event: &HistoryEvent, proof: &str) {
+        let is_of_ended = self.of_ended.contains(&event.id());
+        match event.r#type() {
+            Event::TaskSucceeded => {
+                let output = event.task_succeeded_event_details();
+                let output = output.and_then(|details| details.output());
+                self.shown |= output.is_some_and(|output| output.contains(proof));
+                self.of_ended.insert(event.previous_event_id());
+            }
+            Event::TaskFailed
+            | Event::TaskTimedOut
+            | Event::TaskStartFailed
+            | Event::TaskSubmitFailed => {
+                self.of_ended.insert(event.previous_event_id());
+            }
+            Event::TaskSubmitted | Event::TaskStarted if is_of_ended => {
+                self.of_ended.insert(event.previous_event_id());
+            }
+            Event::TaskScheduled if !is_of_ended => {
+                let resource = event.task_scheduled_event_details();
+                let resource = resource.map(|details| details.resource());
+                self.waits |= resource.is_some_and(|r| r.ends_with(".waitForTaskToken"));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) const fn receipt(&self) -> Receipt {
+        if self.shown {
+            Receipt::Shown
+        } else {
+            Receipt::Missing { waits: self.waits }
+        }
     }
 }
 

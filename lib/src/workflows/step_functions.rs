@@ -12,7 +12,10 @@ use aws_sdk_sfn::{
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
-use super::{Call, Delivery, Execution, Workflows, history::History};
+use super::{
+    Call, Delivery, Execution, GrantOf, Receipt, Workflows,
+    history::{History, Received},
+};
 use crate::{
     clock::{Timestamp, stopwatch},
     error::{Cause, Error},
@@ -87,6 +90,47 @@ impl StepFunctions {
             }
         }
         None
+    }
+}
+
+/// How much earlier than its grant the task may have begun that asked for it. A waiter's began earlier still, but its
+/// answer came later.
+const BEFORE_THE_GRANT: Duration = Duration::from_mins(15);
+
+impl StepFunctions {
+    /// The history backwards to the grant.
+    async fn receipt(&self, (execution, lease_id, since): GrantOf<'_>, limit: Duration) -> Receipt {
+        let (mut received, mut next) = (Received::default(), None);
+        let (began, since) = (stopwatch(), since.minus(BEFORE_THE_GRANT));
+        for _ in 0..PAGES {
+            let call = self.client.get_execution_history();
+            let call = call.execution_arn(execution.as_str());
+            let call = call.include_execution_data(true).reverse_order(true);
+            let call = call.max_results(1000).set_next_token(next);
+            let left = limit.saturating_sub(began.elapsed());
+            let page = match within(call.customize(), left).send().await {
+                Ok(page) => page,
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    let error = failed("states:GetExecutionHistory", what, error);
+                    metrics::record_error(&error);
+                    let problem = error.in_full();
+                    tracing::warn!(%execution, problem, "its history could not be read");
+                    return Receipt::Unreadable;
+                }
+            };
+            for event in page.events() {
+                if instant(event.timestamp()) < since {
+                    return received.receipt();
+                }
+                received.add(event, lease_id.expose());
+            }
+            next = page.next_token;
+            if next.is_none() {
+                return received.receipt();
+            }
+        }
+        Receipt::Unreadable
     }
 }
 
@@ -189,6 +233,10 @@ impl Workflows for StepFunctions {
                 }
             }
         })
+    }
+
+    fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
+        Box::pin(async move { Ok(self.receipt(grant, limit).await) })
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) enum Transacted {
 
 /// There is no item, or there is an item of the same request that was not written later.
 pub(super) const LATEST: &str = "attribute_not_exists(#pk) \
-    OR #request = :request AND (attribute_not_exists(#asked_at) OR #asked_at <= :asked_at)";
+    OR #request = :request AND #asked_at <= :asked_at";
 
 impl DynamoDb {
     /// Writes all items or none. A cancelled transaction has a reason for each item, "None" for items that did not
