@@ -100,6 +100,8 @@ A lease that lasts while an execution runs needs no extend, so its execution lea
 holder. With --stop the execution is stopped instead, and the lease ends as after any stop: at once if every task has
 answered, else after the grace time of the stack. The command waits for that.
 
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+
 Exit codes: 0 ended, 1 nobody holds the key, you declined, or something of a stopped execution may still be at work.")]
 pub(crate) struct ForceRelease {
     /// The permit, counted from 0, if the key is a semaphore
@@ -293,6 +295,8 @@ impl FreezeArgs {
 #[command(after_help = "\
 Examples:
   leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
+
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
 Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
 pub(crate) struct UnfreezeArgs {
