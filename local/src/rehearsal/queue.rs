@@ -121,7 +121,7 @@ async fn play_with(fixture: &Fixture<'_>, machine: &str) -> Vec<(String, CheckRe
             has_waited_long_enough(fixture, machine),
         ),
         scene(
-            "grant, by the stream, notifies the next waiter after a forced release",
+            "operate notifies the next waiter after a forced release",
             is_forced(fixture, machine),
         ),
         scene(
@@ -247,9 +247,9 @@ async fn expires(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
     .await
 }
 
-/// Sweep may come first and do grant's work. Then this tries again with another key.
+/// Sweep may come first and do operate's work. Then this tries again with another key.
 async fn is_forced(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
-    until_notified_by(fixture, "GrantRole", machine, "forced", async |key| {
+    until_notified_by(fixture, "OperateRole", machine, "forced", async |key| {
         fixture.occupy(key, 600.0).await?;
         let waiting = queued(fixture, machine, key).await?;
         fixture.force(key).await?;
