@@ -219,7 +219,7 @@ class Dist(unittest.TestCase):
         self.assertEqual(told["status"], "SUCCEEDED", told)
 
     def wrapped(self, key, seconds, **more):
-        return {"key": key, "ttl_seconds": 60, "state_machine_arn": self.machines[local.SAMPLE], "input": {"seconds": seconds}, **more}
+        return {"key": key, "state_machine_arn": self.machines[local.SAMPLE], "input": {"seconds": seconds}, **more}
 
     def held(self, key):
         """How many leases of the key are held."""
