@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_types::base64;
 use leasehold::{
-    Acquire, AcquireAll, AuditReason, Counter, DynamoDb, Error, ExtendOptions, ForceReleaseOptions,
-    Holder, Key, Keys, Lease, Leases, ManualClock, Metadata, Operator, Permits, Queue, Reason,
-    RequestId, Settings, SweepBounds, TaskToken, Timestamp, Ttl, WaitTime,
+    Acquire, AcquireAll, AuditReason, Counter, DynamoDb, Error, Execution, ExtendOptions,
+    ForceReleaseOptions, Holder, KeepTime, Key, Keys, Lease, Leases, Lifetime, ManualClock,
+    Metadata, Operator, Permits, Queue, Reason, RequestId, Settings, SweepBounds, TaskToken,
+    Timestamp, Ttl, WaitTime,
     conformance::FakeStepFunctions, row::Item,
 };
 use leasehold_proof::{
@@ -21,6 +22,11 @@ use serde_json::{Value, json};
 use crate::mutations::attributes;
 
 const TTL: Duration = Duration::from_mins(5);
+
+/// What the names of executions begin with.
+const EXECUTION: &str = "arn:aws:states:eu-west-1:123456789012:execution:orders:";
+/// Executions that run.
+const RUNNING: [&str; 5] = ["b", "c", "told", "handed-over", "in-line"];
 
 /// What a version wrote, and what it did next.
 #[derive(Serialize, Deserialize)]
@@ -65,10 +71,18 @@ impl Asked {
         format!("{} by {}", keys.join(" and "), self.holder.as_str())
     }
 
+    /// One that waits in the queue, for as long as an execution of this name runs.
+    fn waiting(key: &str, name: &str) -> Self {
+        Self {
+            waits: true,
+            ..Self::new([key], &format!("{EXECUTION}{name}"))
+        }
+    }
+
     /// The same of somebody else.
     fn of_another(&self) -> Self {
         Self {
-            holder: Holder::new(format!("not {}", self.holder.as_str())).unwrap(),
+            holder: Holder::new(format!("{}-another", self.holder.as_str())).unwrap(),
             ..self.clone()
         }
     }
@@ -77,9 +91,15 @@ impl Asked {
     async fn ask(&self, leases: &Leases<DynamoDb>) -> (Vec<Lease>, String) {
         let holder = self.holder.clone();
         let ttl = Ttl::new(TTL).unwrap();
+        let lifetime = if self.waits {
+            let keep = KeepTime::new(TTL).unwrap();
+            Lifetime::Execution { keep }
+        } else {
+            ttl.into()
+        };
         let metadata = Metadata::new([("order".to_owned(), "42".to_owned())].into()).unwrap();
         let (key, id) = (self.keys[0].clone(), self.request_id.clone());
-        let mut one = Acquire::new(key, holder.clone(), ttl)
+        let mut one = Acquire::new(key, holder.clone(), lifetime)
             .request_id(id.clone())
             .metadata(metadata.clone());
         one.permits = self.permits.map(|n| Permits::new(n).unwrap());
@@ -214,10 +234,11 @@ impl Golden {
 fn leases(table: &Table, at: Timestamp) -> (Leases<DynamoDb>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(at));
     let leases = table.leases().with_clock(clock.clone());
-    (
-        leases.with_workflows(Arc::new(FakeStepFunctions::default())),
-        clock,
-    )
+    let calls = FakeStepFunctions::default();
+    for name in RUNNING {
+        calls.set_execution(&format!("{EXECUTION}{name}"), Execution::Running);
+    }
+    (leases.with_workflows(Arc::new(calls)), clock)
 }
 
 /// Rows of every kind, of which this version's library writes each.
@@ -269,13 +290,28 @@ async fn record() -> Golden {
     let queue = Asked::new(["queue"], "a");
     handles.extend(ask(&queue).await);
     for holder in ["b", "c"] {
-        let mut waiter = Asked::new(["queue"], holder);
-        waiter.waits = true;
+        let waiter = Asked::waiting("queue", holder);
         clock.advance(Duration::from_millis(1));
         ask(&waiter).await;
         requests.push(waiter);
     }
     requests.extend([held, several, used_often, queue]);
+
+    // Told of its grant: at once, and when it was first in the queue. The last is not granted the key yet.
+    let at_once = Asked::waiting("told", "told");
+    ask(&at_once).await;
+    requests.push(at_once);
+    let cannot_tell = table.leases().with_clock(clock.clone());
+    for (key, name, leases) in [
+        ("handed over", "handed-over", &leases),
+        ("in line", "in-line", &cannot_tell),
+    ] {
+        let before = ask(&Asked::new([key], "a")).await.remove(0);
+        let waiter = Asked::waiting(key, name);
+        ask(&waiter).await;
+        let _ = leases.release(&before).await.unwrap();
+        requests.push(waiter);
+    }
 
     let released = Asked::new(["released"], "a");
     free(&released).await;

@@ -323,8 +323,8 @@ impl Tries<'_> {
     }
 }
 
-/// What else can stand in the place of a waiter's item: a stranger's, which is left alone, and one from before items
-/// said when they were asked for, which is not. The memory store has no such strangers, hence no sequences.
+/// What else can stand in the place of a waiter's item: a stranger's, which is left alone. The memory store has no such
+/// strangers, hence no sequences.
 async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String> {
     let text = |error: leasehold::Error| error.to_string();
     let (key, store) = (Key::new(key).unwrap(), stores.table.store());
@@ -335,12 +335,6 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
         .map_err(text)?;
     let items = stores.table.items(&key).await;
     let item = items.into_iter().next().ok_or("no item was made")?;
-
-    let mut old = item.clone();
-    old.remove("asked_at");
-    put(stores, old).await;
-    let asked = store.update_task_token(&key, &waiter, LIMIT).await;
-    asked.map_err(|e| format!("an item from before was not taken up: {e}"))?;
 
     let mut strange = item;
     let another = AttributeValue::B(Blob::new("another"));
