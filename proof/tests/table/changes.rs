@@ -392,7 +392,7 @@ fn another(row: Row, act: u8) -> Row {
         request: digest(2, 20),
         request_keys: (act == 5).then(two_keys).flatten(),
         past_requests: [21, 22, 23].map(|n| Some(digest(2, n))),
-        past_releases: [3, 2, 1].map(Counter::new),
+        past_releases: [3, 2, 1].map(|token| Counter::new(token).filter(|_| act != 6)),
         previous: Some(Previous {
             holder: holder(1),
             fencing_token: Counter::new(5).unwrap(),
@@ -422,7 +422,10 @@ fn another(row: Row, act: u8) -> Row {
                 };
                 held(term, Some(telling))
             }
-            _ => held(of_execution(33), Some(Telling::first(seconds(34), Some(39)))),
+            _ => held(
+                of_execution(33),
+                Some(Telling::first(seconds(34), Some(39))),
+            ),
         },
         ..row
     }

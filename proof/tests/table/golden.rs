@@ -9,8 +9,7 @@ use leasehold::{
     Acquire, AcquireAll, AuditReason, Counter, DynamoDb, Error, Execution, ExtendOptions,
     ForceReleaseOptions, Holder, KeepTime, Key, Keys, Lease, Leases, Lifetime, ManualClock,
     Metadata, Operator, Permits, Queue, Reason, RequestId, Settings, SweepBounds, TaskToken,
-    Timestamp, Ttl, WaitTime,
-    conformance::FakeStepFunctions, row::Item,
+    Timestamp, Ttl, WaitTime, conformance::FakeStepFunctions, row::Item,
 };
 use leasehold_proof::{
     fixture::{TABLE, Table, s},

@@ -129,9 +129,7 @@ const fn told(step: Step) -> Step {
 /// Every row that can be granted to the first in the queue, or to one that is not.
 fn hand_overs() -> impl Iterator<Item = Step> {
     let to_others = [2, 0].map(|who| hand_over(who, GRANTED));
-    (0..=GRANTED)
-        .map(|act| hand_over(1, act))
-        .chain(to_others)
+    (0..=GRANTED).map(|act| hand_over(1, act)).chain(to_others)
 }
 
 /// Every other row in its place.
@@ -166,6 +164,13 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     let ends = [release(), expire()].into_iter();
     let all_of_them = ends.chain(others).chain(grants(30)).chain(hand_overs());
     all.push(one_by_one(&queued, all_of_them));
+    // What a history without several keys has, and what is gone once a row is another.
+    let single = [grant(0, 1), join(1)];
+    let forced = [&held[..], &[swap(2), grant(2, 30), join(1)]].concat();
+    let frozen = [&held[..], &[join(1), swap(0)]].concat();
+    for before in [&single[..], &forced, &frozen] {
+        all.push(one_by_one(before, hand_overs()));
+    }
     // However the last grant ended.
     for (end, act) in [
         (release(), guarded as OnEach),
@@ -223,10 +228,7 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
         cut(6),
         check(6),
     ];
-    all.push(one_by_one(
-        held,
-        on_the_dot.into_iter().chain(swaps()),
-    ));
+    all.push(one_by_one(held, on_the_dot.into_iter().chain(swaps())));
     // A grant after one that was forced, and one of a single key.
     let single = [grant(0, 1)];
     let forced = [held, &[swap(2), grant(2, 30)]].concat();
@@ -290,7 +292,13 @@ fn of_execution() -> Vec<Vec<Step>> {
         all.push(guarded(&queued, &last, &[&OF_EXECUTION]));
     }
     // From the queue: told once, told again, and known.
-    let handed = [grant(0, 1), join(1), join(2), release(), hand_over(1, GRANTED)];
+    let handed = [
+        grant(0, 1),
+        join(1),
+        join(2),
+        release(),
+        hand_over(1, GRANTED),
+    ];
     let lasts = [prove(4), told(look(4, false)), swap(4), release(), expire()];
     all.push(one_by_one(&handed, lasts));
     // One kind after the other, whatever ended the one before.
@@ -431,7 +439,13 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
     for part in ["tellings", "told_at", "ticket", "refused_at"] {
         for value in [NONE, RELEASED, SEVEN] {
             let part = tamper((part, value));
-            for last in [prove(2), look(3, false), told(look(3, false)), release(), swap(4)] {
+            for last in [
+                prove(2),
+                look(3, false),
+                told(look(3, false)),
+                release(),
+                swap(4),
+            ] {
                 all.push(with(&waited, &[part, last, look(4, true), expire()]));
             }
             all.push(with(&freed, &[part, hand_over(1, GRANTED), release()]));

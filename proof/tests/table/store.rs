@@ -175,7 +175,10 @@ async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
         let answer = calls.take_answers().remove(0).output();
         let lease = serde_json::from_value(answer["lease"].clone()).unwrap();
         if token == "4" {
-            let _ = leases.extend(&lease, ExtendOptions::default()).await.unwrap();
+            let _ = leases
+                .extend(&lease, ExtendOptions::default())
+                .await
+                .unwrap();
             assert_eq!(names().await, expected(&[held, released, "extended_at"]));
         }
         let _ = leases.release(&lease).await.unwrap();

@@ -1,67 +1,69 @@
 //! Mutants that say the same in other words, each kind with the reason. What is said twice is said for an engine that
 //! reads types another way, or because the parts that every condition is made of say it.
 
+type Rule = fn(&Mutant) -> bool;
+
+/// Each kind, and the reason.
+pub const RULES: [(Rule, &str); 9] = [
+    (
+        |m| m.is("attribute_type(#", ", :number)` always true"),
+        "here a range is false of anything but a number; not in every engine",
+    ),
+    (
+        |m| m.is_a_guard() && m.form.contains(&format!("#{} = :", m.name)) && !m.sees(),
+        "it equals a value that is what the guard asks for",
+    ),
+    (
+        |m| m.is("#expires_at BETWEEN", "as `#expires_at >= :one`") && m.is_bounded_above(),
+        "another part bounds it from above",
+    ),
+    (
+        |m| m.is("#expires_at BETWEEN", "as `#expires_at <= :forever`") && m.is_bounded_below(),
+        "another part bounds it from below",
+    ),
+    (
+        |m| {
+            m.is("#expires_at BETWEEN", "always true")
+                && m.is_bounded_above()
+                && m.is_bounded_below()
+        },
+        "other parts bound it",
+    ),
+    (
+        |m| {
+            let floor = m.is("#fencing_token BETWEEN", "as `#fencing_token <= :most`");
+            let below = m.is("#fencing_token BETWEEN", "as `#fencing_token >= :one`");
+            floor && m.form.contains("#fencing_token >= :floor")
+                || below && m.form.contains("#fencing_token < :floor")
+        },
+        "another part bounds it there",
+    ),
+    (
+        |m| m.is("attribute_type(#granted_to", "always true") && m.is_held() && !m.is_free(),
+        "it equals the holder, which is the index's key, and so can be nothing but a string",
+    ),
+    (
+        |m| {
+            let beside = ["size(#line)", "#line[n] = :request", "#line[0] = :head"];
+            m.is("attribute_type(#line, :list)", "` always true")
+                && beside.iter().any(|part| m.form.contains(part))
+        },
+        "another part asks for what only a list has",
+    ),
+    (
+        |m| m.form == "attribute_not_exists(#pk)" && m.what.starts_with("without REMOVE"),
+        "there is nothing to remove",
+    ),
+];
+
 /// Why nothing can come of this mistake in writes of this form; none if something can.
 pub fn because(form: &str, what: &str) -> Option<&'static str> {
-    let rules: [(Rule, &str); 9] = [
-        (
-            |m| m.is("attribute_type(#", ", :number)` always true"),
-            "here a range is false of anything but a number; not in every engine",
-        ),
-        (
-            |m| m.is_a_guard() && m.form.contains(&format!("#{} = :", m.name)) && !m.sees(),
-            "it equals a value that is what the guard asks for",
-        ),
-        (
-            |m| m.is("#expires_at BETWEEN", "as `#expires_at >= :one`") && m.is_bounded_above(),
-            "another part bounds it from above",
-        ),
-        (
-            |m| m.is("#expires_at BETWEEN", "as `#expires_at <= :forever`") && m.is_bounded_below(),
-            "another part bounds it from below",
-        ),
-        (
-            |m| {
-                m.is("#expires_at BETWEEN", "always true")
-                    && m.is_bounded_above()
-                    && m.is_bounded_below()
-            },
-            "other parts bound it",
-        ),
-        (
-            |m| {
-                let floor = m.is("#fencing_token BETWEEN", "as `#fencing_token <= :most`");
-                let below = m.is("#fencing_token BETWEEN", "as `#fencing_token >= :one`");
-                floor && m.form.contains("#fencing_token >= :floor")
-                    || below && m.form.contains("#fencing_token < :floor")
-            },
-            "another part bounds it there",
-        ),
-        (
-            |m| m.is("attribute_type(#granted_to", "always true") && m.is_held() && !m.is_free(),
-            "it equals the holder, which is the index's key, and so can be nothing but a string",
-        ),
-        (
-            |m| {
-                let beside = ["size(#line)", "#line[n] = :request", "#line[0] = :head"];
-                m.is("attribute_type(#line, :list)", "` always true")
-                    && beside.iter().any(|part| m.form.contains(part))
-            },
-            "another part asks for what only a list has",
-        ),
-        (
-            |m| m.form == "attribute_not_exists(#pk)" && m.what.starts_with("without REMOVE"),
-            "there is nothing to remove",
-        ),
-    ];
     let mutant = Mutant::of(form, what);
-    let mut found = rules.into_iter().filter(|(rule, _)| rule(&mutant));
+    let mut found = RULES.into_iter().filter(|(rule, _)| rule(&mutant));
     found.next().map(|(_, reason)| reason)
 }
 
-type Rule = fn(&Mutant) -> bool;
-
-struct Mutant<'a> {
+pub struct Mutant<'a> {
     form: &'a str,
     what: &'a str,
     /// The attribute that it is about first.
