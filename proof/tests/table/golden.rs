@@ -165,7 +165,7 @@ impl Golden {
                 put.set_item(Some(item)).send().await.unwrap();
             }
             let wait = if later { TTL * 2 } else { Duration::ZERO };
-            let (leases, _) = leases(&table, Timestamp::from_millis(self.at).plus(wait));
+            let (leases, ..) = leases(&table, Timestamp::from_millis(self.at).plus(wait));
             match what {
                 "ask again" => {
                     for request in &self.requests {
@@ -230,20 +230,24 @@ impl Golden {
     }
 }
 
-fn leases(table: &Table, at: Timestamp) -> (Leases<DynamoDb>, Arc<ManualClock>) {
+fn leases(
+    table: &Table,
+    at: Timestamp,
+) -> (Leases<DynamoDb>, Arc<ManualClock>, Arc<FakeStepFunctions>) {
     let clock = Arc::new(ManualClock::at(at));
     let leases = table.leases().with_clock(clock.clone());
     let calls = FakeStepFunctions::default();
     for name in RUNNING {
         calls.set_execution(&format!("{EXECUTION}{name}"), Execution::Running);
     }
-    (leases.with_workflows(Arc::new(calls)), clock)
+    let calls = Arc::new(calls);
+    (leases.with_workflows(calls.clone()), clock, calls)
 }
 
 /// Rows of every kind, of which this version's library writes each.
 async fn record() -> Golden {
     let table = Table::start().await;
-    let (leases, clock) = leases(&table, Timestamp::from_millis(1_800_000_000_000));
+    let (leases, clock, calls) = leases(&table, Timestamp::from_millis(1_800_000_000_000));
     let why = AuditReason {
         who: Operator::new("night shift").unwrap(),
         why: Reason::new("the partner is down").unwrap(),
@@ -310,6 +314,10 @@ async fn record() -> Golden {
         ask(&waiter).await;
         let _ = leases.release(&before).await.unwrap();
         requests.push(waiter);
+    }
+    for told in calls.take_answers() {
+        let lease = told.output()["lease"].take();
+        handles.push(serde_json::from_value(lease).unwrap());
     }
 
     let released = Asked::new(["released"], "a");
