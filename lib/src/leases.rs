@@ -91,7 +91,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The same leases, with a way to notify waiters. Without one, the call that ends a grant leaves the notification
-    /// of the next waiter to the table's stream and to sweep.
+    /// of the next waiter to the next sweep.
     #[must_use]
     pub fn with_workflows(self, workflows: Arc<dyn Workflows>) -> Self {
         Self {

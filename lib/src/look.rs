@@ -196,7 +196,9 @@ impl<S: Store> Leases<S> {
                 stopped_at,
                 redrivable: true,
                 ..
-            } if now < kept_until(stopped_at, keep) => keep_until(kept_until(stopped_at, keep)),
+            } if keep != KeepTime::default() && now < kept_until(stopped_at, keep) => {
+                keep_until(kept_until(stopped_at, keep))
+            }
             Execution::Ended {
                 all_answered: true, ..
             } => Verdict::End(Ended::Released),
@@ -231,8 +233,5 @@ impl<S: Store> Leases<S> {
 
 /// Until when a lease that is kept for a redrive stays: a redrive just before shows half a minute later at the latest.
 fn kept_until(stopped_at: Timestamp, keep: KeepTime) -> Timestamp {
-    if keep == KeepTime::default() {
-        return stopped_at;
-    }
     stopped_at.plus(keep.as_duration()).plus(LATEST_ANSWER)
 }

@@ -35,6 +35,8 @@ struct ServerState {
     expired: HashSet<String>,
     running: HashSet<String>,
     stopped: HashSet<String>,
+    /// The result of a task of an execution.
+    received_by: HashMap<String, String>,
     /// Executions with tasks that wait with tokens.
     tracked: HashMap<String, TrackedExecution>,
     /// The service error that every call receives, if set.
@@ -189,6 +191,12 @@ impl FakeStepFunctionsServer {
         self.state().stopped.insert(execution.to_owned());
     }
 
+    /// From here on the history of this execution has a task with this result.
+    pub fn has_received(&self, execution: &str, output: &str) {
+        let mut state = self.state();
+        state.received_by.insert(execution.to_owned(), output.to_owned());
+    }
+
     /// Answers every call with this error, until it is set to `None`.
     pub fn fail_with(&self, error: Option<&'static str>) {
         self.state().failing_with = error;
@@ -222,6 +230,18 @@ impl ServerState {
         }
         if ["DescribeExecution", "GetExecutionHistory"].contains(&operation) {
             return (StatusCode::OK, self.execution(operation, &body));
+        }
+        if let Some(arn) = body["executionArn"].as_str() {
+            if operation == "StopExecution" {
+                self.running.remove(arn);
+                self.stopped.insert(arn.to_owned());
+                return (StatusCode::OK, json!({"stopDate": 4_102_444_800_u64}));
+            }
+            if operation == "RedriveExecution" {
+                self.stopped.remove(arn);
+                self.running.insert(arn.to_owned());
+                return (StatusCode::OK, json!({"redriveDate": 4_102_444_800_u64}));
+            }
         }
         let token = body["taskToken"].as_str().unwrap_or_default().to_owned();
         if self.expired.contains(&token) {
@@ -276,12 +296,15 @@ impl ServerState {
                 "status": status,
             });
         }
-        let work = ("lambda", "invoke");
-        let mut events = match tracked {
-            Some(tracked) => self.tasks(tracked),
-            None if status == "SUCCEEDED" => task(work, Some(("TaskSucceeded", json!({})))),
-            None => task(work, None),
-        };
+        let mut events = tracked.map_or_else(
+            || {
+                let output = self.received_by.get(arn);
+                let has_answered = status == "SUCCEEDED" || output.is_some();
+                let end = has_answered.then(|| ("TaskSucceeded", json!({ "output": output })));
+                task(("lambda", "invoke"), end)
+            },
+            |tracked| self.tasks(tracked),
+        );
         events.push(match status {
             "RUNNING" => json!({"type": "ExecutionStarted"}),
             "ABORTED" => json!({"type": "ExecutionAborted"}),

@@ -50,7 +50,6 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(&'static str, Val
                     "key": "{% $states.input.key %}",
                     "holder": "{% $states.context.Execution.Id %}",
                     "request_id": "{% $states.context.Execution.Name %}",
-                    "ttl_seconds": 60,
                     "task_token": "{% $states.context.Task.Token %}",
                     "wait_seconds": "{% $states.input.wait_seconds %}",
                 }},
@@ -122,7 +121,7 @@ async fn play_with(fixture: &Fixture<'_>, machine: &str) -> Vec<(String, CheckRe
             has_waited_long_enough(fixture, machine),
         ),
         scene(
-            "grant, by the stream, notifies the next waiter after a forced release",
+            "operate notifies the next waiter after a forced release",
             is_forced(fixture, machine),
         ),
         scene(
@@ -147,7 +146,7 @@ async fn start(
     wait_seconds: u32,
 ) -> Result<String, Error> {
     let at_once = json!({"seconds": 0});
-    let mut input = json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds});
+    let mut input = json!({"key": key, "wait_seconds": wait_seconds});
     match machine {
         USERS => input["holds"] = 0.into(),
         WRAPPER => {
@@ -205,7 +204,7 @@ async fn replaces(fixture: &Fixture<'_>) -> CheckResult {
     for machine in [WRAPPER, USERS] {
         let key = key(machine, "replaced");
         let child = fixture.machine(CHILD)?;
-        let input = |seconds: u32, if_held: &str| json!({"key": key, "ttl_seconds": 60, "if_held": if_held, "state_machine_arn": child, "input": {"seconds": seconds}});
+        let input = |seconds: u32, if_held: &str| json!({"key": key, "if_held": if_held, "state_machine_arn": child, "input": {"seconds": seconds}});
         let holder = match machine {
             USERS => hold(fixture, &key, 600).await?,
             _ => fixture.start(WRAPPER, input(600, "fail")).await?,
@@ -248,9 +247,9 @@ async fn expires(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
     .await
 }
 
-/// Sweep may come first and do grant's work. Then this tries again with another key.
+/// Sweep may come first and do operate's work. Then this tries again with another key.
 async fn is_forced(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
-    until_notified_by(fixture, "GrantRole", machine, "forced", async |key| {
+    until_notified_by(fixture, "OperateRole", machine, "forced", async |key| {
         fixture.occupy(key, 600.0).await?;
         let waiting = queued(fixture, machine, key).await?;
         fixture.force(key).await?;

@@ -147,7 +147,7 @@ async fn is_stopped_at_work(fixture: &Fixture<'_>, machine: &str, mut input: Val
 /// The wrapped machine of a stack whose name begins with this stack's name.
 async fn crosses_to_another_stack(fixture: &Fixture<'_>) -> CheckResult {
     let (key, stranger) = ("a/crossing", fixture.machine(queue::STRANGER)?);
-    let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": stranger, "input": {"seconds": 0}});
+    let input = json!({"key": key, "state_machine_arn": stranger, "input": {"seconds": 0}});
     let run = fixture.start("leasehold-with-lease", input).await?;
     fixture.end(&run, "FAILED", None).await?;
     let started = fixture.stack.sfn().list_executions();
@@ -163,7 +163,7 @@ async fn with_lease(fixture: &Fixture<'_>) -> CheckResult {
     // A short output comes with the child's end. A long one is read from its history.
     for put_out in ["short".to_owned(), "long ".repeat(2_000)] {
         let child_input = json!({"seconds": 0, "x": put_out});
-        let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": child_input});
+        let input = json!({"key": key, "state_machine_arn": child, "input": child_input});
         let output = fixture.run("leasehold-with-lease", input).await?;
         is_put_out(&output["x"], &put_out.into())?;
     }
@@ -179,7 +179,7 @@ fn is_put_out(found: &Value, expected: &Value) -> CheckResult {
 
 async fn with_lease_stopped(fixture: &Fixture<'_>) -> CheckResult {
     let (key, child) = ("a/with-lease-stopped", fixture.machine(queue::CHILD)?);
-    let input = json!({"key": key, "ttl_seconds": 60, "state_machine_arn": child, "input": {"seconds": 3600}});
+    let input = json!({"key": key, "state_machine_arn": child, "input": {"seconds": 3600}});
     let run = fixture.start("leasehold-with-lease", input).await?;
     // Other scenarios start the same child meanwhile. This one is recognised by its input.
     let child = eventually("its child", "started", async || {
