@@ -194,7 +194,9 @@ impl FakeStepFunctionsServer {
     /// From here on the history of this execution has a task with this result.
     pub fn has_received(&self, execution: &str, output: &str) {
         let mut state = self.state();
-        state.received_by.insert(execution.to_owned(), output.to_owned());
+        state
+            .received_by
+            .insert(execution.to_owned(), output.to_owned());
     }
 
     /// Answers every call with this error, until it is set to `None`.

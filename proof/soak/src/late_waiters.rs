@@ -44,11 +44,7 @@ fn listens(context: &Context, last: bool) -> bool {
 }
 
 /// Who still waits, and what became of the others; of all of them, at the last time.
-fn hear(
-    context: &Context,
-    pending: Vec<PendingWait>,
-    last: bool,
-) -> (Vec<PendingWait>, Vec<Wait>) {
+fn hear(context: &Context, pending: Vec<PendingWait>, last: bool) -> (Vec<PendingWait>, Vec<Wait>) {
     let (mut still, mut waits) = (Vec::new(), Vec::new());
     for mut one in pending {
         match one.waiting.try_recv() {

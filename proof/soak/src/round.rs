@@ -294,7 +294,8 @@ async fn served_again(context: &Context, key: &str) -> Option<Violation> {
     }
     let enough = context.swept.load(Ordering::Acquire) + SWEEPS_TO_TELL;
     let began = Instant::now();
-    while began.elapsed() < UNTIL_A_HISTORY_SHOWS || context.swept.load(Ordering::Acquire) < enough {
+    while began.elapsed() < UNTIL_A_HISTORY_SHOWS || context.swept.load(Ordering::Acquire) < enough
+    {
         match tokio::time::timeout(Duration::from_millis(100), &mut waiting).await {
             Ok(Ok(call)) if call.operation == "SendTaskSuccess" => return None,
             Ok(call) => {
@@ -305,12 +306,18 @@ async fn served_again(context: &Context, key: &str) -> Option<Violation> {
             Err(_) => {}
         }
     }
-    let shown = caller.call("inspect", Step::CLEAN, &json!({"key": key}), "").await;
+    let shown = caller
+        .call("inspect", Step::CLEAN, &json!({"key": key}), "")
+        .await;
     let Answer::Well(shown) = shown.answer else {
         return Some(Violation::new("L1", key, format!("{:?}", shown.answer)));
     };
     let holds = shown["lease"]["holder"].as_str().unwrap_or_default();
-    let promise = if step_functions.is_running(holds) { "L5" } else { "L1" };
+    let promise = if step_functions.is_running(holds) {
+        "L5"
+    } else {
+        "L1"
+    };
     let what = format!("all is over, and it is not granted to who waits: {shown}");
     Some(Violation::new(promise, key, what))
 }

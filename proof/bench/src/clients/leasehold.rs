@@ -131,9 +131,7 @@ impl Ours {
         let keep = KeepTime::default();
         let request = ask(key, self.number, Lifetime::Execution { keep })
             .request_id(RequestId::new(turn.as_str()).unwrap());
-        let answer = waiting
-            .step_functions
-            .wait(request.holder.as_str(), &token);
+        let answer = waiting.step_functions.wait(request.holder.as_str(), &token);
         let joined = self.leases.acquire_queued(request, queue).await;
         joined.map_err(|error| message(&error))?;
         let call = answer.await.map_err(|error| message(&error))?;

@@ -6,8 +6,7 @@ use std::{collections::BTreeSet, fs, future::Future, path::Path, sync::LazyLock,
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
     Acquire, AuditReason, Holder, KeepTime, Key, Lifetime, Memory, Operator, Reason, RequestId,
-    Timestamp, Ttl,
-    row::Item,
+    Timestamp, Ttl, row::Item,
 };
 use serde_json::Value;
 

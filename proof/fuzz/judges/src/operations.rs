@@ -120,7 +120,9 @@ impl<S: Store> Caller<S> {
             "extend in time" => {
                 let options = ExtendOptions {
                     // Without a deadline there is none to choose, and nothing else is looked at.
-                    ttl: lease.deadline.and_then(|_| Ttl::new(Duration::from_secs(86_400)).ok()),
+                    ttl: lease
+                        .deadline
+                        .and_then(|_| Ttl::new(Duration::from_secs(86_400)).ok()),
                     require_unexpired: true,
                 };
                 private(leases.extend(lease, options).await)

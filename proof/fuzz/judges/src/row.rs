@@ -97,10 +97,7 @@ fn case(choices: &mut Unstructured<'_>) -> Chosen<Option<Case>> {
 fn handle_of(pk: &str, item: &Item) -> Value {
     let row = Row::read(item).expect("ours");
     let (lease_id, has_deadline) = match &row.state {
-        State::Held(held) => (
-            held.lease_id.clone(),
-            matches!(held.term, Term::Ttl { .. }),
-        ),
+        State::Held(held) => (held.lease_id.clone(), matches!(held.term, Term::Ttl { .. })),
         State::Free { .. } => (secrets::secret("spent").try_into().expect("valid"), true),
     };
     let mut handle = json!({

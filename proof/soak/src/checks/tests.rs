@@ -149,7 +149,10 @@ fn an_execution_lease_lasts_until_it_is_given_back_taken_or_its_execution_is_ove
     };
     assert_eq!(lost_at(49, vec![]), "S12");
     assert_eq!(lost_at(51, vec![]), "");
-    assert_eq!(lost_at(49, vec![other(40, Invocation::Force { token: 2 })]), "");
+    assert_eq!(
+        lost_at(49, vec![other(40, Invocation::Force { token: 2 })]),
+        ""
+    );
     let release = |token| Invocation::Release { token, lease: 1 };
     assert_eq!(lost_at(49, vec![other(40, release(2))]), "");
     assert_eq!(lost_at(49, vec![other(40, release(3))]), "S12");

@@ -124,7 +124,10 @@ impl Client<'_> {
                 belief.until = belief.until.min(self.context.watch.now() + rest);
             }
         }
-        self.context.fixture.step_functions.end(&caller.holder, status);
+        self.context
+            .fixture
+            .step_functions
+            .end(&caller.holder, status);
     }
 
     fn belief(&self, caller: &Caller<'_>, handle: &Handle, since: Micros) -> Belief {

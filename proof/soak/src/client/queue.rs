@@ -142,8 +142,13 @@ impl Client<'_> {
 
 /// Listens for as long as planned.
 async fn listen(plan: &Section, waiting: &mut Receiver<StepFunctionsCall>) -> Heard {
-    let patience = plan.gives_up.map_or(LISTENS, |(millis, _)| Duration::from_millis(millis));
-    match (tokio::time::timeout(patience, &mut *waiting).await, plan.gives_up) {
+    let patience = plan
+        .gives_up
+        .map_or(LISTENS, |(millis, _)| Duration::from_millis(millis));
+    match (
+        tokio::time::timeout(patience, &mut *waiting).await,
+        plan.gives_up,
+    ) {
         (Ok(Ok(call)), _) => Heard::Call(call),
         (Ok(Err(_)), _) => Heard::Forgotten,
         (Err(_), Some((_, goes_on))) => give_up(waiting, goes_on),
