@@ -278,7 +278,6 @@ fn check_history(history: &History, step: &mut Step) {
 }
 
 fn check_tasks(history: &History, step: &mut Step) {
-    let path = history.path();
     for (function, times) in step.take("calls").into_iter().flat_map(object) {
         assert_eq!(
             json!(history.calls(&function)),

@@ -59,10 +59,7 @@ fn is_extend(state: &str) -> bool {
 
 /// The states that wait for it, whether they have to or not.
 fn is_wait(state: &str) -> bool {
-    matches!(
-        state,
-        "Confirm" | "TurnMissed" | "Look" | "IsItMine" | "Pause"
-    )
+    matches!(state, "Look" | "IsItMine" | "Pause")
 }
 
 impl Spent {
@@ -121,7 +118,7 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
         "transitions",
         waited,
     )
-    .at_most(1.0);
+    .at_most(0.0);
     let sample = ratio(fixture.round(Peer::Sample).await, 1);
     let per_wait = per_wait
         .peer("polling", TEN_MINUTES / POLLING_ROUND)
