@@ -123,8 +123,10 @@ impl Received {
             }
             Event::TaskScheduled if !is_of_ended => {
                 let resource = event.task_scheduled_event_details();
-                let resource = resource.map(|details| details.resource());
-                self.waits |= resource.is_some_and(|r| r.ends_with(".waitForTaskToken"));
+                self.waits |= resource.is_some_and(|details| {
+                    let resource = details.resource();
+                    resource.ends_with(".waitForTaskToken")
+                });
             }
             _ => {}
         }
@@ -157,6 +159,9 @@ fn is_over(event: &HistoryEvent) -> bool {
             match (d.resource_type(), d.resource()) {
                 ("lambda", "invoke") => is_an_answer(error),
                 ("lambda", "invoke.waitForTaskToken") => error.starts_with("Lease."),
+                ("states", start) if start.starts_with("startExecution") => {
+                    NOT_STARTED.contains(&error)
+                }
                 (kind, resource) => is_request(kind, resource) && is_an_answer(error),
             }
         }),
@@ -231,6 +236,14 @@ fn is_request(kind: &str, resource: &str) -> bool {
     }
 }
 
+/// Errors with which Step Functions refuses to start an execution.
+const NOT_STARTED: [&str; 4] = [
+    "StepFunctions.InvalidNameException",
+    "StepFunctions.InvalidArnException",
+    "StepFunctions.InvalidExecutionInputException",
+    "StepFunctions.StateMachineDoesNotExistException",
+];
+
 /// A failure without a name proves nothing.
 const UNNAMED: &str = "States.";
 
@@ -286,8 +299,8 @@ mod tests {
     #[test]
     fn a_task_without_an_answer_may_still_be_at_work() {
         use Event::{
-            ExecutionAborted, ExecutionFailed, ExecutionStarted, ExecutionSucceeded, MapRunStarted,
-            TaskFailed, TaskScheduled, TaskStarted, TaskSucceeded, TaskTimedOut,
+            ExecutionFailed, ExecutionStarted, ExecutionSucceeded, TaskFailed, TaskScheduled,
+            TaskStarted, TaskSucceeded, TaskTimedOut,
         };
         let history = |events: &[_]| history(events).all_answered();
         let task = |resource, last: Event, error| {
@@ -325,7 +338,11 @@ mod tests {
             ("aws-sdk:sfn", "getExecutionHistory"),
         ] {
             assert!(task((kind, resource), TaskSucceeded, ""));
-            assert!(!task((kind, resource), TaskFailed, "Sfn.SdkClientException"));
+            assert!(!task(
+                (kind, resource),
+                TaskFailed,
+                "Sfn.SdkClientException"
+            ));
         }
         // Without its type, or the name of its failure, it is not certain.
         assert!(!one(TaskFailed, ""));
@@ -364,6 +381,36 @@ mod tests {
             (ExecutionStarted, 0, ""),
             (ExecutionSucceeded, 1, "")
         ]));
+    }
+
+    #[test]
+    fn a_start_that_the_service_refused_started_nothing() {
+        use Event::{ExecutionFailed, ExecutionStarted, TaskFailed, TaskScheduled, TaskStarted};
+        for (error, over) in [
+            ("StepFunctions.InvalidNameException", true),
+            ("StepFunctions.StateMachineDoesNotExistException", true),
+            ("StepFunctions.ExecutionAlreadyExistsException", false),
+            ("StepFunctions.SdkClientException", false),
+        ] {
+            let events = [
+                (ExecutionStarted, 0, ""),
+                (TaskScheduled, 1, ""),
+                (TaskStarted, 2, ""),
+                (TaskFailed, 3, error),
+                (ExecutionFailed, 4, ""),
+            ];
+            let read = of(("states", "startExecution.sync:2"), &events);
+            assert_eq!(read.all_answered(), over, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_history_in_which_something_is_missing_proves_nothing() {
+        use Event::{
+            ExecutionAborted, ExecutionFailed, ExecutionStarted, MapRunStarted, TaskFailed,
+            TaskScheduled, TaskStarted,
+        };
+        let history = |events: &[_]| history(events).all_answered();
         // One branch failed, and the other was aborted while its task was at work.
         assert!(!history(&[
             (ExecutionStarted, 0, ""),
@@ -418,7 +465,9 @@ mod tests {
 
     #[test]
     fn an_execution_that_was_waited_for_has_a_history_of_its_own() {
-        use Event::{ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted};
+        use Event::{
+            ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted,
+        };
         let read = |kinds: &[Event]| {
             let mut history = History::default();
             for (id, kind) in (1..).zip(kinds) {
@@ -431,7 +480,12 @@ mod tests {
         assert_eq!(read(&ended), Some(vec![4]));
         assert_eq!(read(&started), None, "it has not ended");
         // It may have been started, and nothing names it.
-        let unnamed = [ExecutionStarted, TaskScheduled, TaskStarted, ExecutionAborted];
+        let unnamed = [
+            ExecutionStarted,
+            TaskScheduled,
+            TaskStarted,
+            ExecutionAborted,
+        ];
         assert_eq!(read(&unnamed), None);
         let named = of_child(TaskSubmitted, 4, 3);
         let child = Known::Child("arn:of:the:child".to_owned());
@@ -465,7 +519,11 @@ mod tests {
             assert_eq!(of(others), Known::Nothing, "{others}");
         }
         let mut history = History::default();
-        let kinds = [Event::TaskScheduled, Event::TaskSucceeded, Event::ExecutionAborted];
+        let kinds = [
+            Event::TaskScheduled,
+            Event::TaskSucceeded,
+            Event::ExecutionAborted,
+        ];
         for (id, kind) in (1..).zip(kinds) {
             history.add(&event(kind, id, ""));
         }
@@ -500,9 +558,15 @@ mod tests {
             }
             received.receipt()
         };
-        let (waits, over) = (Receipt::Missing { waits: true }, Receipt::Missing { waits: false });
+        let (waits, over) = (
+            Receipt::Missing { waits: true },
+            Receipt::Missing { waits: false },
+        );
         assert_eq!(receipt(&[TaskScheduled, TaskStarted]), waits);
         assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskTimedOut]), over);
-        assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskSucceeded]), Receipt::Shown);
+        assert_eq!(
+            receipt(&[TaskScheduled, TaskStarted, TaskSucceeded]),
+            Receipt::Shown
+        );
     }
 }
