@@ -325,7 +325,11 @@ mod tests {
             ("aws-sdk:sfn", "getExecutionHistory"),
         ] {
             assert!(task((kind, resource), TaskSucceeded, ""));
-            assert!(!task((kind, resource), TaskFailed, "Sfn.SdkClientException"));
+            assert!(!task(
+                (kind, resource),
+                TaskFailed,
+                "Sfn.SdkClientException"
+            ));
         }
         // Without its type, or the name of its failure, it is not certain.
         assert!(!one(TaskFailed, ""));
@@ -418,7 +422,9 @@ mod tests {
 
     #[test]
     fn an_execution_that_was_waited_for_has_a_history_of_its_own() {
-        use Event::{ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted};
+        use Event::{
+            ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted,
+        };
         let read = |kinds: &[Event]| {
             let mut history = History::default();
             for (id, kind) in (1..).zip(kinds) {
@@ -431,7 +437,12 @@ mod tests {
         assert_eq!(read(&ended), Some(vec![4]));
         assert_eq!(read(&started), None, "it has not ended");
         // It may have been started, and nothing names it.
-        let unnamed = [ExecutionStarted, TaskScheduled, TaskStarted, ExecutionAborted];
+        let unnamed = [
+            ExecutionStarted,
+            TaskScheduled,
+            TaskStarted,
+            ExecutionAborted,
+        ];
         assert_eq!(read(&unnamed), None);
         let named = of_child(TaskSubmitted, 4, 3);
         let child = Known::Child("arn:of:the:child".to_owned());
@@ -465,7 +476,11 @@ mod tests {
             assert_eq!(of(others), Known::Nothing, "{others}");
         }
         let mut history = History::default();
-        let kinds = [Event::TaskScheduled, Event::TaskSucceeded, Event::ExecutionAborted];
+        let kinds = [
+            Event::TaskScheduled,
+            Event::TaskSucceeded,
+            Event::ExecutionAborted,
+        ];
         for (id, kind) in (1..).zip(kinds) {
             history.add(&event(kind, id, ""));
         }
@@ -500,9 +515,15 @@ mod tests {
             }
             received.receipt()
         };
-        let (waits, over) = (Receipt::Missing { waits: true }, Receipt::Missing { waits: false });
+        let (waits, over) = (
+            Receipt::Missing { waits: true },
+            Receipt::Missing { waits: false },
+        );
         assert_eq!(receipt(&[TaskScheduled, TaskStarted]), waits);
         assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskTimedOut]), over);
-        assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskSucceeded]), Receipt::Shown);
+        assert_eq!(
+            receipt(&[TaskScheduled, TaskStarted, TaskSucceeded]),
+            Receipt::Shown
+        );
     }
 }
