@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::Leases,
+    leases::{LATEST_ANSWER, Leases},
     metrics::{self, Metric},
     outcomes::Ended,
     row::{Holding, Row, Term},
@@ -15,9 +15,6 @@ use crate::{
     values::KeepTime,
     workflows::{Execution, Receipt},
 };
-
-/// Step Functions shows a redrive within this time, even in a late response.
-pub(crate) const LATEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// The longest time between two looks at an execution that runs.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
@@ -155,12 +152,6 @@ impl<S: Store> Leases<S> {
             },
             None => Looked::Changed,
         })
-    }
-
-    /// From when on a response of the service shows what had happened by this instant, as our clock has it.
-    pub(crate) fn shows_after(&self, instant: Timestamp) -> Timestamp {
-        let margin = self.settings().clock_margin;
-        instant.plus(margin).plus(LATEST_ANSWER)
     }
 
     /// None if the row has no execution lease.

@@ -392,7 +392,7 @@ const FAULTS: &[Fault] = &[
         by_looking: false,
         before: |options, directory| {
             let place =
-                "/Resources/AcquireRole/Properties/Policies/0/PolicyDocument/Statement/0/Action/2";
+                "/Resources/AcquireRole/Properties/Policies/0/PolicyDocument/Statement/0/Action/3";
             change(options, directory, place, &Value::Null);
         },
         check: "roles",

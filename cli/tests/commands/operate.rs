@@ -142,7 +142,7 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k is frozen\n"));
     assert_eq!(
         ran.err,
-        "leasehold: worker 7 still holds the key, until it releases the lease or the lease expires\n"
+        "leasehold: worker 7 still holds the key, until it releases the lease or the lease ends\n"
     );
     let ran = fixture.run(&act("freeze")).await;
     assert_eq!(

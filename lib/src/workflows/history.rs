@@ -134,7 +134,7 @@ impl Received {
     }
 }
 
-/// Whether the task has certainly ended with this event: a call of a Lambda function, or a request to `DynamoDB`. For
+/// Whether the task has certainly ended with this event: a call of a Lambda function, or a single request. For
 /// all other tasks that is not certain. A child execution may leave a function at work. A job may continue after the
 /// call that watched it failed. Anybody who has the token of a task or an activity can end it while others work on
 /// it; also the function that was invoked with the token may still be at work then.
@@ -145,14 +145,14 @@ fn is_over(event: &HistoryEvent) -> bool {
     match event.r#type() {
         Event::TaskSucceeded => succeeded.is_some_and(|d| match d.resource_type() {
             "lambda" => d.resource() == "invoke",
-            kind => DYNAMODB.contains(&kind),
+            kind => is_request(kind, d.resource()),
         }),
         Event::TaskFailed => failed.is_some_and(|d| {
             let error = d.error().unwrap_or(UNNAMED);
             match (d.resource_type(), d.resource()) {
                 ("lambda", "invoke") => is_an_answer(error),
                 ("lambda", "invoke.waitForTaskToken") => error.starts_with("Lease."),
-                (kind, _) => DYNAMODB.contains(&kind) && is_an_answer(error),
+                (kind, resource) => is_request(kind, resource) && is_an_answer(error),
             }
         }),
         // A function that is named as the state's resource.
@@ -178,7 +178,18 @@ pub(super) fn child(event: &HistoryEvent) -> Option<String> {
     Some(started.get("ExecutionArn")?.as_str()?.to_owned())
 }
 
-const DYNAMODB: [&str; 2] = ["dynamodb", "aws-sdk:dynamodb"];
+/// Whether a task is one request, which has ended when it was answered: to `DynamoDB`, or to Step Functions about another
+/// execution, as with-lease sends them.
+fn is_request(kind: &str, resource: &str) -> bool {
+    match kind {
+        "dynamodb" | "aws-sdk:dynamodb" => true,
+        "aws-sdk:sfn" => matches!(
+            resource,
+            "describeExecution" | "getExecutionHistory" | "stopExecution"
+        ),
+        _ => false,
+    }
+}
 
 /// A failure without a name proves nothing.
 const UNNAMED: &str = "States.";
@@ -268,8 +279,13 @@ mod tests {
                 "{kind} {resource}"
             );
         }
-        for kind in ["dynamodb", "aws-sdk:dynamodb"] {
-            assert!(task((kind, "updateItem"), TaskSucceeded, ""));
+        for (kind, resource) in [
+            ("dynamodb", "updateItem"),
+            ("aws-sdk:dynamodb", "updateItem"),
+            ("aws-sdk:sfn", "getExecutionHistory"),
+        ] {
+            assert!(task((kind, resource), TaskSucceeded, ""));
+            assert!(!task((kind, resource), TaskFailed, "Sfn.SdkClientException"));
         }
         // Without its type, or the name of its failure, it is not certain.
         assert!(!one(TaskFailed, ""));

@@ -91,7 +91,7 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
     });
     let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
     refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;
-    let shared = "/Resources/SemaphoreStateMachineRole/Properties/ManagedPolicyArns";
+    let shared = "/Resources/CriticalSectionStateMachineRole/Properties/ManagedPolicyArns";
     let shared = changed(&directory, shared, |policies| {
         policies.as_array_mut().unwrap().remove(1);
     });
