@@ -197,7 +197,7 @@ impl Section {
                 1
             },
             writes: rng.u64(..100) < 60,
-            gives_up: (rng.u64(..100) < 15).then(|| (rng.u64(..1500), rng.bool())),
+            gives_up: (rng.u64(..100) < 25).then(|| (rng.u64(..1500), rng.bool())),
             silence: if rng.u64(..100) < 10 {
                 0
             } else {

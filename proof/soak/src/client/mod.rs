@@ -77,7 +77,7 @@ impl<'a> Client<'a> {
     async fn section(&self, plan: &Section) {
         let keys = &self.context.keys;
         let caller = self.caller(plan.number);
-        match self.number % 8 {
+        match self.number % 10 {
             0..=3 => {
                 let keys = if plan.hot { &keys.hot } else { &keys.plain };
                 self.lease(&caller, plan, vec![plan.pick(keys)], Shape::Mutex)
