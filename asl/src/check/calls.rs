@@ -43,6 +43,10 @@ pub(crate) struct Request<'a> {
     /// Contention is a result, not an error.
     pub on_held_result: bool,
     pub reentrant: bool,
+    /// The lease lasts as long as the execution.
+    pub of_execution: bool,
+    /// After a failure the lease stays for a redrive.
+    pub keeps: bool,
     /// `None` if it is not a literal number.
     pub ttl: Option<u64>,
 }
@@ -252,9 +256,18 @@ fn words(name: &str) -> Vec<String> {
 fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
     let field = |key: &str| payload.and_then(|payload| payload.field(key));
     let text = |key: &str| field(key).and_then(Node::text);
+    // A payload that is one expression has its fields in the expression.
+    let whole = payload.and_then(Node::text).unwrap_or_default();
+    let queued = resource.ends_with(".waitForTaskToken");
+    let says_so = text("lifetime") == Some("execution")
+        || (whole.contains("'lifetime'") && whole.contains("'execution'"));
+    let keep = field("keep_seconds");
     Request {
         payload,
-        queued: resource.ends_with(".waitForTaskToken"),
+        queued,
+        of_execution: queued || field("task_token").is_some() || says_so,
+        keeps: keep.is_some_and(|keep| expression::literal_number(keep) != Some(0.0))
+            || whole.contains("keep_seconds"),
         on_held_result: text("on_held") == Some("result"),
         reentrant: field("reentrant").is_some_and(Node::is_true),
         ttl: ttl(payload),
