@@ -1,9 +1,9 @@
 //! The written states, each with its reason as Comment.
 
-use crate::read::error_names::{HELD, LOST};
-use crate::weave::authored::{StateId, Target};
+use crate::read::error_names::{HELD, LOST, NO_VALUE, matches};
+use crate::weave::authored::{Slot, StateId, Target, errors};
 use crate::weave::calls::{LIMIT, again, failed, held};
-use crate::weave::plan::Planner;
+use crate::weave::plan::{EdgeTarget, How, Planner};
 use crate::weave::render::{JsonValue, object};
 use crate::weave::section::{Role, line};
 use crate::weave::spec::{Lifetime, Mode, Unfinished};
@@ -165,6 +165,21 @@ impl Planner<'_, '_> {
         !section.of_execution() || members.any(|&member| self.is_guarded(section, member))
     }
 
+    /// The author's clause for expressions of this state that fail, because the clause of the guard precedes it.
+    fn caught_expression(&mut self, id: StateId) -> Option<JsonValue> {
+        let machine = self.machine;
+        let takes = |nth: &usize| matches(&errors(&machine.catch(id)[*nth]), NO_VALUE);
+        let nth = machine.own_catches(id).into_iter().find(takes)?;
+        let target = *machine.edges.get(&Slot::Catch(id, nth))?;
+        let EdgeTarget::To(next) = self.lead(Some(id), target, How::Over) else {
+            return None;
+        };
+        let mut clause = JsonValue::from(&machine.catch(id)[nth]);
+        clause.set("ErrorEquals", JsonValue::texts(&[NO_VALUE]));
+        clause.set("Next", next.into());
+        machine.states[id].jsonata.then_some(clause)
+    }
+
     /// The proof of an execution lease after a redrive. In JSONata, because JSONPath cannot branch.
     fn prove(&mut self, section: usize, before: StateId) -> JsonValue {
         let sections = self.sections;
@@ -206,6 +221,7 @@ impl Planner<'_, '_> {
             let lost = self.need(section, Role::Lost);
             catch.push(failed(true, &vars.failure(), &LOST, lost));
         }
+        catch.extend(self.caught_expression(before));
         if !ends {
             let after = self.need(section, Role::AfterFailure);
             catch.push(failed(true, &vars.failure(), &["States.ALL"], after));

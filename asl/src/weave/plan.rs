@@ -55,7 +55,7 @@ pub(crate) struct Planner<'p, 's> {
 
 /// How an edge leaves a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+pub(crate) enum How {
     Success,
     /// By a Catch, and nothing is running any more.
     Over,
@@ -134,7 +134,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn lead(&mut self, from: Option<StateId>, target: Target, how: How) -> EdgeTarget {
+    pub(crate) fn lead(&mut self, from: Option<StateId>, target: Target, how: How) -> EdgeTarget {
         let inside = from.and_then(|from| self.section_of(from));
         let Some(section) = inside else {
             return match target {
