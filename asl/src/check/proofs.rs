@@ -17,7 +17,10 @@ pub(crate) fn is_guarded(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId)
     let mut around = [id].into_iter().chain(around.map(|(state, _)| state));
     compares
         && around.any(|state| {
-            let mut targets = machine.states[state].catch.iter().filter_map(|catcher| catcher.next);
+            let mut targets = machine.states[state]
+                .catch
+                .iter()
+                .filter_map(|catcher| catcher.next);
             targets.any(|next| matches!(calls[next], Call::Extend(_)))
         })
 }

@@ -34,7 +34,9 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
             say(Rule::InvalidRequest, Some(field), why);
         }
         for (key, cure) in literal_keys(machine, id, request) {
-            let message = format!("has one key for all executions, because the text is literal: write {cure}");
+            let message = format!(
+                "has one key for all executions, because the text is literal: write {cure}"
+            );
             say(Rule::LiteralKey, Some(key), message);
         }
         let asked = field(request, "request_id");
@@ -80,10 +82,16 @@ fn excluded<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         let why = "an execution lease lasts as long as the execution";
         refuse(&["ttl_seconds", "observed_version"], why);
     } else {
-        refuse(&["keep_seconds"], "only an execution lease is kept for a redrive");
+        refuse(
+            &["keep_seconds"],
+            "only an execution lease is kept for a redrive",
+        );
     }
     if request.queued || field(request, "task_token").is_some() {
-        refuse(&["keys", "permits", "on_held"], "the queue is of one key and one holder");
+        refuse(
+            &["keys", "permits", "on_held"],
+            "the queue is of one key and one holder",
+        );
     }
     found
 }
@@ -100,7 +108,11 @@ fn literal_keys<'a>(
     let texts = keys.flat_map(|member| member.value.list().iter().chain([&member.value]));
     let found = texts.filter_map(|node| {
         let cure = text::literal_hole(node.text()?, jsonata)?;
-        let field = if jsonata { "" } else { " in the field \"key.$\"" };
+        let field = if jsonata {
+            ""
+        } else {
+            " in the field \"key.$\""
+        };
         Some((node, cure + field))
     });
     found.collect()

@@ -172,11 +172,16 @@ pub(crate) fn literal_hole(key: &str, jsonata: bool) -> Option<String> {
         let next = rest.chars().nth(1);
         match rest.as_bytes()[0] {
             b'{' => !before.ends_with('$'),
-            b'$' => next.is_some_and(|next| matches!(next, '.' | '$' | '[') || next.is_alphabetic()),
+            b'$' => {
+                next.is_some_and(|next| matches!(next, '.' | '$' | '[') || next.is_alphabetic())
+            }
             _ => rest.starts_with("States.") && rest.contains('('),
         }
     };
-    let hole = literal.char_indices().map(|(at, _)| at).find(|&at| starts_hole(at))?;
+    let hole = literal
+        .char_indices()
+        .map(|(at, _)| at)
+        .find(|&at| starts_hole(at))?;
     let prefix = &literal[..hole];
     Some(match (jsonata, prefix) {
         (true, "") => "\"{% $states.input.… %}\"".to_owned(),
@@ -199,18 +204,30 @@ mod tests {
             ("{% 'orders/42' %}", None),
             ("US$5 {x", Some("\"{% 'US$5 ' & $states.input.… %}\"")),
             ("orders/{}", Some("\"{% 'orders/' & $states.input.… %}\"")),
-            ("orders/{% $states.input.id %}", Some("\"{% 'orders/' & $states.input.… %}\"")),
+            (
+                "orders/{% $states.input.id %}",
+                Some("\"{% 'orders/' & $states.input.… %}\""),
+            ),
             ("orders/$.id", Some("\"{% 'orders/' & $states.input.… %}\"")),
-            ("{% 'orders/{}' %}", Some("\"{% 'orders/' & $states.input.… %}\"")),
+            (
+                "{% 'orders/{}' %}",
+                Some("\"{% 'orders/' & $states.input.… %}\""),
+            ),
             ("$.order", Some("\"{% $states.input.… %}\"")),
-            ("States.Format('orders/{}', $.order)", Some("\"{% $states.input.… %}\"")),
+            (
+                "States.Format('orders/{}', $.order)",
+                Some("\"{% $states.input.… %}\""),
+            ),
         ];
         for (key, cure) in jsonata {
             assert_eq!(literal_hole(key, true).as_deref(), cure, "{key}");
         }
         let json_path = [
             ("orders/42", None),
-            ("orders/{% $states.input.id %}", Some("\"States.Format('orders/{}', $.…)\"")),
+            (
+                "orders/{% $states.input.id %}",
+                Some("\"States.Format('orders/{}', $.…)\""),
+            ),
             ("$.order", Some("\"$.…\"")),
         ];
         for (key, cure) in json_path {

@@ -81,7 +81,10 @@ impl Planner<'_, '_> {
                 payload.push(("lifetime".to_owned(), "execution".into()));
                 payload.extend(keep.map(|keep| ("keep_seconds".to_owned(), keep.into())));
                 // In a branch or an item, the lease of the same execution may be another's.
-                if self.machine.scopes[self.sections[section].scope].within.is_none() {
+                if self.machine.scopes[self.sections[section].scope]
+                    .within
+                    .is_none()
+                {
                     payload.push(("reentrant".to_owned(), true.into()));
                 }
             }

@@ -251,7 +251,8 @@ impl<'s> Finder<'_, 's> {
         if language(key.text().unwrap_or_default()) != Some(Language::JsonPath)
             && let Some(cure) = literal_hole(key.text().unwrap_or_default(), self.machine.jsonata)
         {
-            let message = format!("this key is literal text, the same for all executions: write {cure}");
+            let message =
+                format!("this key is literal text, the same for all executions: write {cure}");
             return Err(self.refuse(key, message));
         }
         Ok(())

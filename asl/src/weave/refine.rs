@@ -293,13 +293,20 @@ impl<'s> Refiner<'_, 's> {
             let tasks = members.flat_map(|&member| self.machine.with_inside(member));
             open.extend(tasks.filter(|&task| is_open(section, task)));
         }
-        let names: Vec<String> = open.iter().map(|&task| self.machine.path_of(task)).collect();
+        let names: Vec<String> = open
+            .iter()
+            .map(|&task| self.machine.path_of(task))
+            .collect();
         let (have, each) = match names.as_slice() {
             [_] => ("has", ""),
             _ => ("have", " each of them"),
         };
         let jsonata = open.iter().all(|&task| self.machine.states[task].jsonata);
-        let bound = if jsonata { ", set bound: lease in the section" } else { "" };
+        let bound = if jsonata {
+            ", set bound: lease in the section"
+        } else {
+            ""
+        };
         let message = format!(
             "{} {have} no TimeoutSeconds, and may outlast the lease: give{each} a time limit that fits it{bound}, or leave ttl_seconds out, so that the lease lasts as long as the execution",
             names.join(", ")

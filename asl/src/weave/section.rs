@@ -1,6 +1,6 @@
 //! A section of a definition: its members, and the decisions about it.
 
-use crate::check::calls::outlives_errors;
+use crate::check::calls::{Call, StillRunning, outlives_errors};
 use crate::read::error_names::NO_VALUE;
 use crate::weave::authored::{
     AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, errors, is_written,
@@ -55,6 +55,24 @@ impl Section<'_> {
             .unwrap_or(careful)
     }
 
+    /// Takes the assumptions about failures from what the members call. A ttl lease that is not released expires, and the checker's
+    /// findings decide. An execution lease would be kept until the execution ends.
+    pub(crate) fn assume(&mut self, calls: &[Call<'_>]) {
+        let members = if self.of_execution() {
+            self.members.clone()
+        } else {
+            BTreeSet::new()
+        };
+        for member in members {
+            let uncertain_after = match calls[member] {
+                Call::Work(StillRunning::Yes) | Call::Nothing => continue,
+                Call::Work(_) => UncertainAfter::Timeout,
+                _ => UncertainAfter::Never,
+            };
+            self.uncertain_after.insert(member, uncertain_after);
+        }
+    }
+
     /// Whether the lease lasts as long as the execution.
     pub(crate) fn of_execution(&self) -> bool {
         matches!(self.spec.lifetime, Lifetime::Execution(_))
@@ -73,9 +91,12 @@ impl Section<'_> {
         let elsewhere = around.any(|state| state.processor_config("Mode") == Some("DISTRIBUTED"));
         let member = machine.outermost(task, self.scope);
         // The author's clause for these errors takes those of a guard, too.
-        let named = |member| machine.own_catches(member).into_iter().any(|nth| {
-            errors(&machine.catch(member)[nth]).contains(&NO_VALUE)
-        });
+        let named = |member| {
+            machine
+                .own_catches(member)
+                .into_iter()
+                .any(|nth| errors(&machine.catch(member)[nth]).contains(&NO_VALUE))
+        };
         self.of_execution()
             && computes_limit(machine, task)
             && !elsewhere

@@ -233,7 +233,8 @@ impl Reader<'_> {
             Some((_, Some("execution"))) => true,
             Some((_, Some("ttl"))) => false,
             Some((said, _)) => {
-                let what = "execution (the lease lasts as long as the execution) or ttl (it expires)";
+                let what =
+                    "execution (the lease lasts as long as the execution) or ttl (it expires)";
                 return Err(self.expected(said, what));
             }
         };

@@ -7,7 +7,7 @@ use crate::check::outcomes::{Effect, Error, clause, failures};
 use crate::check::proofs;
 use crate::check::rule::Rule;
 use crate::check::walk::{Edge, To, Walker};
-use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
+use crate::read::error_names::{NO_VALUE, OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
 use crate::read::node::Node;
@@ -204,7 +204,8 @@ impl Walker<'_, '_> {
     ) -> Vec<Edge> {
         let machine = self.machine;
         let state = &machine.states[id];
-        let mut met: BTreeMap<(Option<usize>, Effect), &str> = BTreeMap::new();
+        let mut met: BTreeMap<(Option<usize>, Effect, bool), &str> = BTreeMap::new();
+        let is_inner = machine.scopes[state.scope].within.is_some();
         for (error, effect) in failures(state, &self.calls[id]) {
             let nth = clause(state, error);
             // If the service stops the job, ending without a release is accepted only if the failure is caught.
@@ -212,10 +213,12 @@ impl Walker<'_, '_> {
                 (None, Effect::Work(StillRunning::Maybe)) => Effect::Same,
                 (_, effect) => effect,
             };
-            met.entry((nth, effect)).or_insert(error);
+            // A state around this one may have a clause for a step that did not start.
+            let is_guard = is_inner && nth.is_none() && error == NO_VALUE;
+            met.entry((nth, effect, is_guard)).or_insert(error);
         }
         met.into_iter()
-            .map(|((nth, effect), error)| {
+            .map(|((nth, effect, _), error)| {
                 let mut env = env.clone();
                 reported(effect, &mut env);
                 match nth {

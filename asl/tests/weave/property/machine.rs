@@ -131,7 +131,14 @@ fn task(resource: &str, limit: Value) -> Value {
 fn sections(count: usize) -> impl Strategy<Value = Section> {
     let members = (0..count, 1..=count)
         .prop_map(move |(from, many)| (from..count.min(from + many)).collect());
-    let ttl = prop::sample::select(vec![None, None, Some(60_u32), Some(200), Some(400), Some(1000)]);
+    let ttl = prop::sample::select(vec![
+        None,
+        None,
+        Some(60_u32),
+        Some(200),
+        Some(400),
+        Some(1000),
+    ]);
     (members, ttl, 0_usize..5, any::<bool>(), any::<bool>()).prop_map(
         |(members, ttl, mode, bound, leave)| Section {
             members,
@@ -173,7 +180,11 @@ impl Section {
             Some(ttl) => format!(
                 ", ttl_seconds: {ttl}{}{}",
                 if self.bound { ", bound: lease" } else { "" },
-                if self.leave { ", unfinished: leave" } else { "" }
+                if self.leave {
+                    ", unfinished: leave"
+                } else {
+                    ""
+                }
             ),
             None if self.bound || !jsonata => ", keep_seconds: 60".to_owned(),
             None => String::new(),

@@ -197,8 +197,12 @@ impl Walk<'_> {
             return Err(format!("{next} releases over {error}"));
         }
         // An execution lease stays where a failure does not show what is still running.
-        let stays = self.members.is_some_and(|members| members.iter().any(|member| member == at))
-            && !self.members.is_some_and(|members| members.iter().any(|member| member == next))
+        let stays = self
+            .members
+            .is_some_and(|members| members.iter().any(|member| member == at))
+            && !self
+                .members
+                .is_some_and(|members| members.iter().any(|member| member == next))
             && !next.starts_with('G');
         if self.of_execution && stays && (is_open || branches > 0) {
             self.lease = Lease::Left;
