@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::extract::State;
@@ -34,8 +35,21 @@ struct ServerState {
     expired: HashSet<String>,
     running: HashSet<String>,
     stopped: HashSet<String>,
+    /// The result of a task of an execution.
+    received_by: HashMap<String, String>,
+    /// Executions with tasks that wait with tokens.
+    tracked: HashMap<String, TrackedExecution>,
     /// The service error that every call receives, if set.
     failing_with: Option<&'static str>,
+}
+
+/// An execution whose tasks wait with tokens, one after the other.
+#[derive(Debug, Default)]
+struct TrackedExecution {
+    /// The token of each task, and what the task ended with.
+    tasks: Vec<(String, Option<(&'static str, Value)>)>,
+    /// How it ended, and when, in seconds since the epoch. None while it runs.
+    ended: Option<(&'static str, f64)>,
 }
 
 /// One received call: the operation and its parameters.
@@ -126,19 +140,40 @@ impl FakeStepFunctionsServer {
         std::mem::take(&mut self.state().received)
     }
 
-    /// Waits with this token, which is answered once. It is refused when the receiver is gone.
+    /// A task of this execution waits with this token, which is answered once. When the receiver is gone, the task has
+    /// timed out. From here on the execution runs, and its history tells of the task.
     #[must_use]
-    pub fn wait(&self, token: &str) -> oneshot::Receiver<StepFunctionsCall> {
+    pub fn wait(&self, execution: &str, token: &str) -> oneshot::Receiver<StepFunctionsCall> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
+        let tracked = state.tracked.entry(execution.to_owned()).or_default();
+        tracked.tasks.push((token.to_owned(), None));
+        tracked.ended = None;
         let waiting = state.waiting.get_or_insert_default();
         waiting.insert(token.to_owned(), Some(sender));
         receiver
     }
 
-    /// Forgets all tokens that somebody has waited with.
+    /// An execution of which a task has waited is over from here on, with this status.
+    pub fn end(&self, execution: &str, status: &'static str) {
+        if let Some(tracked) = self.state().tracked.get_mut(execution) {
+            tracked.ended = Some((status, now()));
+        }
+    }
+
+    /// Whether this execution, of which a task has waited, is still running.
+    #[must_use]
+    pub fn is_running(&self, execution: &str) -> bool {
+        let state = self.state();
+        let tracked = state.tracked.get(execution);
+        tracked.is_some_and(|tracked| tracked.ended.is_none())
+    }
+
+    /// Forgets all tokens that somebody has waited with, and the executions.
     pub fn forget_tokens(&self) {
-        self.state().waiting = Some(HashMap::new());
+        let mut state = self.state();
+        state.waiting = Some(HashMap::new());
+        state.tracked.clear();
     }
 
     /// From here on no task waits with this token.
@@ -154,6 +189,14 @@ impl FakeStepFunctionsServer {
     /// From here on this execution counts as stopped, with a task still running.
     pub fn stop(&self, execution: &str) {
         self.state().stopped.insert(execution.to_owned());
+    }
+
+    /// From here on the history of this execution has a task with this result.
+    pub fn has_received(&self, execution: &str, output: &str) {
+        let mut state = self.state();
+        state
+            .received_by
+            .insert(execution.to_owned(), output.to_owned());
     }
 
     /// Answers every call with this error, until it is set to `None`.
@@ -190,6 +233,18 @@ impl ServerState {
         if ["DescribeExecution", "GetExecutionHistory"].contains(&operation) {
             return (StatusCode::OK, self.execution(operation, &body));
         }
+        if let Some(arn) = body["executionArn"].as_str() {
+            if operation == "StopExecution" {
+                self.running.remove(arn);
+                self.stopped.insert(arn.to_owned());
+                return (StatusCode::OK, json!({"stopDate": 4_102_444_800_u64}));
+            }
+            if operation == "RedriveExecution" {
+                self.stopped.remove(arn);
+                self.running.insert(arn.to_owned());
+                return (StatusCode::OK, json!({"redriveDate": 4_102_444_800_u64}));
+            }
+        }
         let token = body["taskToken"].as_str().unwrap_or_default().to_owned();
         if self.expired.contains(&token) {
             return refused(StatusCode::BAD_REQUEST, "TaskTimedOut");
@@ -205,25 +260,35 @@ impl ServerState {
         let Some(waiter) = waiting.get_mut(&token) else {
             return refused(StatusCode::BAD_REQUEST, "InvalidToken");
         };
+        let end = match call.operation.as_str() {
+            "SendTaskSuccess" => ("TaskSucceeded", json!({"output": call.output()})),
+            _ => ("TaskFailed", json!({"error": call.body["error"]})),
+        };
         match waiter.take().map(|waiter| waiter.send(call)) {
-            Some(Ok(())) => (StatusCode::OK, json!({})),
+            Some(Ok(())) => {
+                let mut tasks = self.tracked.values_mut().flat_map(|it| &mut it.tasks);
+                if let Some((_, ended)) = tasks.find(|(of, _)| *of == token) {
+                    *ended = Some(end);
+                }
+                (StatusCode::OK, json!({}))
+            }
             _ => refused(StatusCode::BAD_REQUEST, "TaskTimedOut"),
         }
     }
 
-    /// The response about an execution that runs, was stopped with a task still running, or has succeeded with every task
-    /// answered.
+    /// The response about an execution: about one that is tracked, what happened; about any other, that it runs, was
+    /// stopped with a task still running, or has succeeded with every task answered.
     fn execution(&self, operation: &str, body: &Value) -> Value {
         let arn = body["executionArn"].as_str().unwrap_or_default();
-        let (status, last) = if self.running.contains(arn) {
-            ("RUNNING", "ExecutionStarted")
-        } else if self.stopped.contains(arn) {
-            ("ABORTED", "ExecutionAborted")
-        } else {
-            ("SUCCEEDED", "ExecutionSucceeded")
-        };
+        let tracked = self.tracked.get(arn);
         // Later than every write for it.
-        let stopped = 4_102_444_800_u64;
+        let much_later = 4_102_444_800.0;
+        let (status, stopped) = match tracked {
+            Some(tracked) => tracked.ended.unwrap_or(("RUNNING", now())),
+            None if self.running.contains(arn) => ("RUNNING", much_later),
+            None if self.stopped.contains(arn) => ("ABORTED", much_later),
+            None => ("SUCCEEDED", much_later),
+        };
         if operation == "DescribeExecution" {
             return json!({
                 "executionArn": arn,
@@ -233,19 +298,61 @@ impl ServerState {
                 "status": status,
             });
         }
-        let events = ["TaskScheduled", "TaskStarted", "TaskSucceeded", last];
-        let events = events
-            .into_iter()
-            .filter(|kind| status == "SUCCEEDED" || *kind != "TaskSucceeded");
-        let events = events.enumerate().map(|(before, kind)| {
-        let mut event =
-            json!({"timestamp": stopped, "type": kind, "id": before + 1, "previousEventId": before});
-        if kind == "TaskSucceeded" {
-            event["taskSucceededEventDetails"] =
-                json!({"resourceType": "lambda", "resource": "invoke"});
+        let mut events = tracked.map_or_else(
+            || {
+                let output = self.received_by.get(arn);
+                let has_answered = status == "SUCCEEDED" || output.is_some();
+                let end = has_answered.then(|| ("TaskSucceeded", json!({ "output": output })));
+                task(("lambda", "invoke"), end)
+            },
+            |tracked| self.tasks(tracked),
+        );
+        events.push(match status {
+            "RUNNING" => json!({"type": "ExecutionStarted"}),
+            "ABORTED" => json!({"type": "ExecutionAborted"}),
+            "FAILED" => json!({"type": "ExecutionFailed"}),
+            _ => json!({"type": "ExecutionSucceeded"}),
+        });
+        for (before, event) in events.iter_mut().enumerate() {
+            event["timestamp"] = stopped.into();
+            event["id"] = (before + 1).into();
+            event["previousEventId"] = before.into();
         }
-        event
-    });
-        json!({"events": events.collect::<Vec<_>>()})
+        if body["reverseOrder"] == true {
+            events.reverse();
+        }
+        json!({ "events": events })
     }
+
+    fn tasks(&self, tracked: &TrackedExecution) -> Vec<Value> {
+        let tasks = tracked.tasks.iter().flat_map(|(token, end)| {
+            let waiter = self.waiting.as_ref().and_then(|all| all.get(token));
+            let waits = waiter.is_some_and(|it| it.as_ref().is_some_and(|it| !it.is_closed()));
+            let timed_out = (!waits).then(|| ("TaskTimedOut", json!({})));
+            let end = end.clone().or(timed_out);
+            task(("lambda", "invoke.waitForTaskToken"), end)
+        });
+        tasks.collect()
+    }
+}
+
+/// The events of a task, with those of its end if it has ended.
+fn task((kind, resource): (&str, &str), end: Option<(&str, Value)>) -> Vec<Value> {
+    let scheduled = ("TaskScheduled", json!({}));
+    let started = ("TaskStarted", json!({}));
+    let events = [scheduled, started].into_iter().chain(end);
+    let event = |(name, mut details): (&str, Value)| {
+        details["resourceType"] = kind.into();
+        details["resource"] = resource.into();
+        let (first, rest) = name.split_at(1);
+        let field = format!("{}{rest}EventDetails", first.to_lowercase());
+        json!({"type": name, field: details})
+    };
+    events.map(event).collect()
+}
+
+/// In seconds since the epoch.
+fn now() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs_f64()
 }

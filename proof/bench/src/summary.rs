@@ -51,7 +51,7 @@ const ROWS: [(&str, &[&str]); 13] = [
         "requests per served waiter, 32 clients of a program",
         &[
             "requests per served waiter, 32 waiters, from a program",
-            "requests to confirm and to sweep per served waiter, 32 waiters, from a program",
+            "requests of sweep per served waiter, 32 waiters, from a program",
         ],
     ),
     (

@@ -37,7 +37,7 @@ pub struct WaitCost {
     pub served: usize,
     /// Requests to ask, to wait and to hand over.
     pub requests: f64,
-    /// Requests to confirm and to clean up, which only ours has.
+    /// Requests to clean up, which only ours has.
     pub background: f64,
     /// Write units of all of them, refused conditions included.
     pub write_units: f64,
@@ -116,7 +116,7 @@ impl WaitCost {
         let served = ratio(wide(self.served), 1);
         let overlaps = ratio(self.overlaps, 1);
         [
-            (REQUESTS, "requests", self.requests, Some(3.05)),
+            (REQUESTS, "requests", self.requests, Some(5.05)),
             (BACKGROUND, "requests", self.background, None),
             (WRITE_UNITS, "write units", self.write_units, None),
             (
@@ -244,7 +244,7 @@ async fn turn(mut client: Box<dyn Client>, began: Instant) -> (Turn, Vec<String>
 }
 
 const REQUESTS: &str = "requests per served waiter";
-const BACKGROUND: &str = "requests to confirm and to sweep per served waiter";
+const BACKGROUND: &str = "requests of sweep per served waiter";
 const SERVED: &str = "waiters that were served before the run was over";
 const WRITE_UNITS: &str = "write units per served waiter";
 const IDLE: &str = "part of the time in which nobody was inside";

@@ -12,6 +12,9 @@ use crate::history::{Before, Ended, ExtraEffect, Kind, Micros, Millis, Name, Pla
 use crate::plan::Step;
 use crate::watch::sleep_ms;
 
+/// The deadline of an execution lease.
+const NEVER: Millis = Millis::MAX / 4;
+
 /// A call that took longer than this may have given up an attempt that still arrives.
 const AN_ATTEMPT: Micros = 480_000;
 
@@ -74,10 +77,18 @@ pub struct Handle {
     pub version: u64,
     /// By the function's clock.
     pub acquired_at: Millis,
-    /// The deadline.
+    /// The deadline; that of an execution lease never comes.
     pub expires_at: Millis,
     /// When its holder stops.
     pub safe_until: Millis,
+}
+
+impl Handle {
+    /// Whether a clock ends it, and not the end of its holder, an execution.
+    #[must_use]
+    pub fn has_deadline(&self) -> bool {
+        self.expires_at != NEVER
+    }
 }
 
 impl<'a> Caller<'a> {
@@ -233,7 +244,7 @@ impl<'a> Caller<'a> {
                 holder: self.context.names.of(held["holder"].as_str()?),
                 token: held["fencing_token"].as_u64()?,
                 version: held["version"].as_u64()?,
-                expires_at: instant(&held["expires_at"])?,
+                expires_at: deadline(held, "expires_at")?,
             })
         };
         read().unwrap_or_else(|| {
@@ -255,10 +266,18 @@ fn handle(lease: &Value, names: &crate::history::Names) -> Option<Handle> {
         token: lease["fencing_token"].as_u64()?,
         version: lease["version"].as_u64()?,
         acquired_at: instant(&lease["acquired_at"])?,
-        expires_at: instant(&lease["expires_at"])?,
-        safe_until: instant(&lease["safe_until"])?,
+        expires_at: deadline(lease, "expires_at")?,
+        safe_until: deadline(lease, "safe_until")?,
         raw: lease.clone(),
     })
+}
+
+/// An instant of a lease that only a lease with a deadline has.
+fn deadline(lease: &Value, field: &str) -> Option<Millis> {
+    if lease["lifetime"] == "execution" {
+        return lease[field].is_null().then_some(NEVER);
+    }
+    instant(&lease[field])
 }
 
 fn instant(text: &Value) -> Option<Millis> {

@@ -241,6 +241,8 @@ pub struct History {
     pub answered: u64,
     /// While somebody believed that a lease was theirs.
     pub beliefs: Vec<Belief>,
+    /// Answers that an execution lease is over.
+    pub denials: Vec<Denial>,
     /// The waiters in a queue.
     pub waits: Vec<Wait>,
     /// Those who have waited long without an answer, and where it would come.
@@ -280,6 +282,17 @@ pub struct Belief {
     pub by: String,
 }
 
+/// Somebody heard that an execution lease is over.
+#[derive(Clone, Debug)]
+pub struct Denial {
+    /// Of what.
+    pub place: Place,
+    /// Which grant.
+    pub token: u64,
+    /// When.
+    pub at: Micros,
+}
+
 /// A waiter in the queue, or a caller that asks for a key that others wait for.
 #[derive(Clone, Debug)]
 pub struct Wait {
@@ -289,7 +302,7 @@ pub struct Wait {
     pub begin: Micros,
     /// When it knew that it was in the queue; none if it never was.
     pub queued: Option<Micros>,
-    /// Its grant's token, once it is confirmed.
+    /// Its grant's token.
     pub token: Option<u64>,
     /// Whether its task token was answered, or needed no answer.
     pub answered: bool,

@@ -8,7 +8,7 @@ pub const PERMITS: u16 = 3;
 pub struct Keys {
     /// The few that all clients want.
     pub hot: Vec<String>,
-    /// Of these, operators evict holders.
+    /// Of these, and of those that clients wait for, operators evict holders.
     pub plain: Vec<String>,
     /// Their rows are deleted now and then.
     pub gone: Vec<String>,
@@ -36,7 +36,7 @@ impl Keys {
             gone: named("gone", 4),
             permits: named("permits", 2),
             sets: named("set", 6),
-            lines: named("line", 2),
+            lines: named("line", 3),
             strange: named("strange", 3),
         }
     }

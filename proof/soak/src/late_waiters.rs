@@ -11,10 +11,18 @@ use crate::history::Wait;
 use crate::watch::sleep_ms;
 
 /// The first sweep dismisses all waiters whose time has ended; the others allow for faults of the first.
-const SWEEPS_TO_TELL: u64 = 20;
+pub const SWEEPS_TO_TELL: u64 = 20;
 
 /// The waiter, and where its answer would arrive.
-pub type PendingWait = (Wait, Receiver<StepFunctionsCall>);
+#[derive(Debug)]
+pub struct PendingWait {
+    /// It.
+    pub wait: Wait,
+    /// Its execution, which ends when it is answered: nobody works any more.
+    pub execution: String,
+    /// The other end of its task token.
+    pub waiting: Receiver<StepFunctionsCall>,
+}
 
 /// L4: listens once more, now that all is over, until everybody has an answer or enough sweeps have come to
 /// their end. Dropped, it leaves those who had none by then in the history.
@@ -28,7 +36,7 @@ pub async fn wait_for_answers(context: &Context) {
 /// Listens for the last time or not; whether anybody still waits.
 fn listens(context: &Context, last: bool) -> bool {
     let mut history = context.history();
-    let (pending, waits) = hear(std::mem::take(&mut history.pending), last);
+    let (pending, waits) = hear(context, std::mem::take(&mut history.pending), last);
     history.late += waits.iter().filter(|wait| wait.answered).count() as u64;
     history.waits.extend(waits);
     history.pending = pending;
@@ -36,14 +44,15 @@ fn listens(context: &Context, last: bool) -> bool {
 }
 
 /// Who still waits, and what became of the others; of all of them, at the last time.
-fn hear(pending: Vec<PendingWait>, last: bool) -> (Vec<PendingWait>, Vec<Wait>) {
+fn hear(context: &Context, pending: Vec<PendingWait>, last: bool) -> (Vec<PendingWait>, Vec<Wait>) {
     let (mut still, mut waits) = (Vec::new(), Vec::new());
-    for (mut wait, mut waiting) in pending {
-        match waiting.try_recv() {
-            Err(TryRecvError::Empty) if !last => still.push((wait, waiting)),
+    for mut one in pending {
+        match one.waiting.try_recv() {
+            Err(TryRecvError::Empty) if !last => still.push(one),
             answer => {
-                wait.answered = answer.is_ok();
-                waits.push(wait);
+                one.wait.answered = answer.is_ok();
+                context.fixture.step_functions.end(&one.execution, "FAILED");
+                waits.push(one.wait);
             }
         }
     }

@@ -56,9 +56,10 @@ pub async fn operate(context: &Context) {
     while !context.is_over() {
         sleep_ms(rng.u64(50..=250)).await;
         let any: Vec<_> = context.keys.mutexes().cloned().collect();
+        let evicted = [&context.keys.plain[..], &context.keys.lines].concat();
         let evicts = rng.u64(..100) < 25;
         let key = if evicts {
-            choose(rng, &context.keys.plain).clone()
+            choose(rng, &evicted).clone()
         } else {
             choose(rng, &any).clone()
         };

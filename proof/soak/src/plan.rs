@@ -36,6 +36,11 @@ pub struct Section {
     pub copies: u64,
     /// Whether it writes to what the lease protects.
     pub writes: bool,
+    /// After how many milliseconds its wait in a queue times out, and whether its execution goes on then.
+    pub gives_up: Option<(u64, bool)>,
+    /// For how many milliseconds an execution does nothing before it dies. One that dies soon after a write may have been
+    /// redriven, for all that anybody knows for half a minute.
+    pub silence: u64,
 }
 
 /// One call.
@@ -192,6 +197,12 @@ impl Section {
                 1
             },
             writes: rng.u64(..100) < 60,
+            gives_up: (rng.u64(..100) < 15).then(|| (rng.u64(..1500), rng.bool())),
+            silence: if rng.u64(..100) < 10 {
+                0
+            } else {
+                rng.u64(1000..=2000)
+            },
         }
     }
 

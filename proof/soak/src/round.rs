@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use leasehold_local::Proxy;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -13,11 +14,11 @@ use tokio::task::JoinSet;
 use crate::calls::{Answer, Caller};
 use crate::checks::Violation;
 use crate::checks::{self, Strangers};
-use crate::client::Client;
+use crate::client::{Client, execution_arn};
 use crate::context::Context;
 use crate::fixture::Fixture;
 use crate::history::Micros;
-use crate::late_waiters::wait_for_answers;
+use crate::late_waiters::{SWEEPS_TO_TELL, wait_for_answers};
 use crate::plan::Step;
 use crate::watch::{Watch, sleep_ms};
 use crate::{faults, operators};
@@ -26,6 +27,10 @@ use crate::{faults, operators};
 const TO_FINISH: Duration = Duration::from_secs(90);
 /// When every lease of the round has run out: the longest ttl and the margin, after the last request that may be late.
 const UNTIL_ALL_IS_OVER: u64 = 5_500;
+
+/// How long after a token was found dead, or after the last write for a dead execution, its history shows the truth; and
+/// the time of a sweep and its grace.
+const UNTIL_A_HISTORY_SHOWS: Duration = Duration::from_secs(40);
 
 /// What one round is made of.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +149,10 @@ impl Round {
                 .violations
                 .push(Violation::new("L1", "the round", what));
         }
-        for key in context.keys.mutexes().chain(&context.keys.lines) {
+        let lines = context.keys.lines.iter();
+        let served = join_all(lines.map(|key| served_again(&context, key))).await;
+        totals.violations.extend(served.into_iter().flatten());
+        for key in context.keys.mutexes() {
             let free = free_again(&context, key).await;
             totals.violations.extend(free);
         }
@@ -199,6 +207,8 @@ impl Round {
         found.extend(checks::grants(&history.ops));
         found.extend(checks::once(&history.ops));
         found.extend(checks::holders(&history.ops, &history.beliefs));
+        let (beliefs, denials) = (&history.beliefs, &history.denials);
+        found.extend(checks::lasting(&history.ops, beliefs, denials));
         found.extend(checks::waiters(&history.waits));
         for (key, done) in &history.writes {
             let observed = context.fixture.resource.read(key).await;
@@ -258,6 +268,58 @@ async fn free_again(context: &Context, key: &str) -> Option<Violation> {
     }
     let what = format!("all is over, and it cannot be had: {last}");
     Some(Violation::new("L1", key, what))
+}
+
+/// L1 and L5: whoever held the key and died, and whoever waited for it and is gone, an execution that comes now is granted
+/// it. By then every execution is over but those whose wait has timed out.
+async fn served_again(context: &Context, key: &str) -> Option<Violation> {
+    let mark = format!("r{}-last in line. ", context.round);
+    let holder = execution_arn(&format!("r{}-last", context.round));
+    let caller = Caller::new(context, holder, mark);
+    let step_functions = &context.fixture.step_functions;
+    let token = format!("the last one in line for {key}");
+    let mut waiting = step_functions.wait(&caller.holder, &token);
+    let payload = json!({
+        "key": key,
+        "holder": caller.holder,
+        "request_id": format!("last for {key}"),
+        "task_token": token,
+        "wait_seconds": 3600,
+    });
+    for _ in 0..5 {
+        let reply = caller.call("acquire", Step::CLEAN, &payload, "").await;
+        if matches!(reply.answer, Answer::Well(_)) {
+            break;
+        }
+    }
+    let enough = context.swept.load(Ordering::Acquire) + SWEEPS_TO_TELL;
+    let began = Instant::now();
+    while began.elapsed() < UNTIL_A_HISTORY_SHOWS || context.swept.load(Ordering::Acquire) < enough
+    {
+        match tokio::time::timeout(Duration::from_millis(100), &mut waiting).await {
+            Ok(Ok(call)) if call.operation == "SendTaskSuccess" => return None,
+            Ok(call) => {
+                let what = format!("the last one in line was answered {call:?}");
+                return Some(Violation::new("L4", key, what));
+            }
+            Err(_) if began.elapsed() > TO_FINISH => break,
+            Err(_) => {}
+        }
+    }
+    let shown = caller
+        .call("inspect", Step::CLEAN, &json!({"key": key}), "")
+        .await;
+    let Answer::Well(shown) = shown.answer else {
+        return Some(Violation::new("L1", key, format!("{:?}", shown.answer)));
+    };
+    let holds = shown["lease"]["holder"].as_str().unwrap_or_default();
+    let promise = if step_functions.is_running(holds) {
+        "L5"
+    } else {
+        "L1"
+    };
+    let what = format!("all is over, and it is not granted to who waits: {shown}");
+    Some(Violation::new(promise, key, what))
 }
 
 /// S10: what is not ours is refused, by name.

@@ -11,7 +11,8 @@ use crate::watch::Watch;
 
 /// A round lasts as long as this, or what is left.
 const ROUND: Duration = Duration::from_secs(30);
-/// The time around a round: to finish, to let everything expire, to check.
+/// The time around a round: to finish, to let everything expire, to check; without the half minute in which the history of
+/// an execution may be late.
 const BESIDES: Duration = Duration::from_secs(12);
 /// As many of a kind are printed; more of the same help nobody.
 const PRINTED: usize = 8;

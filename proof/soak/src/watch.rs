@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::history::{Micros, Millis};
 
 /// More than a millisecond's rounding and what is corrected in the machine's clock during a round.
-const BLUR: Millis = 15;
+pub const BLUR: Millis = 15;
 
 /// A stopwatch that knows what time it is.
 #[derive(Clone, Copy, Debug)]

@@ -81,7 +81,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         differences,
         &[(
             "examples/adopting/README.md",
-            "+          \"ttl_seconds\": 60,\n",
+            "+          \"wait_seconds\": 600,\n",
             "",
         )],
     ),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{
-    Acquire, AcquireOutcome, Connection, DynamoDb, ExtendOptions, Holder, Key, Lease, Leases,
-    Queue, RequestId, RetryPolicy, Settings, StepFunctions, SweepBounds, TaskToken, Ttl, WaitTime,
+    Acquire, AcquireOutcome, Connection, DynamoDb, ExtendOptions, Holder, KeepTime, Key, Lease,
+    Leases, Lifetime, Queue, RequestId, RetryPolicy, Settings, StepFunctions, SweepBounds,
+    TaskToken, Ttl, WaitTime,
 };
 use leasehold_local::{FakeStepFunctionsServer, Proxy};
 use serde_json::Value;
@@ -22,7 +23,7 @@ const BUDGET: Duration = Duration::from_hours(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A request of a holder whose name is as long as an execution's is, since that counts in bytes and units.
-fn ask(key: &str, number: usize, ttl: Duration) -> Acquire {
+fn ask(key: &str, number: usize, lifetime: impl Into<Lifetime>) -> Acquire {
     let name = format!("order-{number}");
     let holder = format!(
         "arn:aws:states:us-east-1:123456789012:execution:leasehold-critical-section:{name:->36}"
@@ -30,7 +31,7 @@ fn ask(key: &str, number: usize, ttl: Duration) -> Acquire {
     Acquire::new(
         Key::new(key).unwrap(),
         Holder::new(holder).unwrap(),
-        Ttl::new(ttl).unwrap(),
+        lifetime,
     )
 }
 
@@ -44,8 +45,8 @@ pub async fn leases(endpoint: &Proxy) -> Leases<DynamoDb> {
     Leases::new(DynamoDb::new(client, TABLE), Settings::default())
 }
 
-/// A queue at a fixture, whose clients are told by callbacks. To confirm, and the sweep of every second, go through the
-/// background endpoint.
+/// A queue at a fixture, whose clients are told by callbacks. The sweep of every second goes through the background
+/// endpoint.
 pub(super) struct QueueFixture {
     leases: Leases<DynamoDb>,
     waiting: Arc<Waiting>,
@@ -53,7 +54,6 @@ pub(super) struct QueueFixture {
 
 struct Waiting {
     step_functions: FakeStepFunctionsServer,
-    background: Leases<DynamoDb>,
     sweeping: JoinHandle<()>,
 }
 
@@ -70,9 +70,8 @@ impl QueueFixture {
         let config = config.endpoint_url(format!("http://{}", step_functions.address()));
         let workflows = Arc::new(StepFunctions::new(&config.build()));
         let at = async |endpoint| leases(endpoint).await.with_workflows(workflows.clone());
-        let background = at(fixture.background_endpoint()).await;
+        let sweeper = at(fixture.background_endpoint()).await;
         let leases = at(fixture.measured_endpoint()).await;
-        let sweeper = background.clone();
         let sweeping = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
@@ -84,7 +83,6 @@ impl QueueFixture {
             leases,
             waiting: Arc::new(Waiting {
                 step_functions,
-                background,
                 sweeping,
             }),
         }
@@ -120,7 +118,7 @@ impl Ours {
         }
     }
 
-    /// Joins the queue, and confirms when its turn has come.
+    /// Joins the queue, as an execution that runs, and is told when the key is its own.
     async fn wait_in(&mut self, key: &str, waiting: &Waiting) -> Result<Lease, String> {
         self.turn += 1;
         let turn = format!("client {}, turn {}", self.number, self.turn);
@@ -130,9 +128,10 @@ impl Ours {
             task_token: TaskToken::new(&token).unwrap(),
             wait: WaitTime::new(BUDGET).unwrap(),
         };
-        let request =
-            ask(key, self.number, self.ttl).request_id(RequestId::new(turn.as_str()).unwrap());
-        let answer = waiting.step_functions.wait(&token);
+        let keep = KeepTime::default();
+        let request = ask(key, self.number, Lifetime::Execution { keep })
+            .request_id(RequestId::new(turn.as_str()).unwrap());
+        let answer = waiting.step_functions.wait(request.holder.as_str(), &token);
         let joined = self.leases.acquire_queued(request, queue).await;
         joined.map_err(|error| message(&error))?;
         let call = answer.await.map_err(|error| message(&error))?;
@@ -140,12 +139,7 @@ impl Ours {
             return Err(call.body["error"].to_string());
         }
         let output: Value = serde_json::from_str(call.output()).unwrap();
-        let lease = serde_json::from_value(output["lease"].clone()).unwrap();
-        let confirmed = waiting.background.extend(&lease, ExtendOptions::default());
-        Ok(confirmed
-            .await
-            .map_err(|error| message(&error))?
-            .into_lease())
+        Ok(serde_json::from_value(output["lease"].clone()).unwrap())
     }
 }
 
@@ -156,7 +150,7 @@ impl Client for Ours {
                 self.held = Some(self.wait_in(key, &waiting).await?);
                 return Ok(());
             }
-            let request = ask(key, self.number, self.ttl);
+            let request = ask(key, self.number, Ttl::new(self.ttl).unwrap());
             let policy = RetryPolicy::with_budget(BUDGET);
             match self.leases.acquire_within(request, policy).await {
                 Ok(AcquireOutcome::Granted(granted)) => self.held = Some(granted.lease),

@@ -59,10 +59,7 @@ fn is_extend(state: &str) -> bool {
 
 /// The states that wait for it, whether they have to or not.
 fn is_wait(state: &str) -> bool {
-    matches!(
-        state,
-        "Confirm" | "TurnMissed" | "Look" | "IsItMine" | "Pause"
-    )
+    matches!(state, "Look" | "IsItMine" | "Pause")
 }
 
 impl Spent {
@@ -121,7 +118,7 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
         "transitions",
         waited,
     )
-    .at_most(1.0);
+    .at_most(0.0);
     let sample = ratio(fixture.round(Peer::Sample).await, 1);
     let per_wait = per_wait
         .peer("polling", TEN_MINUTES / POLLING_ROUND)
@@ -195,7 +192,7 @@ pub async fn alone(fixture: &WorkflowFixture, machine: &str) -> Spent {
         }
         "WithLease" => {
             let child = fixture.create("leasehold_wrapped_child", CHILD, &[]).await;
-            json!({"key": key, "ttl_seconds": 30, "state_machine_arn": child, "input": {"seconds": 0}})
+            json!({"key": key, "state_machine_arn": child, "input": {"seconds": 0}})
         }
         _ => json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}}),
     };

@@ -27,12 +27,12 @@ async fn a_section_and_a_wait_cost_what_the_calls_send() {
         (5, 0, 0),
         "{line:?}"
     );
-    assert!((line.requests - 3.0).abs() < 1e-9, "{line:?}");
-    assert!(line.background >= 1.0, "each confirms: {line:?}");
+    // To join, to release, to read the next one's item, to grant it the key, to delete its item.
+    assert!((line.requests - 5.0).abs() < 1e-9, "{line:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
+async fn a_workflow_pays_two_transitions_for_a_lease_and_none_for_a_wait() {
     let fixture = WorkflowFixture::open().await;
     let section = alone(&fixture, "CriticalSection").await;
     assert_eq!(
@@ -46,7 +46,7 @@ async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
     assert_eq!(section.sections.operations(), "3 UpdateItem");
     assert_eq!(section.cleanup.operations(), "", "it succeeded");
     let queued = alone(&fixture, "QueuedSection").await;
-    assert_eq!([queued.of_the_lease(), queued.of_waiting()], [2, 1]);
+    assert_eq!([queued.of_the_lease(), queued.of_waiting()], [2, 0]);
     let sample = fixture.once(Peer::Published).await;
     assert_eq!(
         (sample.of_the_lease(), sample.sections.operations().as_str()),
@@ -58,6 +58,6 @@ async fn a_workflow_pays_two_transitions_for_a_lease_and_one_for_a_wait() {
         crowd.requests <= 5.0 && crowd.write_units <= 11.0,
         "{crowd:?}"
     );
-    assert_eq!((crowd.transitions, crowd.left), (4.0, 0.0), "{crowd:?}");
+    assert_eq!((crowd.transitions, crowd.left), (3.0, 0.0), "{crowd:?}");
     fixture.close().await;
 }

@@ -64,7 +64,7 @@ fn judge_event(function: Function, event: &[u8]) -> Verdict {
         .with_clock(Arc::new(ManualClock::at(NOW)))
         .for_call(NOW.plus(Duration::from_secs(10)));
     let leases = match function {
-        Function::Extend | Function::Inspect | Function::Operate => leases,
+        Function::Extend | Function::Inspect => leases,
         _ => leases.with_workflows(workflows.clone()),
     };
     let (answer, log) = log::of(|| fixture::now(function.answer(leases, event)));

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs, future::Future, path::Path, sync::LazyLock,
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{
-    Acquire, AuditReason, Holder, Key, Memory, Operator, Reason, RequestId, Timestamp, Ttl,
-    row::Item,
+    Acquire, AuditReason, Holder, KeepTime, Key, Lifetime, Memory, Operator, Reason, RequestId,
+    Timestamp, Ttl, row::Item,
 };
 use serde_json::Value;
 
@@ -143,10 +143,22 @@ pub fn because() -> AuditReason {
 }
 
 pub fn ask(key: &str, holder: &str, seconds: u64) -> Acquire {
+    let ttl = Ttl::new(Duration::from_secs(seconds)).expect("valid");
+    ask_for(key, holder, ttl.into())
+}
+
+/// By the execution of this name, for as long as it runs.
+pub fn ask_as_execution(key: &str, name: &str) -> Acquire {
+    let holder = format!("arn:aws:states:us-east-1:123456789012:execution:leasing:{name}");
+    let keep = KeepTime::default();
+    ask_for(key, &holder, Lifetime::Execution { keep })
+}
+
+fn ask_for(key: &str, holder: &str, lifetime: Lifetime) -> Acquire {
     Acquire::new(
         Key::new(key).expect("valid"),
         Holder::new(holder).expect("valid"),
-        Ttl::new(Duration::from_secs(seconds)).expect("valid"),
+        lifetime,
     )
     .request_id(RequestId::new(format!("by {holder}")).expect("valid"))
 }

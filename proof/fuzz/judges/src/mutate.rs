@@ -17,14 +17,14 @@ const RAW: &str = r#"null true false 0 -0 -1 1 2 0.5 1.5 300.0 86400 86400.001 9
 /// Texts that fit badly anywhere; one between two bars.
 const TEXTS: &str = "| |a|\u{0}|a\u{0}b|\n|\r\n|\u{7f}|\u{85}|\u{2028}|\u{202e}drawkcab|\u{feff}k|\u{e9}|e\u{301}|\
     \u{212b}|\u{1d54f}|\u{10ffff}|LEASE#0000|LEASE#0001|WAIT#0123456789abcdef0123456789abcdef|null|0|-1|true|{}|[]|\
-    released|expired|2026-11-21T03:00:00.123Z|2026-11-21T03:00:00.123456789+14:00|9999-12-31T23:59:59.999Z|\
+    released|expired|execution|2026-11-21T03:00:00.123Z|2026-11-21T03:00:00.123456789+14:00|9999-12-31T23:59:59.999Z|\
     +10000-01-01T00:00:00Z|-0001-01-01T00:00:00Z|1969-12-31T23:59:59Z|1970-01-01T00:00:00Z|2026-11-21T24:00:00Z|\
-    2026-02-30T00:00:00Z|2026-11-21|orders/42|orders/50|orders/81|stranger|free|frozen|line|promised|first|\
+    2026-02-30T00:00:00Z|2026-11-21|orders/42|orders/50|orders/81|stranger|free|frozen|line|untold|first|\
     ../../etc/passwd|' OR attribute_exists(pk) --|#pk = :pk|${jndi:ldap://x}|%s%n%p|<script>|\\|\"|force_release|\
     unfreeze|raise_floor|result|ABORTED|TIMED_OUT|SUCCEEDED|RUNNING|PENDING_REDRIVE";
 
 /// Names of fields, known and not; one between two bars.
-const NAMES: &str = "key|keys|holder|request_id|ttl_seconds|permits|permit|metadata|observed_version|reentrant|on_held|\
+const NAMES: &str = "key|keys|holder|request_id|lifetime|ttl_seconds|keep_seconds|permits|permit|metadata|observed_version|reentrant|on_held|\
     task_token|wait_seconds|lease|leases|lease_id|fencing_token|version|acquired_at|expires_at|safe_until|\
     require_unexpired|strict|limit|cursor|list|operation|who|why|floor|Records|dynamodb|Keys|pk|sk|S|body|messageId|\
     detail|detail-type|executionArn|status|error||Key|KEY|key |k\u{435}y|__proto__|\u{0}|a.b|lease.key";

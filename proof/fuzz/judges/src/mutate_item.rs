@@ -19,11 +19,11 @@ const TEXTS: &str = "| |a|released|expired|forced|RELEASED|lost|first|second|som
     \u{e9}|e\u{301}|0123456789abcdef0123456789abcdef|0123456789ABCDEF0123456789ABCDEF|7|null|LEASE#0000|tomorrow|\
     2026-11-21T03:00:00.123Z|freeze|force_release|unfreeze|raise_floor";
 
-const NAMES: &str = "holder|lease_id|ttl_ms|acquired_at|extended_at|expires_at|metadata|sweep_after|fencing_token|\
-    version|granted_to|request|request_keys|past_request_1|past_request_2|past_request_3|\
-    past_release_1|past_release_2|past_release_3|previous_holder|\
-    previous_fencing_token|previous_last_fencing_token|previous_ended|ended|purge_at|frozen|operator|line|claim|\
-    claim_id|claim_until|claim_tries|heir|last_fencing_token|task_token|ticket|asked_at|deadline|colour|Holder|ttl";
+const NAMES: &str = "holder|lease_id|ttl_ms|acquired_at|extended_at|expires_at|metadata|keep_ms|looked_at|\
+    look_again_at|sweep_after|fencing_token|version|granted_to|request|request_keys|\
+    past_request_1|past_request_2|past_request_3|past_release_1|past_release_2|past_release_3|previous_holder|\
+    previous_fencing_token|previous_last_fencing_token|previous_ended|ended|purge_at|frozen|operator|line|\
+    last_fencing_token|tellings|told_at|refused_at|task_token|ticket|asked_at|deadline|colour|Holder|ttl";
 
 /// One change of an item.
 pub fn mutate(item: &mut Map<String, Value>, choices: &mut Unstructured<'_>) -> Chosen<()> {

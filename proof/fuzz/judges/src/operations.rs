@@ -16,13 +16,14 @@ use crate::{
 };
 
 /// Each operation, and whether it needs the key's first row: then one that is no row is refused as such.
-pub const OPERATIONS: [(&str, bool); 22] = [
+pub const OPERATIONS: [(&str, bool); 23] = [
     ("acquire", true),
     ("acquire again", true),
     ("acquire reentrant", true),
     ("acquire observed", true),
     ("acquire permit", false),
     ("acquire set", true),
+    ("acquire execution", true),
     ("acquire in line", true),
     ("extend", true),
     ("extend in time", true),
@@ -103,17 +104,25 @@ impl<S: Store> Caller<S> {
                 let all = AcquireAll::new(keys, one.holder, one.lifetime);
                 private(leases.acquire_all(all).await)
             }
+            "acquire execution" => {
+                let lasting = fixture::ask_as_execution(key.as_str(), "anybody");
+                private(leases.acquire(lasting).await)
+            }
             "acquire in line" => {
                 let queue = Queue {
                     task_token: TaskToken::new(secrets::secret("token")).expect("valid"),
                     wait: WaitTime::new(Duration::from_secs(60)).expect("valid"),
                 };
-                public(leases.acquire_queued(ask("second"), queue).await)
+                let waits = fixture::ask_as_execution(key.as_str(), "second");
+                public(leases.acquire_queued(waits, queue).await)
             }
             "extend" => private(leases.extend(lease, options).await),
             "extend in time" => {
                 let options = ExtendOptions {
-                    ttl: Ttl::new(Duration::from_secs(86_400)).ok(),
+                    // Without a deadline there is none to choose, and nothing else is looked at.
+                    ttl: lease
+                        .deadline
+                        .and_then(|_| Ttl::new(Duration::from_secs(86_400)).ok()),
                     require_unexpired: true,
                 };
                 private(leases.extend(lease, options).await)

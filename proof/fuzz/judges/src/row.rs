@@ -6,9 +6,9 @@ use arbitrary::{Result as Chosen, Unstructured};
 use fastrand::Rng;
 use leasehold::{
     Counter, Error, Key, Lease, Leases, ManualClock, Settings,
-    row::{Item, Row, State},
+    row::{Item, Row, State, Term},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     NO_CASE, Verdict,
@@ -93,22 +93,25 @@ fn case(choices: &mut Unstructured<'_>) -> Chosen<Option<Case>> {
     }))
 }
 
-/// The handle of the lease or reservation in a row; of a free row that of its last grant.
-fn handle_of(pk: &str, item: &Item) -> serde_json::Value {
+/// The handle of the lease in a row; of a free row that of its last grant.
+fn handle_of(pk: &str, item: &Item) -> Value {
     let row = Row::read(item).expect("ours");
-    let (lease_id, token) = match (&row.state, row.reserved()) {
-        (State::Held(held), _) => (held.lease_id.clone(), row.fencing_token.get()),
-        (_, Some(reserved)) => (reserved.lease_id.clone(), row.fencing_token.get() + 1),
-        _ => {
-            let spent = secrets::secret("spent").try_into();
-            (spent.expect("valid"), row.fencing_token.get())
-        }
+    let (lease_id, has_deadline) = match &row.state {
+        State::Held(held) => (held.lease_id.clone(), matches!(held.term, Term::Ttl { .. })),
+        State::Free { .. } => (secrets::secret("spent").try_into().expect("valid"), true),
     };
-    serde_json::json!({
-        "key": pk, "holder": row.granted_to, "lease_id": lease_id, "fencing_token": token,
-        "version": row.version, "ttl_seconds": 300, "acquired_at": NOW, "expires_at": NOW.plus(Duration::from_secs(300)),
-        "safe_until": NOW.plus(Duration::from_secs(299)),
-    })
+    let mut handle = json!({
+        "key": pk, "holder": row.granted_to, "lease_id": lease_id, "fencing_token": row.fencing_token,
+        "version": row.version, "acquired_at": NOW,
+    });
+    if has_deadline {
+        handle["ttl_seconds"] = json!(300);
+        handle["expires_at"] = json!(NOW.plus(Duration::from_secs(300)));
+        handle["safe_until"] = json!(NOW.plus(Duration::from_secs(299)));
+    } else {
+        handle["lifetime"] = json!("execution");
+    }
+    handle
 }
 
 /// How many operations are tried on most keys; on every twentieth it is more.

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{Call, Delivery, Error, Execution, Holder, TaskToken, Timestamp, Workflows};
+use leasehold::{
+    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Timestamp, Workflows,
+};
 
 /// Answers by turns, from a turn that the case picks, and keeps the causes of failed tasks.
 #[derive(Default)]
@@ -75,6 +77,18 @@ impl Workflows for UnreliableStepFunctions {
                     stopped_at: Timestamp::from_millis(0),
                     redrivable: true,
                     all_answered: answered == 3,
+                },
+            })
+        })
+    }
+
+    fn received<'a>(&'a self, _: GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
+        Box::pin(async {
+            Ok(match self.turn.fetch_add(1, Ordering::Relaxed) % 4 {
+                0 => Receipt::Shown,
+                1 => Receipt::Unreadable,
+                missing => Receipt::Missing {
+                    waits: missing == 2,
                 },
             })
         })

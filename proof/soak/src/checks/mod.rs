@@ -9,7 +9,7 @@ mod tests;
 
 use std::fmt;
 
-pub use promises::{grants, holders, once, waiters, writes};
+pub use promises::{grants, holders, lasting, once, waiters, writes};
 pub use secrets::secrets;
 pub use strangers::Strangers;
 

@@ -8,7 +8,7 @@ use leasehold_local::history::{EventKind, History as Judged, Promise, judge};
 
 use super::Violation;
 use crate::fixture::Observed;
-use crate::history::{Belief, Invocation, Micros, Name, Op, Place, Response, Wait};
+use crate::history::{Belief, Denial, Invocation, Micros, Name, Op, Place, Response, Wait};
 
 /// How many grants a row remembers the requests of.
 const REMEMBERED: usize = 4;
@@ -109,6 +109,35 @@ pub fn holders(ops: &BTreeMap<Place, Vec<Op>>, beliefs: &[Belief]) -> Vec<Violat
         history.record(belief.from.div_ceil(1000), &key, &belief.by, what);
     }
     found(&history, &[Promise::HoldersAreLimited])
+}
+
+/// S12: no execution lease is over before its release or eviction, or the end of its execution and the grace.
+#[must_use]
+pub fn lasting(
+    ops: &BTreeMap<Place, Vec<Op>>,
+    beliefs: &[Belief],
+    denials: &[Denial],
+) -> Vec<Violation> {
+    let ended = |place: &Place, token, at| {
+        let mut ops = ops.get(place).into_iter().flatten();
+        ops.any(|op| {
+            op.begin <= at
+                && matches!(op.ask, Invocation::Release { token: of, .. } | Invocation::Force { token: of } if of == token)
+        })
+    };
+    let mut violations = Vec::new();
+    for Denial { place, token, at } in denials {
+        let holds = |belief: &&Belief| {
+            belief.place == *place && belief.token == *token && *at < belief.until
+        };
+        if let Some(belief) = beliefs.iter().find(holds)
+            && !ended(place, *token, *at)
+        {
+            let what = format!("{} has lost {token}, and its execution runs", belief.by);
+            violations.push(Violation::new("S12", place, what));
+        }
+    }
+    violations
 }
 
 /// S3: the resource accepts no older token after a newer one, and no write that was answered as done is undone.

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{
-    Violation, grants, holders, once, order, secrets, strangers::compare, waiters, writes,
+    Violation, grants, holders, lasting, once, order, secrets, strangers::compare, waiters, writes,
 };
 use crate::fixture::Observed;
-use crate::history::{Belief, ExtraEffect, Invocation, Kind, Micros, Op, Place, Response, Wait};
+use crate::history::{
+    Belief, Denial, ExtraEffect, Invocation, Kind, Micros, Op, Place, Response, Wait,
+};
 
 fn place() -> Place {
     Place {
@@ -125,6 +127,36 @@ fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
     assert!(believing(&two, vec![other(20, Invocation::Delete)]).is_empty());
     assert_eq!(names(&believing(&two, vec![other(20, release(3))])), ["S8"]);
     assert_eq!(names(&believing(&two, vec![other(35, release(2))])), ["S8"]);
+}
+
+#[test]
+fn an_execution_lease_lasts_until_it_is_given_back_taken_or_its_execution_is_over() {
+    let lost_at = |at: Micros, ops| {
+        let belief = Belief {
+            place: place(),
+            token: 2,
+            from: 0,
+            until: 50_000,
+            holder: String::new(),
+            by: String::new(),
+        };
+        let denial = Denial {
+            place: place(),
+            token: 2,
+            at: at * 1000,
+        };
+        names(&lasting(&of(ops), &[belief], &[denial])).concat()
+    };
+    assert_eq!(lost_at(49, vec![]), "S12");
+    assert_eq!(lost_at(51, vec![]), "");
+    assert_eq!(
+        lost_at(49, vec![other(40, Invocation::Force { token: 2 })]),
+        ""
+    );
+    let release = |token| Invocation::Release { token, lease: 1 };
+    assert_eq!(lost_at(49, vec![other(40, release(2))]), "");
+    assert_eq!(lost_at(49, vec![other(40, release(3))]), "S12");
+    assert_eq!(lost_at(39, vec![other(40, release(2))]), "S12");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{Client, Shape};
 use crate::calls::{Answer, Caller, Handle, seconds};
-use crate::history::Belief;
-use crate::history::{Invocation, Micros, Millis, Response};
+use crate::fixture::{GRACE, SKEW};
+use crate::history::{Belief, Denial, Invocation, Micros, Millis, Response};
 use crate::plan::{End, Section, Step, Work};
-use crate::watch::sleep_ms;
+use crate::watch::{BLUR, sleep_ms};
 
 /// What an extend came to.
 pub(super) enum Extended {
@@ -67,7 +67,18 @@ impl Client<'_> {
                                     belief.until = belief.until.max(self.until(longer.safe_until));
                                     *handle = *longer;
                                 }
-                                Extended::Lost(at) => belief.until = belief.until.min(at),
+                                Extended::Lost(at) if handle.has_deadline() => {
+                                    belief.until = belief.until.min(at);
+                                }
+                                // While its execution runs, nobody may take it.
+                                Extended::Lost(at) => {
+                                    let denial = Denial {
+                                        place: handle.place.clone(),
+                                        token: handle.token,
+                                        at,
+                                    };
+                                    self.context.history().denials.push(denial);
+                                }
                                 Extended::No => {}
                             }
                         }
@@ -88,12 +99,35 @@ impl Client<'_> {
             let releases = (0..copies).map(|_| release(caller, &handles, step));
             join_all(releases).await;
         }
+        if !handles[0].has_deadline() {
+            self.end_execution(caller, plan, &mut beliefs).await;
+        }
         self.context.history().beliefs.extend(beliefs);
         if let End::Reaped(step) = plan.end {
             sleep_ms(step.after).await;
-            reap(caller, Step { after: 0, ..step }).await;
+            let at_rest = handles[0].has_deadline();
+            reap(caller, Step { after: 0, ..step }, at_rest).await;
         }
         handles
+    }
+
+    /// The execution succeeds after its release, and dies otherwise. Then something of it is at work for as long as the
+    /// grace lasts.
+    async fn end_execution(&self, caller: &Caller<'_>, plan: &Section, beliefs: &mut [Belief]) {
+        let mut status = "SUCCEEDED";
+        if !matches!(plan.end, End::Release(..)) {
+            sleep_ms(plan.silence).await;
+            status = if plan.writes { "FAILED" } else { "ABORTED" };
+            // The look that finds it over, and the one that ends the lease, may be by clocks that differ.
+            let rest = u64::try_from(GRACE - SKEW - BLUR).unwrap_or(0) * 1000;
+            for belief in beliefs {
+                belief.until = belief.until.min(self.context.watch.now() + rest);
+            }
+        }
+        self.context
+            .fixture
+            .step_functions
+            .end(&caller.holder, status);
     }
 
     fn belief(&self, caller: &Caller<'_>, handle: &Handle, since: Micros) -> Belief {
@@ -230,12 +264,12 @@ pub(super) async fn release(caller: &Caller<'_>, handles: &[Handle], step: Step)
     }
 }
 
-/// Tells that the caller is no more.
-async fn reap(caller: &Caller<'_>, step: Step) {
+/// Tells that the caller is no more, and perhaps that nothing of it is at work.
+async fn reap(caller: &Caller<'_>, step: Step, at_rest: bool) {
     let context = caller.context;
     let now = context.watch.now();
     for belief in &mut context.history().beliefs {
-        if belief.holder == caller.holder {
+        if at_rest && belief.holder == caller.holder {
             belief.until = belief.until.min(now);
         }
     }

@@ -42,6 +42,12 @@ impl Shape {
     }
 }
 
+/// The ARN of the execution of this name.
+#[must_use]
+pub fn execution_arn(name: &str) -> String {
+    format!("arn:aws:states:us-east-1:123456789012:execution:soak:{name}")
+}
+
 impl<'a> Client<'a> {
     /// The client of this number.
     #[must_use]
@@ -97,8 +103,19 @@ impl<'a> Client<'a> {
     }
 
     fn caller(&self, section: u64) -> Caller<'a> {
+        let client = self.number;
+        Caller::new(self.context, format!("client-{client}"), self.mark(section))
+    }
+
+    /// A section that is an execution of its own.
+    fn execution(&self, section: u64) -> Caller<'a> {
         let (round, client) = (self.context.round, self.number);
-        let mark = format!("r{round}-c{client}-s{section}. ");
-        Caller::new(self.context, format!("client-{client}"), mark)
+        let holder = execution_arn(&format!("r{round}-c{client}-s{section}"));
+        Caller::new(self.context, holder, self.mark(section))
+    }
+
+    fn mark(&self, section: u64) -> String {
+        let (round, client) = (self.context.round, self.number);
+        format!("r{round}-c{client}-s{section}. ")
     }
 }

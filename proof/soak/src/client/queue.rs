@@ -1,16 +1,17 @@
-//! A section in a queue: waiting for a turn with a task token, and confirming it.
+//! A section in a queue: an execution waits with a task token, holds while it runs, and ends.
 
 use std::time::Duration;
 
+use leasehold_local::StepFunctionsCall;
 use serde_json::{Value, json};
+use tokio::sync::oneshot::Receiver;
 
 use super::asking::Wanted;
-use super::holding::{Extended, extend};
 use super::{Client, Shape};
-use crate::calls::{Answer, Caller, Handle, seconds};
-use crate::history::Micros;
-use crate::history::Wait;
-use crate::plan::{End, RestartPolicy, Section, Step, Work};
+use crate::calls::{Answer, Caller, Handle};
+use crate::history::{Micros, Wait};
+use crate::late_waiters::PendingWait;
+use crate::plan::{RestartPolicy, Section, Work};
 use crate::rng::seeded;
 use crate::watch::sleep_ms;
 
@@ -20,6 +21,18 @@ const WAIT_SECONDS: u64 = 6;
 /// machine is busy: whether it gets one at all is seen when the round is over.
 const LISTENS: Duration = Duration::from_secs(30);
 
+/// What a waiter heard.
+enum Heard {
+    Call(StepFunctionsCall),
+    /// The execution goes on without the lease.
+    TimedOut,
+    /// It died before.
+    Died,
+    Nothing,
+    /// The token was forgotten.
+    Forgotten,
+}
+
 impl Client<'_> {
     pub(super) async fn run_in_queue(&self, caller: &Caller<'_>, plan: &Section) {
         let key = &plan.pick(&self.context.keys.lines);
@@ -27,6 +40,7 @@ impl Client<'_> {
         if plan.hot {
             return self.past_the_line(caller, plan, key).await;
         }
+        let caller = &self.execution(plan.number);
         let token = secret(
             self.context.seed,
             self.context.round,
@@ -34,9 +48,10 @@ impl Client<'_> {
             plan.number,
         );
         self.context.history().secrets.insert(token.clone());
-        let mut waiting = self.context.fixture.step_functions.wait(&token);
+        let step_functions = &self.context.fixture.step_functions;
+        let mut waiting = step_functions.wait(&caller.holder, &token);
         let begin = self.context.watch.now();
-        let (joined, queued) = self.join(caller, plan, key, &token).await;
+        let (joined, queued) = join(caller, plan, key, &token).await;
         let mut wait = Wait {
             key: key.clone(),
             begin,
@@ -45,107 +60,66 @@ impl Client<'_> {
             answered: true,
             by: format!("{}{}", caller.mark, caller.holder),
         };
-        if joined {
-            match tokio::time::timeout(LISTENS, &mut waiting).await {
-                Ok(Ok(call)) if call.operation == "SendTaskSuccess" => {
-                    let output: Value = serde_json::from_str(call.output()).unwrap_or_default();
-                    if let Some(handle) = caller.handle(&output["lease"]) {
-                        if handle.place.key != *key {
-                            caller.unexpected(&format!("{} for {key}", handle.place));
-                        }
-                        wait.token = self.serve(caller, plan, handle).await;
+        // Who was told that it is not in the queue, or knows nothing, does not listen.
+        let heard = if joined {
+            listen(plan, &mut waiting).await
+        } else {
+            give_up(&mut waiting, plan.writes)
+        };
+        let mut goes_on = false;
+        match heard {
+            Heard::Call(call) if call.operation == "SendTaskSuccess" => {
+                let output: Value = serde_json::from_str(call.output()).unwrap_or_default();
+                if let Some(handle) = caller.handle(&output["lease"]) {
+                    if handle.place.key != *key || handle.has_deadline() {
+                        caller.unexpected(&format!("{} for {key}", output["lease"]));
                     }
-                }
-                Ok(Ok(call)) => {
-                    if call.body["error"] != "Lease.QueueTimeout" {
-                        caller.unexpected(&format!("answered in line: {}", call.body["error"]));
-                    }
-                }
-                Ok(Err(_)) => wait.answered = false,
-                Err(_) => {
-                    self.context.history().pending.push((wait, waiting));
-                    return;
+                    wait.token = Some(handle.token);
+                    self.serve(caller, plan, handle).await;
                 }
             }
+            Heard::Call(call) => {
+                if call.body["error"] != "Lease.QueueTimeout" {
+                    caller.unexpected(&format!("answered in line: {}", call.body["error"]));
+                }
+            }
+            Heard::TimedOut => goes_on = true,
+            Heard::Died => {}
+            Heard::Forgotten => wait.answered = false,
+            Heard::Nothing => {
+                self.context.history().pending.push(PendingWait {
+                    wait,
+                    execution: caller.holder.clone(),
+                    waiting,
+                });
+                return;
+            }
+        }
+        if !goes_on {
+            step_functions.end(&caller.holder, "SUCCEEDED");
         }
         self.context.history().waits.push(wait);
     }
 
-    /// Whether it is in the queue or has the lease, and when it knew that it was in the queue.
-    async fn join(
-        &self,
-        caller: &Caller<'_>,
-        plan: &Section,
-        key: &str,
-        token: &str,
-    ) -> (bool, Option<Micros>) {
-        let payload = json!({
-            "key": key,
-            "holder": caller.holder,
-            "request_id": format!("section-{}", plan.number),
-            "ttl_seconds": seconds(plan.ttl),
-            "metadata": {"mark": caller.mark},
-            "task_token": token,
-            "wait_seconds": WAIT_SECONDS,
+    /// Works, and ends.
+    async fn serve(&self, caller: &Caller<'_>, plan: &Section, handle: Handle) {
+        let since = self.context.watch.now();
+        let lasting = plan.work.iter().filter_map(|work| match *work {
+            Work::For(millis) => Some(Work::For(millis)),
+            Work::Extend { step, copies, .. } => Some(Work::Extend {
+                step,
+                ttl: None,
+                require_unexpired: false,
+                copies,
+            }),
+            Work::WrongLeaseId(_) | Work::WriteAfterExpiry(_) => None,
         });
-        for step in &plan.asks {
-            let reply = caller.call("acquire", *step, &payload, &caller.mark).await;
-            match &reply.answer {
-                Answer::Well(answer) if answer["outcome"] == "queued" => {
-                    return (true, Some(reply.end));
-                }
-                Answer::Well(_) => return (true, None),
-                Answer::Error(name, _) => {
-                    if !["Lease.Consumed", "Lease.QueueFull"].contains(&name.as_str()) {
-                        caller.unexpected(&format!("acquire in line: {name}"));
-                    }
-                    return (false, None);
-                }
-                Answer::Unknown => match plan.restart_policy {
-                    RestartPolicy::AtOnce => {}
-                    RestartPolicy::After(millis) => sleep_ms(millis).await,
-                    RestartPolicy::Never => return (false, None),
-                },
-            }
-        }
-        (false, None)
-    }
-
-    /// Confirms, works, and hands over. The token, if it was confirmed.
-    async fn serve(&self, caller: &Caller<'_>, plan: &Section, handle: Handle) -> Option<u64> {
-        // Some never come, others die as holders.
-        if matches!(plan.end, End::Crash) && plan.key.is_multiple_of(2) {
-            return None;
-        }
-        let mut confirmed = None;
-        for step in plan.asks.iter().take(3) {
-            let step = Step {
-                after: step.after / 10,
-                ..*step
-            };
-            match extend(caller, &handle, step, None, false).await {
-                Extended::Yes(longer) => {
-                    confirmed = Some((*longer, self.context.watch.now()));
-                    break;
-                }
-                Extended::Lost(_) => return None,
-                Extended::No => {}
-            }
-        }
-        let (handle, since) = confirmed?;
-        let token = handle.token;
-        let short = Section {
-            work: plan
-                .work
-                .iter()
-                .filter(|work| matches!(work, Work::For(_) | Work::Extend { .. }))
-                .copied()
-                .collect(),
+        let plan = Section {
+            work: lasting.collect(),
             ..plan.clone()
         };
-        self.hold(caller, &short, vec![handle], since, Shape::Mutex)
+        self.hold(caller, &plan, vec![handle], since, Shape::Mutex)
             .await;
-        Some(token)
     }
 
     async fn past_the_line(&self, caller: &Caller<'_>, plan: &Section, key: &str) {
@@ -164,6 +138,70 @@ impl Client<'_> {
             });
         }
     }
+}
+
+/// Listens for as long as planned.
+async fn listen(plan: &Section, waiting: &mut Receiver<StepFunctionsCall>) -> Heard {
+    let patience = plan
+        .gives_up
+        .map_or(LISTENS, |(millis, _)| Duration::from_millis(millis));
+    match (
+        tokio::time::timeout(patience, &mut *waiting).await,
+        plan.gives_up,
+    ) {
+        (Ok(Ok(call)), _) => Heard::Call(call),
+        (Ok(Err(_)), _) => Heard::Forgotten,
+        (Err(_), Some((_, goes_on))) => give_up(waiting, goes_on),
+        (Err(_), None) => Heard::Nothing,
+    }
+}
+
+/// The task times out, or its execution dies; unless it was answered at the last moment.
+fn give_up(waiting: &mut Receiver<StepFunctionsCall>, goes_on: bool) -> Heard {
+    waiting.close();
+    match waiting.try_recv() {
+        Ok(call) => Heard::Call(call),
+        Err(_) if goes_on => Heard::TimedOut,
+        Err(_) => Heard::Died,
+    }
+}
+
+/// Whether it is in the queue or has the lease, and when it knew that it was in the queue.
+async fn join(
+    caller: &Caller<'_>,
+    plan: &Section,
+    key: &str,
+    token: &str,
+) -> (bool, Option<Micros>) {
+    let payload = json!({
+        "key": key,
+        "holder": caller.holder,
+        "request_id": format!("section-{}", plan.number),
+        "metadata": {"mark": caller.mark},
+        "task_token": token,
+        "wait_seconds": WAIT_SECONDS,
+    });
+    for step in &plan.asks {
+        let reply = caller.call("acquire", *step, &payload, &caller.mark).await;
+        match &reply.answer {
+            Answer::Well(answer) if answer["outcome"] == "queued" => {
+                return (true, Some(reply.end));
+            }
+            Answer::Well(_) => return (true, None),
+            Answer::Error(name, _) => {
+                if !["Lease.Consumed", "Lease.QueueFull"].contains(&name.as_str()) {
+                    caller.unexpected(&format!("acquire in line: {name}"));
+                }
+                return (false, None);
+            }
+            Answer::Unknown => match plan.restart_policy {
+                RestartPolicy::AtOnce => {}
+                RestartPolicy::After(millis) => sleep_ms(millis).await,
+                RestartPolicy::Never => return (false, None),
+            },
+        }
+    }
+    (false, None)
 }
 
 /// As long as task tokens are, and like no other.
