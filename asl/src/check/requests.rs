@@ -78,7 +78,7 @@ fn excluded<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
             }
         }
     };
-    if request.of_execution {
+    if request.of_execution() {
         let why = "an execution lease lasts as long as the execution";
         refuse(&["ttl_seconds", "observed_version"], why);
     } else {

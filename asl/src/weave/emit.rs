@@ -208,7 +208,9 @@ impl Emitter<'_> {
             let node = self.machine.node(id);
             let is_first = |at: &&usize| **at == 0 || !gone.contains(&(**at - 1));
             for &first in gone.iter().filter(is_first) {
-                let end = (first..).find(|at| !gone.contains(at)).unwrap_or(first + 1);
+                let end = (first..=node.members().len())
+                    .find(|at| !gone.contains(at))
+                    .unwrap_or(first + 1);
                 self.editor.remove(node, &(first..end));
             }
         }

@@ -31,6 +31,7 @@ fn woven(machine: &Source, spec: &Spec) -> String {
 
 /// To accept a change: `UPDATE_WOVEN=1 cargo test -p leasehold-asl`.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "no setting of a program's")]
 fn what_is_checked_in_is_what_is_woven() {
     for spec in specs() {
         if std::env::var_os("UPDATE_WOVEN").is_some() {

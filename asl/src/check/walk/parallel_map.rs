@@ -259,7 +259,7 @@ impl Walker<'_, '_> {
             let mut inside = machine.inside(scope).into_iter();
             // An execution lease ends with the execution.
             let outlives = |lasts: bool| !(lasts && machine.failure_ends_execution(scope));
-            inside.find(|&state| matches!(&self.calls[state], Call::Acquire(request) if outlives(request.of_execution)))
+            inside.find(|&state| matches!(&self.calls[state], Call::Acquire(request) if outlives(request.of_execution())))
         };
         let acquires: Vec<Option<StateId>> = scopes.iter().map(acquire).collect();
         for (at, exits) in ends.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The effect of each type of state on the held leases.
 
-use crate::check::calls::{Call, Request, StillRunning};
+use crate::check::calls::{Call, Lifetime, Request, StillRunning};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
@@ -96,16 +96,20 @@ impl Walker<'_, '_> {
         };
         let after = asked_again.filter(|retrier| !retrier.errors.iter().all(refusal));
         let all = if is_unsure { retried(one, after) } else { one };
+        let ttl = match request.lifetime {
+            Lifetime::Ttl(ttl) => ttl,
+            Lifetime::Execution { .. } => None,
+        };
         let mut lease = Lease {
             acquire: id,
-            budget: request.ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
+            budget: ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
             status: Status::Held,
             left: StillRunning::No,
-            of_execution: request.of_execution,
+            of_execution: request.of_execution(),
             kept: false,
             reported: false,
             handle: Rc::new(HandleFlow::default()),
-            age: if request.of_execution { 0 } else { all },
+            age: if request.of_execution() { 0 } else { all },
             unsure: all - one,
             cause: Some(id),
             since: self.now(),
@@ -184,7 +188,7 @@ impl Walker<'_, '_> {
         for lease in env.iter().filter(under) {
             let keeps = self
                 .request(lease.acquire)
-                .is_some_and(|request| request.keeps);
+                .is_some_and(|request| request.lifetime == Lifetime::Execution { keeps: true });
             if !keeps && self.unguarded.insert(lease.acquire) {
                 let name = self.machine.states[lease.acquire].name;
                 let message = format!(
