@@ -26,7 +26,6 @@ A specification:
     - name: Order
       states: [Charge, Book]
       key: \"{% 'orders/' & $states.input.order %}\"
-      ttl_seconds: 300
 
 docs/how-to/weave.md describes all fields.
 

@@ -43,8 +43,22 @@ pub(crate) struct Request<'a> {
     /// Contention is a result, not an error.
     pub on_held_result: bool,
     pub reentrant: bool,
-    /// `None` if it is not a literal number.
-    pub ttl: Option<u64>,
+    pub lifetime: Lifetime,
+}
+
+/// How long a lease lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// In ms. `None` if it is not a literal number.
+    Ttl(Option<u64>),
+    /// As long as the execution. `keeps` if it stays for a redrive after a failure.
+    Execution { keeps: bool },
+}
+
+impl Request<'_> {
+    pub(crate) fn of_execution(&self) -> bool {
+        matches!(self.lifetime, Lifetime::Execution { .. })
+    }
 }
 
 pub(crate) fn calls<'a>(machine: &Machine<'a>, options: &Options) -> Vec<Call<'a>> {
@@ -252,12 +266,25 @@ fn words(name: &str) -> Vec<String> {
 fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
     let field = |key: &str| payload.and_then(|payload| payload.field(key));
     let text = |key: &str| field(key).and_then(Node::text);
+    // A payload that is one expression has its fields in the expression.
+    let whole = payload.and_then(Node::text).unwrap_or_default();
+    let queued = resource.ends_with(".waitForTaskToken");
+    let says_so = text("lifetime") == Some("execution")
+        || (whole.contains("'lifetime'") && whole.contains("'execution'"));
+    let keep = field("keep_seconds");
+    let keeps = keep.is_some_and(|keep| expression::literal_number(keep) != Some(0.0));
+    let of_execution = queued || field("task_token").is_some() || says_so;
     Request {
         payload,
-        queued: resource.ends_with(".waitForTaskToken"),
+        queued,
         on_held_result: text("on_held") == Some("result"),
         reentrant: field("reentrant").is_some_and(Node::is_true),
-        ttl: ttl(payload),
+        lifetime: if of_execution {
+            let keeps = keeps || whole.contains("keep_seconds");
+            Lifetime::Execution { keeps }
+        } else {
+            Lifetime::Ttl(ttl(payload))
+        },
     }
 }
 

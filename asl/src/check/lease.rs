@@ -25,8 +25,8 @@ pub(crate) struct Lease {
     pub budget: Option<u64>,
     pub status: Status,
     pub left: StillRunning,
-    /// It was granted through the queue, and is a reservation until the first extend.
-    pub unconfirmed: bool,
+    /// It lasts as long as the execution, so its age does not matter.
+    pub of_execution: bool,
     /// Another branch extends it for as long as this one runs.
     pub kept: bool,
     /// A finding about its time was reported since the last extend.
@@ -48,7 +48,7 @@ pub(crate) type Key = Vec<(
     Option<u64>,
     Status,
     StillRunning,
-    [bool; 3],
+    [bool; 2],
     Rc<HandleFlow>,
 )>;
 
@@ -73,19 +73,20 @@ impl Lease {
     pub(crate) fn end(&mut self, status: Status) {
         self.status = status;
         self.left = StillRunning::No;
-        (self.unconfirmed, self.kept, self.reported) = (false, false, false);
+        (self.kept, self.reported) = (false, false);
         (self.age, self.unsure, self.cause) = (0, 0, None);
     }
 
     /// Sets a new deadline, which may already be `age` ms old.
     pub(crate) fn renew(&mut self, age: u64, cause: Option<StateId>, since: usize) {
+        let age = if self.of_execution { 0 } else { age };
         (self.age, self.unsure, self.cause, self.since) = (age, 0, cause, since);
-        (self.unconfirmed, self.reported) = (false, false);
+        self.reported = false;
     }
 
     /// Makes the age unbounded.
     pub(crate) fn lapse(&mut self, cause: StateId) {
-        if self.age < FOREVER {
+        if self.age < FOREVER && !self.of_execution {
             (self.age, self.cause) = (FOREVER, Some(cause));
         }
     }
@@ -104,7 +105,7 @@ pub(crate) fn key(env: &Env) -> Key {
     let leases = env.iter();
     leases
         .map(|lease| {
-            let flags = [lease.unconfirmed, lease.kept, lease.reported];
+            let flags = [lease.kept, lease.reported];
             (
                 lease.acquire,
                 lease.budget,

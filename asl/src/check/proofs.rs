@@ -6,6 +6,25 @@ use crate::check::rule::Rule;
 use crate::read::error_names::NO_VALUE;
 use crate::read::machine::{Machine, StateId, closure};
 
+/// Whether a task that a redrive starts again proves its lease first: it compares the number of redrives, and it, or a state around
+/// it, has a clause that leads to an extend.
+pub(crate) fn is_guarded(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> bool {
+    let compares = machine.states[id].node.members().iter().any(|member| {
+        let asks = |said: &str| said.contains("Execution.RedriveCount");
+        member.key != "Comment" && member.value.any_text(asks)
+    });
+    let around = machine.enclosing(machine.states[id].scope).into_iter();
+    let mut around = [id].into_iter().chain(around.map(|(state, _)| state));
+    compares
+        && around.any(|state| {
+            let mut targets = machine.states[state]
+                .catch
+                .iter()
+                .filter_map(|catcher| catcher.next);
+            targets.any(|next| matches!(calls[next], Call::Extend(_)))
+        })
+}
+
 pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     let is_work = |id: StateId| matches!(calls[id], Call::Work(_) | Call::Fenced);
     // A Parallel or a Map works if a state in it does.

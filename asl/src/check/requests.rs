@@ -30,6 +30,15 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
             let at = node.map_or(machine.states[id].at, |node| node.span);
             findings.push(Finding::of(machine, rule, id, at, message));
         };
+        for (field, why) in excluded(request) {
+            say(Rule::InvalidRequest, Some(field), why);
+        }
+        for (key, cure) in literal_keys(machine, id, request) {
+            let message = format!(
+                "has one key for all executions, because the text is literal: write {cure}"
+            );
+            say(Rule::LiteralKey, Some(key), message);
+        }
         let asked = field(request, "request_id");
         if let Some(why) = unstable(machine, id, request) {
             say(Rule::UnstableRequest, asked, why);
@@ -57,6 +66,56 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
 
 fn field<'a>(request: &Request<'a>, key: &str) -> Option<&'a Node> {
     request.payload.and_then(|payload| payload.field(key))
+}
+
+/// The fields that acquire refuses beside others: Lease.Invalid.
+fn excluded<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
+    let mut found = Vec::new();
+    let mut refuse = |names: &[&str], why: &str| {
+        for name in names {
+            if let Some(node) = field(request, name) {
+                found.push((node, format!("has {name}, but {why}: Lease.Invalid")));
+            }
+        }
+    };
+    if request.of_execution() {
+        let why = "an execution lease lasts as long as the execution";
+        refuse(&["ttl_seconds", "observed_version"], why);
+    } else {
+        refuse(
+            &["keep_seconds"],
+            "only an execution lease is kept for a redrive",
+        );
+    }
+    if request.queued || field(request, "task_token").is_some() {
+        refuse(
+            &["keys", "permits", "on_held"],
+            "the queue is of one key and one holder",
+        );
+    }
+    found
+}
+
+/// The keys that look computed and are literal text, each with what to write instead.
+fn literal_keys<'a>(
+    machine: &Machine<'_>,
+    id: StateId,
+    request: &Request<'a>,
+) -> Vec<(&'a Node, String)> {
+    let jsonata = machine.states[id].jsonata;
+    let fields = request.payload.map_or(&[][..], Node::members).iter();
+    let keys = fields.filter(|member| matches!(member.key.as_str(), "key" | "keys"));
+    let texts = keys.flat_map(|member| member.value.list().iter().chain([&member.value]));
+    let found = texts.filter_map(|node| {
+        let cure = text::literal_hole(node.text()?, jsonata)?;
+        let field = if jsonata {
+            ""
+        } else {
+            " in the field \"key.$\""
+        };
+        Some((node, cure + field))
+    });
+    found.collect()
 }
 
 fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option<String> {

@@ -14,8 +14,8 @@ pub enum Rule {
     Outlasts,
     /// The longest time under a lease is not known.
     Unbounded,
-    /// Work begins after a wait in the queue, before an extend has confirmed the grant.
-    Unconfirmed,
+    /// After a redrive, work starts under an execution lease that may be over.
+    UnguardedRedrive,
     /// A task, an extend or a release is reached without the lease that it has on another path.
     WithoutLease,
     /// Work continues although the lease is lost.
@@ -32,6 +32,10 @@ pub enum Rule {
     UnstableRequest,
     /// An acquire is entered again with the same request.
     ConsumedRequest,
+    /// A request has fields that exclude each other.
+    InvalidRequest,
+    /// A key that looks computed is literal text.
+    LiteralKey,
     /// The handle is lost before its last use.
     HandleOverwritten,
     /// A step that did not start leads back to an earlier one, which then runs twice.
@@ -71,7 +75,7 @@ impl Rule {
         Self::NoRelease,
         Self::Outlasts,
         Self::Unbounded,
-        Self::Unconfirmed,
+        Self::UnguardedRedrive,
         Self::WithoutLease,
         Self::WorkAfterLost,
         Self::WorkAfterRelease,
@@ -80,6 +84,8 @@ impl Rule {
         Self::SharedRequest,
         Self::UnstableRequest,
         Self::ConsumedRequest,
+        Self::InvalidRequest,
+        Self::LiteralKey,
         Self::HandleOverwritten,
         Self::StepRepeated,
         Self::ReleasedWhileRunning,

@@ -102,6 +102,13 @@ impl State<'_> {
         config.text_of(key)
     }
 
+    /// A Map that may succeed although some items fail.
+    pub(crate) fn tolerates_failures(&self) -> bool {
+        let fields = self.node.members().iter();
+        let mut keys = fields.map(|member| member.key.as_str());
+        self.is_map() && keys.any(|key| key.starts_with("ToleratedFailure"))
+    }
+
     /// A Succeed or a Fail.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self.kind, Kind::Succeed | Kind::Fail)
@@ -139,6 +146,22 @@ impl<'a> Machine<'a> {
             at = self.states[state].scope;
         }
         found
+    }
+
+    /// Whether an error that leaves this scope ends the execution: nothing around it catches, retries or tolerates it. Items of a
+    /// distributed Map are executions of their own.
+    pub(crate) fn failure_ends_execution(&self, scope: ScopeId) -> bool {
+        for (around, _) in self.enclosing(scope) {
+            let state = &self.states[around];
+            if state.processor_config("Mode") == Some("DISTRIBUTED") {
+                return true;
+            }
+            let retries = state.retry.iter().any(|retrier| retrier.attempts > 0);
+            if retries || !state.catch.is_empty() || state.tolerates_failures() {
+                return false;
+            }
+        }
+        true
     }
 
     /// A state's name with those around it: `Each / Work`.

@@ -246,8 +246,10 @@ pub(crate) enum Limit {
 }
 
 /// The purposes of variables.
-const KINDS: [&str; 5] = ["lease", "proven", "doubts", "turns", "failure"];
+const KINDS: [&str; 4] = ["lease", "proven", "doubts", "failure"];
 
+/// The limit of a task that has none, in seconds.
+const LONGEST: f64 = 99_999_999.0;
 /// The text before and after the author's limit in seconds.
 const AT_MOST: (&str, &str) = ("$min([", ", $left])");
 
@@ -282,10 +284,6 @@ impl Vars {
         self.name("doubts")
     }
 
-    pub(crate) fn turns(&self) -> String {
-        self.name("turns")
-    }
-
     pub(crate) fn failure(&self) -> String {
         self.name("failure")
     }
@@ -307,8 +305,23 @@ impl Vars {
         )
     }
 
+    /// A time limit that has a value only while the lease is proven since the last redrive.
+    pub(crate) fn guard(&self, own: Option<f64>) -> String {
+        let (proven, own) = (self.proven(), own.unwrap_or(LONGEST));
+        format!("{{% $states.context.Execution.RedriveCount = ${proven} ? {own} %}}")
+    }
+
     /// Whether a time limit was written by the weaver, and the author's limit before.
     pub(crate) fn own_limit(&self, text: &str) -> Option<Limit> {
+        if text == self.guard(None) {
+            return Some(Limit::Absent);
+        }
+        if let Some((_, own)) = text.split_once(" ? ")
+            && let Ok(own) = own.trim_end_matches(" %}").parse()
+            && text == self.guard(Some(own))
+        {
+            return Some(Limit::Seconds(own));
+        }
         if text == self.limit(None) {
             return Some(Limit::Absent);
         }
@@ -324,7 +337,7 @@ mod tests {
     #[test]
     fn a_section_names_its_variables() {
         assert_eq!(Vars::of("Order").lease(), "order_lease");
-        assert_eq!(Vars::of("BookHTTPSeat2").turns(), "book_httpseat2_turns");
+        assert_eq!(Vars::of("BookHTTPSeat2").proven(), "book_httpseat2_proven");
         assert!(Vars::of("Order").has("order_failure.$"));
         assert!(!Vars::of("Order").has("order_total"));
     }
@@ -336,6 +349,10 @@ mod tests {
         let own = vars.own_limit(&vars.limit(Some(30.0)));
         assert_eq!(own, Some(Limit::Seconds(30.0)));
         assert_eq!(vars.own_limit("{% $min([30, $left]) %}"), None);
+        assert_eq!(vars.own_limit(&vars.guard(None)), Some(Limit::Absent));
+        let own = vars.own_limit(&vars.guard(Some(30.5)));
+        assert_eq!(own, Some(Limit::Seconds(30.5)));
+        assert_eq!(vars.own_limit(&Vars::of("Other").guard(None)), None);
         assert_eq!(vars.own_limit(&Vars::of("Other").limit(None)), None);
     }
 }

@@ -7,7 +7,7 @@ use crate::read::node::Node;
 use crate::weave::authored::{Slot, StateId, Target, comment, errors};
 use crate::weave::plan::{Clause, Planner};
 use crate::weave::render::{JsonValue, object};
-use crate::weave::section::{Language, Role, UncertainAfter, language};
+use crate::weave::section::{Language, Role, Section, UncertainAfter, language};
 
 const INVOKE: &str = ":states:::lambda:invoke";
 /// More than the functions' own time limit of 10 s.
@@ -231,6 +231,11 @@ impl Planner<'_, '_> {
 
         let mut clauses = Vec::new();
         let mut open = Vec::new();
+        // First, because a clause for all errors would take this one.
+        if self.is_guarded(&self.sections[section], id) {
+            let to = self.need(section, Role::Extend(id));
+            clauses.push(Clause::Written(self.unproven(section, id, to)));
+        }
         for (at, &nth) in own.iter().enumerate() {
             if Some(at) == last {
                 clauses.extend(self.ours(section, id, uncertain_after, &covered, &named));
@@ -262,7 +267,11 @@ impl Planner<'_, '_> {
     /// The state outside the section that a clause leads to.
     fn leaves(&self, section: usize, id: StateId, nth: usize) -> Option<StateId> {
         match self.machine.edges.get(&Slot::Catch(id, nth)) {
-            Some(&Target::To(to)) if !self.sections[section].members.contains(&to) => Some(to),
+            Some(&Target::To(to)) => {
+                let section = &self.sections[section];
+                let stays = section.members.contains(&to);
+                (!stays && !section.ends_at(self.machine, Target::To(to))).then_some(to)
+            }
             _ => None,
         }
     }
@@ -279,17 +288,21 @@ impl Planner<'_, '_> {
         let jsonata = self.machine.states[id].jsonata;
         let vars = self.sections[section].vars.clone();
         let mut clauses = Vec::new();
+        let of_execution = self.sections[section].of_execution();
+        if self.sections[section].ends_by_failing(self.machine) {
+            return clauses.into_iter().map(Clause::Written).collect();
+        }
         let is_task = self.machine.states[id].is_task();
         // A read never raises an error about leases.
-        let may_lose = uncertain_after != UncertainAfter::Never || !is_task;
+        let may_lose = (uncertain_after != UncertainAfter::Never || !is_task) && !of_execution;
         if may_lose && !covered(LOST[0]) {
             let to = self.need(section, Role::Lost);
             clauses.push(failed(jsonata, &vars.failure(), &LOST, to));
         }
-        let rest = if uncertain_after == UncertainAfter::AnyError {
-            Role::WaitForExpiry
-        } else {
-            Role::AfterFailure
+        let rest = match uncertain_after {
+            UncertainAfter::AnyError if of_execution => Role::FailStillRunning,
+            UncertainAfter::AnyError => Role::WaitForExpiry,
+            _ => Role::AfterFailure,
         };
         let left = left_by(uncertain_after);
         if !left.is_empty() {
@@ -306,16 +319,11 @@ impl Planner<'_, '_> {
                 "{{% $states.context.Execution.RedriveCount = ${proven} ? ${doubts} + 1 : 1 %}}"
             );
             let to = self.need(section, Role::Extend(id));
-            let mut clause = failed(jsonata, &vars.failure(), &[NO_VALUE], to);
+            let mut clause = self.unproven(section, id, to);
             clause.set(
                 "Assign",
                 object! { vars.failure() => "{% $states.errorOutput %}", vars.doubts() => count },
             );
-            clause.set("Output", "{% $states.input %}".into());
-            // The next state is the last field, as everywhere.
-            if let JsonValue::Object(members) = &mut clause {
-                members.swap(2, 3);
-            }
             clauses.push(clause);
         }
         let needs_all = !covered("") || (left.is_empty() && !covered(MAY_STILL_RUN[0]));
@@ -329,6 +337,25 @@ impl Planner<'_, '_> {
             clauses.push(failed(jsonata, &vars.failure(), &[ALL], to));
         }
         clauses.into_iter().map(Clause::Written).collect()
+    }
+
+    /// Whether a task in a member, or the member itself, is guarded after a redrive.
+    pub(crate) fn is_guarded(&self, section: &Section<'_>, member: StateId) -> bool {
+        let mut tasks = self.machine.with_inside(member).into_iter();
+        tasks.any(|task| section.guards(self.machine, task))
+    }
+
+    /// The clause of a step that did not start because its time limit has no value.
+    fn unproven(&self, section: usize, id: StateId, to: String) -> JsonValue {
+        let jsonata = self.machine.states[id].jsonata;
+        let failure = self.sections[section].vars.failure();
+        let mut clause = failed(jsonata, &failure, &[NO_VALUE], to);
+        if jsonata && let JsonValue::Object(members) = &mut clause {
+            // The next state is the last field, as everywhere.
+            let at = members.len() - 1;
+            members.insert(at, ("Output".to_owned(), "{% $states.input %}".into()));
+        }
+        clause
     }
 
     /// A copy of the author's clause for errors after which something may still be running. Its path does not release the lease.
@@ -352,7 +379,11 @@ impl Planner<'_, '_> {
         let (key, value) = kept(jsonata, &failure);
         assign.set(&key, value);
         copy.set("Assign", assign);
-        let next = self.need(section, Role::KeepLease(to));
+        let next = if self.sections[section].of_execution() {
+            self.enter(to)
+        } else {
+            self.need(section, Role::KeepLease(to))
+        };
         if let JsonValue::Object(members) = &mut copy {
             members.retain(|(key, _)| key != "Next");
             members.push(("Next".to_owned(), next.into()));

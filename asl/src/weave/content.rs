@@ -1,33 +1,44 @@
 //! The written states, each with its reason as Comment.
 
-use crate::read::error_names::HELD;
-use crate::weave::authored::Target;
+use crate::read::error_names::{HELD, LOST, NO_VALUE, matches};
+use crate::weave::authored::{Slot, StateId, Target, errors};
 use crate::weave::calls::{LIMIT, again, failed, held};
-use crate::weave::plan::Planner;
+use crate::weave::plan::{EdgeTarget, How, Planner};
 use crate::weave::render::{JsonValue, object};
 use crate::weave::section::{Role, line};
-use crate::weave::spec::{Mode, Unfinished};
+use crate::weave::spec::{Lifetime, Mode, Unfinished};
 
 /// In queue mode the response comes to the task token.
 const IN_LINE: &str = ".waitForTaskToken";
 /// How many seconds longer than `wait_seconds` the state waits, because a sweep may be late.
 const LATE: f64 = 120.0;
-/// How many turns may be missed.
-const TURNS: f64 = 3.0;
 
 impl Planner<'_, '_> {
     pub(crate) fn content(&mut self, section: usize, role: Role) -> JsonValue {
+        let of_execution = self.sections[section].of_execution();
         match role {
-            Role::Begin => self.begin(section),
             Role::Acquire => self.acquire(section),
             Role::Skipped => self.skipped(section),
-            Role::Confirm => self.confirm(section),
-            Role::TurnMissed => self.turn_missed(section),
+            Role::Extend(before) if of_execution => self.prove(section, before),
             Role::Extend(before) => self.extend(section, before),
+            Role::Release(Target::To(to)) if of_execution => {
+                let next = self.enter(to);
+                self.give_back(section, &next, "The work is done, so the next in the queue starts. A lease that could not be released ends with the execution.")
+            }
+            Role::Release(Target::End) if of_execution => {
+                let done = self.need(section, Role::Done);
+                let reason = "The work is done, so the next in the queue starts. A lease that could not be released ends with the execution.";
+                let mut state = self.give_back(section, &done, reason);
+                if let JsonValue::Object(members) = &mut state {
+                    members.retain(|(key, _)| key != "Next");
+                }
+                state.set("End", true.into());
+                state
+            }
             Role::Release(target) => self.release(section, target),
             Role::Done => object! {
                 "Type" => "Succeed",
-                "Comment" => self.reason(section, "The work is done. A lease that could not be released expires, so the execution does not fail."),
+                "Comment" => self.reason(section, "The work is done. A lease that could not be released ends by itself, so the execution does not fail."),
             },
             Role::ReleaseAfterCaughtError(to) => {
                 let next = self.enter(to);
@@ -46,19 +57,9 @@ impl Planner<'_, '_> {
                 let next = self.need(section, Role::FailStillRunning);
                 self.run_out(section, next)
             }
+            Role::FailStillRunning if of_execution => self.fail(section, "The step may still be running, so the lease lasts until the execution has ended: a release would let another holder in at the same time.", true),
             Role::FailStillRunning => self.fail(section, "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.", true),
             Role::Lost => self.fail(section, "Another holder may have the key, so there is nothing to release.", false),
-        }
-    }
-
-    fn begin(&mut self, section: usize) -> JsonValue {
-        let turns = self.sections[section].vars.turns();
-        let next = self.need(section, Role::Acquire);
-        object! {
-            "Type" => "Pass",
-            "Comment" => self.reason(section, "No reservation has been missed yet."),
-            "Assign" => object! { turns => 0.0 },
-            "Next" => next,
         }
     }
 
@@ -74,7 +75,20 @@ impl Planner<'_, '_> {
         }
         payload.push(self.context("holder", "Execution.Id"));
         payload.push(self.request(section));
-        payload.push(("ttl_seconds".to_owned(), spec.ttl_seconds.into()));
+        match spec.lifetime {
+            Lifetime::Ttl(ttl) => payload.push(("ttl_seconds".to_owned(), ttl.into())),
+            Lifetime::Execution(keep) => {
+                payload.push(("lifetime".to_owned(), "execution".into()));
+                payload.extend(keep.map(|keep| ("keep_seconds".to_owned(), keep.into())));
+                // In a branch or an item, the lease of the same execution may be another's.
+                if self.machine.scopes[self.sections[section].scope]
+                    .within
+                    .is_none()
+                {
+                    payload.push(("reentrant".to_owned(), true.into()));
+                }
+            }
+        }
         if let Some(metadata) = &spec.metadata {
             let members = metadata.members().iter();
             let shown = members
@@ -98,7 +112,7 @@ impl Planner<'_, '_> {
                 "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is not retried, because the holder does the work. The handle is a variable, which no step's result can overwrite."
             }
             Mode::Queue(_) => {
-                "The lease arrives through the task token, at once if the key is free. All Retries of this entry use one request_id, so that a new attempt keeps its place in the queue. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep. The handle is a variable, which no step's result can overwrite."
+                "Waits in the queue. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
             }
         };
         let mut state = self.call(section, reason, &function, JsonValue::Object(payload));
@@ -123,27 +137,16 @@ impl Planner<'_, '_> {
             (false, Some(_)) => "$.lease".to_owned(),
         };
         let mut assign = self.taken(section, &from);
+        if !self.is_compared(section)
+            && let JsonValue::Object(members) = &mut assign
+        {
+            members.truncate(1);
+        }
         if spec.bound {
             assign.set(&vars.doubts(), 0.0.into());
         }
         state.set("Assign", assign);
         self.keeps_data(&mut state);
-        if wait.is_some() {
-            let failed = self.need(section, Role::Failed);
-            let failure = object! {
-                "Error" => "Lease.QueueTimeout",
-                "Cause" => "No response within wait_seconds and two minutes. Does sweep run?",
-            };
-            let mut clause = object! {
-                "ErrorEquals" => JsonValue::texts(&["States.Timeout"]),
-                "Assign" => object! { vars.failure() => failure },
-            };
-            if !jsonata {
-                clause.set("ResultPath", JsonValue::Null);
-            }
-            clause.set("Next", failed.into());
-            state.set("Catch", JsonValue::List(vec![clause]));
-        }
         if spec.mode == Mode::Skip {
             let skipped = self.need(section, Role::Skipped);
             let clause = failed(jsonata, &vars.failure(), &[HELD], skipped);
@@ -151,11 +154,85 @@ impl Planner<'_, '_> {
         }
         let entry = self.sections[section].entry;
         let next = match wait {
-            Some(_) => self.need(section, Role::Confirm),
-            None if self.sections[section].extends_first => self.need(section, Role::Extend(entry)),
-            None => self.machine.states[entry].name.to_owned(),
+            _ if self.sections[section].extends_first => self.need(section, Role::Extend(entry)),
+            _ => self.machine.states[entry].name.to_owned(),
         };
         state.set("Next", next.into());
+        state
+    }
+
+    /// Whether any state compares the number of redrives with that of the last proof.
+    fn is_compared(&self, section: usize) -> bool {
+        let section = &self.sections[section];
+        let mut members = section.members.iter();
+        !section.of_execution() || members.any(|&member| self.is_guarded(section, member))
+    }
+
+    /// The author's clause for expressions of this state that fail, because the clause of the guard precedes it.
+    fn caught_expression(&mut self, id: StateId) -> Option<JsonValue> {
+        let machine = self.machine;
+        let takes = |nth: &usize| matches(&errors(&machine.catch(id)[*nth]), NO_VALUE);
+        let nth = machine.own_catches(id).into_iter().find(takes)?;
+        let target = *machine.edges.get(&Slot::Catch(id, nth))?;
+        let EdgeTarget::To(next) = self.lead(Some(id), target, How::Over) else {
+            return None;
+        };
+        let mut clause = JsonValue::from(&machine.catch(id)[nth]);
+        clause.set("ErrorEquals", JsonValue::texts(&[NO_VALUE]));
+        clause.set("Next", next.into());
+        machine.states[id].jsonata.then_some(clause)
+    }
+
+    /// The proof of an execution lease after a redrive. In JSONata, because JSONPath cannot branch.
+    fn prove(&mut self, section: usize, before: StateId) -> JsonValue {
+        let sections = self.sections;
+        let (vars, entry) = (&sections[section].vars, sections[section].entry);
+        let (lease, proven) = (vars.lease(), vars.proven());
+        let redrives = "$states.context.Execution.RedriveCount";
+        let function = self.spec.functions.extend.clone();
+        let mut state = object! {
+            "Type" => "Task",
+            "Comment" => self.reason(section, "After a redrive, which skips the acquire: the extend proves that the lease still lasts. If it is over, the first step waits for a new one; a later step does not start, because others may have worked in between. Without a redrive an expression of the step has failed, and so does this one."),
+        };
+        self.in_jsonata(&mut state);
+        state.set("Resource", self.invoke().into());
+        state.set("TimeoutSeconds", LIMIT.into());
+        let payload = object! { "lease" => format!("{{% {redrives} != ${proven} ? ${lease} %}}") };
+        state.set(
+            "Arguments",
+            object! { "FunctionName" => function, "Payload" => payload },
+        );
+        state.set("Retry", JsonValue::List(vec![again(true)]));
+        state.set(
+            "Assign",
+            object! {
+                lease => "{% $states.result.Payload.lease %}",
+                proven => format!("{{% {redrives} %}}"),
+            },
+        );
+        state.set("Output", "{% $states.input %}".into());
+        let mut catch = Vec::new();
+        let ends = sections[section].ends_by_failing(self.machine);
+        if before == entry {
+            let again = self.need(section, Role::Acquire);
+            catch.push(object! {
+                "ErrorEquals" => JsonValue::texts(&LOST),
+                "Output" => "{% $states.input %}",
+                "Next" => again,
+            });
+        } else if !ends {
+            let lost = self.need(section, Role::Lost);
+            catch.push(failed(true, &vars.failure(), &LOST, lost));
+        }
+        catch.extend(self.caught_expression(before));
+        if !ends {
+            let after = self.need(section, Role::AfterFailure);
+            catch.push(failed(true, &vars.failure(), &["States.ALL"], after));
+        }
+        if !catch.is_empty() {
+            state.set("Catch", JsonValue::List(catch));
+        }
+        state.set("Next", self.machine.states[before].name.into());
         state
     }
 
@@ -171,55 +248,6 @@ impl Planner<'_, '_> {
         self.in_jsonata(&mut state);
         let leasehold = object! { "outcome" => "skipped", "held" => held };
         state.set("Output", object! { "leasehold" => leasehold });
-        state
-    }
-
-    fn confirm(&mut self, section: usize) -> JsonValue {
-        let vars = self.sections[section].vars.clone();
-        let missed = self.need(section, Role::TurnMissed);
-        let after = self.need(section, Role::AfterFailure);
-        let mut state = self.extending(
-            section,
-            "Confirms the grant: until now the key was only reserved.",
-        );
-        let mut late = failed(
-            self.machine.jsonata,
-            &vars.failure(),
-            &["Lease.Lost", "Lease.Expired"],
-            missed,
-        );
-        if let JsonValue::Object(members) = &mut late
-            && let Some((_, assign)) = members.iter_mut().find(|(key, _)| key == "Assign")
-        {
-            let turns = vars.turns();
-            let counted = format!("States.MathAdd(${turns}, 1)");
-            let (key, value) = self.field(&turns, &format!("${turns} + 1"), &counted);
-            assign.set(&key, value);
-            if self.machine.jsonata {
-                let at = members.len() - 1;
-                members.insert(at, ("Output".to_owned(), "{% $states.input %}".into()));
-            }
-        }
-        let catch = vec![late, self.uncaught(section, &["States.ALL"], after)];
-        state.set("Catch", JsonValue::List(catch));
-        let entry = self.machine.states[self.sections[section].entry].name;
-        state.set("Next", entry.into());
-        state
-    }
-
-    fn turn_missed(&mut self, section: usize) -> JsonValue {
-        let turns = self.sections[section].vars.turns();
-        let again = self.need(section, Role::Acquire);
-        let lost = self.need(section, Role::Lost);
-        let rule =
-            object! { "Condition" => format!("{{% ${turns} < {TURNS} %}}"), "Next" => again };
-        let mut state = object! {
-            "Type" => "Choice",
-            "Comment" => self.reason(section, "The confirmation came too late, and the reservation went to the next waiter. No step has started, so the execution joins the queue again, a limited number of times."),
-        };
-        self.in_jsonata(&mut state);
-        state.set("Choices", JsonValue::List(vec![rule]));
-        state.set("Default", lost.into());
         state
     }
 

@@ -18,6 +18,7 @@ pub(crate) fn emit(
     let mut emitter = Emitter {
         machine,
         editor: Editor::new(machine.source, machine.scopes[0].node),
+        gone: BTreeMap::new(),
     };
     for (&slot, lead) in &plan.edges {
         emitter.lead(slot, lead)?;
@@ -30,6 +31,7 @@ pub(crate) fn emit(
             emitter.clauses(state, field, clauses)?;
         }
     }
+    emitter.remove();
     emitter.written(sections, &plan.written);
     let name = &machine.source.name;
     emitter
@@ -41,6 +43,8 @@ pub(crate) fn emit(
 struct Emitter<'m> {
     machine: &'m AuthoredMachine<'m>,
     editor: Editor<'m>,
+    /// The fields of states to remove.
+    gone: BTreeMap<StateId, BTreeSet<usize>>,
 }
 
 impl Emitter<'_> {
@@ -118,7 +122,7 @@ impl Emitter<'_> {
                 self.editor
                     .replace(node, &members[at], "TimeoutSeconds", limit);
             }
-            (Some(at), None) => self.editor.remove(node, &(at..at + 1)),
+            (Some(at), None) => _ = self.gone.entry(id).or_default().insert(at),
             (None, Some(limit)) => {
                 let resource = members.iter().position(|member| member.key == "Resource");
                 let fields = [("TimeoutSeconds".to_owned(), limit)];
@@ -147,7 +151,7 @@ impl Emitter<'_> {
             return Ok(());
         };
         if clauses.is_empty() {
-            self.editor.remove(node, &(at..at + 1));
+            self.gone.entry(id).or_default().insert(at);
             return Ok(());
         }
         let list = &members[at].value;
@@ -196,6 +200,20 @@ impl Emitter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Removes fields, neighbours together, because each alone would take the comma between them.
+    fn remove(&mut self) {
+        for (&id, gone) in &self.gone {
+            let node = self.machine.node(id);
+            let is_first = |at: &&usize| **at == 0 || !gone.contains(&(**at - 1));
+            for &first in gone.iter().filter(is_first) {
+                let end = (first..=node.members().len())
+                    .find(|at| !gone.contains(at))
+                    .unwrap_or(first + 1);
+                self.editor.remove(node, &(first..end));
+            }
+        }
     }
 
     /// Inserts the written states after the last state of their section, and removes those that are no longer needed.

@@ -1,6 +1,7 @@
 //! Finds the sections of a specification in the definition: where each one is entered, and what prevents guarding it.
 
 use crate::read::error_names::nearest;
+use crate::read::expression::literal_hole;
 use crate::read::node::Node;
 use crate::weave::authored::{
     AuthoredMachine, Limit, ScopeId, Slot, StateId, Target, Vars, is_written,
@@ -245,6 +246,14 @@ impl<'s> Finder<'_, 's> {
                 _ => continue,
             };
             return Err(self.refuse(node, message));
+        }
+        let key = &self.section.key;
+        if language(key.text().unwrap_or_default()) != Some(Language::JsonPath)
+            && let Some(cure) = literal_hole(key.text().unwrap_or_default(), self.machine.jsonata)
+        {
+            let message =
+                format!("this key is literal text, the same for all executions: write {cure}");
+            return Err(self.refuse(key, message));
         }
         Ok(())
     }

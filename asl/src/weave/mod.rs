@@ -46,9 +46,9 @@ mod section;
 mod spec;
 
 pub use refusal::Refusal;
-pub use spec::{Functions, Mode, Section, Spec, Unfinished};
+pub use spec::{Functions, Lifetime, Mode, Section, Spec, Unfinished};
 
-use crate::check::calls::{Options, Verb};
+use crate::check::calls::{Options, Verb, calls};
 use crate::check::checker::check;
 use crate::check::rule::Rule;
 use crate::read::source::Source;
@@ -108,7 +108,11 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
         return Err(source.unreadable(finding.at.start, message).into());
     }
     let machine = AuthoredMachine::read(source, &root);
-    let sections = finder::find(&machine, spec)?;
+    let mut sections = finder::find(&machine, spec)?;
+    let calls = calls(&machine, options);
+    for section in &mut sections {
+        section.assume(&calls);
+    }
     let ours = machine.states.iter().filter(|state| {
         let asks = |text: &str| text.contains("State.EnteredTime");
         is_written(state) && state.node.any_text(asks)

@@ -6,7 +6,7 @@ use crate::weave::authored::{AuthoredMachine, Limit, Slot, StateId, Target, erro
 use crate::weave::calls::{Catching, not_begun};
 use crate::weave::refusal::Refusal;
 use crate::weave::render::JsonValue;
-use crate::weave::section::{Names, Role, Section, line};
+use crate::weave::section::{Names, Role, Section};
 use crate::weave::spec::Spec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ pub(crate) struct Planner<'p, 's> {
 
 /// How an edge leaves a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+pub(crate) enum How {
     Success,
     /// By a Catch, and nothing is running any more.
     Over,
@@ -120,10 +120,7 @@ impl Planner<'_, '_> {
     /// The target of an edge to this state from outside its section.
     pub(crate) fn enter(&mut self, state: StateId) -> String {
         match self.section_of(state) {
-            Some(section) => {
-                let queues = line(self.sections[section].spec.mode).is_some();
-                self.need(section, if queues { Role::Begin } else { Role::Acquire })
-            }
+            Some(section) => self.need(section, Role::Acquire),
             None => self.machine.states[state].name.to_owned(),
         }
     }
@@ -137,7 +134,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn lead(&mut self, from: Option<StateId>, target: Target, how: How) -> EdgeTarget {
+    pub(crate) fn lead(&mut self, from: Option<StateId>, target: Target, how: How) -> EdgeTarget {
         let inside = from.and_then(|from| self.section_of(from));
         let Some(section) = inside else {
             return match target {
@@ -149,6 +146,15 @@ impl Planner<'_, '_> {
             && self.section_of(to) == inside
         {
             return EdgeTarget::To(self.go_on(section, to));
+        }
+        let sections = self.sections;
+        let leaving = &sections[section];
+        if leaving.ends_at(self.machine, target) || (leaving.of_execution() && how == How::Open) {
+            return match target {
+                Target::End => EdgeTarget::End,
+                // The lease lasts until the execution ends.
+                Target::To(to) => EdgeTarget::To(self.enter(to)),
+            };
         }
         let role = match (target, how) {
             (Target::To(to), How::Over) => Role::ReleaseAfterCaughtError(to),
@@ -203,6 +209,9 @@ impl Planner<'_, '_> {
         match outer {
             Some(section) if section.bounds(self.machine, task) => {
                 Some(section.vars.limit(seconds).into())
+            }
+            Some(section) if section.guards(self.machine, task) => {
+                Some(section.vars.guard(seconds).into())
             }
             _ => seconds.map(JsonValue::from),
         }

@@ -1,17 +1,17 @@
 //! Adjusts the plan to the checker's findings. It adds extends, and tries assumptions about failures, until the checker finds
 //! nothing or no change is left.
 
-use crate::check::calls::Options;
+use crate::check::calls::{Call, Options, calls};
 use crate::check::checker::check;
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
 use crate::read::source::{LARGEST, Source};
-use crate::weave::authored::{AuthoredMachine, Kind, StateId, Target, is_written};
+use crate::weave::authored::{AuthoredMachine, Kind, Limit, StateId, Target, is_written};
 use crate::weave::emit::emit;
 use crate::weave::plan::plan;
 use crate::weave::refusal::Refusal;
-use crate::weave::section::{Section, UncertainAfter, line};
-use crate::weave::spec::Spec;
+use crate::weave::section::{Section, UncertainAfter};
+use crate::weave::spec::{Lifetime, Spec};
 use std::collections::BTreeSet;
 
 /// The longest ttl in seconds.
@@ -46,6 +46,9 @@ impl<'s> Refiner<'_, 's> {
         };
         // The added Retry is kept if the lease is long enough, and no shared clause would have to differ.
         for nth in 0..sections.len() {
+            if sections[nth].of_execution() {
+                continue;
+            }
             sections[nth].asks_again = true;
             match self.attempt(self.spec, &sections) {
                 Ok((patient, findings)) if findings.is_empty() => text = patient,
@@ -96,7 +99,9 @@ impl<'s> Refiner<'_, 's> {
     ) {
         let found = match finding.rule {
             Rule::Outlasts | Rule::Unbounded => self.member(&finding.state, sections),
-            Rule::NoRelease | Rule::ReleasedWhileRunning => self.failed(finding, sections),
+            Rule::NoRelease | Rule::ReleasedWhileRunning | Rule::UnguardedRedrive => {
+                self.failed(finding, sections)
+            }
             _ => None,
         };
         let Some((nth, member)) = found.filter(|(_, member)| !resolved.contains(member)) else {
@@ -124,7 +129,7 @@ impl<'s> Refiner<'_, 's> {
         if again && section.extends.insert(member) {
             return true;
         }
-        let first = member == section.entry && line(section.spec.mode).is_none();
+        let first = member == section.entry;
         first && !std::mem::replace(&mut section.extends_first, true)
     }
 
@@ -189,8 +194,18 @@ impl<'s> Refiner<'_, 's> {
             .or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
         let section = &sections[nth.unwrap_or(0)];
         let name = &finding.state;
-        let ttl = section.spec.ttl_seconds;
+        let ttl = match section.spec.lifetime {
+            Lifetime::Ttl(ttl) => ttl,
+            Lifetime::Execution(_) => 0.0,
+        };
         let message = match finding.rule {
+            Rule::UnguardedRedrive => format!(
+                "{name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out can prove it first: set keep_seconds in the section, the time after a failure within which a redrive finds its lease",
+                finding.message
+            ),
+            Rule::Unbounded if finding.message.starts_with("has no TimeoutSeconds") => {
+                return self.refuse_open(sections, nth.unwrap_or(0));
+            }
             Rule::Unbounded => {
                 let state = self.state(name).map(|state| &self.machine.states[state]);
                 let is_wait = state.is_some_and(|state| matches!(state.kind, Kind::Wait));
@@ -264,6 +279,41 @@ impl<'s> Refiner<'_, 's> {
         Refusal::at(&self.spec.source, &section.spec.node, message)
     }
 
+    /// Names all tasks without a time limit under leases that expire.
+    fn refuse_open(&self, sections: &[Section<'s>], nth: usize) -> Refusal {
+        let calls = calls(self.machine, self.options);
+        let is_open = |section: &Section<'_>, task: StateId| {
+            self.machine.limits.get(&task) == Some(&Limit::Absent)
+                && matches!(calls[task], Call::Work(_))
+                && !section.bounds(self.machine, task)
+        };
+        let mut open = Vec::new();
+        for section in sections.iter().filter(|section| !section.of_execution()) {
+            let members = section.members.iter();
+            let tasks = members.flat_map(|&member| self.machine.with_inside(member));
+            open.extend(tasks.filter(|&task| is_open(section, task)));
+        }
+        let names: Vec<String> = open
+            .iter()
+            .map(|&task| self.machine.path_of(task))
+            .collect();
+        let (have, each) = match names.as_slice() {
+            [_] => ("has", ""),
+            _ => ("have", " each of them"),
+        };
+        let jsonata = open.iter().all(|&task| self.machine.states[task].jsonata);
+        let bound = if jsonata {
+            ", set bound: lease in the section"
+        } else {
+            ""
+        };
+        let message = format!(
+            "{} {have} no TimeoutSeconds, and may outlast the lease: give{each} a time limit that fits it{bound}, or leave ttl_seconds out, so that the lease lasts as long as the execution",
+            names.join(", ")
+        );
+        Refusal::at(&self.spec.source, &sections[nth].spec.node, message)
+    }
+
     /// The shortest lease, in whole seconds, that is long enough for a state.
     fn enough(&self, state: &str, nth: usize, sections: &[Section<'s>]) -> Option<f64> {
         let fits = |ttl: f64| {
@@ -272,7 +322,7 @@ impl<'s> Refiner<'_, 's> {
                 .sections
                 .iter()
                 .position(|other| other.node == sections[nth].spec.node)?;
-            spec.sections[place].ttl_seconds = ttl;
+            spec.sections[place].lifetime = Lifetime::Ttl(ttl);
             let longer: Vec<Section<'_>> = sections
                 .iter()
                 .zip(&spec.sections)
@@ -286,7 +336,10 @@ impl<'s> Refiner<'_, 's> {
             (!findings.iter().any(late)).then_some(())
         };
         fits(LONGEST)?;
-        let (mut short, mut long) = (sections[nth].spec.ttl_seconds.ceil(), LONGEST);
+        let Lifetime::Ttl(ttl) = sections[nth].spec.lifetime else {
+            return None;
+        };
+        let (mut short, mut long) = (ttl.ceil(), LONGEST);
         while long - short > 1.0 {
             let middle = f64::midpoint(short, long).floor();
             if fits(middle).is_some() {

@@ -1,10 +1,11 @@
 //! A section of a definition: its members, and the decisions about it.
 
-use crate::check::calls::outlives_errors;
+use crate::check::calls::{Call, StillRunning, outlives_errors};
+use crate::read::error_names::NO_VALUE;
 use crate::weave::authored::{
-    AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, is_written,
+    AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, errors, is_written,
 };
-use crate::weave::spec::{self, Mode};
+use crate::weave::spec::{self, Lifetime, Mode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A section of the specification in the definition.
@@ -54,15 +55,73 @@ impl Section<'_> {
             .unwrap_or(careful)
     }
 
+    /// Takes the assumptions about failures from what the members call. A ttl lease that is not released expires, and the checker's
+    /// findings decide. An execution lease would be kept until the execution ends.
+    pub(crate) fn assume(&mut self, calls: &[Call<'_>]) {
+        let members = if self.of_execution() {
+            self.members.clone()
+        } else {
+            BTreeSet::new()
+        };
+        for member in members {
+            let uncertain_after = match calls[member] {
+                Call::Work(StillRunning::Yes) | Call::Nothing => continue,
+                Call::Work(_) => UncertainAfter::Timeout,
+                _ => UncertainAfter::Never,
+            };
+            self.uncertain_after.insert(member, uncertain_after);
+        }
+    }
+
+    /// Whether the lease lasts as long as the execution.
+    pub(crate) fn of_execution(&self) -> bool {
+        matches!(self.spec.lifetime, Lifetime::Execution(_))
+    }
+
     /// Whether a task in the section takes its time limit from the lease.
     pub(crate) fn bounds(&self, machine: &AuthoredMachine<'_>, task: StateId) -> bool {
-        self.spec.bound
-            && machine.states[task].jsonata
-            && machine
-                .limits
-                .get(&task)
-                .is_some_and(|limit| *limit != Limit::Computed)
+        self.spec.bound && computes_limit(machine, task)
     }
+
+    /// Whether a task in the section has a time limit only while its lease is proven since the last redrive.
+    pub(crate) fn guards(&self, machine: &AuthoredMachine<'_>, task: StateId) -> bool {
+        let around = machine.enclosing(machine.states[task].scope).into_iter();
+        let mut around = around.map(|(around, _)| &machine.states[around]);
+        // Their items are executions of their own, without these variables.
+        let elsewhere = around.any(|state| state.processor_config("Mode") == Some("DISTRIBUTED"));
+        let member = machine.outermost(task, self.scope);
+        // The author's clause for these errors takes those of a guard, too.
+        let named = |member| {
+            machine
+                .own_catches(member)
+                .into_iter()
+                .any(|nth| errors(&machine.catch(member)[nth]).contains(&NO_VALUE))
+        };
+        self.of_execution()
+            && computes_limit(machine, task)
+            && !elsewhere
+            && !member.is_none_or(named)
+    }
+
+    /// Whether an edge to this target needs no release, because the execution ends there.
+    pub(crate) fn ends_at(&self, machine: &Machine<'_>, target: Target) -> bool {
+        let is_end = match target {
+            Target::End => true,
+            Target::To(to) => machine.states[to].is_end(),
+        };
+        self.of_execution() && machine.scopes[self.scope].within.is_none() && is_end
+    }
+
+    /// Whether a failure that nobody catches ends the execution, and with it the lease.
+    pub(crate) fn ends_by_failing(&self, machine: &Machine<'_>) -> bool {
+        self.of_execution() && machine.failure_ends_execution(self.scope)
+    }
+}
+
+/// Whether a task can have a time limit that the weaver computes.
+fn computes_limit(machine: &AuthoredMachine<'_>, task: StateId) -> bool {
+    let limit = machine.limits.get(&task);
+    machine.states[task].jsonata && limit.is_some_and(|limit| *limit != Limit::Computed)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,16 +167,10 @@ pub(crate) fn line(mode: Mode) -> Option<f64> {
 /// The role of a written state. The states are written in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    /// Sets the count of missed turns to zero, before the wait in the queue.
-    Begin,
     Acquire,
     /// After an acquire that is refused and does not wait.
     Skipped,
-    /// The first extend after the wait in the queue.
-    Confirm,
-    /// Decides whether to join the queue again.
-    TurnMissed,
-    /// The extend before this state.
+    /// The extend before this state: of an execution lease only after a redrive.
     Extend(StateId),
     /// The release after the work. It leads to the work's target.
     Release(Target),
@@ -165,11 +218,8 @@ impl Names {
     pub(crate) fn name(&self, section: &Section<'_>, role: Role) -> String {
         let slug = |id: &StateId| self.slugs.get(id).map_or("", String::as_str);
         let what = match &role {
-            Role::Begin => "Begin".to_owned(),
             Role::Acquire => "Acquire".to_owned(),
             Role::Skipped => "Skipped".to_owned(),
-            Role::Confirm => "Confirm".to_owned(),
-            Role::TurnMissed => "TurnMissed".to_owned(),
             Role::Extend(before) => format!("ExtendFor{}", slug(before)),
             Role::Release(Target::End) => "Release".to_owned(),
             Role::Release(Target::To(to)) => format!("ReleaseThen{}", slug(to)),

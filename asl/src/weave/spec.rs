@@ -1,4 +1,4 @@
-//! The specification: the states, their key, and the length of the lease.
+//! The specification: the states, their key, and the kind of the lease.
 
 use crate::read::node::{Member, Node, Value};
 use crate::read::source::Source;
@@ -37,8 +37,8 @@ pub struct Section {
     pub states: Vec<Node>,
     /// The key: a literal, JSONata, or a path or intrinsic of JSONPath.
     pub key: Node,
-    /// The length of the lease, in seconds.
-    pub ttl_seconds: f64,
+    /// How long the lease lasts.
+    pub lifetime: Lifetime,
     /// What to do while somebody else holds the key.
     pub mode: Mode,
     /// How many executions may be in the section at once. The default is one.
@@ -51,6 +51,15 @@ pub struct Section {
     pub metadata: Option<Node>,
     /// The section's node in the specification.
     pub node: Node,
+}
+
+/// How long a lease lasts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Lifetime {
+    /// As long as the execution, and these seconds more after a failure.
+    Execution(Option<f64>),
+    /// These seconds, from each grant or extend.
+    Ttl(f64),
 }
 
 /// What to do while somebody else holds the key.
@@ -75,12 +84,17 @@ pub enum Unfinished {
     Leave,
 }
 
+/// How many seconds an execution stays in the queue, unless the specification says more.
+const WAIT: f64 = 3600.0;
+
 /// The section's fields as text, for messages.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 12] = [
     "name",
     "states",
     "key",
+    "lifetime",
     "ttl_seconds",
+    "keep_seconds",
     "mode",
     "wait_seconds",
     "permits",
@@ -164,7 +178,7 @@ impl Reader<'_> {
         if let Some(open) = unclosed(&self.text(key)?) {
             return Err(self.expected(key, &format!("a key in which every {open} is closed")));
         }
-        let ttl = self.needed(node, "ttl_seconds", "the length of the lease")?;
+        let lifetime = self.lifetime(node)?;
         let permits = node
             .get("permits")
             .map(|node| {
@@ -173,7 +187,7 @@ impl Reader<'_> {
                 })
             })
             .transpose()?;
-        let mode = self.mode(node)?;
+        let mode = self.mode(node, lifetime)?;
         if let (Mode::Queue(_), Some(permits)) = (mode, node.member("permits")) {
             return Err(self.at(permits, "permits have no queue: leave one of the two out"));
         }
@@ -194,9 +208,7 @@ impl Reader<'_> {
             name: node.get("name").map(|node| self.name(node)).transpose()?,
             states: names.clone(),
             key: key.clone(),
-            ttl_seconds: self.number(ttl, "a number of seconds from 4 to 86400", |n| {
-                (4.0..=86400.0).contains(&n)
-            })?,
+            lifetime,
             mode,
             permits,
             bound,
@@ -213,27 +225,61 @@ impl Reader<'_> {
         })
     }
 
-    fn mode(&self, node: &Node) -> Result<Mode, Refusal> {
+    /// `ttl_seconds` imply a ttl lease. Without them the lease lasts as long as the execution.
+    fn lifetime(&self, node: &Node) -> Result<Lifetime, Refusal> {
+        let (ttl, keep) = (node.member("ttl_seconds"), node.member("keep_seconds"));
+        let of_execution = match node.get("lifetime").map(|said| (said, said.text())) {
+            None => ttl.is_none(),
+            Some((_, Some("execution"))) => true,
+            Some((_, Some("ttl"))) => false,
+            Some((said, _)) => {
+                let what =
+                    "execution (the lease lasts as long as the execution) or ttl (it expires)";
+                return Err(self.expected(said, what));
+            }
+        };
+        let others = if of_execution {
+            let why = "is for lifetime: ttl: an execution lease does not expire";
+            ["ttl_seconds", "bound", "unfinished"].map(|field| (field, why))
+        } else {
+            ["keep_seconds"; 3].map(|field| (field, "is for lifetime: execution"))
+        };
+        for (field, why) in others {
+            if let Some(member) = node.member(field) {
+                return Err(self.at(member, &format!("{field} {why}")));
+            }
+        }
+        if of_execution {
+            let what = "a number of seconds from 1 to 1209600";
+            let fits = |n: f64| (1.0..=1_209_600.0).contains(&n);
+            let keep = keep.map(|keep| self.number(&keep.value, what, fits));
+            return Ok(Lifetime::Execution(keep.transpose()?));
+        }
+        let ttl = self.needed(node, "ttl_seconds", "the length of the lease")?;
+        let what = "a number of seconds from 4 to 86400";
+        let ttl = self.number(ttl, what, |n| (4.0..=86400.0).contains(&n))?;
+        Ok(Lifetime::Ttl(ttl))
+    }
+
+    fn mode(&self, node: &Node, lifetime: Lifetime) -> Result<Mode, Refusal> {
         let wait = node.member("wait_seconds");
-        let mode = match (node.get("mode").map(Node::text), wait) {
-            (None | Some(Some("retry")), _) => Mode::Retry,
-            (Some(Some("fail")), _) => Mode::Fail,
-            (Some(Some("skip")), _) => Mode::Skip,
-            (Some(Some("queue")), Some(wait)) => {
+        let of_execution = matches!(lifetime, Lifetime::Execution(_));
+        let queues = of_execution && node.get("permits").is_none();
+        let said = node.get("mode");
+        let mode = match said.map(Node::text) {
+            None if !queues => Mode::Retry,
+            Some(Some("retry")) => Mode::Retry,
+            Some(Some("fail")) => Mode::Fail,
+            Some(Some("skip")) => Mode::Skip,
+            None | Some(Some("queue")) if of_execution => {
                 let what = "a number of seconds from 1 to 31536000";
                 let fits = |n: f64| (1.0..=31_536_000.0).contains(&n);
-                return self.number(&wait.value, what, fits).map(Mode::Queue);
+                let wait = wait.map_or(Ok(WAIT), |wait| self.number(&wait.value, what, fits));
+                return wait.map(Mode::Queue);
             }
-            (said, _) => {
-                let what = match said {
-                    Some(Some("queue")) => {
-                        "wait_seconds with mode: queue: how long to stay in the queue"
-                    }
-                    _ => {
-                        "a mode of retry (try again), queue (wait in the queue), fail (end with Lease.Held) or skip (succeed without the work)"
-                    }
-                };
-                return Err(self.expected(node.get("mode").unwrap_or(node), what));
+            _ => {
+                let what = "a mode of retry (try again), queue (wait in the queue, with lifetime: execution), fail (end with Lease.Held) or skip (succeed without the work)";
+                return Err(self.expected(said.unwrap_or(node), what));
             }
         };
         match wait {

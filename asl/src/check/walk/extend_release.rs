@@ -25,6 +25,20 @@ impl Walker<'_, '_> {
         let limit = timing::limit(state.node);
         let targets = self.targets(id, &env, payload, link);
         self.is_about(&targets, &env, link);
+        let lasts = |lease: &Lease| lease.of_execution && targets.contains(&lease.acquire);
+        let length = payload.and_then(|payload| payload.field("ttl_seconds"));
+        if let Some(length) = length.filter(|_| env.iter().any(lasts)) {
+            let message =
+                "extends an execution lease by ttl_seconds, which it does not have: Lease.Invalid";
+            let way = Some((link, None));
+            self.report_at(
+                Rule::InvalidRequest,
+                id,
+                length.span,
+                way,
+                message.to_owned(),
+            );
+        }
         let one: Vec<u64> = targets
             .iter()
             .map(|&target| Self::attempt(&limit, find(&env, target).map(|lease| (lease, &env))))

@@ -41,6 +41,8 @@ pub(crate) struct Walker<'m, 'a> {
     pub lease_uses: Vec<LeaseUse>,
     /// All tasks reached under a held lease, reads and guarded writes too, except calls of Leasehold's functions.
     pub protected: BTreeSet<StateId>,
+    /// The acquires of execution leases under which a task without a guard was found.
+    pub unguarded: BTreeSet<StateId>,
     /// Leases that the current branch keeps extended for the other branches.
     pub keeping: Vec<StateId>,
     links: Vec<Link>,
@@ -103,6 +105,7 @@ impl<'m, 'a> Walker<'m, 'a> {
             reached: BTreeSet::new(),
             lease_uses: Vec::new(),
             protected: BTreeSet::new(),
+            unguarded: BTreeSet::new(),
             keeping: Vec::new(),
             links: Vec::new(),
             orders,
@@ -220,8 +223,11 @@ impl<'m, 'a> Walker<'m, 'a> {
             // A branch or an item that succeeds may pass its lease on. After a failure nobody has the handle.
             let is_inner =
                 !is_top && error.is_some() && self.machine.is_inside(lease.acquire, scope);
-            let forgotten =
-                lease.is_held() && lease.left == StillRunning::No && (is_top || is_inner);
+            let is_last = is_top || self.machine.failure_ends_execution(scope);
+            let forgotten = lease.is_held()
+                && lease.left == StillRunning::No
+                && (is_top || is_inner)
+                && !(is_last && lease.of_execution);
             if forgotten {
                 let kind = &self.machine.states[state].kind;
                 let how = match (by, kind) {

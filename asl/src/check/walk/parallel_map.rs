@@ -252,21 +252,14 @@ impl Walker<'_, '_> {
     fn siblings(&mut self, id: StateId, scopes: &[ScopeId], ends: &[Vec<Exit>], is_map: bool) {
         let machine = self.machine;
         let state = &machine.states[id];
-        let tolerant = [
-            "ToleratedFailurePercentage",
-            "ToleratedFailurePercentagePath",
-            "ToleratedFailureCount",
-            "ToleratedFailureCountPath",
-        ];
-        if is_map
-            && (concurrency(state.node) == Some(1.0)
-                || tolerant.iter().any(|key| state.node.get(key).is_some()))
-        {
+        if is_map && (concurrency(state.node) == Some(1.0) || state.tolerates_failures()) {
             return;
         }
         let acquire = |&scope: &ScopeId| {
             let mut inside = machine.inside(scope).into_iter();
-            inside.find(|&state| matches!(self.calls[state], Call::Acquire(_)))
+            // An execution lease ends with the execution.
+            let outlives = |lasts: bool| !(lasts && machine.failure_ends_execution(scope));
+            inside.find(|&state| matches!(&self.calls[state], Call::Acquire(request) if outlives(request.of_execution())))
         };
         let acquires: Vec<Option<StateId>> = scopes.iter().map(acquire).collect();
         for (at, exits) in ends.iter().enumerate() {

@@ -1,16 +1,17 @@
 //! The effect of each type of state on the held leases.
 
-use crate::check::calls::{Call, Request, StillRunning};
+use crate::check::calls::{Call, Lifetime, Request, StillRunning};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
+use crate::check::proofs;
 use crate::check::rule::Rule;
 use crate::check::walk::{Edge, To, Walker};
-use crate::read::error_names::{OUTCOME_UNKNOWN, matches};
+use crate::read::error_names::{NO_VALUE, OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
 use crate::read::node::Node;
-use crate::read::timing::{self, FOREVER, retried};
+use crate::read::timing::{self, retried};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -71,9 +72,11 @@ impl Walker<'_, '_> {
         let machine = self.machine;
         let state = &machine.states[id];
         let before = find(&env, id);
-        if before.is_some_and(|lease| lease.is_held() && lease.left == StillRunning::No)
-            && !request.reentrant
-        {
+        // A ttl lease that is left to expire is free again some time. An execution lease is not.
+        let waits_for_itself = |lease: &Lease| {
+            lease.is_held() && (lease.left == StillRunning::No || lease.of_execution)
+        };
+        if before.is_some_and(waits_for_itself) && !request.reentrant {
             let message = "acquires a lease again while the previous one is still held".to_owned();
             self.report(Rule::NoRelease, id, link, message);
         }
@@ -93,16 +96,20 @@ impl Walker<'_, '_> {
         };
         let after = asked_again.filter(|retrier| !retrier.errors.iter().all(refusal));
         let all = if is_unsure { retried(one, after) } else { one };
+        let ttl = match request.lifetime {
+            Lifetime::Ttl(ttl) => ttl,
+            Lifetime::Execution { .. } => None,
+        };
         let mut lease = Lease {
             acquire: id,
-            budget: request.ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
+            budget: ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
             status: Status::Held,
             left: StillRunning::No,
-            unconfirmed: request.queued,
+            of_execution: request.of_execution(),
             kept: false,
             reported: false,
             handle: Rc::new(HandleFlow::default()),
-            age: if request.queued { FOREVER } else { all },
+            age: if request.of_execution() { 0 } else { all },
             unsure: all - one,
             cause: Some(id),
             since: self.now(),
@@ -150,17 +157,7 @@ impl Walker<'_, '_> {
             self.goes_on(id, &env, link);
             let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
             self.uses_leases(link, env.iter().filter(under));
-            for lease in env.iter().filter(under).filter(|lease| lease.unconfirmed) {
-                let name = machine.states[lease.acquire].name;
-                let message = format!(
-                    "works under the lease of {name}, which is only reserved after a wait in the queue"
-                );
-                self.report(Rule::Unconfirmed, id, link, message);
-            }
-            for lease in &mut env {
-                // This is reported once, under its own rule.
-                lease.reported |= lease.unconfirmed;
-            }
+            self.after_redrive(id, &env, link);
         }
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, &limit, &[], is_work, link);
@@ -179,6 +176,29 @@ impl Walker<'_, '_> {
         edges
     }
 
+    /// Reports the first task of each execution lease that a redrive would start although the lease may be over.
+    fn after_redrive(&mut self, id: StateId, env: &Env, link: usize) {
+        if proofs::is_guarded(self.machine, self.calls, id) {
+            return;
+        }
+        // A lease whose step failed and may still be running is not the lease of later states.
+        let under = |lease: &&Lease| {
+            lease.of_execution && lease.is_held() && lease.left == StillRunning::No
+        };
+        for lease in env.iter().filter(under) {
+            let keeps = self
+                .request(lease.acquire)
+                .is_some_and(|request| request.lifetime == Lifetime::Execution { keeps: true });
+            if !keeps && self.unguarded.insert(lease.acquire) {
+                let name = self.machine.states[lease.acquire].name;
+                let message = format!(
+                    "starts again after a redrive, which skips {name}, whether or not its lease still lasts"
+                );
+                self.report(Rule::UnguardedRedrive, id, link, message);
+            }
+        }
+    }
+
     /// The edges of a task's failures.
     pub(crate) fn failed(
         &self,
@@ -188,7 +208,8 @@ impl Walker<'_, '_> {
     ) -> Vec<Edge> {
         let machine = self.machine;
         let state = &machine.states[id];
-        let mut met: BTreeMap<(Option<usize>, Effect), &str> = BTreeMap::new();
+        let mut met: BTreeMap<(Option<usize>, Effect, bool), &str> = BTreeMap::new();
+        let is_inner = machine.scopes[state.scope].within.is_some();
         for (error, effect) in failures(state, &self.calls[id]) {
             let nth = clause(state, error);
             // If the service stops the job, ending without a release is accepted only if the failure is caught.
@@ -196,10 +217,12 @@ impl Walker<'_, '_> {
                 (None, Effect::Work(StillRunning::Maybe)) => Effect::Same,
                 (_, effect) => effect,
             };
-            met.entry((nth, effect)).or_insert(error);
+            // A state around this one may have a clause for a step that did not start.
+            let is_guard = is_inner && nth.is_none() && error == NO_VALUE;
+            met.entry((nth, effect, is_guard)).or_insert(error);
         }
         met.into_iter()
-            .map(|((nth, effect), error)| {
+            .map(|((nth, effect, _), error)| {
                 let mut env = env.clone();
                 reported(effect, &mut env);
                 match nth {

@@ -25,7 +25,8 @@ pub struct Machine {
 #[derive(Debug, Clone)]
 pub struct Section {
     pub members: Vec<usize>,
-    ttl: u32,
+    /// None of an execution lease.
+    pub ttl: Option<u32>,
     mode: usize,
     bound: bool,
     leave: bool,
@@ -130,7 +131,14 @@ fn task(resource: &str, limit: Value) -> Value {
 fn sections(count: usize) -> impl Strategy<Value = Section> {
     let members = (0..count, 1..=count)
         .prop_map(move |(from, many)| (from..count.min(from + many)).collect());
-    let ttl = prop::sample::select(vec![60_u32, 200, 400, 1000]);
+    let ttl = prop::sample::select(vec![
+        None,
+        None,
+        Some(60_u32),
+        Some(200),
+        Some(400),
+        Some(1000),
+    ]);
     (members, ttl, 0_usize..5, any::<bool>(), any::<bool>()).prop_map(
         |(members, ttl, mode, bound, leave)| Section {
             members,
@@ -163,21 +171,27 @@ impl Section {
         };
         let mode = [
             "",
-            ", mode: queue, wait_seconds: 60",
+            ", mode: retry",
             ", permits: 3",
             ", mode: skip",
             ", mode: fail",
         ][self.mode];
-        let bound = if self.bound { ", bound: lease" } else { "" };
-        let leave = if self.leave {
-            ", unfinished: leave"
-        } else {
-            ""
+        let lifetime = match self.ttl {
+            Some(ttl) => format!(
+                ", ttl_seconds: {ttl}{}{}",
+                if self.bound { ", bound: lease" } else { "" },
+                if self.leave {
+                    ", unfinished: leave"
+                } else {
+                    ""
+                }
+            ),
+            None if self.bound || !jsonata => ", keep_seconds: 60".to_owned(),
+            None => String::new(),
         };
         format!(
-            "machine: m\nsections:\n  - {{name: G, states: [{}], ttl_seconds: {}, key: {key}{mode}{bound}{leave}}}\n",
-            states.join(", "),
-            self.ttl
+            "machine: m\nsections:\n  - {{name: G, states: [{}], key: {key}{mode}{lifetime}}}\n",
+            states.join(", ")
         )
     }
 }

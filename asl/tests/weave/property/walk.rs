@@ -48,12 +48,21 @@ fn may_run(error: &str) -> bool {
     matches!(error, "States.Timeout" | "Lambda.Unknown")
 }
 
-/// Walks through a machine. `members` run under a lease, if it is woven.
-pub fn walk(machine: &Value, seed: u64, members: Option<&[String]>) -> Result<Seen, String> {
+/// The section of a woven machine.
+#[derive(Clone, Copy)]
+pub struct Woven<'a> {
+    pub members: &'a [String],
+    /// The lease lasts as long as the execution.
+    pub of_execution: bool,
+}
+
+/// Walks through a machine. If it is woven, the members of its section run under a lease.
+pub fn walk(machine: &Value, seed: u64, woven: Option<Woven<'_>>) -> Result<Seen, String> {
     let mut walk = Walk {
         states: &machine["States"],
         seed,
-        members,
+        members: woven.map(|woven| woven.members),
+        of_execution: woven.is_some_and(|woven| woven.of_execution),
         lease: Lease::Free,
         error: "",
         tasks: 0,
@@ -79,6 +88,7 @@ struct Walk<'a> {
     states: &'a Value,
     seed: u64,
     members: Option<&'a [String]>,
+    of_execution: bool,
     lease: Lease,
     /// The last one.
     error: &'static str,
@@ -96,7 +106,9 @@ impl Walk<'_> {
             let inside = self
                 .members
                 .is_some_and(|members| members.iter().any(|member| member == at));
-            if self.members.is_some() && inside != (self.lease == Lease::Held) {
+            let kind = state["Type"].as_str().unwrap();
+            let ends = self.of_execution && matches!(kind, "Succeed" | "Fail");
+            if self.members.is_some() && !ends && inside != (self.lease == Lease::Held) {
                 return Err(format!("in {at} the lease is {:?}", self.lease));
             }
         }
@@ -184,13 +196,24 @@ impl Walk<'_> {
         if is_open && releases && self.members.is_some() && self.lease == Lease::Held {
             return Err(format!("{next} releases over {error}"));
         }
+        // An execution lease stays where a failure does not show what is still running.
+        let stays = self
+            .members
+            .is_some_and(|members| members.iter().any(|member| member == at))
+            && !self
+                .members
+                .is_some_and(|members| members.iter().any(|member| member == next))
+            && !next.starts_with('G');
+        if self.of_execution && stays && (is_open || branches > 0) {
+            self.lease = Lease::Left;
+        }
         Ok(Some(next.to_owned()))
     }
 
     /// A lease that is held at the end belongs to work that may still be running.
     fn ended(&self) -> Result<(), String> {
         let is_held = self.met.end.is_some() && self.lease == Lease::Held;
-        if is_held && !may_run(self.error) {
+        if is_held && !may_run(self.error) && !self.of_execution {
             return Err(format!("the lease is held after {:?}", self.met.end));
         }
         Ok(())
