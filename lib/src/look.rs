@@ -200,7 +200,9 @@ impl<S: Store> Leases<S> {
             Execution::Ended {
                 all_answered: true, ..
             } => Verdict::End(Ended::Released),
-            // Something may still be at work, or the service does not know the execution (yet, or any more).
+            // The service may not know yet that it has begun.
+            Execution::Unknown if self.shows_by(held) > now => keep_until(self.shows_by(held)),
+            // Something may still be at work, or the service does not know the execution (any more).
             Execution::Ended { .. } | Execution::Unknown => match look_again_at {
                 Some(at) if at <= now => Verdict::End(Ended::Expired),
                 again => {
