@@ -11,6 +11,7 @@ use crate::listing::{Holders, Ls, Show};
 use crate::local::Local;
 use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeArgs, UnfreezeArgs};
+use crate::redrive::Redrive;
 use crate::table::Table;
 use crate::watch::Watch;
 use crate::weave::Weave;
@@ -56,6 +57,8 @@ pub(crate) enum Verb {
     Release(ReleaseArgs),
     /// End a lease without its handle, whoever holds it
     ForceRelease(ForceRelease),
+    /// Take the leases of a failed execution back for it, and redrive it
+    Redrive(Redrive),
     /// Stop new grants of a key
     Freeze(FreezeArgs),
     /// Allow new grants of a frozen key

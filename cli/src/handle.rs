@@ -102,6 +102,7 @@ Examples:
   leasehold release --handle handle.json
 
 Release is idempotent, and never frees somebody else's lease. --json prints the response of the function release.
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
 Exit codes: 0 released, now or before, 79 the lease expired and was taken over, or an operator ended it.")]
 pub(crate) struct ReleaseArgs {

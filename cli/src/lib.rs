@@ -23,7 +23,9 @@ mod manual;
 mod operate;
 mod output;
 mod pages;
+mod redrive;
 mod signals;
+mod step_functions;
 mod table;
 mod watch;
 mod weave;
@@ -59,6 +61,7 @@ pub fn run() -> ExitCode {
         Verb::Extend(extend) => on_one_thread(extend.run()),
         Verb::Release(release) => on_one_thread(release.run()),
         Verb::ForceRelease(force) => on_one_thread(force.run()),
+        Verb::Redrive(redrive) => on_one_thread(redrive.run()),
         Verb::Freeze(freeze) => on_one_thread(freeze.run()),
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),
         Verb::Table(table) => on_one_thread(table.run()),

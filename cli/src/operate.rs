@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold::{
-    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Inspected,
-    Inspection, Key, Operator, Reason, UnfreezeOutcome,
+    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Holder, Inspected,
+    Inspection, Key, Operator, Reason, UnfreezeOutcome, ViewUntil,
 };
 use leasehold_asl::plain;
 
@@ -14,7 +14,7 @@ use crate::columns::pairs;
 use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
-use crate::{environment, lease_text};
+use crate::{environment, lease_text, step_functions};
 
 /// Time limit for STS. After it, the act goes on without the caller.
 const ASKING: Duration = Duration::from_secs(2);
@@ -96,14 +96,26 @@ It shows the holder and asks for confirmation; without a terminal, --yes is requ
 ended: if somebody else holds the key by then, nothing is changed. The old holder learns of it at its next extend, and may
 work until then: stop it first, or fence the resource with the token that is printed.
 
-Exit codes: 0 ended, 1 nobody holds the key, or you declined.")]
+A lease that lasts while an execution runs needs no extend, so its execution learns nothing, and works on beside the next
+holder. With --stop the execution is stopped instead, and the lease ends as after any stop: at once if every task has
+answered, else after the grace time of the stack. The command waits for that.
+
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+
+Exit codes: 0 ended, 1 nobody holds the key, you declined, or something of a stopped execution may still be at work.")]
 pub(crate) struct ForceRelease {
     /// The permit, counted from 0, if the key is a semaphore
     #[arg(long, value_name = "N")]
     permit: Option<u16>,
+    /// Stop the execution that holds the lease, and wait until its lease has ended
+    #[arg(long)]
+    stop: bool,
     #[command(flatten)]
     act: Act,
 }
+
+/// How long `--stop` waits for the stack to look at the execution: two sweeps, and half a minute.
+const LOOKS: Duration = Duration::from_secs(150);
 
 impl ForceRelease {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
@@ -141,8 +153,26 @@ impl ForceRelease {
                 return Err(failure.advice(format!("--permit {}", permits.join(", or "))));
             }
         };
-        let holder = one.lease.held.as_ref().map(|held| held.holder.to_string());
-        let holder = holder.unwrap_or_default();
+        let held_by = one.lease.held.as_ref();
+        let holder = held_by.map(|held| held.holder.to_string()).unwrap_or_default();
+        let execution = held_by
+            .filter(|held| matches!(held.until, ViewUntil::Execution { .. }))
+            .map(|held| held.holder.clone());
+        if self.stop {
+            let Some(execution) = execution else {
+                return Err(Failure::usage(format!(
+                    "--stop: {holder} is no execution whose lease lasts while it runs"
+                )));
+            };
+            act.ask(&table_client, &held, &format!("Stop {holder}?"))?;
+            return self.stop_it(&table_client, one, &execution).await;
+        }
+        if execution.is_some() {
+            print_error(
+                "its execution may still run, and learns nothing of this: it works on beside the next holder; \
+                 --stop stops it first",
+            );
+        }
         act.ask(&table_client, &held, &format!("Evict {holder}?"))?;
         let which = ForceReleaseOptions {
             permit: Some(one.lease.permit),
@@ -166,6 +196,61 @@ impl ForceRelease {
                 act.tell(&forced, &format!("{holder} no longer holds {what}"))?;
                 Ok(Code::FAILURE)
             }
+        }
+    }
+}
+
+impl ForceRelease {
+    /// Stops the execution, and waits until the stack has looked at it and ended its lease.
+    async fn stop_it(
+        &self,
+        table_client: &TableClient,
+        one: &Inspection,
+        execution: &Holder,
+    ) -> Result<Code, Failure> {
+        let (act, leases) = (&self.act, &table_client.leases);
+        let sfn = step_functions::client(table_client)?;
+        let stopped = sfn.stop_execution().execution_arn(execution.as_str());
+        let stopped = stopped.error("Leasehold.Stopped");
+        let stopped = stopped.cause(format!("{}: {}", act.who, act.why)).send().await;
+        stopped.map_err(|error| step_functions::failed("StopExecution", &error))?;
+        let name = lease_text::name(&one.lease);
+        print_error(&format!("stopped {execution}; waiting until its lease of {name} has ended"));
+        let until = leases.now().plus(LOOKS);
+        loop {
+            let seen = match leases.inspect(&act.key).await? {
+                Inspected::Found { first, permits } if permits.is_empty() => vec![first],
+                Inspected::Found { permits, .. } => permits,
+                Inspected::Absent => Vec::new(),
+            };
+            let same = |other: &&Inspection| {
+                other.lease.permit == one.lease.permit
+                    && other.lease.fencing_token == one.lease.fencing_token
+            };
+            let still = seen.iter().find(same).and_then(|seen| seen.lease.held.as_ref());
+            let Some(held) = still else {
+                act.tell(
+                    &serde_json::json!({"outcome": "stopped", "execution": execution}),
+                    &format!("{name} is free of it; {execution} was stopped"),
+                )?;
+                return Ok(Code::DONE);
+            };
+            let over = match held.until {
+                ViewUntil::Execution { look_again_at, .. } => look_again_at,
+                ViewUntil::Ttl { .. } => None,
+            };
+            if let Some(at) = over {
+                let when = lease_text::when(at, leases.now());
+                let what = format!("a task of {execution} may still be at work; its lease ends {when}");
+                let advice = "end it now without --stop, if you know that nothing is at work";
+                return Err(Failure::new(Code::FAILURE, what).advice(advice));
+            }
+            if leases.now() >= until {
+                let what = format!("{execution} is stopped, and its lease of {name} has not ended yet");
+                let advice = "does the stack's sweep run? `leasehold doctor` checks it";
+                return Err(Failure::new(Code::FAILURE, what).advice(advice));
+            }
+            leases.sleep(step_functions::PAUSE).await;
         }
     }
 }
@@ -198,7 +283,7 @@ impl FreezeArgs {
         act.tell(&frozen, &words)?;
         if let Some(held) = seen.iter().find_map(|one| one.lease.held.as_ref()) {
             print_error(&format!(
-                "{} still holds the key, until it releases the lease or the lease expires",
+                "{} still holds the key, until it releases the lease or the lease ends",
                 held.holder
             ));
         }
@@ -210,6 +295,8 @@ impl FreezeArgs {
 #[command(after_help = "\
 Examples:
   leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
+
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
 Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
 pub(crate) struct UnfreezeArgs {

@@ -34,7 +34,7 @@ you: `leasehold table check` reports whether they are on.")]
 Examples:
   leasehold table check --table leases
 
-Exit codes: 0 it is a lease table, 1 it is not. Every difference is listed: keys, index, billing, stream, TTL. It also notes
+Exit codes: 0 it is a lease table, 1 it is not. Every difference is listed: keys, index, billing, TTL. It also notes
 if point-in-time recovery or deletion protection is off, which does not change the exit code.")]
     Check {
         /// Print JSON

@@ -236,14 +236,17 @@ class Leasehold:
         pairs = zip(answer["leases"], answer["previous"])
         return [Lease(self, handle, answer["grant"], previous) for handle, previous in pairs]
 
-    def join_queue(self, key: str, *, task_token: str, wait_seconds: float, ttl_seconds: float, request_id: str,
-                   holder: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
-        """Joins the queue for a task. The outcome of the response is "acquired" or "queued".
+    def join_queue(self, key: str, *, task_token: str, wait_seconds: float, request_id: str, holder: Optional[str] = None,
+                   keep_seconds: Optional[float] = None,
+                   metadata: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
+        """Joins the queue for a task of an execution. The outcome of the response is "acquired" or "queued".
 
-        The lease goes to the task token. `resume` it there, and extend it first: that extend is the grant.
+        The lease goes to the task token: `resume` it there. It lasts while the holder runs, which is the ARN of the
+        execution, and `keep_seconds` longer if that fails.
         """
-        event = self._request(holder, request_id, ttl_seconds, metadata, False)
-        return self.call("acquire", {**event, "key": key, "task_token": task_token, "wait_seconds": wait_seconds})
+        event = self._request(holder, request_id, None, metadata, False)
+        return self.call("acquire", {**event, "key": key, "keep_seconds": keep_seconds, "task_token": task_token,
+                                     "wait_seconds": wait_seconds})
 
     def resume(self, handle: Mapping[str, Any]) -> Lease:
         """The lease of a handle that another process acquired. Calls no function."""
@@ -268,7 +271,7 @@ class Leasehold:
             raise
         lease.release(strict=True)
 
-    def _request(self, holder: Optional[str], request_id: Optional[str], ttl_seconds: float,
+    def _request(self, holder: Optional[str], request_id: Optional[str], ttl_seconds: Optional[float],
                  metadata: Optional[Mapping[str, str]], reentrant: bool) -> dict[str, Any]:
         return {"holder": holder or self._holder, "request_id": request_id or str(uuid.uuid4()),
                 "ttl_seconds": ttl_seconds, "metadata": metadata, "reentrant": reentrant or None}

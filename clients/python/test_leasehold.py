@@ -138,7 +138,7 @@ def several_keys_come_together_or_not_at_all():
 
 def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
     held = ME.acquire("python/queue", ttl_seconds=60)
-    waiting = {"wait_seconds": 600, "ttl_seconds": 60}
+    waiting = {"wait_seconds": 600, "holder": "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1"}
     joined = OTHER.join_queue("python/queue", task_token="python-1", request_id="1", **waiting)
     assert joined["outcome"] == "queued", joined
     again = OTHER.join_queue("python/queue", task_token="python-2", request_id="1", **waiting)

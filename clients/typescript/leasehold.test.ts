@@ -144,7 +144,8 @@ const scenes: Record<string, () => Promise<void>> = {
   },
   async whoever_waits_in_the_queue_gets_the_lease_by_the_task_token() {
     const held = await me.acquire({ key: "typescript/queue", ttlSeconds: 60 });
-    const waiting = { key: "typescript/queue", waitSeconds: 600, ttlSeconds: 60 };
+    const holder = "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1";
+    const waiting = { key: "typescript/queue", waitSeconds: 600, holder };
     const joined = await other.joinQueue({ ...waiting, taskToken: "typescript-1", requestId: "1" });
     assert.equal(joined.outcome, "queued");
     const again = await other.joinQueue({ ...waiting, taskToken: "typescript-2", requestId: "1" });

@@ -162,7 +162,11 @@ interface Common {
 }
 export interface Acquire extends Common { key: string; permits?: number | undefined; observedVersion?: number | undefined }
 export interface AcquireAll extends Common { keys: string[] }
-export interface JoinQueue extends Omit<Common, "reentrant"> { key: string; requestId: string; taskToken: string; waitSeconds: number }
+export interface JoinQueue extends Omit<Common, "reentrant" | "ttlSeconds"> {
+  key: string; requestId: string; taskToken: string; waitSeconds: number;
+  /** How long the lease stays after a failure of the execution, in seconds. */
+  keepSeconds?: number | undefined;
+}
 
 /**
  * Calls the functions of one stack. A throttled or lost call is repeated unchanged, up to `attempts` times in all
@@ -191,10 +195,14 @@ export class Leasehold {
     const previous = answer.previous as (Previous | null)[];
     return (answer.leases as Handle[]).map((handle, at) => new Lease(this, handle, answer.grant as string, previous[at] ?? null));
   }
-  /** Joins the queue for a task. The lease goes to the task token: `resume` it there, and extend it first. */
+  /**
+   * Joins the queue for a task of an execution. The lease goes to the task token: `resume` it there. It lasts while the
+   * holder runs, which is the ARN of the execution, and `keepSeconds` longer if that fails.
+   */
   async joinQueue(request: JoinQueue): Promise<Details> {
-    const { key, taskToken, waitSeconds } = request;
-    return this.call("acquire", { ...this.#request(request), key, task_token: taskToken, wait_seconds: waitSeconds });
+    const { key, keepSeconds, taskToken, waitSeconds } = request;
+    const waiting = { key, keep_seconds: keepSeconds, task_token: taskToken, wait_seconds: waitSeconds };
+    return this.call("acquire", { ...this.#request(request), ...waiting });
   }
   /** The lease of a handle that another process acquired. Calls no function. */
   resume(handle: Handle): Lease { return new Lease(this, handle); }
@@ -218,7 +226,7 @@ export class Leasehold {
     return result;
   }
 
-  #request(request: Common): Details {
+  #request(request: Omit<Common, "ttlSeconds"> & { ttlSeconds?: number | undefined }): Details {
     return { holder: request.holder ?? this.#options.holder, request_id: request.requestId ?? crypto.randomUUID(),
       ttl_seconds: request.ttlSeconds, metadata: request.metadata, reentrant: request.reentrant };
   }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use crate::{
     error::Error,
     leases::{Leases, corrupt, frozen_error, stopped_error},
-    outcomes::{Acquired, Contention, GrantKind, Granted, HeldLease, HeldUntil, Lease, Retry},
+    outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
     requests::{Acquire, Lifetime},
     row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Store},
@@ -303,15 +303,6 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    pub(crate) fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
-        let previous = row.previous.clone();
-        Ok(Granted {
-            lease: self.lease_of(address, row)?,
-            grant: GrantKind::after(previous.as_ref()),
-            previous,
-        })
-    }
-
     /// A lease that the holder has already. If it was to learn of it by a task token, it learns of it here: that is
     /// written first, because somebody may be about to take back what the holder was never told.
     async fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
@@ -331,13 +322,6 @@ impl<S: Store> Leases<S> {
             }
         };
         self.as_replay(address, row)
-    }
-
-    pub(crate) fn as_replay(&self, address: Address, row: Row) -> Result<Granted, Error> {
-        Ok(Granted {
-            grant: GrantKind::Replayed,
-            ..self.granted(address, row)?
-        })
     }
 
     /// A refusal as a response or an error.

@@ -33,12 +33,10 @@ mod events;
 mod execution_events;
 mod invocation_metrics;
 mod log;
-mod stream_records;
 
 pub use events::{Event, FromEvent, Trigger};
 pub use execution_events::{ExecutionEvents, FailedExecutions};
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
-pub use stream_records::{Failed, StreamRecords};
 
 use emf::EmfWriter;
 use log::About;

@@ -9,7 +9,7 @@ use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
     executions::Executions,
-    outcomes::{Deadline, Lease, LeaseStatus},
+    outcomes::{Deadline, GrantKind, Granted, Lease, LeaseStatus},
     pagination::Cursor,
     row::{Frozen, Row, State, Term},
     rules::RulesSource,
@@ -21,6 +21,9 @@ use crate::{
 
 /// How many writes one call attempts while others keep changing the row.
 pub(crate) const TRIES: usize = 8;
+
+/// Step Functions shows what has happened within this time, even in a late response.
+pub(crate) const LATEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// Sweep and the lists stop when less than this is left of their invocation.
 const RESERVE: Duration = Duration::from_secs(1);
@@ -91,7 +94,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The same leases, with a way to notify waiters. Without one, the call that ends a grant leaves the notification
-    /// of the next waiter to the table's stream and to sweep.
+    /// of the next waiter to the next sweep.
     #[must_use]
     pub fn with_workflows(self, workflows: Arc<dyn Workflows>) -> Self {
         Self {
@@ -245,6 +248,30 @@ impl<S: Store> Leases<S> {
             }),
             Term::Execution { .. } => None,
         }
+    }
+
+    /// From when on a response of Step Functions shows what had happened by this instant, as our clock has it.
+    pub(crate) fn shows_after(&self, instant: Timestamp) -> Timestamp {
+        let margin = self.settings().clock_margin;
+        instant.plus(margin).plus(LATEST_ANSWER)
+    }
+
+    /// The grant that `row` carries, as acquire returns it.
+    pub(crate) fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
+        let previous = row.previous.clone();
+        Ok(Granted {
+            lease: self.lease_of(address, row)?,
+            grant: GrantKind::after(previous.as_ref()),
+            previous,
+        })
+    }
+
+    /// The same for a request that has it already.
+    pub(crate) fn as_replay(&self, address: Address, row: Row) -> Result<Granted, Error> {
+        Ok(Granted {
+            grant: GrantKind::Replayed,
+            ..self.granted(address, row)?
+        })
     }
 
     /// The handle of the lease that `row` carries.

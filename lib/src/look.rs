@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::Leases,
+    leases::{LATEST_ANSWER, Leases},
     metrics::{self, Metric},
     outcomes::Ended,
     row::{Holding, Row, Term},
@@ -15,9 +15,6 @@ use crate::{
     values::KeepTime,
     workflows::{Execution, Receipt},
 };
-
-/// Step Functions shows a redrive within this time, even in a late response.
-pub(crate) const LATEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// The longest time between two looks at an execution that runs.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
@@ -157,12 +154,6 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// From when on a response of the service shows what had happened by this instant, as our clock has it.
-    pub(crate) fn shows_after(&self, instant: Timestamp) -> Timestamp {
-        let margin = self.settings().clock_margin;
-        instant.plus(margin).plus(LATEST_ANSWER)
-    }
-
     /// None if the row has no execution lease.
     fn verdict<'a>(&self, row: &'a Row, said: Execution) -> Option<(&'a Holding, Verdict)> {
         let held = row.holding()?;
@@ -196,7 +187,9 @@ impl<S: Store> Leases<S> {
                 stopped_at,
                 redrivable: true,
                 ..
-            } if now < kept_until(stopped_at, keep) => keep_until(kept_until(stopped_at, keep)),
+            } if keep != KeepTime::default() && now < kept_until(stopped_at, keep) => {
+                keep_until(kept_until(stopped_at, keep))
+            }
             Execution::Ended {
                 all_answered: true, ..
             } => Verdict::End(Ended::Released),
@@ -233,8 +226,5 @@ impl<S: Store> Leases<S> {
 
 /// Until when a lease that is kept for a redrive stays: a redrive just before shows half a minute later at the latest.
 fn kept_until(stopped_at: Timestamp, keep: KeepTime) -> Timestamp {
-    if keep == KeepTime::default() {
-        return stopped_at;
-    }
     stopped_at.plus(keep.as_duration()).plus(LATEST_ANSWER)
 }

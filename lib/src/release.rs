@@ -83,7 +83,9 @@ impl<S: Store> Leases<S> {
             Applied::Done { row, .. } => row,
             // Ended by this very write, whose response was lost, or by another that did the same.
             Applied::Refused(Stored::Row(found))
-                if found.holding().is_none() && found.version == row.version.plus(1) =>
+                if found.version == row.version.plus(1)
+                    && found.holding().is_none()
+                    && found.last_grant().ended == ended =>
             {
                 found
             }

@@ -16,8 +16,6 @@ mod events;
 pub mod rules;
 mod values;
 
-pub use events::FailedRecords;
-
 /// The schema of an event that a function takes. Fields that are not in it are refused.
 #[must_use]
 pub fn event<T: JsonSchema>(title: &str) -> Value {

@@ -57,7 +57,7 @@ pub struct Environment {
     /// `LEASE_TABLE`.
     pub table: String,
     /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`, `LEASE_GRANTS`,
-    /// `LEASE_CLAIM_SECONDS`, `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`, `LEASE_LOOK_SECONDS`.
+    /// `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`, `LEASE_LOOK_SECONDS`.
     pub settings: Settings,
     /// `LEASE_RULES`: whether these settings are the table's rules (`own`), as in the functions of the table's stack.
     /// Otherwise (`table`) the process reads the table's rules: [`crate::Leases::with_table_rules`].

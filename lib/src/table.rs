@@ -8,8 +8,7 @@ use aws_sdk_dynamodb::{
     types::{
         AttributeDefinition, BillingMode, GlobalSecondaryIndex, GlobalSecondaryIndexDescription,
         KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
-        StreamSpecification, StreamViewType, TableDescription, TimeToLiveSpecification,
-        TimeToLiveStatus,
+        TableDescription, TimeToLiveSpecification, TimeToLiveStatus,
     },
 };
 
@@ -23,21 +22,14 @@ const KEYS: [(&str, KeyType); 2] = [(at::PK, KeyType::Hash), (at::SK, KeyType::R
 const INDEX_KEYS: [(&str, KeyType); 1] = [(at::HOLDER, KeyType::Hash)];
 const ATTRIBUTES: [&str; 3] = [at::PK, at::SK, at::HOLDER];
 const BILLING: BillingMode = BillingMode::PayPerRequest;
-const STREAM: StreamViewType = StreamViewType::NewImage;
 
-/// Creates the table `name` and waits until it can be used: keys, index, billing, the stream from which waiters are
-/// notified, and the TTL that purges free rows. If the table exists already, this only switches the TTL on; [`check`]
-/// reports whether the rest is right.
+/// Creates the table `name` and waits until it can be used: keys, index, billing, and the TTL that purges free rows. If
+/// the table exists already, this only switches the TTL on; [`check`] reports whether the rest is right.
 ///
 /// # Errors
 /// [`Error::Denied`] without `dynamodb:CreateTable`, `DescribeTable` or `UpdateTimeToLive`;
 /// [`Error::Misconfigured`], [`Error::Throttled`], [`Error::Unavailable`]. Safe to repeat.
 pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
-    let stream = StreamSpecification::builder()
-        .stream_enabled(true)
-        .stream_view_type(STREAM)
-        .build()
-        .map_err(|error| broken(&error))?;
     let created = client
         .create_table()
         .table_name(name)
@@ -45,7 +37,6 @@ pub async fn create(client: &Client, name: &str) -> Result<(), Error> {
         .set_key_schema(Some(key_schema(&KEYS)?))
         .set_attribute_definitions(Some(attributes()?))
         .global_secondary_indexes(index()?)
-        .stream_specification(stream)
         .send()
         .await;
     match created {
@@ -91,7 +82,7 @@ fn is_enabled_already(error: &UpdateTimeToLiveError) -> bool {
 /// Checks that the table `name` is a lease table.
 ///
 /// # Errors
-/// [`Error::Misconfigured`], naming everything that differs: keys, index, billing, stream or TTL, or that the
+/// [`Error::Misconfigured`], naming everything that differs: keys, index, billing or TTL, or that the
 /// table is a global one;
 /// [`Error::Denied`] without `dynamodb:DescribeTable` or `DescribeTimeToLive`; and those of any
 /// request.
@@ -150,15 +141,6 @@ fn shape_faults(table: &TableDescription) -> Result<Vec<String>, Error> {
     let billing = table.billing_mode_summary().and_then(|b| b.billing_mode());
     if billing != Some(&BILLING) {
         faults.push(format!("its billing is not {}", BILLING.as_str()));
-    }
-    let streams = table.stream_specification().is_some_and(|stream| {
-        // A stream that carries more is accepted too.
-        let found = stream.stream_view_type();
-        stream.stream_enabled()
-            && (found == Some(&STREAM) || found == Some(&StreamViewType::NewAndOldImages))
-    });
-    if !streams {
-        faults.push(format!("it has no stream of {}", STREAM.as_str()));
     }
     if is_global(table) {
         faults.push(
@@ -309,7 +291,6 @@ mod tests {
             }],
             "KeySchema": keys(&key_schema(&KEYS).expect("keys")),
             "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true},
-            "StreamSpecification": {"StreamViewType": STREAM.as_str()},
             "TimeToLiveSpecification": {"AttributeName": at::PURGE_AT, "Enabled": true},
         });
         assert_eq!(table, ours);

@@ -35,31 +35,31 @@ _FUNCTIONS = {
 }
 
 
-def _as_jsonata(value):
+def _as_jsonata(value, exact=False):
     """A copy with the evaluator's types: its null differs from "nothing", and it has no dates.
     Gap: whole numbers are exact here, but every number is a double in the service's JSONata."""
     if value is None:
         return Utils.NULL_VALUE
-    if type(value) is int and abs(value) > 2**53:
+    if type(value) is int and abs(value) > 2**53 and not exact:
         return int(float(value))
     if isinstance(value, dict):
-        return {key: _as_jsonata(member) for key, member in value.items()}
+        return {key: _as_jsonata(member, exact) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_as_jsonata(member) for member in value]
+        return [_as_jsonata(member, exact) for member in value]
     if isinstance(value, datetime.datetime):
         utc = value.astimezone(datetime.timezone.utc)
         return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return value
 
 
-def _evaluate(expression, bindings):
+def _evaluate(expression, bindings, exact=False):
     """The result, or an exception with the fault of the expression. Variables are bound as values.
     Pasted into the text, as moto does, quotes break them and 200 KB take seconds."""
     compiled = jsonata.Jsonata(expression)
     compiled.output_convert_nulls = False
     for name, function in _FUNCTIONS.items():
         compiled.register_lambda(name, function)
-    result = compiled.evaluate(None, {name: _as_jsonata(value) for name, value in bindings.items()})
+    result = compiled.evaluate(None, {name: _as_jsonata(value, exact) for name, value in bindings.items()})
     if result is None:
         raise ValueError("returned nothing (undefined)")
     result = Utils.convert_nulls(result)
@@ -99,8 +99,9 @@ def _eval_jsonata(self, env):
 
 
 def _eval_variable(self, env):
+    """A path of JSONPath into a variable leaves numbers as they are."""
     states = self.query_language_mode == QueryLanguageMode.JSONata
-    env.stack.append(_evaluate(self.expression, _bindings(env, states)))
+    env.stack.append(_evaluate(self.expression, _bindings(env, states), exact=not states))
 
 
 def install():

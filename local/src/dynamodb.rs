@@ -44,7 +44,6 @@ impl DynamoDb {
     }
 
     async fn serve(database: Database) -> Result<Self, Error> {
-        index_stream(&database)?;
         let listener = TcpListener::bind((hidden(), 0))
             .await
             .map_err(io("bind a port for DynamoDB"))?;
@@ -80,12 +79,9 @@ impl DynamoDb {
             Error::DynamoDb(format!("create the table {name}: {}", why.to_string()))
         };
         let mut table = properties.clone();
-        // Encryption exists only on AWS. The view type implies the stream.
+        // Encryption exists only on AWS.
         table["TableName"] = name.into();
         table["SSESpecification"] = Value::Null;
-        if table["StreamSpecification"].is_object() {
-            table["StreamSpecification"]["StreamEnabled"] = true.into();
-        }
         let ttl = table["TimeToLiveSpecification"].take();
         let create = serde_json::from_value(table).map_err(|error| failed(&error))?;
         let created = self.database.create_table(create);
@@ -106,11 +102,6 @@ impl DynamoDb {
     pub fn sweep_ttl(&self) -> Result<usize, Error> {
         self.database.sweep_ttl().map_err(|e| refused(&e))
     }
-
-    /// The database itself, for readers of its stream. It bypasses the server, so nothing is counted.
-    pub(crate) fn database(&self) -> &Database {
-        &self.database
-    }
 }
 
 /// A random loopback address. The server has no guard, and its crate takes no other listener, so nobody who is not told where it
@@ -124,25 +115,3 @@ fn hidden() -> Ipv4Addr {
 fn refused(error: &impl ToString) -> Error {
     Error::DynamoDb(error.to_string())
 }
-
-/// Adds an index to the stream's records, and a limit of ten thousand records, where the service keeps a day. Without them
-/// every write to a table with a stream, and every read of the stream, scans all records that it ever had. The database does
-/// not give access to its `SQLite`, so this goes through a snapshot.
-fn index_stream(database: &Database) -> Result<(), Error> {
-    let directory = tempfile::tempdir().map_err(io("create a temporary directory"))?;
-    let file = directory.path().join("empty.db");
-    let name = file.display().to_string();
-    database.vacuum_into(&name).map_err(|e| refused(&e))?;
-    let snapshot = rusqlite::Connection::open(&file).map_err(|e| refused(&e))?;
-    snapshot
-        .execute_batch(STREAM_INDEX)
-        .map_err(|e| refused(&e))?;
-    snapshot.close().map_err(|(_, e)| refused(&e))?;
-    database.restore_from(&name).map_err(|e| refused(&e))
-}
-
-const STREAM_INDEX: &str = "
-    CREATE INDEX stream_order ON _stream_records (table_name, CAST(sequence_number AS INTEGER));
-    CREATE TRIGGER stream_horizon AFTER INSERT ON _stream_records BEGIN
-        DELETE FROM _stream_records WHERE id <= NEW.id - 10000;
-    END;";

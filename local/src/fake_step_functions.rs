@@ -34,6 +34,8 @@ struct ServerState {
     expired: HashSet<String>,
     running: HashSet<String>,
     stopped: HashSet<String>,
+    /// The result of a task of an execution.
+    received_by: HashMap<String, String>,
     /// The service error that every call receives, if set.
     failing_with: Option<&'static str>,
 }
@@ -156,6 +158,12 @@ impl FakeStepFunctionsServer {
         self.state().stopped.insert(execution.to_owned());
     }
 
+    /// From here on the history of this execution has a task with this result.
+    pub fn has_received(&self, execution: &str, output: &str) {
+        let mut state = self.state();
+        state.received_by.insert(execution.to_owned(), output.to_owned());
+    }
+
     /// Answers every call with this error, until it is set to `None`.
     pub fn fail_with(&self, error: Option<&'static str>) {
         self.state().failing_with = error;
@@ -189,6 +197,18 @@ impl ServerState {
         }
         if ["DescribeExecution", "GetExecutionHistory"].contains(&operation) {
             return (StatusCode::OK, self.execution(operation, &body));
+        }
+        if let Some(arn) = body["executionArn"].as_str() {
+            if operation == "StopExecution" {
+                self.running.remove(arn);
+                self.stopped.insert(arn.to_owned());
+                return (StatusCode::OK, json!({"stopDate": 4_102_444_800_u64}));
+            }
+            if operation == "RedriveExecution" {
+                self.stopped.remove(arn);
+                self.running.insert(arn.to_owned());
+                return (StatusCode::OK, json!({"redriveDate": 4_102_444_800_u64}));
+            }
         }
         let token = body["taskToken"].as_str().unwrap_or_default().to_owned();
         if self.expired.contains(&token) {
@@ -236,13 +256,15 @@ impl ServerState {
         let events = ["TaskScheduled", "TaskStarted", "TaskSucceeded", last];
         let events = events
             .into_iter()
-            .filter(|kind| status == "SUCCEEDED" || *kind != "TaskSucceeded");
+            .filter(|kind| {
+                status == "SUCCEEDED" || *kind != "TaskSucceeded" || self.received_by.contains_key(arn)
+            });
         let events = events.enumerate().map(|(before, kind)| {
         let mut event =
             json!({"timestamp": stopped, "type": kind, "id": before + 1, "previousEventId": before});
         if kind == "TaskSucceeded" {
             event["taskSucceededEventDetails"] =
-                json!({"resourceType": "lambda", "resource": "invoke"});
+                json!({"resourceType": "lambda", "resource": "invoke", "output": self.received_by.get(arn)});
         }
         event
     });

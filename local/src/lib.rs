@@ -1,5 +1,5 @@
 //! Leasehold on a laptop: an embedded DynamoDB behind a counting proxy, the real function binaries behind
-//! Lambda's own APIs, a state machine engine, and the streams, rules and queues between them, in one process tree
+//! Lambda's own APIs, a state machine engine, and the rules and queues between them, in one process tree
 //! on 127.0.0.1.
 //!
 //! [`Stack`] is the whole, wired as in `template.yaml`. A test may use the parts [`DynamoDb`], [`Proxy`] and [`LambdaHost`]

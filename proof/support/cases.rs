@@ -378,7 +378,6 @@ impl Player<'_> {
             "until_balances",
             "move_deadline",
             "keep_extending",
-            "forge",
         ]) {
             self.meddle(&mut step, &key).await;
         } else if let Some(variable) = step.text("remember") {
@@ -471,8 +470,6 @@ impl Player<'_> {
                 .and_then(|by| by.as_i64())
                 .unwrap_or_default();
             self.extending = Some(tokio::spawn(on.keep_extending(lease, late_by)));
-        } else if let Some(forger) = step.text("forge") {
-            self.forge(key, &forger).await;
         }
     }
 
@@ -518,25 +515,6 @@ impl Player<'_> {
                 eventually("a place in the queue", joined).await;
             }
         }
-    }
-
-    /// Tells the first in the queue that it has a lease, as nobody but the library should: that of another key.
-    async fn forge(&self, key: &str, forger: &str) {
-        let theirs = json!({"key": unique("forged"), "holder": forger});
-        let theirs = self.on.occupy(theirs).await;
-        let row = self.on.lease_row(key).await;
-        let digest = row["line"].as_l().unwrap()[0].as_b().unwrap().as_ref();
-        let digest = u128::from_be_bytes(digest.try_into().unwrap());
-        let leases = self.on.table("LeaseTable");
-        let waiter = leases.get(key, &format!("WAIT#{digest:032x}")).await;
-        let waiter = waiter.unwrap();
-        let grant =
-            json!({"outcome": "acquired", "lease": theirs, "grant": "new", "previous": null});
-        let call = self.on.sfn.send_task_success().output(grant.to_string());
-        call.task_token(waiter["task_token"].as_s().unwrap())
-            .send()
-            .await
-            .unwrap();
     }
 
     async fn balance(&self, account: &str) -> Option<Value> {

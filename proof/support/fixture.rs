@@ -457,6 +457,7 @@ fn item_of(handle: &Value) -> Item {
             extended_at: None,
             sweep_after: None,
             metadata: lease.metadata,
+            telling: None,
         }),
     };
     row.to_item()

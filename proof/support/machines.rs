@@ -13,6 +13,9 @@ use crate::fixture::{Items, ROW, config, environment, n, unique};
 
 /// The table of what leases protect: who was inside, and the accounts of transfers.
 const RESOURCES: &str = "ResourceTable";
+/// As the template's parameters have them, if they are left out.
+const WRAPPED: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_wrapped_*";
+const LEASING: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_*";
 const FUNCTIONS: [&str; 6] = [
     "AcquireFunction",
     "ExtendFunction",
@@ -36,12 +39,21 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// The embedded stack, with margins so short that seconds are long.
+    /// The embedded stack, with margins so short that seconds are long; where sweep runs, also with a short grace.
     pub async fn embedded(schedules: Schedules) -> Self {
+        let grace = if schedules == Schedules::Never {
+            "900"
+        } else {
+            "4"
+        };
         let stack = Stack::start(Options {
             engine: true,
             schedules,
-            environment: environment([("LEASE_CLOCK_MARGIN_MS", "300"), ("LEASE_GUARD_MS", "200")]),
+            environment: environment([
+                ("LEASE_CLOCK_MARGIN_MS", "300"),
+                ("LEASE_GUARD_MS", "200"),
+                ("LEASE_REAP_GRACE_SECONDS", grace),
+            ]),
             ..Options::default()
         });
         let stack = stack.await.unwrap_or_else(|error| panic!("{error}"));
@@ -109,6 +121,8 @@ impl Machines {
     fn tables(leases: &str, resources: &str) -> impl Iterator<Item = (String, String)> + use<> {
         let names = [
             ("Partition", "aws"),
+            ("WrappedMachines", WRAPPED),
+            ("LeasingMachines", LEASING),
             ("LeaseTable", leases),
             ("AccountsTable", resources),
         ];
@@ -132,7 +146,7 @@ impl Machines {
     }
 
     /// Creates a machine; `${AcquireFunction}` and the like are replaced as in the template, unless `own` says
-    /// otherwise. Its name is one that with-lease may start.
+    /// otherwise. By its name, its executions may have leases if it acquires, and otherwise with-lease may start it.
     pub async fn create(
         &self,
         name: &str,
@@ -143,7 +157,12 @@ impl Machines {
         for (name, value) in own.iter().chain(&self.substitutions) {
             definition = definition.replace(&format!("${{{name}}}"), value);
         }
-        let name = unique(&format!("leasehold_wrapped_{name}")).replace('/', "-");
+        let kind = if definition.contains("task_token") || definition.contains("lifetime") {
+            "leasing"
+        } else {
+            "wrapped"
+        };
+        let name = unique(&format!("leasehold_{kind}_{name}")).replace('/', "-");
         let create = self.sfn.create_state_machine().name(name);
         let created = create.definition(definition).role_arn(&self.role).send();
         created.await.unwrap().state_machine_arn().to_owned()

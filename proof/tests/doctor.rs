@@ -287,21 +287,10 @@ const FAULTS: &[Fault] = &[
         ..SOUND
     },
     Fault {
-        what: "a stream that carries keys only",
-        before: |options, directory| {
-            let place = "/Resources/LeaseTable/Properties/StreamSpecification/StreamViewType";
-            change(options, directory, place, &json!("KEYS_ONLY"));
-        },
-        check: "stream",
-        found: "it has no stream of NEW_IMAGE",
-        ..SOUND
-    },
-    Fault {
-        what: "the stream's mapping off",
+        what: "the mappings of reap's queues off",
         before: |options, _| options.follow = false,
-        check: "stream",
-        found: "the event source mapping GrantFunctionFreed is Disabled",
-        also: &["ends"],
+        check: "ends",
+        found: "the event source mapping ReapFunctionAtOnce is Disabled",
         ..SOUND
     },
     Fault {
@@ -403,7 +392,7 @@ const FAULTS: &[Fault] = &[
         by_looking: false,
         before: |options, directory| {
             let place =
-                "/Resources/AcquireRole/Properties/Policies/0/PolicyDocument/Statement/0/Action/2";
+                "/Resources/AcquireRole/Properties/Policies/0/PolicyDocument/Statement/0/Action/3";
             change(options, directory, place, &Value::Null);
         },
         check: "roles",

@@ -34,10 +34,11 @@ const OTHER_ERRORS: &str = "DynamoDB.AmazonDynamoDBException DynamoDB.Conditiona
     States.HeartbeatTimeout States.ItemReaderFailed States.NoChoiceMatched States.Permissions States.QueryEvaluationError \
     States.ResultWriterFailed States.Runtime States.TaskFailed States.Timeout \
     StepFunctions.AWSStepFunctionsException StepFunctions.ExecutionAlreadyExistsException \
-    StepFunctions.ExecutionLimitExceededException StepFunctions.InvalidNameException StepFunctions.SdkClientException Semaphore.ItemsFailed Transfer.BalanceTooLarge \
+    StepFunctions.ExecutionLimitExceededException StepFunctions.InvalidArnException \
+    StepFunctions.InvalidExecutionInputException StepFunctions.InvalidNameException StepFunctions.SdkClientException \
+    StepFunctions.StateMachineDoesNotExistException Semaphore.ItemsFailed Transfer.BalanceTooLarge \
     Transfer.InsufficientFunds Transfer.NoSuchAccount Transfer.Unknown WithLease.ChildAborted WithLease.ChildFailed \
-    WithLease.ChildSucceeded WithLease.ChildTimedOut WithLease.LargeOutput WithLease.NoChild WithLease.NotReplaced \
-    WithLease.OutputUnread WithLease.Redriven";
+    WithLease.ChildTimedOut WithLease.NotReplaced WithLease.OutputUnread";
 
 /// Fields that JSONPath does not have.
 const JSONATA: &str = "Arguments Condition Items Output";

@@ -61,12 +61,6 @@ const INSPECTIONS: &[[&str; 4]] = &[
         "switch both on, as the template does and a restore does not: aws dynamodb update-continuous-backups --table-name TABLE --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true, and aws dynamodb update-table --table-name TABLE --deletion-protection-enabled",
     ],
     [
-        "stream",
-        "F19",
-        "The table's stream reaches the function grant, which hands a freed key to the next waiter.",
-        "deploy the stack again, which restores the table's stream (NEW_IMAGE) and grant's event source mapping; enable the mapping if it was disabled",
-    ],
-    [
         "ends",
         "F20",
         "The end of each execution reaches the function reap twice, through its two queues.",

@@ -16,12 +16,11 @@ use super::report::{Outcome, Report};
 use crate::exit::in_full;
 
 /// Each function of the template: its logical id, its verb, and its time limit in seconds.
-pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
+pub(super) const FUNCTIONS: [(&str, &str, i32); 7] = [
     ("AcquireFunction", "acquire", 10),
     ("ExtendFunction", "extend", 10),
     ("ReleaseFunction", "release", 10),
     ("SweepFunction", "sweep", 60),
-    ("GrantFunction", "grant", 30),
     ("ReapFunction", "reap", 30),
     ("InspectFunction", "inspect", 10),
     ("OperateFunction", "operate", 10),
@@ -30,7 +29,6 @@ pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
 const TABLE: &str = "LeaseTable";
 const MACHINE: &str = "WithLeaseStateMachine";
 const MONITORING: &str = "MonitoringStack";
-const STREAM_MAPPING: &str = "GrantFunctionFreed";
 const QUEUE_MAPPINGS: [&str; 2] = ["ReapFunctionAtOnce", "ReapFunctionLater"];
 const RUNTIME: &str = "provided.al2023";
 
@@ -38,12 +36,10 @@ const RUNTIME: &str = "provided.al2023";
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 17] = [
     "AcquireRole",
     "ExecutionEndRule",
     "ExtendRole",
-    "GrantDeadLetterQueue",
-    "GrantRole",
     "InspectRole",
     "OperateRole",
     "ReapDeadLetterQueue",
@@ -61,7 +57,7 @@ const OTHERS: [&str; 19] = [
 ];
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 18] = [
+const ALARMS: [&str; 16] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
@@ -69,11 +65,9 @@ const ALARMS: [&str; 18] = [
     "DeniedAlarm",
     "EndsUnseenAlarm",
     "FunctionThrottlesAlarm",
-    "GrantDeadLettersAlarm",
     "LostAlarm",
     "ReapDeadLettersAlarm",
     "ReapQueueAgeAlarm",
-    "StreamAgeAlarm",
     "SweepSilentAlarm",
     "TableThrottlesAlarm",
     "TakeOversAlarm",
@@ -101,10 +95,9 @@ pub(super) async fn inspect(
     report: &mut Report,
 ) -> StackState {
     report.record("stack", of_stack(resources));
-    let mappings = QUEUE_MAPPINGS.map(|mapping| ("ends", mapping));
-    for (check, mapping) in [("stream", STREAM_MAPPING)].into_iter().chain(mappings) {
+    for mapping in QUEUE_MAPPINGS {
         let outcome = of_mapping(account, resources, mapping).await;
-        report.record(check, outcome);
+        report.record("ends", outcome);
     }
     let functions = configurations(account, resources, report).await;
     let environments: BTreeMap<_, _> = functions
@@ -149,7 +142,7 @@ pub(super) async fn inspect(
 
 fn of_stack(resources: &Resources) -> Outcome {
     let functions = FUNCTIONS.iter().map(|(id, ..)| id);
-    let wanted = [MACHINE, STREAM_MAPPING];
+    let wanted = [MACHINE];
     let wanted = wanted
         .iter()
         .chain(&QUEUE_MAPPINGS)
@@ -227,7 +220,7 @@ fn recovery(
 
 /// The library's own check of the table. Its faults belong to several checks.
 async fn of_table(account: &Account, table: &str, report: &mut Report) {
-    let checks = ["table", "index", "ttl", "stream"];
+    let checks = ["table", "index", "ttl"];
     let error = match table::check(&account.dynamodb, table).await {
         Ok(()) => return report.record_all(&checks, &Outcome::Pass),
         Err(error) => error,
@@ -245,7 +238,6 @@ async fn of_table(account: &Account, table: &str, report: &mut Report) {
                 let check = match fault {
                     fault if fault.contains("TTL") => "ttl",
                     fault if fault.contains("index") => "index",
-                    fault if fault.contains("stream") => "stream",
                     _ => "table",
                 };
                 by_check.entry(check).or_default().push(plain(fault));
@@ -574,7 +566,7 @@ mod tests {
         };
         let (template, monitoring) = (read("template"), read("monitoring"));
         let resources = template["Resources"].as_object().unwrap();
-        let expected = [TABLE, MACHINE, MONITORING, STREAM_MAPPING];
+        let expected = [TABLE, MACHINE, MONITORING];
         for id in expected.iter().chain(&QUEUE_MAPPINGS).chain(&OTHERS) {
             assert!(resources.contains_key(*id), "{id}");
         }

@@ -68,8 +68,7 @@ impl Actor<'_> {
         let stack = &self.report.stack;
         let child = format!("{beginning}:{stack}_wrapped_leasehold-doctor");
         let input = json!({
-            "key": key, "ttl_seconds": self.ttl(Duration::from_secs(30)), "wait_seconds": 600,
-            "state_machine_arn": child, "input": {},
+            "key": key, "wait_seconds": 600, "state_machine_arn": child, "input": {},
         });
         let start = self
             .account

@@ -4,6 +4,7 @@
 mod acquire;
 mod check;
 mod environment;
+mod executions;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod hostile;

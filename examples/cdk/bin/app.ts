@@ -28,11 +28,11 @@ const report = new sfn.StateMachine(stack, 'Report', {
 
 const onOrder = new sfn.StateMachine(stack, 'OnOrder', {
   definitionBody: sfn.DefinitionBody.fromChainable(
-    leasehold.guard(settle, { key: "{% 'orders/' & $string($states.input.order) %}", ttl: 60, ifHeld: 'wait', waitSeconds: 600 }),
+    leasehold.guard(settle, { key: "{% 'orders/' & $string($states.input.order) %}", ifHeld: 'wait', waitSeconds: 600 }),
   ),
 });
 const nightly = new sfn.StateMachine(stack, 'Nightly', {
-  definitionBody: sfn.DefinitionBody.fromChainable(leasehold.guard(report, { key: 'nightly-report', ttl: 120, ifHeld: 'skip' })),
+  definitionBody: sfn.DefinitionBody.fromChainable(leasehold.guard(report, { key: 'nightly-report', ifHeld: 'skip' })),
 });
 
 new CfnOutput(stack, 'OnOrderArn', { value: onOrder.stateMachineArn });

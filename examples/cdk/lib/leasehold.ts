@@ -24,8 +24,6 @@ export interface GuardProps {
   readonly key?: string;
   /** Several keys instead of one. They are leased together or not at all. */
   readonly keys?: string[];
-  /** Seconds until the lease of a crashed holder expires: 6 or more. It is extended while the child runs. */
-  readonly ttl: number;
   /** If the key is held: wait for it, fail with `Lease.Held`, or skip the child and succeed. Default: wait. */
   readonly ifHeld?: 'wait' | 'fail' | 'skip';
   /** How long to wait in the queue, in seconds. */
@@ -91,12 +89,10 @@ export class Leasehold extends Construct {
    */
   guard(child: sfn.IStateMachine, props: GuardProps): tasks.StepFunctionsStartExecution {
     if ((props.key === undefined) === (props.keys === undefined)) throw new Error('guard: give either key or keys');
-    if (!(props.ttl >= 6)) throw new Error(`guard: ttl is ${props.ttl}; give 6 seconds or more`);
     if (!this.wrapped.includes(child.stateMachineArn)) this.wrapped.push(child.stateMachineArn);
     const input = {
       key: props.key,
       keys: props.keys,
-      ttl_seconds: props.ttl,
       if_held: props.ifHeld,
       wait_seconds: props.waitSeconds,
       permits: props.permits,

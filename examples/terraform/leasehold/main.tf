@@ -23,7 +23,6 @@ locals {
     ClockMarginMs          = var.clock_margin_ms
     GuardMs                = var.guard_ms
     RetentionDays          = var.retention_days
-    ClaimSeconds           = var.claim_seconds
     QueueCap               = var.queue_cap
     ReapGraceSeconds       = var.reap_grace_seconds
     LookSeconds            = var.look_seconds

@@ -30,11 +30,6 @@ output "sweep_function_arn" {
   description = "ARN of the function that frees expired leases"
 }
 
-output "grant_function_arn" {
-  value       = aws_cloudformation_stack.leasehold.outputs["GrantFunctionArn"]
-  description = "ARN of the function that hands freed keys to waiters"
-}
-
 output "reap_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReapFunctionArn"]
   description = "ARN of the function that frees the leases of executions that have ended"
@@ -43,11 +38,6 @@ output "reap_function_arn" {
 output "reap_later_queue_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReapLaterQueueArn"]
   description = "ARN of the queue through which the end of each execution reaches reap a second time"
-}
-
-output "grant_dead_letter_queue_url" {
-  value       = aws_cloudformation_stack.leasehold.outputs["GrantDeadLetterQueueUrl"]
-  description = "URL of the queue of stream records that were given up; normally empty"
 }
 
 output "reap_dead_letter_queue_url" {

@@ -46,12 +46,6 @@ variable "retention_days" {
   description = "Days that a released row is kept before DynamoDB purges it. For that long it remembers spent requests."
 }
 
-variable "claim_seconds" {
-  type        = number
-  default     = null
-  description = "Seconds that a notified waiter has to confirm its reservation, before the next waiter is notified."
-}
-
 variable "queue_cap" {
   type        = number
   default     = null

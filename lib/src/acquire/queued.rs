@@ -147,23 +147,19 @@ impl<S: Store> Leases<S> {
         metrics::record(Metric::of_grant(granted.grant), 1);
         let key = &granted.lease.key.clone();
         let lease_id = granted.lease.lease_id.clone();
-        match self
+        let told = self
             .send_grant(workflows, &waiter.task_token, granted)
-            .await
-        {
-            Told::Accepted => Ok(Queued::Acquired),
-            Told::Refused | Told::Denied => {
-                // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
-                let row = self.read_queue_row(key).await?;
-                if let Some(row) = row.filter(|row| is_untold(row, &lease_id))
-                    && let Some(free) = self.take_back(key, &row).await?
-                {
-                    self.try_to_grant_to_next(key, free).await;
-                }
-                Err(nobody_waits())
+            .await;
+        if matches!(told, Told::Refused | Told::Denied(_)) {
+            // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
+            let row = self.read_queue_row(key).await?;
+            if let Some(row) = row.filter(|row| is_untold(row, &lease_id))
+                && let Some(free) = self.take_back(key, &row).await?
+            {
+                self.try_to_grant_to_next(key, free).await;
             }
-            Told::Unknown => Err(not_told(key)),
         }
+        answer(told)
     }
 
     /// A repeated call of a request that waits: its token replaces the old one.
@@ -246,7 +242,7 @@ impl<S: Store> Leases<S> {
         let told = self
             .send_grant(workflows, &waiter.task_token, granted)
             .await;
-        match (told, told_by) {
+        match (&told, told_by) {
             (Told::Accepted, Some(item)) => self.forget_waiter(key, &item).await,
             (Told::Refused, Some(item)) => {
                 if self.note_refusal(key, &row).await?.is_some() {
@@ -255,11 +251,7 @@ impl<S: Store> Leases<S> {
             }
             _ => {}
         }
-        match told {
-            Told::Accepted => Ok(Queued::Acquired),
-            Told::Refused | Told::Denied => Err(nobody_waits()),
-            Told::Unknown => Err(not_told(key)),
-        }
+        answer(told)
     }
 
     fn waiter(&self, grant: &Grant, keep: KeepTime, queue: Queue) -> Waiter {
@@ -303,18 +295,15 @@ fn is_untold(row: &Row, lease_id: &LeaseId) -> bool {
     })
 }
 
-fn nobody_waits() -> Error {
-    Error::Unavailable {
-        problem: "nobody waits with this task_token, or the role may not call it".to_owned(),
-        source: None,
+/// The response of a call whose own token was told of its lease.
+fn answer(told: Told) -> Result<Queued, Error> {
+    if let Told::Accepted = told {
+        return Ok(Queued::Acquired);
     }
-}
-
-fn not_told(key: &Key) -> Error {
-    Error::Unavailable {
-        problem: format!("the task token may not have been told of the lease of {key}"),
+    Err(told.into_error().unwrap_or_else(|| Error::Unavailable {
+        problem: "nobody waits with this task_token: its task has ended, or timed out".to_owned(),
         source: None,
-    }
+    }))
 }
 
 /// Fails if a later call with another token has replaced this one: then nobody expects an answer to this token. If

@@ -15,16 +15,27 @@ use crate::{
 };
 
 /// The outcome of a call with a task token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Told {
     /// The holder has its lease.
     Accepted,
     /// The token is dead. If nobody told the holder before, it never knew.
     Refused,
     /// It is certain that this call told nobody: the role may not call this state machine.
-    Denied,
+    Denied(Error),
     /// It may have been told.
-    Unknown,
+    Unknown(Option<Error>),
+}
+
+impl Told {
+    /// What the call was refused with, or what happened to it.
+    pub(crate) fn into_error(self) -> Option<Error> {
+        match self {
+            Self::Denied(error) => Some(error),
+            Self::Unknown(error) => error,
+            Self::Accepted | Self::Refused => None,
+        }
+    }
 }
 
 impl<S: Store> Leases<S> {
@@ -86,7 +97,7 @@ impl<S: Store> Leases<S> {
                 (Told::Refused, Some(free)) => free,
                 // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our
                 // own role is at fault, and no further waiter loses its place.
-                (Told::Denied, Some(free)) if !forbidden => {
+                (Told::Denied(_), Some(free)) if !forbidden => {
                     forbidden = true;
                     free
                 }
@@ -147,19 +158,19 @@ impl<S: Store> Leases<S> {
     ) -> Result<(Told, Option<Row>), Error> {
         let mut told = self.tell(workflows, key, &row, &waiter.task_token).await?;
         let mut waiter = waiter.clone();
-        if told == Told::Refused
+        if matches!(told, Told::Refused)
             && let Some(latest) = self.waiting(key, &waiter.request).await?
             && latest.task_token != waiter.task_token
         {
             // It asked again before it was granted the key. Now another call may tell it too.
             let Some(marked) = self.mark(key, &row, Some(latest.ticket)).await? else {
-                return Ok((Told::Unknown, None));
+                return Ok((Told::Unknown(None), None));
             };
             (row, waiter) = (marked, latest);
             told = match self.tell(workflows, key, &row, &waiter.task_token).await? {
                 Told::Refused => {
                     self.note_refusal(key, &row).await?;
-                    Told::Unknown
+                    Told::Unknown(None)
                 }
                 told => told,
             };
@@ -172,7 +183,7 @@ impl<S: Store> Leases<S> {
                 self.forget_waiter(key, &waiter).await;
                 (told, None)
             }
-            Told::Unknown => (told, None),
+            Told::Unknown(_) => (told, None),
             Told::Refused => {
                 let free = self.take_back(key, &row).await?;
                 if free.is_some() {
@@ -180,7 +191,7 @@ impl<S: Store> Leases<S> {
                 }
                 (told, free)
             }
-            Told::Denied => (told, self.take_back(key, &row).await?),
+            Told::Denied(_) => (told, self.take_back(key, &row).await?),
         })
     }
 
@@ -202,7 +213,7 @@ impl<S: Store> Leases<S> {
             Told::Refused if self.note_refusal(key, &row).await?.is_some() => {
                 self.forget_waiter(key, waiter).await;
             }
-            Told::Refused | Told::Denied | Told::Unknown => {}
+            Told::Refused | Told::Denied(_) | Told::Unknown(_) => {}
         }
         Ok(Some(told))
     }
@@ -345,6 +356,7 @@ impl<S: Store> Leases<S> {
         let (key, holder) = (granted.lease.key.clone(), granted.lease.holder.clone());
         let number = granted.lease.fencing_token.get();
         let output = serde_json::to_string(&Acquired::Granted(granted)).unwrap_or_default();
+        let mut unknown = None;
         for first in [true, false] {
             let call = workflows.succeed(token, output.clone(), self.limit());
             let error = match call.await {
@@ -356,19 +368,19 @@ impl<S: Store> Leases<S> {
                     tracing::info!(%key, %holder, fencing_token = number, "nobody waits with this token");
                     return Told::Refused;
                 }
-                Ok(Delivery::Refused) => return Told::Unknown,
+                Ok(Delivery::Refused) => return Told::Unknown(unknown),
                 Err(error) => error,
             };
             metrics::record_error(&error);
             let problem = error.in_full();
             tracing::error!(%key, problem, "a waiter could not be told of its lease");
             match error {
-                Error::Unavailable { .. } | Error::Throttled { .. } => {}
-                Error::Denied { .. } if first => return Told::Denied,
-                _ => break,
+                Error::Unavailable { .. } | Error::Throttled { .. } => unknown = Some(error),
+                Error::Denied { .. } if first => return Told::Denied(error),
+                _ => return Told::Unknown(Some(error)),
             }
         }
-        Told::Unknown
+        Told::Unknown(unknown)
     }
 
     /// Deletes the item of a waiter that was told. This never fails: sweep removes what is left.

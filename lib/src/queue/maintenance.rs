@@ -65,7 +65,7 @@ impl<S: Store> Leases<S> {
                 && waiter.ticket == untold
             {
                 let again = self.tell_again(workflows, key, &row, &waiter).await?;
-                told += u64::from(again == Some(Told::Accepted));
+                told += u64::from(matches!(again, Some(Told::Accepted)));
                 row = self.read_queue_row(key).await?.unwrap_or(row);
             } else {
                 strays.push(request);

@@ -4,32 +4,32 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::lambda::{ExecutionEvents, FailedExecutions, StreamRecords, Trigger};
+use crate::lambda::{ExecutionEvents, FailedExecutions, Trigger};
 
-/// The response to a batch: the records to deliver again.
+/// The response to a batch: the messages to deliver again.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct FailedRecords;
+pub struct FailedMessages;
 
-impl JsonSchema for FailedRecords {
+impl JsonSchema for FailedMessages {
     fn schema_name() -> Cow<'static, str> {
-        "FailedRecords".into()
+        "FailedMessages".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "The records of a batch that failed. They are delivered again.",
+            "description": "The messages of a batch that failed. They are delivered again.",
             "properties": {
                 "batchItemFailures": {
                     "type": "array",
-                    "description": "One entry for each record that failed; empty if all went well.",
+                    "description": "One entry for each message that failed; empty if all went well.",
                     "items": {
                         "type": "object",
                         "properties": {
                             "itemIdentifier": {
                                 "type": "string",
-                                "description": "The record's sequence number, or the message's id.",
+                                "description": "The message's id.",
                             },
                         },
                         "required": ["itemIdentifier"],
@@ -48,7 +48,7 @@ impl<T: JsonSchema> JsonSchema for FailedExecutions<T> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<T>();
-        let batch = generator.subschema_for::<FailedRecords>();
+        let batch = generator.subschema_for::<FailedMessages>();
         json_schema!({
             "description": "What was done for one event, or which messages of a batch failed.",
             "anyOf": [one, batch],
@@ -68,21 +68,6 @@ impl<T: JsonSchema> JsonSchema for Trigger<T> {
             "if": {"type": "object", "required": ["detail-type"]},
             "then": {"description": "EventBridge: any scheduled event.", "properties": {"detail-type": {"type": "string", "description": "What kind of event it is."}}},
             "else": call,
-        })
-    }
-}
-
-impl JsonSchema for StreamRecords {
-    fn schema_name() -> Cow<'static, str> {
-        "StreamRecords".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "description": "A batch of a DynamoDB stream. Only the records that cannot be read are delivered again.",
-            "properties": {"Records": {"type": "array", "description": "The records, as the stream writes them."}},
-            "required": ["Records"],
         })
     }
 }

@@ -19,10 +19,13 @@ pub fn acquire(schema: &mut Schema) {
             "dependentSchemas": {
                 "keys": {"properties": {"permits": false, "observed_version": false, "task_token": false}},
                 "observed_version": {"properties": {"permits": false}},
-                "task_token": {"properties": {"permits": false, "observed_version": false, "on_held": false}},
+                "task_token": {"properties": {"permits": false, "on_held": false, "lifetime": {"const": "execution"}}},
             },
-            "if": {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},
-            "then": {"properties": {"ttl_seconds": false, "observed_version": false, "task_token": false}},
+            "if": {"anyOf": [
+                {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},
+                {"required": ["task_token"]},
+            ]},
+            "then": {"properties": {"ttl_seconds": false, "observed_version": false}},
             "else": {"required": ["ttl_seconds"], "properties": {"keep_seconds": false}},
         }),
     );

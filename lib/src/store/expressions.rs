@@ -316,7 +316,7 @@ fn ending(
         format!("{which} AND {OURS}"),
         format!(
             "SET {remembered}#ended = :ended, #purge_at = if_not_exists(#purge_at, :purge_at), \
-             #version = #version + :one REMOVE {HOLDING}, #last_fencing_token"
+             #version = #version + :one REMOVE {HOLDING}"
         ),
         values.into_iter().chain(ended),
     )

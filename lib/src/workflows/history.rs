@@ -14,6 +14,8 @@ pub(super) struct History {
     open: HashSet<i64>,
     /// The task that an event belongs to.
     task_of: HashMap<i64, i64>,
+    /// Those of them that start an execution and wait for its end, each with the number of the event that names it.
+    children: HashMap<i64, Option<i64>>,
     /// Whether there are children of a Distributed Map, which have histories of their own.
     has_children: bool,
     has_ended: bool,
@@ -28,9 +30,16 @@ impl History {
             Event::TaskScheduled | Event::LambdaFunctionScheduled | Event::ActivityScheduled => {
                 self.open.insert(event.id());
                 self.task_of.insert(event.id(), event.id());
+                if is_child(event) {
+                    self.children.insert(event.id(), None);
+                }
             }
             Event::TaskStarted | Event::TaskSubmitted | Event::LambdaFunctionStarted => {
                 self.task_of.extend(task.map(|task| (event.id(), task)));
+                let child = task.and_then(|task| self.children.get_mut(&task));
+                if let (Some(child), Event::TaskSubmitted) = (child, event.r#type()) {
+                    *child = Some(event.id());
+                }
             }
             Event::TaskSucceeded
             | Event::TaskFailed
@@ -57,8 +66,19 @@ impl History {
     }
 
     /// Whether every task that was started has answered, and the history is complete.
-    pub(super) fn all_answered(&self) -> bool {
-        self.has_ended && !self.has_children && self.open.is_empty()
+    #[cfg(test)]
+    fn all_answered(&self) -> bool {
+        self.unanswered_children().is_some_and(|children| children.is_empty())
+    }
+
+    /// The events that name the executions whose end it waited for, if nothing else of it can be at work: they have
+    /// histories of their own. None if something else may be, or if the history is not complete.
+    pub(super) fn unanswered_children(&self) -> Option<Vec<i64>> {
+        if !self.has_ended || self.has_children {
+            return None;
+        }
+        let open = self.open.iter();
+        open.map(|task| *self.children.get(task)?).collect()
     }
 
     /// How often it was redriven.
@@ -144,6 +164,20 @@ fn is_over(event: &HistoryEvent) -> bool {
     }
 }
 
+/// Whether a task starts an execution and waits for its end.
+fn is_child(event: &HistoryEvent) -> bool {
+    event.task_scheduled_event_details().is_some_and(|details| {
+        details.resource_type() == "states" && details.resource().starts_with("startExecution.sync")
+    })
+}
+
+/// The execution that this event names: a task has started it.
+pub(super) fn child(event: &HistoryEvent) -> Option<String> {
+    let output = event.task_submitted_event_details()?.output()?;
+    let started: serde_json::Value = serde_json::from_str(output).ok()?;
+    Some(started.get("ExecutionArn")?.as_str()?.to_owned())
+}
+
 const DYNAMODB: [&str; 2] = ["dynamodb", "aws-sdk:dynamodb"];
 
 /// A failure without a name proves nothing.
@@ -160,7 +194,10 @@ fn is_an_answer(error: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_sfn::types::{TaskFailedEventDetails, TaskSucceededEventDetails};
+    use aws_sdk_sfn::types::{
+        TaskFailedEventDetails, TaskScheduledEventDetails, TaskSubmittedEventDetails,
+        TaskSucceededEventDetails,
+    };
     use aws_smithy_types::DateTime;
 
     use super::*;
@@ -299,5 +336,82 @@ mod tests {
             (Event::ExecutionRedriven, 2, ""),
         ]);
         assert_eq!((redriven.all_answered(), redriven.redrives()), (false, 1));
+    }
+
+    /// The numbered event, of a task that starts an execution and waits for its end.
+    fn of_child(kind: Event, id: i64, previous: i64) -> HistoryEvent {
+        let (types, resource) = ("states", "startExecution.sync:2");
+        let scheduled = TaskScheduledEventDetails::builder()
+            .resource_type(types)
+            .resource(resource)
+            .region("eu-west-1")
+            .parameters("");
+        let submitted = TaskSubmittedEventDetails::builder()
+            .resource_type(types)
+            .resource(resource)
+            .output(r#"{"ExecutionArn":"arn:of:the:child","StartDate":1}"#);
+        let (scheduled, submitted) = (scheduled.build().ok(), submitted.build().ok());
+        let event = HistoryEvent::builder()
+            .timestamp(DateTime::from_secs(1))
+            .id(id)
+            .previous_event_id(previous)
+            .set_task_scheduled_event_details(scheduled.filter(|_| kind == Event::TaskScheduled))
+            .set_task_submitted_event_details(submitted.filter(|_| kind == Event::TaskSubmitted));
+        event.r#type(kind).build().expect("complete")
+    }
+
+    #[test]
+    fn an_execution_that_was_waited_for_has_a_history_of_its_own() {
+        use Event::{ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted};
+        let read = |kinds: &[Event]| {
+            let mut history = History::default();
+            for (id, kind) in (1..).zip(kinds) {
+                history.add(&of_child(kind.clone(), id, id - 1));
+            }
+            history.unanswered_children()
+        };
+        let started = [ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted];
+        let ended = [&started[..], &[ExecutionAborted]].concat();
+        assert_eq!(read(&ended), Some(vec![4]));
+        assert_eq!(read(&started), None, "it has not ended");
+        // It may have been started, and nothing names it.
+        let unnamed = [ExecutionStarted, TaskScheduled, TaskStarted, ExecutionAborted];
+        assert_eq!(read(&unnamed), None);
+        let named = of_child(TaskSubmitted, 4, 3);
+        assert_eq!(child(&named).as_deref(), Some("arn:of:the:child"));
+    }
+
+    #[test]
+    fn a_history_shows_what_a_task_token_was_answered() {
+        use Event::{TaskScheduled, TaskStarted, TaskSucceeded, TaskTimedOut};
+        let receipt = |kinds: &[Event]| {
+            let mut received = Received::default();
+            for (at, kind) in kinds.iter().enumerate().rev() {
+                let id = i64::try_from(at + 1).expect("few");
+                let event = HistoryEvent::builder()
+                    .timestamp(DateTime::from_secs(1))
+                    .r#type(kind.clone())
+                    .id(id)
+                    .previous_event_id(id - 1);
+                let scheduled = TaskScheduledEventDetails::builder()
+                    .resource_type("lambda")
+                    .resource("invoke.waitForTaskToken")
+                    .region("eu-west-1")
+                    .parameters("");
+                let succeeded = TaskSucceededEventDetails::builder()
+                    .resource_type("lambda")
+                    .resource("invoke.waitForTaskToken")
+                    .output(r#"{"lease":{"lease_id":"c0ffee"}}"#);
+                let event = event
+                    .task_scheduled_event_details(scheduled.build().expect("complete"))
+                    .task_succeeded_event_details(succeeded.build().expect("complete"));
+                received.add(&event.build().expect("complete"), "c0ffee");
+            }
+            received.receipt()
+        };
+        let (waits, over) = (Receipt::Missing { waits: true }, Receipt::Missing { waits: false });
+        assert_eq!(receipt(&[TaskScheduled, TaskStarted]), waits);
+        assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskTimedOut]), over);
+        assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskSucceeded]), Receipt::Shown);
     }
 }

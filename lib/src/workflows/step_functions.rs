@@ -1,6 +1,6 @@
 //! AWS Step Functions.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use aws_config::SdkConfig;
 use aws_sdk_sfn::{
@@ -8,13 +8,13 @@ use aws_sdk_sfn::{
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
     error::{ProvideErrorMetadata, SdkError},
-    types::{ExecutionStatus, IncludedData},
+    types::{ExecutionStatus, HistoryEvent, IncludedData},
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 use super::{
     Call, Delivery, Execution, GrantOf, Receipt, Workflows,
-    history::{History, Received},
+    history::{History, Received, child},
 };
 use crate::{
     clock::{Timestamp, stopwatch},
@@ -59,53 +59,31 @@ impl StepFunctions {
 /// The most pages of a history, of a thousand events each; a longer history proves nothing.
 const PAGES: usize = 5;
 
-impl StepFunctions {
-    /// The history, or none if it cannot be read to its end within `limit`: then it proves nothing.
-    async fn history(&self, execution: &Holder, limit: Duration) -> Option<History> {
-        let (mut history, mut next) = (History::default(), None);
-        let began = stopwatch();
-        for _ in 0..PAGES {
-            let call = self.client.get_execution_history();
-            let call = call.execution_arn(execution.as_str());
-            let call = call.include_execution_data(false).max_results(1000);
-            let call = call.set_next_token(next);
-            let left = limit.saturating_sub(began.elapsed());
-            let page = match within(call.customize(), left).send().await {
-                Ok(page) => page,
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    let error = failed("states:GetExecutionHistory", what, error);
-                    metrics::record_error(&error);
-                    let problem = error.in_full();
-                    tracing::warn!(%execution, problem, "its history could not be read");
-                    return None;
-                }
-            };
-            for event in page.events() {
-                history.add(event);
-            }
-            next = page.next_token;
-            if next.is_none() {
-                return Some(history);
-            }
-        }
-        None
-    }
+/// How deep the executions are nested that are followed; what is deeper may be at work.
+const DEPTH: usize = 3;
+
+/// Which events of a history to read, and how.
+#[derive(Clone, Copy)]
+struct Reading {
+    with_data: bool,
+    backwards: bool,
 }
 
-/// How much earlier than its grant the task may have begun that asked for it. A waiter's began earlier still, but its
-/// answer came later.
-const BEFORE_THE_GRANT: Duration = Duration::from_mins(15);
-
 impl StepFunctions {
-    /// The history backwards to the grant.
-    async fn receipt(&self, (execution, lease_id, since): GrantOf<'_>, limit: Duration) -> Receipt {
-        let (mut received, mut next) = (Received::default(), None);
-        let (began, since) = (stopwatch(), since.minus(BEFORE_THE_GRANT));
+    /// Reads the history, until `each` has enough. Returns whether it was read to there, or to its end, within `limit`.
+    async fn read_history(
+        &self,
+        execution: &Holder,
+        reading: Reading,
+        limit: Duration,
+        mut each: impl FnMut(&HistoryEvent) -> ControlFlow<()> + Send,
+    ) -> bool {
+        let (mut next, began) = (None, stopwatch());
         for _ in 0..PAGES {
             let call = self.client.get_execution_history();
             let call = call.execution_arn(execution.as_str());
-            let call = call.include_execution_data(true).reverse_order(true);
+            let call = call.include_execution_data(reading.with_data);
+            let call = call.reverse_order(reading.backwards);
             let call = call.max_results(1000).set_next_token(next);
             let left = limit.saturating_sub(began.elapsed());
             let page = match within(call.customize(), left).send().await {
@@ -116,21 +94,108 @@ impl StepFunctions {
                     metrics::record_error(&error);
                     let problem = error.in_full();
                     tracing::warn!(%execution, problem, "its history could not be read");
-                    return Receipt::Unreadable;
+                    return false;
                 }
             };
             for event in page.events() {
-                if instant(event.timestamp()) < since {
-                    return received.receipt();
+                if each(event).is_break() {
+                    return true;
                 }
-                received.add(event, lease_id.expose());
             }
             next = page.next_token;
             if next.is_none() {
-                return received.receipt();
+                return true;
             }
         }
-        Receipt::Unreadable
+        false
+    }
+
+    /// The history, or none if it cannot be read to its end within `limit`: then it proves nothing.
+    async fn history(&self, execution: &Holder, limit: Duration) -> Option<History> {
+        let mut history = History::default();
+        let reading = Reading {
+            with_data: false,
+            backwards: false,
+        };
+        let read = self.read_history(execution, reading, limit, |event| {
+            history.add(event);
+            ControlFlow::Continue(())
+        });
+        read.await.then_some(history)
+    }
+
+    /// Whether every task of an execution with this history has answered, those of the executions that it waited for
+    /// included.
+    async fn all_answered(
+        &self,
+        execution: &Holder,
+        history: &History,
+        depth: usize,
+        limit: Duration,
+    ) -> bool {
+        let began = stopwatch();
+        let left = || limit.saturating_sub(began.elapsed());
+        let Some(named_by) = history.unanswered_children() else {
+            return false;
+        };
+        if named_by.is_empty() {
+            return true;
+        }
+        let mut children = Vec::new();
+        let reading = Reading {
+            with_data: true,
+            backwards: false,
+        };
+        let read = self.read_history(execution, reading, left(), |event| {
+            if named_by.contains(&event.id()) {
+                children.extend(child(event));
+            }
+            ControlFlow::Continue(())
+        });
+        if depth == 0 || !read.await || children.len() < named_by.len() {
+            return false;
+        }
+        for child in children {
+            let Ok(child) = Holder::new(child) else {
+                return false;
+            };
+            let Some(history) = self.history(&child, left()).await else {
+                return false;
+            };
+            // On the heap, because it is recursive.
+            if !Box::pin(self.all_answered(&child, &history, depth - 1, left())).await {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// How much earlier than its grant the task may have begun that asked for it. A waiter's began earlier still, but its
+/// answer came later.
+const BEFORE_THE_GRANT: Duration = Duration::from_mins(15);
+
+impl StepFunctions {
+    /// What the history shows, read backwards to the grant.
+    async fn receipt(&self, (execution, lease_id, since): GrantOf<'_>, limit: Duration) -> Receipt {
+        let mut received = Received::default();
+        let since = since.minus(BEFORE_THE_GRANT);
+        let reading = Reading {
+            with_data: true,
+            backwards: true,
+        };
+        let read = self.read_history(execution, reading, limit, |event| {
+            if instant(event.timestamp()) < since {
+                return ControlFlow::Break(());
+            }
+            received.add(event, lease_id.expose());
+            ControlFlow::Continue(())
+        });
+        if read.await {
+            received.receipt()
+        } else {
+            Receipt::Unreadable
+        }
     }
 }
 
@@ -215,12 +280,17 @@ impl Workflows for StepFunctions {
                         {
                             return Ok(Execution::Running);
                         }
+                        let all_answered = match history {
+                            Some(history) if history.redrives() == redrives => {
+                                let left = limit.saturating_sub(began.elapsed());
+                                self.all_answered(execution, &history, DEPTH, left).await
+                            }
+                            _ => false,
+                        };
                         Execution::Ended {
                             stopped_at: instant(stopped),
                             redrivable: *status != ExecutionStatus::Succeeded,
-                            all_answered: history.is_some_and(|history| {
-                                history.redrives() == redrives && history.all_answered()
-                            }),
+                            all_answered,
                         }
                     }
                 }),

@@ -72,7 +72,7 @@ impl PlannedExecution {
     /// The input of the execution. A wrapper needs the ARN of the wrapped machine.
     pub(super) fn input(&self, wrapped_arn: &str) -> Value {
         let [first, second] = self.work_seconds;
-        let mut input = json!({"key": self.key, "ttl_seconds": self.ttl_seconds});
+        let mut input = json!({"key": self.key});
         match self.machine() {
             "WithLeaseStateMachine" => {
                 input["state_machine_arn"] = json!(wrapped_arn);
@@ -83,6 +83,8 @@ impl PlannedExecution {
                 input["second"] = json!({"seconds": second});
                 if machine == "QueuedSectionStateMachine" {
                     input["wait_seconds"] = json!(300);
+                } else {
+                    input["ttl_seconds"] = json!(self.ttl_seconds);
                 }
             }
         }

@@ -103,8 +103,9 @@ struct Lease {
     holder: String,
     fencing_token: u64,
     acquired_at: Timestamp,
-    expires_at: Timestamp,
-    safe_until: Timestamp,
+    /// None if it lasts while its holder, an execution, runs.
+    expires_at: Option<Timestamp>,
+    safe_until: Option<Timestamp>,
 }
 
 impl Hold {
@@ -175,6 +176,12 @@ impl Record {
         let at = self.at(now());
         if let Some(execution) = self.execution_mut(arn) {
             execution.ended = Some(at);
+            if let Some(hold) = &mut execution.lease {
+                // One without a deadline lasted while it ran.
+                if hold.safe_until == u64::MAX {
+                    (hold.expires, hold.safe_until) = (at, at);
+                }
+            }
             status.clone_into(&mut execution.status);
             execution.error = error.map(str::to_owned);
         }
@@ -311,14 +318,15 @@ impl Record {
         asked_at: u64,
         at: u64,
     ) {
-        let safe_until = self.at(lease.safe_until.as_millis());
+        let until = |at: Option<Timestamp>| at.map_or(u64::MAX, |at| self.at(at.as_millis()));
+        let safe_until = until(lease.safe_until);
         let hold = Hold {
             fencing_token: lease.fencing_token,
             grant: grant.to_owned(),
             previous,
             acquired: self.at(lease.acquired_at.as_millis()),
             from: at,
-            expires: self.at(lease.expires_at.as_millis()),
+            expires: until(lease.expires_at),
             safe_until,
             extends: Vec::new(),
             released: None,
@@ -334,19 +342,36 @@ impl Record {
         self.history.record(at, &lease.key, &lease.holder, granted);
     }
 
-    /// A waiter's first extend is its grant.
+    /// The lease of a waiter, which its task token received: seen in the table, or in what its execution does with it.
+    pub(super) fn served(&mut self, lease: &Value, at: u64) {
+        let Ok(lease) = Lease::deserialize(lease) else {
+            return;
+        };
+        let from = self.at(lease.acquired_at.as_millis());
+        let Some(execution) = self.execution(&lease.holder) else {
+            return;
+        };
+        if execution.queued.is_empty() || execution.lease.is_some() {
+            return;
+        }
+        let asked_at = execution.asked.unwrap_or(at);
+        let token = lease.fencing_token;
+        self.holds(&lease, "served", None, asked_at, from);
+        self.tell(from, &lease.holder, &format!("has its turn, token {token}"));
+    }
+
     fn extended(&mut self, answer: &Value, at: u64) {
         let Ok(lease) = Lease::deserialize(lease_of(answer)) else {
             return;
         };
-        let (token, safe_until) = (lease.fencing_token, self.at(lease.safe_until.as_millis()));
+        let token = lease.fencing_token;
+        let until = |at: Timestamp| self.at(at.as_millis());
+        let safe_until = lease.safe_until.map_or(u64::MAX, until);
         let Some(execution) = self.execution_mut(&lease.holder) else {
             return;
         };
-        let asked_at = execution.asked.unwrap_or(at);
         let Some(hold) = &mut execution.lease else {
-            self.holds(&lease, "served", None, asked_at, at);
-            return self.tell(at, &lease.holder, &format!("has its turn, token {token}"));
+            return;
         };
         hold.extends.push(at);
         hold.safe_until = hold.safe_until.max(safe_until);
@@ -360,6 +385,7 @@ impl Record {
         let Some(token) = lease["fencing_token"].as_u64() else {
             return;
         };
+        self.served(lease, from);
         let ended = EventKind::Ended { token };
         self.history.record(from, key, holder, ended);
         let execution = self.execution_mut(holder);

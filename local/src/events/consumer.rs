@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::batch::failed_items;
 use super::queues::{Message, Queues};
 use crate::arn::{self, REGION};
 use crate::lambda::{Invoker, Outcome};
@@ -37,6 +36,22 @@ fn is_failed(source: &QueueSource, outcome: &Outcome, id: &str) -> bool {
     source.partial && failed_items(&answer).is_none_or(|failed| failed.contains(&id))
 }
 
+/// The items that a partial batch response names. No list means no items. `None` is a response that cannot be read, which
+/// fails the batch.
+fn failed_items(answer: &Value) -> Option<Vec<&str>> {
+    match answer.get("batchItemFailures") {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|item| {
+                let name = item["itemIdentifier"].as_str();
+                name.filter(|name| !name.is_empty())
+            })
+            .collect(),
+        Some(_) => None,
+    }
+}
+
 fn record(source: &QueueSource, message: &Message) -> Value {
     json!({
         "messageId": message.id,
@@ -50,4 +65,34 @@ fn record(source: &QueueSource, message: &Message) -> Value {
         "eventSourceARN": arn::queue(&source.queue),
         "awsRegion": REGION,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partial_answer_names_what_failed_and_says_nothing_else() {
+        let failed = |answer: Value| {
+            failed_items(&answer).map(|items| items.iter().map(ToString::to_string).collect())
+        };
+        let none: Option<Vec<String>> = Some(Vec::new());
+        for all_done in [
+            json!(null),
+            json!({}),
+            json!({"batchItemFailures": null}),
+            json!({"batchItemFailures": []}),
+        ] {
+            assert_eq!(failed(all_done.clone()), none, "{all_done}");
+        }
+        let two = json!({"batchItemFailures": [{"itemIdentifier": "1"}, {"itemIdentifier": "2"}]});
+        assert_eq!(failed(two), Some(vec!["1".to_owned(), "2".to_owned()]));
+        for all_failed in [
+            json!({"batchItemFailures": "1"}),
+            json!({"batchItemFailures": [{"itemIdentifier": ""}]}),
+            json!({"batchItemFailures": [{"identifier": "1"}]}),
+        ] {
+            assert_eq!(failed(all_failed.clone()), None, "{all_failed}");
+        }
+    }
 }

@@ -1,20 +1,17 @@
-//! Events: rules that route them, queues that delay them, and streams that functions follow.
+//! Events: rules that route them, and queues that delay them.
 //!
-//! As in the service: patterns, filters and input transformers, partial batch responses, halving, retries, dead letters, delays and
-//! redrive. Left out: the retries of a rule's target, permissions, and costs.
+//! As in the service: patterns and input transformers, partial batch responses, retries, dead letters and delays.
+//! Left out: the retries of a rule's target, permissions, and costs.
 
-mod batch;
 mod bus;
 mod consumer;
 mod queues;
-mod stream;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cloudformation;
-use crate::dynamodb::DynamoDb;
 use crate::error::Error;
 use crate::lambda::LambdaHost;
 use crate::task::OwnedTask;
@@ -31,7 +28,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Opens the bus and the queues of a template. Nothing is read from streams and queues before
+    /// Opens the bus and the queues of a template. Nothing is read from queues before
     /// [`follow`](Self::follow).
     pub(crate) async fn start(
         template: &Template,
@@ -51,22 +48,8 @@ impl Events {
         })
     }
 
-    /// Starts delivering from streams and queues.
-    pub(crate) fn follow(
-        &mut self,
-        template: &Template,
-        host: &LambdaHost,
-        dynamodb: &DynamoDb,
-    ) -> Result<(), Error> {
-        for source in &template.streams {
-            let tasks = stream::start(
-                source.clone(),
-                dynamodb.database().clone(),
-                host.invoker(&source.function),
-                &self.queues,
-            );
-            self.tasks.extend(tasks?);
-        }
+    /// Starts delivering from queues.
+    pub(crate) fn follow(&mut self, template: &Template, host: &LambdaHost) {
         for source in &template.queue_sources {
             self.tasks.push(consumer::start(
                 source.clone(),
@@ -74,7 +57,6 @@ impl Events {
                 Arc::clone(&self.queues),
             ));
         }
-        Ok(())
     }
 
     pub(crate) fn url(&self) -> String {

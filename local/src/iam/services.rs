@@ -80,19 +80,6 @@ fn needs(template: &Template) -> Vec<(&str, Option<&str>, Need)> {
             );
         }
     }
-    for source in &template.streams {
-        let (id, role) = (source.function.as_str(), role_of(&source.function));
-        let actions = [
-            "DescribeStream",
-            "GetRecords",
-            "GetShardIterator",
-            "ListStreams",
-        ];
-        add(id, role, "dynamodb", &actions, &source.stream_arn);
-        if let Some(queue) = &source.dead_letters {
-            add(id, role, "sqs", &["SendMessage"], &arn::queue(queue));
-        }
-    }
     for source in &template.queue_sources {
         let role = role_of(&source.function);
         let actions = ["DeleteMessage", "GetQueueAttributes", "ReceiveMessage"];

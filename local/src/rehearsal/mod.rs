@@ -25,12 +25,11 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const QUEUE_DELAY: Duration = Duration::from_secs(2);
 
 /// Values for every parameter that is empty or off by default. A local stack fills in those of the samples.
-const EVERY: [(&str, &str); 18] = [
+const EVERY: [(&str, &str); 17] = [
     ("AcquireConcurrency", "10"),
     ("AlarmTopicArn", "arn:aws:sns:us-east-1:123456789012:alarms"),
     ("DeletionProtection", "false"),
     ("ExtendConcurrency", "10"),
-    ("GrantConcurrency", "2"),
     ("InspectConcurrency", "1"),
     ("KmsKeyArn", "arn:aws:kms:us-east-1:123456789012:key/a"),
     ("MachineLogging", "ERROR"),

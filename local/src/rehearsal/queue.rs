@@ -26,17 +26,7 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(&'static str, Val
     // On a busy machine a response of DynamoDB may be late.
     let retry =
         json!([{"ErrorEquals": ["Lease.Throttled", "Lease.Unavailable"], "MaxAttempts": 8}]);
-    let task = |verb: &str| -> Result<Value, Error> {
-        let arn = functions.function(verb)?.arn();
-        Ok(json!({
-            "Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 30, "Retry": retry,
-            "Arguments": {"FunctionName": arn, "Payload": {"lease": "{% $states.input.lease %}"}},
-            "Output": "{% $states.result.Payload %}",
-        }))
-    };
-    let (mut extend, mut release) = (task("extend")?, task("release")?);
-    extend["Next"] = "Then".into();
-    release["End"] = true.into();
+    let release = functions.function("release")?.arn();
     let leasing = json!({
         "QueryLanguage": "JSONata",
         "StartAt": "Acquire",
@@ -50,20 +40,22 @@ pub(super) fn own_machines(functions: &LambdaHost) -> Result<[(&'static str, Val
                     "key": "{% $states.input.key %}",
                     "holder": "{% $states.context.Execution.Id %}",
                     "request_id": "{% $states.context.Execution.Name %}",
-                    "ttl_seconds": 60,
                     "task_token": "{% $states.context.Task.Token %}",
                     "wait_seconds": "{% $states.input.wait_seconds %}",
                 }},
                 "Assign": {"holds": "{% $states.input.holds %}"},
-                "Next": "Extend",
+                "Next": "Then",
             },
-            "Extend": extend,
             "Then": {
                 "Type": "Choice",
                 "Choices": [{"Condition": "{% $holds = 0 %}", "Next": "Release"}],
                 "Default": "Hold",
             },
-            "Release": release,
+            "Release": {
+                "Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "TimeoutSeconds": 30, "Retry": retry,
+                "Arguments": {"FunctionName": release, "Payload": {"lease": "{% $states.input.lease %}"}},
+                "End": true,
+            },
             "Hold": {"Type": "Wait", "Seconds": "{% $holds %}", "Next": "Fail"},
             "Fail": {"Type": "Fail", "Error": "Mine"},
         },
@@ -90,6 +82,10 @@ pub(super) async fn play(fixture: &Fixture<'_>) -> Vec<(String, CheckResult)> {
         all.extend(Box::pin(play_with(fixture, machine)).await);
     }
     let others = vec![
+        scene(
+            "acquire, repeated by a call whose token is dead, leaves nothing behind",
+            is_asked_again(fixture),
+        ),
         scene(
             "with-lease stops the execution that it replaces",
             replaces(fixture),
@@ -122,7 +118,7 @@ async fn play_with(fixture: &Fixture<'_>, machine: &str) -> Vec<(String, CheckRe
             has_waited_long_enough(fixture, machine),
         ),
         scene(
-            "grant, by the stream, notifies the next waiter after a forced release",
+            "operate notifies the next waiter after a forced release",
             is_forced(fixture, machine),
         ),
         scene(
@@ -147,7 +143,7 @@ async fn start(
     wait_seconds: u32,
 ) -> Result<String, Error> {
     let at_once = json!({"seconds": 0});
-    let mut input = json!({"key": key, "ttl_seconds": 60, "wait_seconds": wait_seconds});
+    let mut input = json!({"key": key, "wait_seconds": wait_seconds});
     match machine {
         USERS => input["holds"] = 0.into(),
         WRAPPER => {
@@ -200,25 +196,38 @@ async fn is_free_meanwhile(fixture: &Fixture<'_>) -> CheckResult {
     fixture.success(&run).await.map(|_| ())
 }
 
+/// A late copy of the call by which an execution got its lease.
+async fn is_asked_again(fixture: &Fixture<'_>) -> CheckResult {
+    let key = key(USERS, "again");
+    let holder = hold(fixture, &key, 600).await?;
+    let name = holder.rsplit(':').next();
+    let again = json!({"key": key, "holder": holder, "request_id": name, "task_token": "of an earlier attempt", "wait_seconds": 100});
+    let told = fixture.call("acquire", again).await;
+    if told.is_ok() {
+        return Err(Error::call("the dead token", "accepted"));
+    }
+    fixture.stop(&holder).await
+}
+
 /// with-lease replaces an execution of its own, and one of a user's.
 async fn replaces(fixture: &Fixture<'_>) -> CheckResult {
     for machine in [WRAPPER, USERS] {
         let key = key(machine, "replaced");
         let child = fixture.machine(CHILD)?;
-        let input = |seconds: u32, if_held: &str| json!({"key": key, "ttl_seconds": 60, "if_held": if_held, "state_machine_arn": child, "input": {"seconds": seconds}});
+        let input = |seconds: u32, if_held: &str| json!({"key": key, "if_held": if_held, "state_machine_arn": child, "input": {"seconds": seconds}});
         let holder = match machine {
             USERS => hold(fixture, &key, 600).await?,
             _ => fixture.start(WRAPPER, input(600, "fail")).await?,
         };
         fixture.until_held(&key).await?;
-        let heir = fixture.start(WRAPPER, input(0, "replace")).await?;
+        let next = fixture.start(WRAPPER, input(0, "replace")).await?;
         let replaced = Some("WithLease.Replaced");
         fixture.end(&holder, "ABORTED", replaced).await?;
         let moves_on = |shown: &Value| shown["waiting"] == 1 || shown["lease"]["holder"] != *holder;
         fixture.until(&key, "waited for", moves_on).await?;
         // Its grace is longer than a rehearsal, unless reap has seen that none of its work is running.
         fixture.force(&key).await.ok();
-        fixture.success(&heir).await?;
+        fixture.success(&next).await?;
     }
     Ok(())
 }
@@ -248,9 +257,9 @@ async fn expires(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
     .await
 }
 
-/// Sweep may come first and do grant's work. Then this tries again with another key.
+/// Sweep may come first and do operate's work. Then this tries again with another key.
 async fn is_forced(fixture: &Fixture<'_>, machine: &str) -> CheckResult {
-    until_notified_by(fixture, "GrantRole", machine, "forced", async |key| {
+    until_notified_by(fixture, "OperateRole", machine, "forced", async |key| {
         fixture.occupy(key, 600.0).await?;
         let waiting = queued(fixture, machine, key).await?;
         fixture.force(key).await?;

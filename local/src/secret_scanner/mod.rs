@@ -32,9 +32,8 @@ impl std::fmt::Debug for Known {
     }
 }
 
-/// Fields, attributes and placeholders whose values must not be logged. A task token has two names, and the `lease_id` of a
-/// reservation has a name of its own in an expression.
-const NAMES: [&str; 5] = ["lease_id", "claim_id", "task_token", "taskToken", ":heir"];
+/// Fields and attributes whose values must not be logged. A task token has two names.
+const NAMES: [&str; 3] = ["lease_id", "task_token", "taskToken"];
 
 impl SecretScanner {
     /// Learns the secrets in a request or a response of any kind. In JSON it also searches texts.
@@ -130,8 +129,7 @@ mod tests {
             json!({"lease": {"lease_id": SECRET}}),
             json!({"leases": [{"lease_id": SECRET}]}),
             json!({"ExpressionAttributeValues": {":lease_id": {"S": SECRET}}}),
-            json!({"ExpressionAttributeValues": {":heir": {"S": SECRET}}}),
-            json!({"Item": {"claim_id": {"S": SECRET}}}),
+            json!({"Item": {"lease_id": {"S": SECRET}}}),
             json!({"task_token": SECRET}),
             json!({"taskToken": SECRET, "output": "{}"}),
             json!({"taskToken": "short", "output": handle}),
@@ -144,7 +142,7 @@ mod tests {
             );
         }
         for public in [
-            json!({"holder": SECRET, "heir": {"S": SECRET}}),
+            json!({"holder": SECRET, "request": {"S": SECRET}}),
             json!({"lease_id": "too short"}),
             json!([SECRET]),
         ] {

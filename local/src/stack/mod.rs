@@ -145,7 +145,7 @@ impl Stack {
         functions::register(&lambda, &template, &options, &binaries, &endpoints);
         lambda.list_event_sources(event_sources(&template, options.follow));
         if options.follow {
-            events.follow(&template, &lambda, &dynamodb)?;
+            events.follow(&template, &lambda);
         }
 
         let mut stack = Self {
@@ -389,16 +389,11 @@ impl Stack {
 
 /// Each event source mapping as Lambda describes it, by its logical id.
 fn event_sources(template: &Template, are_followed: bool) -> BTreeMap<String, Value> {
-    let streams = template.streams.iter();
-    let streams = streams.map(|one| (&one.id, &one.function, one.stream_arn.clone()));
-    let queues = template.queue_sources.iter();
-    let queues = queues.map(|one| (&one.id, &one.function, arn::queue(&one.queue)));
     let state = if are_followed { "Enabled" } else { "Disabled" };
-    let described = streams.chain(queues).map(|(id, function, source)| {
-        let function = arn::function(function);
-        let described =
-            json!({"UUID": id, "FunctionArn": function, "EventSourceArn": source, "State": state});
-        (id.clone(), described)
+    let described = template.queue_sources.iter().map(|source| {
+        let (function, queue) = (arn::function(&source.function), arn::queue(&source.queue));
+        let described = json!({"UUID": source.id, "FunctionArn": function, "EventSourceArn": queue, "State": state});
+        (source.id.clone(), described)
     });
     described.collect()
 }

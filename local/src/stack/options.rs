@@ -11,7 +11,7 @@ use crate::template::STACK;
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 
 /// How to start a [`Stack`](crate::Stack). The default suits tests: everything in the template, no
-/// state machine engine, streams and rules on, no schedules, a secret scanner, free ports, and a temporary run directory.
+/// state machine engine, queues and rules on, no schedules, a secret scanner, free ports, and a temporary run directory.
 #[derive(Clone)]
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
@@ -31,7 +31,7 @@ pub struct Options {
     pub engine: bool,
     /// How the template's schedules run.
     pub schedules: Schedules,
-    /// Whether the functions that the template subscribes follow streams and empty queues.
+    /// Whether the functions that the template subscribes empty queues.
     /// Rules always work.
     pub follow: bool,
     /// The delay of messages in queues, after they were sent and after they failed, instead of the template's.

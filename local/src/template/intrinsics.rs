@@ -226,10 +226,6 @@ impl<'a> Resolver<'a> {
         let name = self.name(id)?;
         let found = match (kind, attribute) {
             (_, "Arn") => arn::of(kind, &name),
-            // Readers of a stream start at its end, so one label is enough.
-            ("AWS::DynamoDB::Table", "StreamArn") => {
-                Some(format!("{}/stream/local", arn::table(&name)))
-            }
             ("AWS::SQS::Queue", "QueueName") | ("AWS::StepFunctions::StateMachine", "Name") => {
                 Some(name)
             }

@@ -33,8 +33,6 @@ pub(crate) struct Template {
     pub(crate) tables: BTreeMap<String, Value>,
     pub(crate) rules: Vec<RuleResource>,
     pub(crate) queues: Vec<QueueResource>,
-    /// Functions that follow a table's stream.
-    pub(crate) streams: Vec<StreamSource>,
     /// Functions that receive a queue's messages.
     pub(crate) queue_sources: Vec<QueueSource>,
     /// The permissions of each role, by its name.
@@ -131,30 +129,6 @@ pub(crate) struct QueueResource {
     pub(crate) visibility: Duration,
     /// The dead-letter queue, and how often a message may be received before it goes there.
     pub(crate) redrive: Option<(String, u32)>,
-}
-
-/// A function that follows a table's stream.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamSource {
-    /// The id of the mapping.
-    pub(crate) id: String,
-    /// Logical id.
-    pub(crate) function: String,
-    pub(crate) table: String,
-    pub(crate) stream_arn: String,
-    pub(crate) filters: Vec<Pattern>,
-    pub(crate) batch_size: usize,
-    /// Whether a failed batch is halved.
-    pub(crate) bisect: bool,
-    /// `None` for no limit.
-    pub(crate) retries: Option<u32>,
-    pub(crate) record_age: Option<Duration>,
-    /// How many batches of one shard are delivered at once.
-    pub(crate) lanes: usize,
-    /// Whether the response may name the failed records.
-    pub(crate) partial: bool,
-    /// The queue for records that were given up.
-    pub(crate) dead_letters: Option<String>,
 }
 
 /// A function that receives a queue's messages.
@@ -389,7 +363,6 @@ impl Template {
                 .iter()
                 .filter_map(|q| Some(&q.redrive.as_ref()?.0)),
         );
-        queues.extend(self.streams.iter().filter_map(|s| s.dead_letters.as_ref()));
         queues.extend(self.queue_sources.iter().map(|source| &source.queue));
         for id in queues {
             if !self.queues.iter().any(|queue| queue.logical_id == *id) {
@@ -397,18 +370,6 @@ impl Template {
             }
         }
         Ok(())
-    }
-}
-
-impl StreamSource {
-    /// Whether a record passes the filters. Without filters all records do.
-    pub(crate) fn wants(&self, record: &Value) -> bool {
-        self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
-    }
-
-    /// The embedded database has one shard per table.
-    pub(crate) fn shard_id(&self) -> String {
-        dynoxide::streams::shard_id(&self.table)
     }
 }
 
@@ -628,23 +589,6 @@ mod tests {
             ends,
             expected.map(|queue| ("ReapFunction", queue, 10, true))
         );
-        let [stream] = &template.streams[..] else {
-            panic!("{:?}", template.streams);
-        };
-        assert_eq!(
-            (&*stream.function, &*stream.table),
-            ("GrantFunction", "LeaseTable")
-        );
-        assert_eq!(
-            (stream.batch_size, stream.lanes, stream.filters.len()),
-            (10, 4, 1)
-        );
-        assert_eq!(
-            (stream.bisect, stream.partial, stream.retries),
-            (true, true, Some(5))
-        );
-        assert_eq!(stream.record_age, Some(Duration::from_hours(1)));
-        assert_eq!(stream.dead_letters.as_deref(), Some("GrantDeadLetterQueue"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::policy::{self, Allowed};
 use super::transformer::Transformer;
 use super::{
     FunctionResource, Permission, QueueResource, QueueSource, RuleResource, StateMachineResource,
-    StreamSource, Target, Template,
+    Target, Template,
 };
 use crate::arn;
 
@@ -87,63 +87,24 @@ pub(super) fn event_source(
 ) -> Result<(), String> {
     let known = [
         "BatchSize",
-        "BisectBatchOnFunctionError",
-        "DestinationConfig",
         "EventSourceArn",
-        "FilterCriteria",
         "FunctionName",
         "FunctionResponseTypes",
-        "MaximumRecordAgeInSeconds",
-        "MaximumRetryAttempts",
-        "ParallelizationFactor",
         // Here only one batch of a queue is delivered at a time, which satisfies every limit.
         "ScalingConfig",
-        "StartingPosition",
     ];
     only(properties, &known)?;
     let function = name_at(properties, "/FunctionName")?;
-    let batch_size = |default| number(&properties["BatchSize"], default).map(|size| size as usize);
     let responses = policy::texts(&properties["FunctionResponseTypes"])?;
     let partial = responses.contains(&"ReportBatchItemFailures".to_owned());
     let source = at(properties, "/EventSourceArn")?;
-    if let Some(queue) = queue_in(&source) {
-        template.queue_sources.push(QueueSource {
-            id,
-            function,
-            queue,
-            batch_size: batch_size(10)?,
-            partial,
-        });
-        return Ok(());
-    }
-    let table = source.split('/').nth(1);
-    let table = table.ok_or_else(|| format!("{source} is neither a queue nor a stream"))?;
-    if properties["StartingPosition"] != "LATEST" {
-        return Err("only LATEST is understood locally as StartingPosition".to_owned());
-    }
-    let filters = policy::list(&properties["FilterCriteria"]["Filters"]).into_iter();
-    let filters = filters.map(|filter| pattern(&filter["Pattern"]));
-    let dead_letters = properties["DestinationConfig"]["OnFailure"]["Destination"].as_str();
-    // Minus one means no limit, and is the default.
-    let limit = |name: &str| {
-        properties[name]
-            .as_i64()
-            .and_then(|n| u32::try_from(n).ok())
-    };
-    let record_age = limit("MaximumRecordAgeInSeconds");
-    template.streams.push(StreamSource {
+    let queue = queue_in(&source).ok_or_else(|| format!("{source} is no queue"))?;
+    template.queue_sources.push(QueueSource {
         id,
         function,
-        table: table.to_owned(),
-        filters: filters.collect::<Result<_, _>>()?,
-        batch_size: batch_size(100)?,
-        bisect: properties["BisectBatchOnFunctionError"] == true,
-        retries: limit("MaximumRetryAttempts"),
-        record_age: record_age.map(|seconds| Duration::from_secs(seconds.into())),
-        lanes: number(&properties["ParallelizationFactor"], 1)? as usize,
+        queue,
+        batch_size: number(&properties["BatchSize"], 10)? as usize,
         partial,
-        dead_letters: dead_letters.map(a_queue).transpose()?,
-        stream_arn: source,
     });
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! accepted write, `sk` = its number: `token`, `holder`, `step`, `op` (`enter` or `leave`), `at`
 //! in milliseconds. Only this module writes these items, so they show afterwards who was inside when.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     Client,
@@ -19,6 +19,9 @@ use serde::Deserialize;
 
 use crate::Failure;
 
+/// The longest time for which a Lambda function works.
+const LONGEST: Duration = Duration::from_mins(15);
+
 type Item = HashMap<String, AttributeValue>;
 
 /// The fields of a lease that a guarded write needs. They do not include the `lease_id`, which could end the lease.
@@ -28,7 +31,8 @@ pub struct Pass {
     pub key: String,
     pub holder: String,
     pub fencing_token: u64,
-    pub safe_until: Timestamp,
+    /// An execution lease has none.
+    pub safe_until: Option<Timestamp>,
 }
 
 pub struct Resource {
@@ -45,6 +49,7 @@ impl Resource {
     /// has not passed. The same token may enter again, as after a redrive or a lost response.
     pub async fn enter(&self, pass: &Pass, step: &str) -> Result<u64, Failure> {
         let now = SystemClock.now();
+        let until = pass.safe_until.unwrap_or_else(|| now.plus(LONGEST));
         let update = self
             .update(pass)
             .update_expression(
@@ -57,7 +62,7 @@ impl Resource {
             )
             .expression_attribute_names("#occupant", "occupant")
             .expression_attribute_names("#until", "occupied_until")
-            .expression_attribute_values(":until", number(pass.safe_until.as_millis()))
+            .expression_attribute_values(":until", number(until.as_millis()))
             .expression_attribute_values(":now", number(now.as_millis()));
         match self.accepted(update).await? {
             Ok(entry) => self.record(pass, step, "enter", entry, now).await,

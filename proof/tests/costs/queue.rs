@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
-    Clock as _, DynamoDb, Error, ExtendOptions, Extended, Key, Lease, Leases, ManualClock, Queue,
-    Queued, ReleaseOutcome, SweepBounds, SystemClock, TaskToken, WaitTime,
+    Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Leases, Lifetime,
+    ManualClock, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds, SystemClock, TaskToken,
+    WaitTime,
     conformance::{FakeStepFunctions, TaskAnswer},
     row::Item,
 };
@@ -43,8 +44,14 @@ impl Waiting {
             task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
             wait: WaitTime::new(WAIT).unwrap(),
         };
-        let asked = self.leases.acquire_queued(request(key, who, "1"), queue);
-        asked.await
+        let keep = KeepTime::default();
+        let waits = Acquire::new(
+            Key::new(key).unwrap(),
+            execution(who),
+            Lifetime::Execution { keep },
+        );
+        let waits = waits.request_id(RequestId::new("1").unwrap());
+        self.leases.acquire_queued(waits, queue).await
     }
 
     async fn join(&self, key: &str, who: &str) -> Queued {
@@ -62,14 +69,6 @@ impl Waiting {
         (who.to_owned(), lease.unwrap())
     }
 
-    async fn confirm(&self, lease: &Lease) -> Lease {
-        let extended = self.leases.extend(lease, ExtendOptions::default()).await;
-        match extended.unwrap() {
-            Extended::Extended { lease } => lease,
-            revived @ Extended::Revived { .. } => panic!("{revived:?}"),
-        }
-    }
-
     async fn released(&self, lease: &Lease) -> ReleaseOutcome {
         self.leases.release(lease).await.unwrap().outcome
     }
@@ -80,6 +79,18 @@ impl Waiting {
     }
 }
 
+fn execution(name: &str) -> Holder {
+    Holder::new(format!(
+        "arn:aws:states:us-east-1:123456789012:execution:leasehold-queued-section:{name}"
+    ))
+    .unwrap()
+}
+
+/// A release after which the next waiter is granted the key and told.
+fn hand_over() -> Requests {
+    of([("DeleteItem", 1), ("GetItem", 1), ("UpdateItem", 2)])
+}
+
 fn of<const N: usize>(requests: [(&str, u64); N]) -> Requests {
     requests
         .map(|(operation, n)| (operation.to_owned(), n))
@@ -87,7 +98,7 @@ fn of<const N: usize>(requests: [(&str, u64); N]) -> Requests {
 }
 
 #[tokio::test]
-async fn a_hand_over_costs_three_requests_however_many_wait() {
+async fn a_hand_over_costs_four_requests_however_many_wait_and_leaves_nothing() {
     let line = Waiting::start().await;
     for waiters in [2, 8, 32, 128] {
         let key = format!("{waiters} wait");
@@ -100,55 +111,19 @@ async fn a_hand_over_costs_three_requests_however_many_wait() {
         let joining = of([("TransactWriteItems", 1)]);
         assert_eq!(line.requests(), joining, "{waiters}");
         assert_eq!(line.released(&holder).await, ReleaseOutcome::Released);
-        let update_and_read = of([("GetItem", 1), ("UpdateItem", 1)]);
-        assert_eq!(line.requests(), update_and_read, "{waiters}");
+        assert_eq!(line.requests(), hand_over(), "{waiters}");
         let (who, lease) = line.woken();
         assert_eq!(who, "1", "first come, first served");
-        let lease = line.confirm(&lease).await;
-        assert_eq!(line.requests(), of([("UpdateItem", 2)]), "{waiters}");
         // From one waiter to the next it is the same.
         assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
-        assert_eq!(line.requests(), update_and_read, "{waiters}");
+        assert_eq!(line.requests(), hand_over(), "{waiters}");
         line.woken();
+        assert_eq!(waiters_left(&line.table, &key).await, waiters - 2);
     }
 }
 
-#[tokio::test]
-async fn sweep_clears_up_at_two_requests_for_each_item_that_is_left() {
-    let line = Waiting::start().await;
-    line.leases.sweep(SweepBounds::Schedule).await.unwrap();
-    let nothing: u64 = line.requests().values().sum();
-    for served in [1, 8, 32] {
-        let mut lease = line
-            .table
-            .grant("k", "holder", &format!("{served}"))
-            .await
-            .lease;
-        for n in 0..served {
-            line.join("k", &format!("{served}/{n}")).await;
-        }
-        for _ in 0..served {
-            line.released(&lease).await;
-            // A waiter that does not learn that it was granted leaves its item.
-            line.table
-                .proxy
-                .inject(Fault::LOST_ANSWERS[0], "UpdateItem", 1);
-            lease = line.confirm(&line.woken().1).await;
-        }
-        line.released(&lease).await;
-        line.requests();
-        let swept = line.leases.sweep(SweepBounds::Schedule).await.unwrap();
-        assert_eq!((swept.examined, swept.granted), (served, 0));
-        let requests = line.requests();
-        // The queue is read before and after the items, each of which is read and deleted.
-        let total: u64 = requests.values().sum();
-        assert_eq!(total, nothing + 2 + 2 * served, "{requests:?}");
-        assert_eq!(
-            line.calls.take_answers(),
-            [],
-            "nobody is notified who was served"
-        );
-    }
+async fn waiters_left(table: &Table, key: &str) -> usize {
+    waiters(table, key).await.len()
 }
 
 #[tokio::test]
@@ -180,9 +155,9 @@ async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
         assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
         assert!(answers.iter().all(away), "{answers:?}");
         assert!(line.table.row(&key).await.waiting().is_empty());
-        // The queue is read once; then each item is read, its place is left, and it is deleted.
+        // The row is read for the lease and for its queue; then each item is read, its place is left, and it is deleted.
         let total: u64 = requests.values().sum();
-        assert_eq!(total, nothing + 1 + 3 * waiting, "{requests:?}");
+        assert_eq!(total, nothing + 2 + 3 * waiting, "{requests:?}");
     }
 }
 
@@ -201,17 +176,16 @@ async fn what_is_free_is_granted_at_two_requests() {
 }
 
 #[tokio::test]
-async fn a_repeated_release_tells_the_next_once_more_and_then_costs_nothing_more() {
+async fn a_repeated_release_costs_one_request() {
     let line = Waiting::start().await;
     let holder = line.table.grant("k", "holder", "1").await.lease;
     line.join("k", "a").await;
     line.released(&holder).await;
     line.requests();
-    for more in [2, 0, 0] {
+    for _ in 0..3 {
         let released = line.released(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased);
-        let total: u64 = line.requests().values().sum();
-        assert_eq!(total, 1 + more);
+        assert_eq!(line.requests(), of([("UpdateItem", 1)]));
     }
     let (who, _) = line.woken();
     assert_eq!(who, "a", "once: a token is answered once");
@@ -245,23 +219,15 @@ async fn a_lost_answer_costs_one_more_request_and_changes_nothing() {
         inject("UpdateItem");
         let released = line.released(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased, "{fault:?}");
-        let costs = of([("GetItem", 1), ("UpdateItem", 2)]);
+        let costs = of([("DeleteItem", 1), ("GetItem", 1), ("UpdateItem", 3)]);
         assert_eq!(line.requests(), costs, "{fault:?}");
-        let (who, promised) = line.woken();
+        let (who, lease) = line.woken();
         assert_eq!(who, "a", "{fault:?}");
-
-        inject("UpdateItem");
-        let lease = line.confirm(&promised).await;
-        assert_eq!(line.requests(), of([("UpdateItem", 2)]), "{fault:?}");
-        let row = line.table.row(&key).await;
-        assert_eq!(lease.fencing_token, promised.fencing_token, "{fault:?}");
-        assert_eq!(lease.expires_at(), row.holding().unwrap().expires_at());
-        assert_eq!(row.waiting().len(), 1, "{fault:?}");
 
         inject("GetItem");
         let released = line.released(&lease).await;
         assert_eq!(released, ReleaseOutcome::Released, "{fault:?}");
-        let costs = of([("GetItem", 2), ("UpdateItem", 1)]);
+        let costs = of([("DeleteItem", 1), ("GetItem", 2), ("UpdateItem", 2)]);
         assert_eq!(line.requests(), costs, "{fault:?}");
         assert_eq!(line.woken().0, "b", "{fault:?}");
     }
@@ -295,27 +261,17 @@ fn size(item: &leasehold::row::Item) -> usize {
 #[tokio::test]
 async fn a_row_with_so_many_in_line_is_one_write_unit() {
     let line = Waiting::start().await;
-    let execution = |n| {
-        format!(
-            "arn:aws:states:us-east-1:123456789012:execution:leasehold-queued-section:\
-             0c4f5a52-6a3c-4d0e-9d3b-{n:012}"
-        )
-    };
+    let name = |n| format!("0c4f5a52-6a3c-4d0e-9d3b-{n:012}");
     // Every attribute that a row can have while it is held.
-    for n in 0..5 {
-        let lease = line
-            .table
-            .grant("orders/42", &execution(n), &n.to_string())
-            .await
-            .lease;
+    line.join("orders/42", &name(0)).await;
+    let mut lease = line.woken().1;
+    for n in 1..6 {
+        line.join("orders/42", &name(n)).await;
         line.released(&lease).await;
+        lease = line.woken().1;
     }
-    let lease = line
-        .table
-        .grant("orders/42", &execution(5), "5")
-        .await
-        .lease;
-    line.confirm(&lease).await;
+    let proven = line.leases.extend(&lease, ExtendOptions::default()).await;
+    drop(proven.unwrap());
     let address = leasehold::store::Address {
         key: lease.key,
         permit: 0,
@@ -326,46 +282,9 @@ async fn a_row_with_so_many_in_line_is_one_write_unit() {
         if size <= 1024 {
             fitting = n;
         }
-        line.join("orders/42", &execution(100 + n)).await;
+        line.join("orders/42", &name(100 + n)).await;
     }
-    assert_eq!(fitting, 12, "docs/reference/cost.md says so");
-}
-
-#[tokio::test]
-async fn a_promise_that_is_given_back_costs_a_release_and_a_retirement() {
-    let line = Waiting::start().await;
-    for (n, fault) in Fault::LOST_ANSWERS
-        .into_iter()
-        .map(Some)
-        .chain([None])
-        .enumerate()
-    {
-        let key = format!("k{n}");
-        let holder = line.table.grant(&key, "holder", "1").await.lease;
-        line.join(&key, "a").await;
-        line.join(&key, "b").await;
-        line.released(&holder).await;
-        let (_, promised) = line.woken();
-        line.table.proxy.reset();
-        if let Some(fault) = fault {
-            line.table.proxy.inject(fault, "UpdateItem", 1);
-        }
-        let released = line.released(&promised).await;
-        let outcome = match fault {
-            Some(_) => ReleaseOutcome::AlreadyReleased,
-            None => ReleaseOutcome::Released,
-        };
-        assert_eq!(released, outcome, "{fault:?}");
-        // Sent twice, or followed by the retirement of the item.
-        let costs = of([("GetItem", 1), ("UpdateItem", 2)]);
-        assert_eq!(line.requests(), costs, "{fault:?}");
-        assert_eq!(line.woken().0, "b", "{fault:?}");
-    }
-    let key = Key::new("k0").unwrap();
-    assert!(
-        !line.leases.hand_over(&key).await.unwrap(),
-        "b was notified"
-    );
+    assert_eq!(fitting, 14, "docs/reference/cost.md says so");
 }
 
 /// The items of the waiters for a key.

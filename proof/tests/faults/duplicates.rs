@@ -33,6 +33,7 @@ fn delayed(scenario: &Scenario) -> Grant {
         over: TakeoverRule::ExpiredBy(now.minus(margin)),
         tokens: TokenFloor::Reached(leasehold::Counter::MIN),
         sweep_after: now.plus(TTL + margin),
+        by_token: false,
     }
 }
 

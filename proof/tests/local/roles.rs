@@ -73,7 +73,7 @@ async fn a_state_machines_role_invokes_what_it_names_and_a_person_everything() {
 
 #[tokio::test]
 async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
-    let logs = "/Resources/GrantRole/Properties/Policies/0/PolicyDocument/Statement/3/Resource";
+    let logs = "/Resources/InspectRole/Properties/Policies/0/PolicyDocument/Statement/2/Resource";
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();
     let source = "/Resources/SweepFunctionSchedulePermission/Properties/SourceArn";
@@ -81,9 +81,9 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
     refuses(source, "lambda:InvokeFunction").await;
     let logs = changed(&directory, logs, |arn| *arn = other("ReapLogs"));
     refuses(logs, "logs:PutLogEvents").await;
-    let stream = without("dynamodb:GetShardIterator");
-    let stream = changed(&directory, &actions("GrantRole", 1), stream);
-    refuses(stream, "dynamodb:GetShardIterator").await;
+    let queue = without("sqs:ReceiveMessage");
+    let queue = changed(&directory, &actions("ReapRole", 2), queue);
+    refuses(queue, "sqs:ReceiveMessage").await;
 
     let queues = "/Resources/ReapQueuesPolicy/Properties/PolicyDocument/Statement/0/Resource";
     let queues = changed(&directory, queues, |arns| {
@@ -91,7 +91,7 @@ async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
     });
     let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
     refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;
-    let shared = "/Resources/SemaphoreStateMachineRole/Properties/ManagedPolicyArns";
+    let shared = "/Resources/CriticalSectionStateMachineRole/Properties/ManagedPolicyArns";
     let shared = changed(&directory, shared, |policies| {
         policies.as_array_mut().unwrap().remove(1);
     });

@@ -112,7 +112,7 @@ fn what_sweep_ends() {
     let start = || start(Schedules::Every(Duration::from_millis(500)));
     SWEPT.run(start, async |on| {
         if !on.is_remote() {
-            play(&["queued-ends"], on).await;
+            play(&["queued-ends", "one-state"], on).await;
         }
     });
 }

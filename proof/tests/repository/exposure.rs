@@ -213,12 +213,14 @@ fn place(value: &Value) -> String {
     let machines = &value["Fn::Split"][1]["Fn::Join"][1][0]["Fn::Join"][1]["Fn::Split"][1];
     let parameter = &machines["Fn::Join"][1];
     // From the ARNs of state machines to those of their executions.
-    let executions = json!({"Fn::Split": [",", {"Fn::Join": ["", [
-        {"Fn::Join": [":execution:", {"Fn::Split": [":stateMachine:", {"Fn::Join": [":*,", parameter]}]}]},
-        ":*",
-    ]]}]});
-    if *value == executions {
-        return format!("executions of {}", text(parameter));
+    for (end, what) in [(":*", "executions"), ("/*:*", "items of Distributed Maps")] {
+        let executions = json!({"Fn::Split": [",", {"Fn::Join": ["", [
+            {"Fn::Join": [":execution:", {"Fn::Split": [":stateMachine:", {"Fn::Join": [format!("{end},"), parameter]}]}]},
+            end,
+        ]]}]});
+        if *value == executions {
+            return format!("{what} of {}", text(parameter));
+        }
     }
     text(value)
 }

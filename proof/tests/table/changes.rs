@@ -5,16 +5,15 @@ use std::time::Duration;
 use leasehold::{
     Act, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata, Operator,
     Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
-    row::{Frozen, Holding, Reservation, Row, State, Stored, Term},
+    row::{Frozen, Holding, Row, State, Stored, Telling, Term},
     transition::{
-        Change, CheckHeld, ConfirmReservation, EndIfUnchanged, Extend, Grant, HandOver, Join,
-        Leave, Look, PassReservation, Prove, Release, ReleaseTarget, RenewReservation,
-        ReplaceIfUnchanged, Reserve, ShortenDeadline, Successor, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, Leave, Look, Prove, Release,
+        ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
     },
     waiter::Waiter,
 };
 
-use super::steps::{PROOFS, REQUESTS, Step, Write};
+use super::steps::{GRANTED, PROOFS, REQUESTS, Step, Write};
 
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -74,15 +73,9 @@ impl Written<'_> {
         near(version, self.step.away)
     }
 
-    fn tries(&self) -> Counter {
-        let reserved = self.row.and_then(Row::reserved);
-        near(reserved.map_or(1, |r| r.tries.get()), self.step.away)
-    }
-
     fn proof(&self) -> LeaseId {
         let held = self.row.and_then(Row::holding).map(|held| &held.lease_id);
-        let reserved = self.row.and_then(Row::reserved).map(|r| &r.lease_id);
-        match held.or(reserved) {
+        match held {
             Some(known) if self.step.proof >= PROOFS => known.clone(),
             _ => id(self.step.proof % PROOFS),
         }
@@ -104,18 +97,8 @@ impl Written<'_> {
             2 => TokenFloor::Reached(near(token, 1)),
             3 => TokenFloor::Below(near(token, 0)),
             4 => TokenFloor::Below(near(token, 1)),
-            // Above what was reserved as well.
-            5 => TokenFloor::Below(near(token, 2)),
             _ => TokenFloor::Reached(Counter::MIN),
         }
-    }
-
-    fn heir(&self) -> Option<Successor> {
-        Some(Successor {
-            lease_id: id(self.step.successor?),
-            until: seconds(self.step.until),
-            tokens: self.tokens(),
-        })
     }
 
     fn expires_at(&self) -> Timestamp {
@@ -124,7 +107,6 @@ impl Written<'_> {
 
     fn change(&self) -> Option<Change> {
         let (step, now) = (self.step, seconds(self.step.at));
-        let next = self.heir().map_or(HandOver::Later, HandOver::Now);
         Some(match step.write {
             Write::Grant => Change::Grant(self.grant()),
             Write::Extend => Change::Extend(Extend {
@@ -145,29 +127,16 @@ impl Written<'_> {
                 now,
                 look_again_at: step.strict.then(|| seconds(step.until)),
                 sweep_after: now.plus(MARGIN),
+                known: step.told,
             }),
             Write::Release => Change::Release(Release {
                 lease_id: self.proof(),
-                // A reservation is of the token to come.
-                fencing_token: near(
-                    self.token() + u64::from(step.reserved_for.is_some()),
-                    step.away,
-                ),
-                of: step.reserved_for.map_or(ReleaseTarget::Grant, |who| {
-                    ReleaseTarget::Reservation(holder(who))
-                }),
-                ended: if step.expired {
-                    Ended::Expired
-                } else {
-                    Ended::Released
-                },
-                next,
+                fencing_token: near(self.token(), step.away),
                 purge_at: 2000,
             }),
             Write::Expire => Change::EndIfUnchanged(EndIfUnchanged {
                 version: self.version(),
                 ended: Ended::Expired,
-                next,
                 purge_at: 3000,
             }),
             Write::Cut => Change::ShortenDeadline(ShortenDeadline {
@@ -176,38 +145,20 @@ impl Written<'_> {
                 sweep_after: now.plus(MARGIN),
             }),
             Write::Leave => Change::Leave(self.leave()),
-            Write::Reserve => Change::Reserve(Reserve { heir: self.heir()? }),
-            Write::TryAgain => Change::RenewReservation(RenewReservation {
-                tokens: self.tokens(),
-                lease_id: self.proof(),
-                tries: self.tries(),
-                until: seconds(step.until),
-            }),
-            Write::Pass => Change::PassReservation(PassReservation {
-                lease_id: self.proof(),
-                tries: self.tries(),
-                heir: self.heir()?,
-            }),
-            Write::Take => Change::ConfirmReservation(ConfirmReservation {
-                lease_id: self.proof(),
-                fencing_token: near(self.token() + 1, step.away),
-                floor: self.tokens().floor(),
-                holder: holder(step.who),
-                metadata: Metadata::default(),
-                ttl: ttl(step.ttl),
-                acquired_at: seconds(step.at / 2),
-                now,
-                expires_at: self.expires_at(),
-                sweep_after: self.expires_at().plus(MARGIN),
-                require_unexpired: step.strict,
-            }),
             Write::Swap => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: Some(self.version()),
-                row: operated(self.row?.clone(), step.act),
+                row: replaced(self.row?.clone(), step.act),
+                head: None,
+            })),
+            Write::HandOver => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+                seen: Some(self.version()),
+                row: replaced(self.row?.clone(), step.act),
+                head: Some(self.head()),
             })),
             Write::Make => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: None,
                 row: made(step.act),
+                head: None,
             })),
             _ => return None,
         })
@@ -233,6 +184,16 @@ impl Written<'_> {
             tokens: self.tokens(),
             over: self.over(),
             sweep_after: self.expires_at().plus(MARGIN),
+            by_token: step.told,
+        }
+    }
+
+    /// Who is granted the free row.
+    fn head(&self) -> RequestDigest {
+        let (step, first) = (self.step, self.row.and_then(Row::head));
+        match first {
+            Some(first) if step.request >= REQUESTS => first.clone(),
+            _ => digest(step.who, step.request),
         }
     }
 
@@ -269,7 +230,7 @@ pub fn waiter(step: &Step, at: u8) -> Waiter {
         request: digest(step.who, step.request),
         task_token: TaskToken::new(format!("token {}", step.token)).unwrap(),
         holder: holder(step.who),
-        ttl: ttl(1 + at),
+        keep: keep(1 + at),
         metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
         ticket: seconds(at).as_millis(),
         asked_at: seconds(at),
@@ -306,10 +267,14 @@ pub fn together(stored: &Stored, step: &Step) -> [Change; 2] {
     [if step.strict { confirm } else { grant.clone() }, grant]
 }
 
+fn keep(seconds: u8) -> KeepTime {
+    KeepTime::new(Duration::from_secs(seconds.into())).unwrap()
+}
+
 /// An execution lease that is kept so many seconds after a failure.
-fn of_execution(keep: u8) -> Term {
+fn of_execution(seconds: u8) -> Term {
     Term::Execution {
-        keep: KeepTime::new(Duration::from_secs(keep.into())).unwrap(),
+        keep: keep(seconds),
         looked_at: None,
         look_again_at: None,
     }
@@ -320,8 +285,8 @@ fn two_keys() -> Option<KeysDigest> {
     KeysDigest::of(&Keys::new(keys.into()).unwrap())
 }
 
-/// A row as an operator might leave it.
-fn operated(row: Row, act: u8) -> Row {
+/// A row as an operator might leave it, or one that counts another telling (4).
+fn replaced(row: Row, act: u8) -> Row {
     let version = Counter::new(row.version.get() + 1).unwrap();
     let record = Record {
         act: Act::Freeze,
@@ -350,16 +315,16 @@ fn operated(row: Row, act: u8) -> Row {
             state: State::Free {
                 ended: Ended::Forced,
                 last_token: row.fencing_token,
-                reserved: None,
             },
             fencing_token: Counter::new(row.fencing_token.get() + 1).unwrap(),
             ..row
         },
-        // The queue is not the operator's, whatever the write says of it.
+        // The queue stays, whatever the write says of it.
         3 => Row {
             queue: vec![digest(0, 0)],
             ..row
         },
+        4 => told_again(row),
         _ => another(row, act),
     }
 }
@@ -382,19 +347,44 @@ fn made(act: u8) -> Row {
         state: State::Free {
             ended: Ended::Released,
             last_token: Counter::MIN,
-            reserved: None,
         },
     };
-    operated(unheld, act)
+    replaced(unheld, act)
 }
 
-/// A row of which nothing is as it was: held (5), by an execution (8), free (6), or reserved for somebody. No act of an
-/// operator leaves such a one.
+/// A held row whose holder was told once more, and whose task token was dead.
+fn told_again(row: Row) -> Row {
+    let State::Held(held) = row.state else {
+        return row;
+    };
+    let tries = held.telling.map_or(Counter::MIN, |told| told.tries);
+    Row {
+        state: State::Held(Holding {
+            telling: Some(Telling {
+                tries: near(tries.get(), 1),
+                at: seconds(40),
+                ticket: Some(41),
+                refused_at: Some(seconds(42)),
+            }),
+            ..held
+        }),
+        ..row
+    }
+}
+
+/// A row of which nothing is as it was: held (5), free (6), or held by an execution, with all that is said of one (7) or
+/// as it is granted to the first in the queue. No act of an operator leaves such a one.
 fn another(row: Row, act: u8) -> Row {
-    let free = |reserved| State::Free {
-        ended: Ended::Expired,
-        last_token: Counter::new(7).unwrap(),
-        reserved,
+    let held = |term, telling| {
+        State::Held(Holding {
+            lease_id: id(2),
+            term,
+            acquired_at: seconds(34),
+            extended_at: (act != GRANTED).then_some(seconds(35)),
+            sweep_after: Some(seconds(37)),
+            metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
+            telling,
+        })
     };
     Row {
         fencing_token: Counter::new(9).unwrap(),
@@ -402,44 +392,40 @@ fn another(row: Row, act: u8) -> Row {
         request: digest(2, 20),
         request_keys: (act == 5).then(two_keys).flatten(),
         past_requests: [21, 22, 23].map(|n| Some(digest(2, n))),
-        past_releases: [3, 2, 1].map(Counter::new),
+        past_releases: [3, 2, 1].map(|token| Counter::new(token).filter(|_| act != 6)),
         previous: Some(Previous {
             holder: holder(1),
             fencing_token: Counter::new(5).unwrap(),
             ended: Ended::Forced,
         }),
-        purge_at: (![5, 8].contains(&act)).then_some(77),
+        purge_at: (act == 6).then_some(77),
         state: match act {
-            5 => State::Held(Holding {
-                lease_id: id(2),
-                term: Term::Ttl {
-                    ttl: ttl(33),
-                    expires_at: seconds(36),
-                },
-                acquired_at: seconds(34),
-                extended_at: Some(seconds(35)),
-                sweep_after: Some(seconds(37)),
-                metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
-            }),
-            8 => State::Held(Holding {
-                lease_id: id(2),
-                term: Term::Execution {
-                    keep: KeepTime::new(Duration::from_secs(33)).unwrap(),
+            5 => {
+                let (ttl, expires_at) = (ttl(33), seconds(36));
+                held(Term::Ttl { ttl, expires_at }, None)
+            }
+            6 => State::Free {
+                ended: Ended::Expired,
+                last_token: Counter::new(7).unwrap(),
+            },
+            7 => {
+                let term = Term::Execution {
+                    keep: keep(33),
                     looked_at: Some(seconds(31)),
                     look_again_at: Some(seconds(32)),
-                },
-                acquired_at: seconds(34),
-                extended_at: Some(seconds(35)),
-                sweep_after: Some(seconds(37)),
-                metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
-            }),
-            6 => free(None),
-            _ => free(Some(Reservation {
-                request: digest(1, 24),
-                lease_id: id(0),
-                until: seconds(38),
-                tries: Counter::new(4).unwrap(),
-            })),
+                };
+                let telling = Telling {
+                    tries: Counter::new(4).unwrap(),
+                    at: seconds(38),
+                    ticket: Some(39),
+                    refused_at: Some(seconds(40)),
+                };
+                held(term, Some(telling))
+            }
+            _ => held(
+                of_execution(33),
+                Some(Telling::first(seconds(34), Some(39))),
+            ),
         },
         ..row
     }

@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_types::base64;
 use leasehold::{
-    Acquire, AcquireAll, AuditReason, Counter, DynamoDb, Error, ExtendOptions, ForceReleaseOptions,
-    Holder, Key, Keys, Lease, Leases, ManualClock, Metadata, Operator, Permits, Queue, Reason,
-    RequestId, Settings, SweepBounds, TaskToken, Timestamp, Ttl, WaitTime,
-    conformance::FakeStepFunctions, row::Item,
+    Acquire, AcquireAll, AuditReason, Counter, DynamoDb, Error, Execution, ExtendOptions,
+    ForceReleaseOptions, Holder, KeepTime, Key, Keys, Lease, Leases, Lifetime, ManualClock,
+    Metadata, Operator, Permits, Queue, Reason, RequestId, Settings, SweepBounds, TaskToken,
+    Timestamp, Ttl, WaitTime, conformance::FakeStepFunctions, row::Item,
 };
 use leasehold_proof::{
     fixture::{TABLE, Table, s},
@@ -21,6 +21,11 @@ use serde_json::{Value, json};
 use crate::mutations::attributes;
 
 const TTL: Duration = Duration::from_mins(5);
+
+/// What the names of executions begin with.
+const EXECUTION: &str = "arn:aws:states:eu-west-1:123456789012:execution:orders:";
+/// Executions that run.
+const RUNNING: [&str; 5] = ["b", "c", "told", "handed-over", "in-line"];
 
 /// What a version wrote, and what it did next.
 #[derive(Serialize, Deserialize)]
@@ -65,10 +70,18 @@ impl Asked {
         format!("{} by {}", keys.join(" and "), self.holder.as_str())
     }
 
+    /// One that waits in the queue, for as long as an execution of this name runs.
+    fn waiting(key: &str, name: &str) -> Self {
+        Self {
+            waits: true,
+            ..Self::new([key], &format!("{EXECUTION}{name}"))
+        }
+    }
+
     /// The same of somebody else.
     fn of_another(&self) -> Self {
         Self {
-            holder: Holder::new(format!("not {}", self.holder.as_str())).unwrap(),
+            holder: Holder::new(format!("{}-another", self.holder.as_str())).unwrap(),
             ..self.clone()
         }
     }
@@ -77,9 +90,15 @@ impl Asked {
     async fn ask(&self, leases: &Leases<DynamoDb>) -> (Vec<Lease>, String) {
         let holder = self.holder.clone();
         let ttl = Ttl::new(TTL).unwrap();
+        let lifetime = if self.waits {
+            let keep = KeepTime::new(TTL).unwrap();
+            Lifetime::Execution { keep }
+        } else {
+            ttl.into()
+        };
         let metadata = Metadata::new([("order".to_owned(), "42".to_owned())].into()).unwrap();
         let (key, id) = (self.keys[0].clone(), self.request_id.clone());
-        let mut one = Acquire::new(key, holder.clone(), ttl)
+        let mut one = Acquire::new(key, holder.clone(), lifetime)
             .request_id(id.clone())
             .metadata(metadata.clone());
         one.permits = self.permits.map(|n| Permits::new(n).unwrap());
@@ -146,7 +165,7 @@ impl Golden {
                 put.set_item(Some(item)).send().await.unwrap();
             }
             let wait = if later { TTL * 2 } else { Duration::ZERO };
-            let (leases, _) = leases(&table, Timestamp::from_millis(self.at).plus(wait));
+            let (leases, ..) = leases(&table, Timestamp::from_millis(self.at).plus(wait));
             match what {
                 "ask again" => {
                     for request in &self.requests {
@@ -211,19 +230,24 @@ impl Golden {
     }
 }
 
-fn leases(table: &Table, at: Timestamp) -> (Leases<DynamoDb>, Arc<ManualClock>) {
+fn leases(
+    table: &Table,
+    at: Timestamp,
+) -> (Leases<DynamoDb>, Arc<ManualClock>, Arc<FakeStepFunctions>) {
     let clock = Arc::new(ManualClock::at(at));
     let leases = table.leases().with_clock(clock.clone());
-    (
-        leases.with_workflows(Arc::new(FakeStepFunctions::default())),
-        clock,
-    )
+    let calls = FakeStepFunctions::default();
+    for name in RUNNING {
+        calls.set_execution(&format!("{EXECUTION}{name}"), Execution::Running);
+    }
+    let calls = Arc::new(calls);
+    (leases.with_workflows(calls.clone()), clock, calls)
 }
 
 /// Rows of every kind, of which this version's library writes each.
 async fn record() -> Golden {
     let table = Table::start().await;
-    let (leases, clock) = leases(&table, Timestamp::from_millis(1_800_000_000_000));
+    let (leases, clock, calls) = leases(&table, Timestamp::from_millis(1_800_000_000_000));
     let why = AuditReason {
         who: Operator::new("night shift").unwrap(),
         why: Reason::new("the partner is down").unwrap(),
@@ -269,13 +293,32 @@ async fn record() -> Golden {
     let queue = Asked::new(["queue"], "a");
     handles.extend(ask(&queue).await);
     for holder in ["b", "c"] {
-        let mut waiter = Asked::new(["queue"], holder);
-        waiter.waits = true;
+        let waiter = Asked::waiting("queue", holder);
         clock.advance(Duration::from_millis(1));
         ask(&waiter).await;
         requests.push(waiter);
     }
     requests.extend([held, several, used_often, queue]);
+
+    // Told of its grant: at once, and when it was first in the queue. The last is not granted the key yet.
+    let at_once = Asked::waiting("told", "told");
+    ask(&at_once).await;
+    requests.push(at_once);
+    let cannot_tell = table.leases().with_clock(clock.clone());
+    for (key, name, leases) in [
+        ("handed over", "handed-over", &leases),
+        ("in line", "in-line", &cannot_tell),
+    ] {
+        let before = ask(&Asked::new([key], "a")).await.remove(0);
+        let waiter = Asked::waiting(key, name);
+        ask(&waiter).await;
+        let _ = leases.release(&before).await.unwrap();
+        requests.push(waiter);
+    }
+    for told in calls.take_answers() {
+        let lease = told.output()["lease"].take();
+        handles.push(serde_json::from_value(lease).unwrap());
+    }
 
     let released = Asked::new(["released"], "a");
     free(&released).await;

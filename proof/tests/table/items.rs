@@ -1,66 +1,23 @@
 //! What is in the table, attribute by attribute: beside what the row says, and as a stranger leaves it.
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
-use leasehold::{
-    row::{Item, Row},
-    transition::Change,
-};
+use leasehold::row::{Item, Row};
 
-/// The attributes of the row, those aside that say nothing, and `heir`, which not every write moves.
+/// The attributes of the row, those aside that say nothing.
 pub fn expected(row: &Row) -> Item {
     let mut item = row.to_item();
     item.retain(|_, value| !value.is_null());
-    item.remove("heir");
     item
 }
 
 /// The same of what is in the table. Where the expressions say in two attributes what a row says in one, it is one.
-pub fn plain(row: &Row, item: &Item) -> Item {
+pub fn plain(item: &Item) -> Item {
     let mut item = item.clone();
-    // Reserved for the first waiter, when there was none: the rest of it says nothing.
-    if item.get("claim").is_some_and(AttributeValue::is_null) && row.holding().is_none() {
-        item.retain(|name, _| !["claim_id", "claim_until", "claim_tries"].contains(&name.as_str()));
-    }
     item.retain(|name, value| !value.is_null() && name != "pk" && name != "sk");
     if let Some(last) = item.remove("previous_last_fencing_token") {
         item.insert("previous_fencing_token".to_owned(), last);
     }
-    // Nobody is to be notified while it is held, or reserved for somebody.
-    if row.holding().is_none() && row.reserved().is_none() {
-        item.remove("heir");
-    }
     item
-}
-
-/// The digest by which the stream is filtered.
-pub fn successor(item: &Item) -> Option<Blob> {
-    match item.get("heir")? {
-        AttributeValue::B(digest) => Some(digest.clone()),
-        AttributeValue::Null(true) => None,
-        strange => panic!("{strange:?}"),
-    }
-}
-
-/// The first waiter in the queue of a row that is free, and reserved for nobody.
-pub fn successor_of(row: &Row) -> Option<Blob> {
-    let free = row.holding().is_none() && row.reserved().is_none();
-    let item = row.to_item();
-    let queue = item.get("line").filter(|_| free)?.as_l().unwrap();
-    queue.first().map(|head| head.as_b().unwrap().clone())
-}
-
-/// Joining and leaving do not: they move nobody to the front of a row that was not reserved for somebody already, or
-/// whose first in the queue has been notified.
-pub fn sets_the_successor(change: &Change) -> bool {
-    !matches!(
-        change,
-        Change::Extend(_)
-            | Change::Prove(_)
-            | Change::Look(_)
-            | Change::ShortenDeadline(_)
-            | Change::Leave(_)
-            | Change::RenewReservation(_)
-    )
 }
 
 /// The attributes that a stranger writes.
@@ -69,9 +26,8 @@ pub const ATTRIBUTES: [&str; 35] = [
     "holder", "lease_id", "ttl_ms", "acquired_at", "extended_at", "expires_at", "metadata", "sweep_after",
     "fencing_token", "version", "granted_to", "request", "past_request_1", "past_request_2", "past_request_3",
     "previous_holder", "previous_fencing_token", "ended", "purge_at", "request_keys", "operator", "line",
-    "claim", "claim_id", "claim_until", "claim_tries", "last_fencing_token", "colour", "frozen",
-    "keep_ms", "looked_at", "look_again_at",
-    "past_release_1", "past_release_2", "past_release_3",
+    "last_fencing_token", "colour", "frozen", "keep_ms", "looked_at", "look_again_at",
+    "past_release_1", "past_release_2", "past_release_3", "tellings", "told_at", "ticket", "refused_at",
 ];
 
 pub fn attribute(name: &str) -> u8 {

@@ -4,9 +4,8 @@
 use super::{
     items::attribute,
     steps::{
-        NEXT, PLAIN, Step, Write, at_every_floor, beside, check, cut, expire, extend, give_up,
-        grant, grants, join, joins, leave, look, observes, of, pass, prove, release, reserve, swap,
-        take, try_again,
+        GRANTED, PLAIN, Step, Write, beside, check, cut, expire, extend, grant, grants, hand_over,
+        join, joins, leave, look, observes, of, prove, release, swap,
     },
 };
 
@@ -20,7 +19,6 @@ const ZERO: u8 = 4;
 const HUGE: u8 = 5;
 const SEVEN: u8 = 6;
 const MAP: u8 = 11;
-const DIGEST: u8 = 12;
 
 const NOTHING: Tampering = ("colour", NONE);
 
@@ -33,18 +31,18 @@ const OURS: [Tampering; 8] = [
 
 /// And a held one with a deadline.
 #[rustfmt::skip]
-const HELD: [Tampering; 13] = [
+const HELD: [Tampering; 12] = [
     ("holder", ANOTHER), ("ended", RELEASED), ("last_fencing_token", SEVEN), ("lease_id", SEVEN),
     ("metadata", RELEASED), ("ttl_ms", ZERO), ("ttl_ms", HUGE), ("acquired_at", ZERO),
-    ("acquired_at", HUGE), ("expires_at", ZERO), ("expires_at", HUGE), ("claim", DIGEST), ("keep_ms", SEVEN),
+    ("acquired_at", HUGE), ("expires_at", ZERO), ("expires_at", HUGE), ("keep_ms", SEVEN),
 ];
 
 /// And one that lasts as long as an execution.
 #[rustfmt::skip]
-const OF_EXECUTION: [Tampering; 13] = [
+const OF_EXECUTION: [Tampering; 12] = [
     ("holder", ANOTHER), ("ended", RELEASED), ("last_fencing_token", SEVEN), ("lease_id", SEVEN),
     ("metadata", RELEASED), ("keep_ms", LESS), ("keep_ms", HUGE), ("keep_ms", NONE), ("acquired_at", ZERO),
-    ("acquired_at", HUGE), ("expires_at", SEVEN), ("ttl_ms", SEVEN), ("claim", DIGEST),
+    ("acquired_at", HUGE), ("expires_at", SEVEN), ("ttl_ms", SEVEN),
 ];
 
 /// What a free row of ours has not, and an execution lease must not have at its beginning.
@@ -58,13 +56,6 @@ const OF_ANOTHER_KIND: [Tampering; 4] = [
 const FREE: [Tampering; 7] = [
     ("holder", ANOTHER), ("lease_id", RELEASED), ("ended", NONE), ("ended", ANOTHER),
     ("last_fencing_token", ZERO), ("last_fencing_token", HUGE), ("last_fencing_token", RELEASED),
-];
-
-/// And one that is reserved for somebody.
-#[rustfmt::skip]
-const RESERVED: [Tampering; 7] = [
-    ("claim", SEVEN), ("claim_id", SEVEN), ("claim_until", ZERO),
-    ("claim_until", HUGE), ("claim_tries", ZERO), ("claim_tries", HUGE), ("keep_ms", SEVEN),
 ];
 
 /// What is done with a write on a row that has come about in one of several ways: [`guarded`] once, and otherwise
@@ -116,18 +107,41 @@ fn tamper((name, value): Tampering) -> Step {
     }
 }
 
-fn of_several(step: Step) -> Step {
+const fn of_several(step: Step) -> Step {
     Step {
         strict: true,
         ..step
     }
 }
 
+const fn by_execution(step: Step) -> Step {
+    Step {
+        execution: true,
+        ..step
+    }
+}
+
+/// A grant to one that waits with a task token, or a look that finds it in the history of its holder.
+const fn told(step: Step) -> Step {
+    Step { told: true, ..step }
+}
+
+/// Every row that can be granted to the first in the queue, or to one that is not.
+fn hand_overs() -> impl Iterator<Item = Step> {
+    let to_others = [2, 0].map(|who| hand_over(who, GRANTED));
+    (0..=GRANTED).map(|act| hand_over(1, act)).chain(to_others)
+}
+
+/// Every other row in its place.
+fn swaps() -> impl Iterator<Item = Step> {
+    (4..=GRANTED).map(swap)
+}
+
 /// A row that has a history, and a holder who has extended.
 fn held() -> Vec<Step> {
     let mut steps = Vec::new();
     for (who, at) in [(0, 10), (0, 11), (1, 12)] {
-        steps.extend([grant(who, at), release(None)]);
+        steps.extend([grant(who, at), release()]);
     }
     steps.extend([of_several(grant(0, 1)), extend(1, 5, false)]);
     steps
@@ -139,49 +153,44 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     let mut all = of_held(&held);
     all.extend(of_execution());
     let queued = [&held[..], &[join(1), join(2)]].concat();
-    for last in [leave(1), joins(0, 1, 9)] {
+    for last in [leave(1), joins(0, 1, 9), hand_over(1, GRANTED)] {
         all.push(guarded(&queued, &last, &[&HELD]));
     }
-    let ends = [release(None), release(NEXT), expire(None), expire(NEXT)];
     // A later call is not put back: it comes last.
     let joining =
         [2, 3, 9].map(|cap| [observes(0, 0, cap), observes(0, 2, cap), joins(0, 30, cap)]);
     let repeated = [join(1), observes(1, 2, 9), extend(20, 9, false)];
-    let ends = ends.iter().flat_map(at_every_floor);
     let others = joining.concat().into_iter().chain(repeated);
-    all.push(one_by_one(&queued, ends.chain(others).chain(grants(30))));
+    let ends = [release(), expire()].into_iter();
+    let all_of_them = ends.chain(others).chain(grants(30)).chain(hand_overs());
+    all.push(one_by_one(&queued, all_of_them));
+    // What a history without several keys has, and what is gone once a row is another.
+    let single = [grant(0, 1), join(1)];
+    let forced = [&held[..], &[swap(2), grant(2, 30), join(1)]].concat();
+    let frozen = [&held[..], &[join(1), swap(0)]].concat();
+    for before in [&single[..], &forced, &frozen] {
+        all.push(one_by_one(before, hand_overs()));
+    }
     // However the last grant ended.
     for (end, act) in [
-        (release(None), guarded as OnEach),
-        (expire(None), as_it_comes),
+        (release(), guarded as OnEach),
+        (expire(), as_it_comes),
         (swap(2), as_it_comes),
     ] {
         all.extend(of_free(&held, &queued, end, act));
-    }
-    for (end, act) in [
-        (release(NEXT), guarded as OnEach),
-        (expire(NEXT), as_it_comes),
-        (swap(2), as_it_comes),
-    ] {
-        all.extend(of_reserved(&queued, end, act));
-    }
-    // Nobody is in the queue behind the one that it is reserved for.
-    let alone = [&held[..], &[join(1), release(NEXT)]].concat();
-    all.push(one_by_one(&alone, grants(30)));
-    for last in [join(0), observes(0, 2, 9)] {
-        all.push(guarded(&alone, &last, &[&RESERVED]));
     }
     all.push(of_waiters());
     let frozen = [&held[..], &[swap(0)]].concat();
     all.push(one_by_one(&frozen, [swap(1)]));
     let anew = grants(30).into_iter();
+    let anew = anew.flat_map(|grant| [grant, told(grant)]);
     all.push(anew.flat_map(|grant| [grant, PLAIN]).collect());
     // Where there is nothing, and where there is something.
     let made = |act| Step {
         act,
         ..of(Write::Make)
     };
-    let made = [0, 2, 5, 6, 7].map(|act| [made(act), made(0), PLAIN]);
+    let made = [0, 2, 5, 6, 7, GRANTED].map(|act| [made(act), made(0), PLAIN]);
     all.push(made.concat());
     all
 }
@@ -195,8 +204,7 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
         extend(2, 9, true),
     ]);
     lasts.extend([cut(4), check(2), join(2), observes(2, 2, 9)]);
-    lasts.extend([release(None), release(NEXT), expire(None), expire(NEXT)]);
-    lasts.extend([swap(0), swap(2)]);
+    lasts.extend([release(), expire(), swap(0), swap(2)]);
     for last in &lasts {
         all.push(guarded(held, last, &[&HELD]));
     }
@@ -220,52 +228,52 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
         cut(6),
         check(6),
     ];
-    all.push(one_by_one(
-        held,
-        on_the_dot.into_iter().chain((5..8).map(swap)),
-    ));
+    all.push(one_by_one(held, on_the_dot.into_iter().chain(swaps())));
     // A grant after one that was forced, and one of a single key.
     let single = [grant(0, 1)];
     let forced = [held, &[swap(2), grant(2, 30)]].concat();
-    all.extend([&single[..], &forced].map(|before| one_by_one(before, (5..8).map(swap))));
-    // What a release left that found nobody in the queue, and what a grant of several keys left.
-    for end in [release(NEXT), release(None)] {
-        for before in [&single[..], held] {
-            let free = [before, &[end]].concat();
-            let lasts = grants(30).into_iter();
-            all.push(one_by_one(
-                &free,
-                lasts.flat_map(|last| [of_several(last), last]),
-            ));
-        }
+    all.extend([&single[..], &forced].map(|before| one_by_one(before, swaps())));
+    // What a grant of several keys left.
+    for before in [&single[..], held] {
+        let free = [before, &[release()]].concat();
+        let lasts = grants(30).into_iter();
+        all.push(one_by_one(
+            &free,
+            lasts.flat_map(|last| [of_several(last), last]),
+        ));
     }
+    // A grant forgets how the holder before it was told, and begins to count anew.
+    let untold = [held, &[swap(4)]].concat();
+    let lasts = grants(30).into_iter();
+    all.push(one_by_one(
+        &untold,
+        lasts.flat_map(|last| [told(last), last]).chain(swaps()),
+    ));
     all
 }
 
-/// Rows that an execution holds: proven and looked at, and nobody's by any clock.
+/// Rows that an execution holds: proven, looked at and told, and nobody's by any clock.
 fn of_execution() -> Vec<Vec<Step>> {
-    let granted = |who, at| Step {
-        execution: true,
-        ..grant(who, at)
-    };
+    let granted = |who, at| by_execution(told(grant(who, at)));
     let mut held = Vec::new();
     for (who, at) in [(0, 10), (0, 11), (1, 12)] {
-        held.extend([grant(who, at), release(None)]);
+        held.extend([grant(who, at), release()]);
     }
-    held.extend([of_several(granted(0, 1)), prove(2), look(3, true)]);
+    let once_more = [prove(2), look(3, true), swap(4)];
+    held.extend([&[of_several(granted(0, 1))], &once_more[..]].concat());
     let mut all = Vec::new();
     let lasts = [
         prove(4),
         look(4, true),
         look(4, false),
+        told(look(4, true)),
+        told(look(4, false)),
         check(30),
         join(2),
         observes(2, 0, 9),
         observes(2, 2, 9),
-        release(None),
-        release(NEXT),
-        expire(None),
-        expire(NEXT),
+        release(),
+        expire(),
         swap(0),
         swap(2),
     ];
@@ -274,32 +282,37 @@ fn of_execution() -> Vec<Vec<Step>> {
     }
     // No clock ends it, and no observation; nor is it extended or cut.
     let others = [extend(2, 9, false), extend(30, 9, true), cut(4)];
-    let others = others.into_iter().chain((5..9).map(swap));
+    let others = others.into_iter().chain(swaps());
     all.push(one_by_one(&held, grants(30).into_iter().chain(others)));
     let queued = [&held[..], &[join(1), join(2)]].concat();
-    let ends = [release(None), release(NEXT), expire(None), expire(NEXT)];
-    let ends = ends.iter().flat_map(at_every_floor);
-    all.push(one_by_one(&queued, ends.chain(grants(30))));
-    all.push(guarded(&queued, &leave(1), &[&OF_EXECUTION]));
+    let ends = [release(), expire()].into_iter();
+    let ends = ends.chain(grants(30)).chain(hand_overs());
+    all.push(one_by_one(&queued, ends));
+    for last in [leave(1), hand_over(1, GRANTED)] {
+        all.push(guarded(&queued, &last, &[&OF_EXECUTION]));
+    }
+    // From the queue: told once, told again, and known.
+    let handed = [
+        grant(0, 1),
+        join(1),
+        join(2),
+        release(),
+        hand_over(1, GRANTED),
+    ];
+    let lasts = [prove(4), told(look(4, false)), swap(4), release(), expire()];
+    all.push(one_by_one(&handed, lasts));
     // One kind after the other, whatever ended the one before.
     let expired = [grant(0, 1), extend(1, 5, false)];
-    let taken = grants(30).into_iter().map(|grant| Step {
-        execution: true,
-        ..grant
-    });
-    let taken: Vec<_> = taken.collect();
+    let taken = grants(30).into_iter().map(by_execution);
+    let taken: Vec<_> = taken.flat_map(|grant| [grant, told(grant)]).collect();
     all.push(one_by_one(&expired, taken.iter().copied()));
-    let free = [&held[..], &[release(None)]].concat();
+    let free = [&held[..], &[release()]].concat();
     all.push(one_by_one(&free, taken.into_iter().chain(grants(30))));
     // What a stranger left of one kind goes with a grant of the other.
-    let free = [grant(0, 1), release(None)];
+    let free = [grant(0, 1), release()];
     for last in suited(30) {
         all.push(guarded(&free, &last, &[&[("keep_ms", SEVEN)]]));
-        let last = Step {
-            execution: true,
-            ..last
-        };
-        all.push(guarded(&free, &last, &[&OF_ANOTHER_KIND]));
+        all.push(guarded(&free, &by_execution(last), &[&OF_ANOTHER_KIND]));
     }
     // What is no proof of an execution's lease.
     let with_deadline = [grant(0, 1)];
@@ -321,7 +334,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
     all.push(one_by_one(&free, remembered(&grants(30)).chain(joins)));
     let free = [queued, &[end]].concat();
     let lasts = [
-        reserve(),
+        hand_over(1, GRANTED),
         leave(1),
         join(0),
         observes(0, 2, 9),
@@ -329,47 +342,10 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
         grant(0, 30),
     ];
     for last in &lasts {
-        all.push(on_each(&free, last, &[&FREE, &[("claim", DIGEST)]]));
+        all.push(on_each(&free, last, &[&FREE]));
     }
-    all.push(one_by_one(&free, lasts.iter().flat_map(at_every_floor)));
-    all.push(one_by_one(
-        &free,
-        remembered(&[join(0)]).chain((5..8).map(swap)),
-    ));
-    all
-}
-
-/// Rows that are reserved for the first of two.
-fn of_reserved(queued: &[Step], end: Step, on_each: OnEach) -> Vec<Vec<Step>> {
-    let mut reserved = [queued, &[end]].concat();
-    if end.write == Write::Swap {
-        reserved.push(reserve());
-    }
-    let mut all = Vec::new();
-    let mut lasts = vec![
-        take(2, false),
-        take(2, true),
-        pass(),
-        try_again(),
-        leave(2),
-        join(0),
-    ];
-    lasts.extend([observes(0, 2, 9), give_up(None), give_up(NEXT), swap(0)]);
-    for last in &lasts {
-        all.push(on_each(&reserved, last, &[&FREE, &RESERVED]));
-    }
-    all.push(one_by_one(&reserved, lasts.iter().flat_map(at_every_floor)));
-    let more = [take(30, true), join(1), observes(1, 2, 9)].into_iter();
-    let more = more.chain((5..8).map(swap)).chain(grants(30));
-    all.push(one_by_one(&reserved, remembered(&[join(0)]).chain(more)));
-    let tried = [&reserved[..], &[try_again(), try_again()]].concat();
-    let another = Step {
-        until: 33,
-        ..give_up(Some(2))
-    };
-    let lasts = [pass(), try_again(), another].into_iter();
-    let lasts = lasts.flat_map(|last| [at_every_floor(&last), beside(&last).to_vec()].concat());
-    all.push(one_by_one(&tried, lasts));
+    all.push(one_by_one(&free, hand_overs().chain(grants(30))));
+    all.push(one_by_one(&free, remembered(&[join(0)]).chain(swaps())));
     all
 }
 
@@ -387,7 +363,7 @@ fn remembered(lasts: &[Step]) -> impl Iterator<Item = Step> + '_ {
     lasts.iter().flat_map(by)
 }
 
-/// The item in which somebody waits: asked for again, at the same moment, earlier and later; deleted; and retired.
+/// The item in which somebody waits: asked for again, at the same moment, earlier and later; and deleted.
 fn of_waiters() -> Vec<Step> {
     let item = |write, token| Step {
         who: 1,
@@ -399,8 +375,6 @@ fn of_waiters() -> Vec<Step> {
     steps.extend([0, 1].map(|token| item(Write::Forget, token)));
     steps.extend([joins(1, 2, 9), item(Write::CallBack, 2)]);
     steps.extend([1, 2, 3].map(|at| [leave(1), joins(1, at, 9)]).concat());
-    steps.extend([0, 1].map(|token| item(Write::Retire, token)));
-    steps.extend([item(Write::CallBack, 3), item(Write::Retire, 1)]);
     steps
 }
 
@@ -413,7 +387,7 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
         ..leave(who)
     };
     let (held, queued) = ([grant(0, 1)], [grant(0, 1), at_once(1)]);
-    let reserved = [grant(0, 1), at_once(1), release(NEXT)];
+    let freed = [grant(0, 1), at_once(1), at_once(2), release()];
     let with = |before: &[Step], more: &[Step]| [before, more].concat();
     // Nobody leaves a row that is not ours.
     for broken in [
@@ -425,65 +399,57 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
     ] {
         all.push(with(&queued, &[tamper((broken, NONE)), first(1)]));
     }
-    for broken in ["claim_id", "claim_until", "claim_tries", "ended"] {
-        let reserved = [grant(0, 1), at_once(1), at_once(2), release(NEXT)];
+    for value in [NONE, MAP] {
         for last in [
-            first(2),
-            take(1, false),
-            pass(),
-            reserve(),
+            first(1),
+            hand_over(1, GRANTED),
             at_once(0),
             grant(2, 30),
+            swap(4),
         ] {
-            for value in [NONE, MAP] {
-                all.push(with(&reserved, &[tamper((broken, value)), last]));
-            }
+            all.push(with(&freed, &[tamper(("ended", value)), last]));
         }
     }
     // The token of the last grant, where it must not be, or as no number.
     for value in [RELEASED, SEVEN] {
         let last = tamper(("last_fencing_token", value));
         all.push(with(&held, &[last, grant(1, 30)]));
-        all.push(with(&held, &[release(None), last, grant(1, 30)]));
-        all.push(with(&reserved, &[last, take(1, false)]));
-        all.push(with(&reserved, &[last, pass(), grant(2, 30)]));
+        all.push(with(&held, &[release(), last, grant(1, 30)]));
+        all.push(with(&freed, &[last, hand_over(1, GRANTED), release()]));
     }
-    // Nobody to reserve it for.
-    all.push(vec![grant(0, 1), release(None), reserve(), grant(2, 30)]);
+    // Nobody to grant it to.
+    let nobody = [release(), hand_over(1, GRANTED), grant(2, 30)];
+    all.push(with(&held, &nobody));
     // A queue that is none, and a row without one.
     for value in [NONE, RELEASED, MAP] {
         let queue = tamper(("line", value));
         for last in [
-            release(NEXT),
-            release(None),
+            release(),
             at_once(2),
             first(1),
             grant(2, 30),
+            hand_over(1, GRANTED),
         ] {
             all.push(with(&queued, &[queue, last, grant(1, 31)]));
-        }
-        for last in [take(1, false), pass(), reserve(), at_once(2)] {
-            all.push(with(&reserved, &[queue, last]));
+            all.push(with(&freed, &[queue, last, grant(1, 31)]));
         }
     }
-    // What is said of a reservation while the row is held says nothing.
-    let reservation = [
-        ("claim", DIGEST),
-        ("claim_id", RELEASED),
-        ("claim_until", RELEASED),
-        ("claim_tries", RELEASED),
-    ];
-    for part in reservation {
-        for last in [
-            release(NEXT),
-            release(None),
-            at_once(2),
-            first(1),
-            take(1, false),
-            pass(),
-        ] {
-            let then = [tamper(part), last, take(1, false), grant(2, 30)];
-            all.push(with(&queued, &then));
+    // How it was told, of which a part is missing or no number, says nothing or less; and nothing of a free row.
+    let waited = [by_execution(told(grant(0, 1))), swap(4)];
+    for part in ["tellings", "told_at", "ticket", "refused_at"] {
+        for value in [NONE, RELEASED, SEVEN] {
+            let part = tamper((part, value));
+            for last in [
+                prove(2),
+                look(3, false),
+                told(look(3, false)),
+                release(),
+                swap(4),
+            ] {
+                all.push(with(&waited, &[part, last, look(4, true), expire()]));
+            }
+            all.push(with(&freed, &[part, hand_over(1, GRANTED), release()]));
+            all.push(with(&held, &[part, release(), grant(2, 30), release()]));
         }
     }
     all

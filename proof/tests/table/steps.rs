@@ -21,17 +21,13 @@ pub enum Write {
     Cut,
     Join,
     Leave,
-    Reserve,
-    TryAgain,
-    Pass,
-    Take,
+    /// The free row is granted to the first in the queue, which leaves it.
+    HandOver,
     /// A waiter's item gets another task token.
     CallBack,
     /// A waiter's item is deleted.
     Forget,
-    /// A waiter's item leaves the index.
-    Retire,
-    /// An operator's: the row is replaced.
+    /// The row is replaced: by an operator, or with what is known of a telling.
     Swap,
     /// An operator's: a row where there is none.
     Make,
@@ -52,13 +48,13 @@ pub enum Write {
 pub struct Step {
     pub write: Write,
     pub who: u8,
-    /// Whose place in the queue is left, if it is [`REQUESTS`] or more: whoever is there.
+    /// Whose place in the queue is left, or who is granted the free row, if it is [`REQUESTS`] or more: whoever is there.
     pub request: u8,
     /// Which lease id is granted or proved: one of a few, or from [`PROOFS`] on whichever the row has.
     pub proof: u8,
     pub at: u8,
     pub ttl: u8,
-    /// How far the counter that is named (token, version or tries) is from the row's own.
+    /// How far the counter that is named (token or version) is from the row's own.
     pub away: i8,
     /// By observation of the version instead of by the clock.
     pub observed: bool,
@@ -66,20 +62,18 @@ pub struct Step {
     pub strict: bool,
     /// A grant that lasts as long as an execution.
     pub execution: bool,
+    /// A grant to one that waits with a task token, or a look that finds it in the history of its holder.
+    pub told: bool,
     /// Without a floor, or with one at the row's token or just above it, in either way.
     pub floor: u8,
-    /// The lease id that is reserved for the next in the queue, until when.
-    pub successor: Option<u8>,
+    /// When another look may end the lease.
     pub until: u8,
-    /// The end of this waiter's reservation, instead of a grant.
-    pub reserved_for: Option<u8>,
-    pub expired: bool,
     /// The place in the queue as seen; where it is if this does not say.
     pub place: Option<u8>,
     pub cap: u8,
     /// The task token to be called back by.
     pub token: u8,
-    /// What an operator does.
+    /// What the row is replaced by.
     pub act: u8,
     pub attribute: u8,
     pub value: u8,
@@ -88,6 +82,9 @@ pub struct Step {
 /// Lease ids that are not the row's.
 pub const PROOFS: u8 = 3;
 pub const REQUESTS: u8 = 6;
+
+/// The act that grants the row to an execution that waited for it.
+pub const GRANTED: u8 = 8;
 
 pub const PLAIN: Step = Step {
     write: Write::Delete,
@@ -100,11 +97,9 @@ pub const PLAIN: Step = Step {
     observed: false,
     strict: false,
     execution: false,
+    told: false,
     floor: 0,
-    successor: None,
     until: 30,
-    reserved_for: None,
-    expired: false,
     place: None,
     cap: 9,
     token: 0,
@@ -124,8 +119,8 @@ impl fmt::Debug for Step {
             )*};
         }
         write!(f, "{:?}", self.write)?;
-        differing!(who request proof at ttl away observed strict execution floor successor until);
-        differing!(reserved_for expired place cap token act attribute value);
+        differing!(who request proof at ttl away observed strict execution told floor until);
+        differing!(place cap token act attribute value);
         Ok(())
     }
 }
@@ -144,13 +139,9 @@ const OF_THE_HOLDER: &Weighted = &[
 const OF_THE_QUEUE: &Weighted = &[
     (12, Write::Join),
     (2, Write::Leave),
-    (3, Write::Reserve),
-    (2, Write::TryAgain),
-    (2, Write::Pass),
-    (4, Write::Take),
+    (8, Write::HandOver),
     (1, Write::CallBack),
     (1, Write::Forget),
-    (1, Write::Retire),
 ];
 const OF_OPERATORS: &Weighted = &[(4, Write::Swap), (1, Write::Make)];
 const OF_STRANGERS: &Weighted = &[(5, Write::Tamper), (2, Write::Delete)];
@@ -184,16 +175,14 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
     let whose = (0..3_u8, 0..2 * REQUESTS, proof, away);
     let when = (0..40_u8, 1..20_u8, 0..40_u8, 0..20_u8);
     let odds = (0..10_u8, 0..10_u8, any::<bool>(), 0..10_u8);
-    let successor = prop::option::weighted(0.7, 0..PROOFS);
     let others = (
-        prop::option::weighted(0.3, 0..3_u8),
         prop::option::weighted(0.2, 0..3_u8),
         (0..9_u8, 0..3_u8, 0..13_u8),
     );
     let attributes = u8::try_from(ATTRIBUTES.len()).unwrap();
     let strange = (0..attributes, 0..STRANGE);
-    (write, whose, when, odds, successor, others, strange).prop_map(
-        |(write, whose, when, odds, successor, others, strange)| {
+    (write, whose, when, odds, others, strange).prop_map(
+        |(write, whose, when, odds, others, strange)| {
             let step = Step {
                 write,
                 who: whose.0,
@@ -207,13 +196,11 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
                 observed: odds.0 < 5,
                 strict: odds.1 < 2,
                 execution: odds.3 < 3,
-                expired: odds.2,
-                successor,
-                reserved_for: others.0,
-                place: others.1,
-                cap: others.2.0,
-                token: others.2.1,
-                act: 1 + others.2.2 % 4,
+                told: odds.2,
+                place: others.0,
+                cap: others.1.0,
+                token: others.1.1,
+                act: 1 + others.1.2 % 4,
                 attribute: strange.0,
                 value: strange.1,
             };
@@ -232,13 +219,15 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
                     request: whose.1,
                     ..step
                 },
-                Write::Reserve | Write::Pass => Step {
-                    successor: Some(whose.1 % PROOFS),
+                // Mostly to whoever is first, and mostly a grant.
+                Write::HandOver => Step {
+                    request: if odds.1 < 8 { REQUESTS } else { whose.1 },
+                    act: if odds.0 < 8 { GRANTED } else { step.act },
                     ..step
                 },
                 Write::Swap if odds.1 < 2 => Step { act: 0, ..step },
                 Write::Make => Step {
-                    act: 5 + others.2.2 % 4,
+                    act: 5 + others.1.2 % 3,
                     ..step
                 },
                 Write::Tamper if odds.1 < 2 => Step {
@@ -251,12 +240,6 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
         },
     )
 }
-
-/// The proofs of the holders, and of the waiters with a reservation, in the chosen sequences.
-pub const HOLDERS: u8 = 0;
-pub const SUCCESSORS: u8 = 1;
-/// Reserved for the next in the queue.
-pub const NEXT: Option<u8> = Some(SUCCESSORS);
 
 pub const fn of(write: Write) -> Step {
     Step { write, ..PLAIN }
@@ -305,27 +288,12 @@ pub const fn look(at: u8, again: bool) -> Step {
     }
 }
 
-pub const fn release(successor: Option<u8>) -> Step {
-    Step {
-        successor,
-        ..of(Write::Release)
-    }
+pub const fn release() -> Step {
+    of(Write::Release)
 }
 
-/// The end of what is reserved.
-pub const fn give_up(successor: Option<u8>) -> Step {
-    Step {
-        proof: SUCCESSORS,
-        reserved_for: Some(1),
-        ..release(successor)
-    }
-}
-
-pub const fn expire(successor: Option<u8>) -> Step {
-    Step {
-        successor,
-        ..of(Write::Expire)
-    }
+pub const fn expire() -> Step {
+    of(Write::Expire)
 }
 
 pub const fn cut(at: u8) -> Step {
@@ -380,57 +348,25 @@ pub const fn leave(who: u8) -> Step {
     }
 }
 
-pub const fn reserve() -> Step {
+/// The row becomes another one, whatever it is, and this waiter leaves the front of the queue.
+pub const fn hand_over(who: u8, act: u8) -> Step {
     Step {
-        successor: NEXT,
-        ..of(Write::Reserve)
-    }
-}
-
-pub const fn take(at: u8, strict: bool) -> Step {
-    Step {
-        proof: SUCCESSORS,
-        who: 1,
-        at,
-        strict,
-        ..of(Write::Take)
-    }
-}
-
-pub const fn pass() -> Step {
-    Step {
-        proof: SUCCESSORS,
-        successor: Some(2),
-        until: 31,
-        ..of(Write::Pass)
-    }
-}
-
-pub const fn try_again() -> Step {
-    Step {
-        proof: SUCCESSORS,
-        until: 31,
-        ..of(Write::TryAgain)
+        who,
+        act,
+        ..of(Write::HandOver)
     }
 }
 
 /// The same with another counter, or with another proof.
 pub fn beside(step: &Step) -> [Step; 3] {
-    let proof = if step.write == Write::Grant {
-        HOLDERS
-    } else {
-        2
-    };
+    let proof = if step.write == Write::Grant { 0 } else { 2 };
     let counter = |away| Step { away, ..*step };
     [counter(-2), counter(2), Step { proof, ..*step }]
 }
 
-/// The same with every floor, if it has one.
-pub fn at_every_floor(step: &Step) -> Vec<Step> {
-    let floors = match step.write {
-        Write::Grant | Write::Take | Write::TryAgain | Write::Reserve | Write::Pass => 6,
-        Write::Release | Write::Expire if step.successor.is_some() => 6,
-        _ => 1,
-    };
-    (0..floors).map(|floor| Step { floor, ..*step }).collect()
+/// Every floor of a grant: none, or one at the row's token or just above it, in either way.
+const FLOORS: u8 = 5;
+
+fn at_every_floor(grant: &Step) -> Vec<Step> {
+    (0..FLOORS).map(|floor| Step { floor, ..*grant }).collect()
 }

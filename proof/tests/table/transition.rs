@@ -13,7 +13,7 @@ use leasehold::{
     Key, Memory,
     row::{Item, Stored},
     store::{Address, Applied, Joined, Store},
-    transition::{Change, ReleaseTarget},
+    transition::Change,
 };
 use leasehold_proof::fixture::Table;
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -27,22 +27,18 @@ use super::{
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// Every kind of write of one row.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 11] = [
     "Grant",
     "Extend",
     "Prove",
     "Look",
     "ShortenDeadline",
     "Release",
-    "Release of a reservation",
     "EndIfUnchanged",
     "ReplaceIfUnchanged",
+    "ReplaceIfUnchanged for the head",
     "Join",
     "Leave",
-    "Reserve",
-    "RenewReservation",
-    "PassReservation",
-    "ConfirmReservation",
 ];
 
 /// The memory store, which runs the pure transition, and the table, which is to do the same.
@@ -108,7 +104,7 @@ impl Stores {
                 self.meddle(&address, step).await;
                 continue;
             }
-            let sets_the_successor = self.take(&address, &stored, step).await?;
+            self.take(&address, &stored, step).await?;
             let (ours, item) = (self.ours(&address).await, self.table.get(&address).await);
             same(&ours, &Stored::read(item.as_ref()), step)?;
             let strange = self.seen(&address, |seen| {
@@ -118,11 +114,8 @@ impl Stores {
             let (Stored::Row(row), Some(item)) = (&ours, &item) else {
                 continue;
             };
-            if sets_the_successor {
-                same(&items::successor_of(row), &items::successor(item), step)?;
-            }
             if !strange {
-                let (ours, theirs) = (items::expected(row), items::plain(row, item));
+                let (ours, theirs) = (items::expected(row), items::plain(item));
                 for name in ours.keys().chain(theirs.keys()) {
                     let both = (ours.get(name), theirs.get(name));
                     prop_assert_eq!(both.0, both.1, "{} after {:?}", name, step);
@@ -135,9 +128,9 @@ impl Stores {
     fn count(&self, change: &Change) {
         let said = format!("{change:?}");
         let mut kind = said.split('(').next().unwrap_or_default().to_owned();
-        if let Change::Release(release) = change {
-            let of = matches!(release.of, ReleaseTarget::Reservation(_));
-            kind += if of { " of a reservation" } else { "" };
+        if let Change::ReplaceIfUnchanged(swap) = change {
+            let for_the_head = swap.head.is_some();
+            kind += if for_the_head { " for the head" } else { "" };
         }
         *self.done.lock().unwrap().entry(kind).or_default() += 1;
     }
@@ -160,29 +153,26 @@ impl Stores {
         act(seen.entry(address.key.clone()).or_default())
     }
 
-    /// Whether it was a write that says who is first in the queue.
-    async fn take(&self, address: &Address, stored: &Stored, step: &Step) -> Checked<bool> {
+    async fn take(&self, address: &Address, stored: &Stored, step: &Step) -> Checked {
         match step.write {
-            Write::Together => self.together(address, stored, step).await?,
-            Write::Join => self.join(address, stored, step).await?,
-            Write::CallBack | Write::Forget | Write::Retire => self.waits(address, step).await?,
-            _ => return self.write(address, stored, step).await,
+            Write::Together => self.together(address, stored, step).await,
+            Write::Join => self.join(address, stored, step).await,
+            Write::CallBack | Write::Forget => self.waits(address, step).await,
+            _ => self.write(address, stored, step).await,
         }
-        Ok(false)
     }
 
-    async fn write(&self, address: &Address, stored: &Stored, step: &Step) -> Checked<bool> {
+    async fn write(&self, address: &Address, stored: &Stored, step: &Step) -> Checked {
         let Some(change) = changes::change(stored, step) else {
-            return Ok(false);
+            return Ok(());
         };
         let ours = self.memory.apply(address, &change, LIMIT).await.unwrap();
         let theirs = self.table.store().apply(address, &change, LIMIT).await;
         same(&ours, &theirs.map_err(failed(step))?, step)?;
-        let done = matches!(ours, Applied::Done { .. });
-        if done {
+        if matches!(ours, Applied::Done { .. }) {
             self.count(&change);
         }
-        Ok(done && items::sets_the_successor(&change))
+        Ok(())
     }
 
     /// What no call of the library does. Both tables have the same item afterwards.
@@ -242,18 +232,6 @@ impl Stores {
                 .unwrap();
             let theirs = table.update_task_token(key, &waiter, LIMIT).await;
             same(&ours, &theirs.map_err(failed(step))?, step)?;
-        } else if step.write == Write::Retire {
-            // The moment at which the last of the sequences has asked, or long after.
-            let now = changes::seconds(if step.token == 0 { 3 } else { 200 });
-            let ours = self
-                .memory
-                .mark_waiter_served(key, &waiter.request, now, LIMIT)
-                .await;
-            ours.unwrap();
-            let theirs = table
-                .mark_waiter_served(key, &waiter.request, now, LIMIT)
-                .await;
-            theirs.map_err(failed(step))?;
         } else {
             self.memory
                 .delete_waiter(key, &waiter, LIMIT)
@@ -265,7 +243,7 @@ impl Stores {
         self.same_waiters(key, step).await
     }
 
-    /// Whatever a waiter is read from, and what is left of one who was served.
+    /// Whatever a waiter is read from.
     async fn same_waiters(&self, key: &Key, step: &Step) -> Checked {
         let waits = |sk: &str| sk.starts_with("WAIT#");
         let ours = self.memory.all().into_iter();

@@ -1,12 +1,10 @@
-//! A stack of `fixtures/wiring.json`, whose function fails as its records say.
+//! A stack of `fixtures/wiring.json`, whose function fails as its messages say.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
 use leasehold_local::{Invocation, Options, Stack};
-use leasehold_proof::fixture::{TIMEOUT, eventually, s};
+use leasehold_proof::fixture::{TIMEOUT, eventually};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
@@ -32,37 +30,6 @@ pub async fn next(invocations: &mut broadcast::Receiver<Invocation>) -> (Invocat
     let invocation = next.expect("no invocation").unwrap();
     let payload = serde_json::from_str(&invocation.payload).unwrap();
     (invocation, payload)
-}
-
-/// Writes items at once, so that they come out of the stream together: for each its key, which function is to
-/// get it, and what that is to do.
-pub async fn write(stack: &Stack, items: &[(&str, &str, &str)]) {
-    let puts = items.iter().map(|(key, function, wish)| {
-        let item = HashMap::from([
-            ("pk".to_owned(), s(key)),
-            ("sk".to_owned(), s("ROW")),
-            ((*function).to_owned(), s("yes")),
-            ("do".to_owned(), s(wish)),
-        ]);
-        let put = Put::builder().table_name("Rows").set_item(Some(item));
-        TransactWriteItem::builder()
-            .put(put.build().unwrap())
-            .build()
-    });
-    let write = stack.dynamodb().transact_write_items();
-    write
-        .set_transact_items(Some(puts.collect()))
-        .send()
-        .await
-        .unwrap();
-}
-
-/// The keys of a batch's records, in order.
-pub fn keys(payload: &Value) -> Vec<&str> {
-    let records = payload["Records"].as_array().unwrap().iter();
-    records
-        .filter_map(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str())
-        .collect()
 }
 
 /// The dead letters of the stack, once there are as many.

@@ -1,15 +1,13 @@
-//! The repository's own template: what reaches grant and reap.
+//! The repository's own template: what reaches reap.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
-use leasehold_proof::fixture::{event, s};
+use leasehold_proof::fixture::event;
 
-use crate::fixture::{keys, next};
+use crate::fixture::next;
 
 async fn stack() -> Stack {
     // `make test` has built the functions; the error says so otherwise.
@@ -19,35 +17,6 @@ async fn stack() -> Stack {
     })
     .await
     .unwrap_or_else(|error| panic!("{error}"))
-}
-
-async fn put(stack: &Stack, key: &str, more: &[(&str, AttributeValue)]) {
-    let mut item = HashMap::from([
-        ("pk".to_owned(), s(key)),
-        ("sk".to_owned(), s("LEASE#0000")),
-    ]);
-    let more = more.iter().cloned();
-    item.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    let put = stack.dynamodb().put_item().table_name("LeaseTable");
-    put.set_item(Some(item)).send().await.unwrap();
-}
-
-#[tokio::test]
-async fn only_a_row_with_an_heir_reaches_grant() {
-    let stack = stack().await;
-    let mut invocations = stack.functions().invocations();
-    put(&stack, "held", &[("holder", s("a"))]).await;
-    put(&stack, "kept", &[("heir", AttributeValue::Null(true))]).await;
-    put(
-        &stack,
-        "freed",
-        &[("heir", AttributeValue::B(Blob::new("b")))],
-    )
-    .await;
-    let (invocation, payload) = next(&mut invocations).await;
-    assert_eq!(invocation.function, "GrantFunction");
-    assert_eq!(keys(&payload), ["freed"]);
-    stack.stop().await;
 }
 
 #[tokio::test]

@@ -75,14 +75,13 @@ enum About {
 }
 
 /// The first three are what every workflow calls, and are counted quickly too.
-const FUNCTIONS: [Function; 8] = [
+const FUNCTIONS: [Function; 7] = [
     Function::new("acquire", "acquire", About::FreshKey, 1),
     Function::new("extend", "extend", About::Lease, 1),
     Function::new("release", "release", About::Lease, 1),
     Function::new("sweep", "sweep", About::Same, 4),
     Function::new("inspect", "inspect", About::Key, 1),
     Function::new("operate", "operate-freeze", About::Key, 2),
-    Function::new("grant", "grant", About::Same, 1),
     Function::new("reap", "reap-succeeded", About::Same, 1),
 ];
 

@@ -195,7 +195,7 @@ pub async fn alone(fixture: &WorkflowFixture, machine: &str) -> Spent {
         }
         "WithLease" => {
             let child = fixture.create("leasehold_wrapped_child", CHILD, &[]).await;
-            json!({"key": key, "ttl_seconds": 30, "state_machine_arn": child, "input": {"seconds": 0}})
+            json!({"key": key, "state_machine_arn": child, "input": {"seconds": 0}})
         }
         _ => json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}}),
     };

@@ -53,7 +53,6 @@ macro_rules! binaries {
 binaries! {
     acquire: "../../../../functions/acquire/src/main.rs", Acquire, "Grants.";
     extend: "../../../../functions/extend/src/main.rs", Extend, "Extends.";
-    grant: "../../../../functions/grant/src/main.rs", Grant, "Hands over, by the table's stream.";
     inspect: "../../../../functions/inspect/src/main.rs", Inspect, "Shows.";
     operate: "../../../../functions/operate/src/main.rs", Operate, "Does what operators want.";
     reap: "../../../../functions/reap/src/main.rs", Reap, "Frees what executions held.";

@@ -11,7 +11,7 @@ pub const OFFSET: &str = "SOAK_CLOCK_OFFSET_MS";
 /// What the functions' `main` calls.
 pub mod lambda {
     pub use leasehold::lambda::{
-        Event, ExecutionEvents, Failed, FailedExecutions, Fatal, FromEvent, StreamRecords, Trigger,
+        Event, ExecutionEvents, FailedExecutions, Fatal, FromEvent, Trigger,
     };
 
     use std::{future::Future, pin::Pin, sync::Arc, time::Duration};

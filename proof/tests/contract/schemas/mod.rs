@@ -165,9 +165,9 @@ const BEYOND_SCHEMAS: [&str; 9] = [
     "acquire holder \"somebody\"",
     "acquire holder \"arn:aws:states:us-e",
     "acquire ttl_seconds 1",
-    "acquire ttl_seconds 1",
     "extend ttl_seconds 60",
     "extend ttl_seconds 1",
+    "acquire holder \"a process\"",
     "extend leases [{\"acquired_at\":\"202",
 ];
 

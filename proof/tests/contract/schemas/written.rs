@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use leasehold::{
     Reaped, Swept,
-    lambda::{ExecutionEvents, FailedExecutions, StreamRecords, Trigger},
-    schema::{self, FailedRecords, answer, event},
+    lambda::{ExecutionEvents, FailedExecutions, Trigger},
+    schema::{self, answer, event},
 };
 use serde_json::{Value, json};
 
@@ -38,8 +38,6 @@ pub fn files() -> Vec<(String, Value)> {
         ),
         ("extend.event", event::<extend::Request>("extend event")),
         ("extend.answer", answer::<extend::Answer>("extend answer")),
-        ("grant.event", event::<StreamRecords>("grant event")),
-        ("grant.answer", answer::<FailedRecords>("grant answer")),
         ("inspect.event", event::<inspect::Request>("inspect event")),
         (
             "inspect.answer",

@@ -1,91 +1,69 @@
 //! Mutants that say the same in other words, each kind with the reason. What is said twice is said for an engine that
 //! reads types another way, or because the parts that every condition is made of say it.
 
+type Rule = fn(&Mutant) -> bool;
+
+/// Each kind, and the reason.
+pub const RULES: [(Rule, &str); 9] = [
+    (
+        |m| m.is("attribute_type(#", ", :number)` always true"),
+        "here a range is false of anything but a number; not in every engine",
+    ),
+    (
+        |m| m.is_a_guard() && m.form.contains(&format!("#{} = :", m.name)) && !m.sees(),
+        "it equals a value that is what the guard asks for",
+    ),
+    (
+        |m| m.is("#expires_at BETWEEN", "as `#expires_at >= :one`") && m.is_bounded_above(),
+        "another part bounds it from above",
+    ),
+    (
+        |m| m.is("#expires_at BETWEEN", "as `#expires_at <= :forever`") && m.is_bounded_below(),
+        "another part bounds it from below",
+    ),
+    (
+        |m| {
+            m.is("#expires_at BETWEEN", "always true")
+                && m.is_bounded_above()
+                && m.is_bounded_below()
+        },
+        "other parts bound it",
+    ),
+    (
+        |m| {
+            let floor = m.is("#fencing_token BETWEEN", "as `#fencing_token <= :most`");
+            let below = m.is("#fencing_token BETWEEN", "as `#fencing_token >= :one`");
+            floor && m.form.contains("#fencing_token >= :floor")
+                || below && m.form.contains("#fencing_token < :floor")
+        },
+        "another part bounds it there",
+    ),
+    (
+        |m| m.is("attribute_type(#granted_to", "always true") && m.is_held() && !m.is_free(),
+        "it equals the holder, which is the index's key, and so can be nothing but a string",
+    ),
+    (
+        |m| {
+            let beside = ["size(#line)", "#line[n] = :request", "#line[0] = :head"];
+            m.is("attribute_type(#line, :list)", "` always true")
+                && beside.iter().any(|part| m.form.contains(part))
+        },
+        "another part asks for what only a list has",
+    ),
+    (
+        |m| m.form == "attribute_not_exists(#pk)" && m.what.starts_with("without REMOVE"),
+        "there is nothing to remove",
+    ),
+];
+
 /// Why nothing can come of this mistake in writes of this form; none if something can.
 pub fn because(form: &str, what: &str) -> Option<&'static str> {
-    let rules: [(Rule, &str); 12] = [
-        (
-            |m| m.is("attribute_type(#", ", :number)` always true"),
-            "here a range is false of anything but a number; not in every engine",
-        ),
-        (
-            |m| m.is_a_guard() && m.form.contains(&format!("#{} = :", m.name)) && !m.sees(),
-            "it equals a value that is what the guard asks for",
-        ),
-        (
-            |m| m.is("#expires_at BETWEEN", "as `#expires_at >= :one`") && m.is_bounded_above(),
-            "another part bounds it from above",
-        ),
-        (
-            |m| m.is("#expires_at BETWEEN", "as `#expires_at <= :forever`") && m.is_bounded_below(),
-            "another part bounds it from below",
-        ),
-        (
-            |m| {
-                m.is("#expires_at BETWEEN", "always true")
-                    && m.is_bounded_above()
-                    && m.is_bounded_below()
-            },
-            "other parts bound it",
-        ),
-        (
-            |m| {
-                let until = m.is("#claim_until BETWEEN", "as `#claim_until <= :forever`");
-                let floor = m.is("#fencing_token BETWEEN", "as `#fencing_token <= :most`");
-                let below = m.is("#fencing_token BETWEEN", "as `#fencing_token >= :one`");
-                until && m.form.contains("#claim_until > :now")
-                    || floor && m.form.contains("#fencing_token >= :floor")
-                    || below && m.form.contains("#fencing_token < :floor")
-            },
-            "another part bounds it there",
-        ),
-        (
-            |m| m.is("attribute_type(#granted_to", "always true") && m.is_held() && !m.is_free(),
-            "it equals the holder, which is the index's key, and so can be nothing but a string",
-        ),
-        (
-            |m| {
-                let beside = m.form.contains("size(#line)")
-                    || m.form.contains("AND attribute_exists(#line[0]) AND")
-                    || m.form.contains("#line[n] = :request");
-                m.is("attribute_type(#line, :list)", "` always true") && beside
-            },
-            "another part asks for what only a list has",
-        ),
-        (
-            |m| {
-                let either = m.form.contains("NOT (attribute_type(#claim, :binary))");
-                m.is("attribute_type(#claim, :binary)", "` always true")
-                    && either
-                    && !m.form.contains("#claim <> :request")
-            },
-            "of a free row it may be binary or not",
-        ),
-        (
-            |m| {
-                let heir = m.what.starts_with("without SET #heir");
-                m.form == "attribute_not_exists(#pk)"
-                    && (heir || m.what.starts_with("without REMOVE"))
-            },
-            "there is nothing to remove, and nobody in line",
-        ),
-        (
-            |m| m.form.contains(":floor") && !m.is_a_grant() && m.is_of_another_part(),
-            "the same write without a floor has the same part, and shows it",
-        ),
-        (
-            |m| m.removes_nothing(),
-            "no row that passes the condition has it, or it is NULL",
-        ),
-    ];
     let mutant = Mutant::of(form, what);
-    let mut found = rules.into_iter().filter(|(rule, _)| rule(&mutant));
+    let mut found = RULES.into_iter().filter(|(rule, _)| rule(&mutant));
     found.next().map(|(_, reason)| reason)
 }
 
-type Rule = fn(&Mutant) -> bool;
-
-struct Mutant<'a> {
+pub struct Mutant<'a> {
     form: &'a str,
     what: &'a str,
     /// The attribute that it is about first.
@@ -115,17 +93,6 @@ impl<'a> Mutant<'a> {
         self.form.contains("#version = :over") && self.name == "version"
     }
 
-    /// A takeover asks for a deadline or a version.
-    fn is_a_grant(&self) -> bool {
-        self.form.contains(":over")
-    }
-
-    /// Not of what is said of the floor, or set because of it.
-    fn is_of_another_part(&self) -> bool {
-        let lifts = self.what.starts_with("without SET #last_fencing_token");
-        !self.what.contains(":floor") && !lifts
-    }
-
     fn is_held(&self) -> bool {
         self.form.contains("#holder = #granted_to")
     }
@@ -142,24 +109,5 @@ impl<'a> Mutant<'a> {
     fn is_bounded_below(&self) -> bool {
         let below = ["AND #expires_at > :now", "AND #expires_at > :expires_at"];
         below.iter().any(|part| self.form.contains(part))
-    }
-
-    fn removes_nothing(&self) -> bool {
-        if !self.what.starts_with("without REMOVE") {
-            return false;
-        }
-        let (held, free) = (self.is_held(), self.is_free());
-        let swaps = self.form.contains(":seen");
-        let reserves = self.form.contains("AND attribute_exists(#line[0]) AND");
-        match self.name {
-            "heir" => !swaps && !reserves,
-            "claim" => !swaps && held,
-            "claim_id" | "claim_until" | "claim_tries" | "last_fencing_token" => held && !free,
-            "holder" | "lease_id" | "ttl_ms" | "acquired_at" | "extended_at" | "expires_at"
-            | "sweep_after" | "metadata" | "keep_ms" | "looked_at" | "look_again_at" => {
-                free && !held
-            }
-            _ => false,
-        }
     }
 }

@@ -63,9 +63,20 @@ async fn whatever_is_left_out_of_an_expression_shows() {
         let indexed = ["#holder", "#sweep_after"].map(|name| update.contains(name));
         assert_eq!(indexed, [false; 2], "it writes the index as well: {update}");
     }
-    let (same, mistakes): (Vec<_>, Vec<_>) = mistakes(&observed, &sequences)
-        .into_iter()
-        .partition(|(mistake, _)| equivalent::because(&mistake.form, &mistake.what).is_some());
+    let mut excused = BTreeMap::new();
+    let mut mistakes = mistakes(&observed, &sequences);
+    mistakes.retain(
+        |(mistake, _)| match equivalent::because(&mistake.form, &mistake.what) {
+            Some(reason) => {
+                *excused.entry(reason).or_insert(0) += 1;
+                false
+            }
+            None => true,
+        },
+    );
+    for (_, reason) in equivalent::RULES {
+        assert!(excused.contains_key(reason), "it excuses nothing: {reason}");
+    }
     let mistakes = Arc::new(mistakes);
     let survivors = Arc::new(Mutex::new(BTreeSet::new()));
     let mut working = Vec::new();
@@ -113,10 +124,10 @@ async fn whatever_is_left_out_of_an_expression_shows() {
         "{} mutants, {} not noticed, {} that say the same",
         mistakes.len(),
         survivors.len(),
-        same.len()
+        excused.values().sum::<usize>()
     );
     assert!(survivors.is_empty(), "they are listed above");
-    assert!(mistakes.len() > 2000, "the expressions have as many parts");
+    assert!(mistakes.len() > 1800, "the expressions have as many parts");
 }
 
 /// What the suite sends that every store has to pass: nothing that the sequences do not.
@@ -323,8 +334,8 @@ impl Tries<'_> {
     }
 }
 
-/// What else can stand in the place of a waiter's item: a stranger's, which is left alone, and one from before items
-/// said when they were asked for, which is not. The memory store has no such strangers, hence no sequences.
+/// What else can stand in the place of a waiter's item: a stranger's, which is left alone. The memory store has no such
+/// strangers, hence no sequences.
 async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String> {
     let text = |error: leasehold::Error| error.to_string();
     let (key, store) = (Key::new(key).unwrap(), stores.table.store());
@@ -335,12 +346,6 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
         .map_err(text)?;
     let items = stores.table.items(&key).await;
     let item = items.into_iter().next().ok_or("no item was made")?;
-
-    let mut old = item.clone();
-    old.remove("asked_at");
-    put(stores, old).await;
-    let asked = store.update_task_token(&key, &waiter, LIMIT).await;
-    asked.map_err(|e| format!("an item from before was not taken up: {e}"))?;
 
     let mut strange = item;
     let another = AttributeValue::B(Blob::new("another"));

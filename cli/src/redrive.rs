@@ -1,0 +1,178 @@
+//! `leasehold redrive`: takes the leases of a failed execution back for it, and redrives it.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_sfn::Client;
+use aws_sdk_sfn::types::ExecutionStatus;
+use clap::Args;
+use leasehold::{
+    Acquire, Acquired, GrantKind, Granted, Holder, KeepTime, Key, Lifetime, RequestId,
+};
+use serde_json::Value;
+
+use crate::connect::{TableArgs, TableClient};
+use crate::exit::{Code, Failure};
+use crate::output::{print, print_error};
+use crate::step_functions::{client, failed, status};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold redrive arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c
+
+A redriven execution resumes at the state that failed, past its Acquire, and somebody else may have its key by then. This
+command finds the leases that last while the execution runs in its history, takes those back that it has lost, and redrives
+it. If somebody else holds one of the keys, nothing is changed. It is for machines that do not prove their lease themselves:
+one that does (docs/how-to/weave.md) acquires anew, and can be redriven as it is.
+
+A lease that was taken back has a new handle, which the execution does not know: its own Release finds it lost, and the key
+is free when the execution ends.
+
+Exit codes: 0 redriven, 1 it cannot be redriven, 75 somebody else holds a key of it.")]
+pub(crate) struct Redrive {
+    /// The execution's ARN
+    #[arg(value_parser = |text: &str| Holder::new(text))]
+    execution: Holder,
+    /// A key to take back, instead of those in its history; may be given more than once
+    #[arg(long, value_parser = |text: &str| Key::new(text))]
+    key: Vec<Key>,
+    #[command(flatten)]
+    table_args: TableArgs,
+}
+
+impl Redrive {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let table_client = self.table_args.connect().await?;
+        let sfn = client(&table_client)?;
+        let execution = &self.execution;
+        match status(&sfn, execution).await? {
+            ExecutionStatus::Failed | ExecutionStatus::Aborted | ExecutionStatus::TimedOut => {}
+            other => {
+                let status = other.as_str();
+                let what = format!("{execution} cannot be redriven: it is {status}");
+                return Err(Failure::new(Code::FAILURE, what));
+            }
+        }
+        let keys = if self.key.is_empty() {
+            keys_of(&sfn, execution).await?
+        } else {
+            self.key.clone()
+        };
+        if keys.is_empty() {
+            let failure = Failure::new(
+                Code::FAILURE,
+                format!("the history of {execution} shows no lease that lasts while it runs"),
+            );
+            return Err(failure.advice("name its keys with --key, or redrive it with `aws stepfunctions redrive-execution`"));
+        }
+        let mut taken = Vec::new();
+        for key in keys {
+            match take_back(&table_client, execution, &key).await {
+                Ok(granted) => taken.push(granted),
+                Err(failure) => {
+                    give_back(&table_client, &taken).await;
+                    return Err(failure);
+                }
+            }
+        }
+        let redriven = sfn.redrive_execution().execution_arn(execution.as_str());
+        if let Err(error) = redriven.send().await {
+            give_back(&table_client, &taken).await;
+            return Err(failed("RedriveExecution", &error));
+        }
+        for Granted { lease, grant, .. } in &taken {
+            let (key, token) = (&lease.key, lease.fencing_token);
+            let how = if *grant == GrantKind::Replayed {
+                "still its own"
+            } else {
+                "taken back"
+            };
+            print(&format!("{key} is {how}, with token {token}"))?;
+        }
+        print(&format!("redriven: {execution}"))?;
+        Ok(Code::DONE)
+    }
+}
+
+/// The lease of the execution, if it still has it, or a new one.
+async fn take_back(
+    table_client: &TableClient,
+    execution: &Holder,
+    key: &Key,
+) -> Result<Granted, Failure> {
+    let keep = KeepTime::default();
+    let request = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
+    let request = request.request_id(RequestId::random()).reentrant();
+    let granted = match table_client.leases.acquire(request).await? {
+        Acquired::Granted(granted) => granted,
+        Acquired::Held(contention) => {
+            let (holder, until) = (contention.held.holder, contention.held.until);
+            let what = format!("not redriven: {holder} holds {key} {until}");
+            let failure = Failure::new(Code::HELD, what);
+            return Err(failure.advice("wait until it is free, and try again"));
+        }
+    };
+    // A look that is under way must not end what was found.
+    let proven = table_client
+        .leases
+        .extend(&granted.lease, leasehold::ExtendOptions::default());
+    drop(proven.await?);
+    Ok(granted)
+}
+
+/// Releases what this call was granted anew.
+async fn give_back(table_client: &TableClient, taken: &[Granted]) {
+    let new = taken.iter().filter(|one| one.grant != GrantKind::Replayed);
+    for Granted { lease, .. } in new {
+        if let Err(error) = table_client.leases.release(lease).await {
+            let key = &lease.key;
+            print_error(&format!("{key} could not be given back: {error}"));
+        }
+    }
+}
+
+/// The keys of the execution's leases, as its tasks' results show them, in the order in which it got them.
+async fn keys_of(sfn: &Client, execution: &Holder) -> Result<Vec<Key>, Failure> {
+    let mut keys = BTreeMap::new();
+    let mut next = None;
+    loop {
+        let page = sfn.get_execution_history();
+        let page = page.execution_arn(execution.as_str());
+        let page = page.include_execution_data(true).max_results(1000);
+        let page = page.set_next_token(next).send().await;
+        let page = page.map_err(|error| failed("GetExecutionHistory", &error))?;
+        for event in page.events() {
+            let output = event.task_succeeded_event_details();
+            let output = output.and_then(|details| details.output());
+            let output = output.and_then(|text| serde_json::from_str(text).ok());
+            find(&output.unwrap_or(Value::Null), execution, &mut keys);
+        }
+        next = page.next_token;
+        if next.is_none() {
+            let mut found: Vec<_> = keys.into_iter().collect();
+            found.sort_by_key(|(_, place)| *place);
+            return Ok(found.into_iter().map(|(key, _)| key).collect());
+        }
+    }
+}
+
+/// Adds the keys of the handles in this value.
+fn find(value: &Value, execution: &Holder, keys: &mut BTreeMap<Key, usize>) {
+    match value {
+        Value::Object(fields) => {
+            let text = |name: &str| fields.get(name).and_then(Value::as_str);
+            let is_its_own = text("lifetime") == Some("execution")
+                && text("holder") == Some(execution.as_str())
+                && fields.contains_key("lease_id");
+            match text("key").map(Key::new) {
+                Some(Ok(key)) if is_its_own => {
+                    let place = keys.len();
+                    keys.entry(key).or_insert(place);
+                }
+                _ => fields.values().for_each(|value| find(value, execution, keys)),
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| find(value, execution, keys)),
+        _ => {}
+    }
+}

@@ -1,0 +1,146 @@
+//! Leases of executions: `leasehold redrive`, and `leasehold force-release --stop`.
+
+use std::sync::Arc;
+
+use crate::fixture::{Fixture, Ran, ended};
+use leasehold::{
+    Acquire, Granted, Holder, KeepTime, Key, LeaseState, Leases, Lifetime, Reaped, StepFunctions,
+};
+use leasehold_local::{FakeStepFunctionsServer, session_token};
+
+const EXECUTION: &str = "arn:aws:states:us-east-1:123456789012:execution:orders:7f3c";
+const BECAUSE: [&str; 5] = ["--who", "alice", "--why", "ticket 7", "--yes"];
+
+struct Executions {
+    fixture: Fixture,
+    server: FakeStepFunctionsServer,
+}
+
+impl Executions {
+    async fn start() -> Self {
+        let server = FakeStepFunctionsServer::open().await.unwrap();
+        let fixture = Fixture::start().await;
+        Self { fixture, server }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.server.address())
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.fixture.command(arguments);
+        command.env("AWS_ENDPOINT_URL_SFN", self.url());
+        let ran = ended(command).await;
+        self.fixture.keeps_secrets(&ran);
+        ran
+    }
+
+    async fn grant(&self, key: &str) -> Granted {
+        let keep = KeepTime::default();
+        let (key, holder) = (Key::new(key).unwrap(), Holder::new(EXECUTION).unwrap());
+        let request = Acquire::new(key, holder, Lifetime::Execution { keep });
+        let acquired = self.fixture.leases().acquire(request).await.unwrap();
+        acquired.granted().unwrap()
+    }
+
+    /// The stack's reap, as often as it takes.
+    async fn reaps(&self) {
+        let config = aws_config::SdkConfig::builder()
+            .behavior_version(aws_config::BehaviorVersion::v2026_01_12())
+            .region(aws_config::Region::new("us-east-1"))
+            .endpoint_url(self.url())
+            .credentials_provider(aws_credential_types::provider::SharedCredentialsProvider::new(
+                aws_credential_types::Credentials::new(
+                    "local",
+                    "local",
+                    Some(session_token().to_owned()),
+                    None,
+                    "test",
+                ),
+            ))
+            .build();
+        let leases: Leases<_> = self
+            .fixture
+            .leases()
+            .with_workflows(Arc::new(StepFunctions::new(&config)));
+        let holder = Holder::new(EXECUTION).unwrap();
+        while leases.reap(&holder).await.unwrap() == Reaped::Running {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_forced_release_of_an_execution_says_that_it_runs_on() {
+    let all = Executions::start().await;
+    all.grant("k").await;
+    let ran = all.run(&[&["force-release", "k"][..], &BECAUSE].concat()).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("works on beside the next holder"), "{ran:?}");
+    all.fixture
+        .grant("t", "worker 7", std::time::Duration::from_secs(600))
+        .await;
+    let ran = all
+        .run(&[&["force-release", "t", "--stop"][..], &BECAUSE].concat())
+        .await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("worker 7 is no execution"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn with_stop_the_execution_is_stopped_and_its_lease_waited_for() {
+    let all = Executions::start().await;
+    all.server.run(EXECUTION);
+    all.grant("k").await;
+    let ask = [&["force-release", "k", "--stop"][..], &BECAUSE].concat();
+    // A task of it may be at work: it is stopped, and keeps its lease for the grace time.
+    let (ran, ()) = tokio::join!(all.run(&ask), all.reaps());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("stopped arn:aws:states"), "{ran:?}");
+    assert!(ran.err.contains("may still be at work; its lease ends in 1"), "{ran:?}");
+    assert!(ran.err.contains("without --stop"), "{ran:?}");
+    assert_eq!(all.fixture.inspect("k").await.state, LeaseState::Held);
+}
+
+#[tokio::test]
+async fn a_redrive_takes_back_what_is_free_and_refuses_what_others_hold() {
+    let all = Executions::start().await;
+    let running = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(running.code, Some(1), "{running:?}");
+    assert!(running.err.contains("cannot be redriven: it is SUCCEEDED"));
+
+    let mut outputs = Vec::new();
+    for key in ["orders/1", "orders/2"] {
+        let granted = all.grant(key).await;
+        outputs.push(serde_json::to_value(&granted.lease).unwrap());
+        if key == "orders/1" {
+            let _ = all.fixture.leases().release(&granted.lease).await.unwrap();
+        }
+    }
+    all.server.stop(EXECUTION);
+    let nothing = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(nothing.code, Some(1), "{nothing:?}");
+    assert!(nothing.err.contains("shows no lease"), "{nothing:?}");
+    let output = serde_json::json!({"outcome": "acquired", "leases": outputs});
+    all.server.has_received(EXECUTION, &output.to_string());
+
+    let hour = std::time::Duration::from_secs(3600);
+    let other = all.fixture.grant("orders/1", "worker 7", hour).await;
+    let held = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(held.code, Some(75), "{held:?}");
+    assert!(held.err.contains("not redriven: worker 7 holds orders/1"));
+
+    let _ = all.fixture.leases().release(&other.lease).await.unwrap();
+    let redriven = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(redriven.code, Some(0), "{redriven:?}");
+    assert!(redriven.out.contains("orders/1 is taken back"), "{redriven:?}");
+    assert!(redriven.out.contains("orders/2 is still its own"), "{redriven:?}");
+    assert!(redriven.out.ends_with(&format!("redriven: {EXECUTION}\n")));
+    let seen = all.fixture.inspect("orders/1").await.lease.held.unwrap();
+    assert_eq!(seen.holder.as_str(), EXECUTION);
+
+    // It runs by now.
+    let again = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.err.contains("it is RUNNING"), "{again:?}");
+}
