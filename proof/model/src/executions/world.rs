@@ -403,7 +403,7 @@ impl World {
         let ask = self.library.ask(number);
         let call = self.library.call(node);
         if fate == Fate::SentAgain {
-            state.left.lost -= 1;
+            state.left.unheard -= 1;
             self.effect(state, number, call);
             return Some(());
         }
@@ -416,13 +416,13 @@ impl World {
                 return Some(());
             }
             Fate::Late => {
-                state.left.lost -= 1;
+                state.left.loses(&ask);
                 state.late.push((number, call));
                 state.late.sort_unstable();
                 self.no_answer(&ask)
             }
             Fate::AnswerLost => {
-                state.left.lost -= 1;
+                state.left.loses(&ask);
                 self.effect(state, number, call);
                 self.no_answer(&ask)
             }
@@ -513,10 +513,11 @@ impl Model for World {
             let ask = self.library.ask(ask);
             let ways = self.answers(state, &ask).len().max(1);
             actions.extend((0..ways).map(|way| Action::Step(*node, Fate::Answered(way))));
-            if left.lost > 0 && ask.acts() {
+            let told = matches!(*ask, Ask::Succeed(..) | Ask::Fail(_));
+            if ask.acts() && (if told { left.lost } else { left.unheard }) > 0 {
                 actions.push(Action::Step(*node, Fate::AnswerLost));
                 actions.push(Action::Step(*node, Fate::Late));
-                if matches!(*ask, Ask::Apply(_) | Ask::Join(..)) {
+                if !told {
                     actions.push(Action::Step(*node, Fate::SentAgain));
                 }
             }

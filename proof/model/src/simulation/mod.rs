@@ -168,7 +168,6 @@ fn the_runs_see_all_that_can_happen_to_a_line() {
         "a refusal noted",
         "Shown",
         "Missing { waits: false }",
-        "Missing { waits: true }",
         "Unreadable",
     ] {
         let times = seen.get(what).copied().unwrap_or(0);
