@@ -4,12 +4,7 @@ use std::{collections::BTreeSet, hash::Hash, num::NonZeroUsize};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use crate::{
-    design::Design,
-    oracle::Invariant,
-    scope::Scope,
-    world::World,
-};
+use crate::{design::Design, oracle::Invariant, scope::Scope, world::World};
 
 /// The result.
 pub struct Explored {
@@ -70,7 +65,9 @@ where
         let steps = path.into_vec();
         let after = steps.iter().skip(1).map(|(state, _)| state);
         let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
-        let rendered = taken.zip(after).map(|(action, state)| (words.step)(world, action, state));
+        let rendered = taken
+            .zip(after)
+            .map(|(action, state)| (words.step)(world, action, state));
         (name, rendered.collect())
     });
     Explored {

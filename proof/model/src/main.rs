@@ -90,7 +90,10 @@ fn main() -> ExitCode {
 impl Either {
     fn all() -> impl Iterator<Item = Self> {
         let executions = executions::ALL.into_iter().map(Self::Executions);
-        scope::ALL.into_iter().map(Self::Deadlines).chain(executions)
+        scope::ALL
+            .into_iter()
+            .map(Self::Deadlines)
+            .chain(executions)
     }
 
     /// Its name, and what it is about.
@@ -185,7 +188,8 @@ impl Arguments {
             Either::Executions(scope) => {
                 let explored = executions::explore(scope, None, most);
                 let (tables, steps, effects) = explored.rows;
-                let parts = format!("{tables} tables, {steps} steps of the library, {effects} effects");
+                let parts =
+                    format!("{tables} tables, {steps} steps of the library, {effects} effects");
                 (explored, parts)
             }
         };

@@ -50,8 +50,7 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
 /// What a sweep would write, by what it reads.
 pub fn next(world: &World, facts: RowView, now: Tick) -> Option<Operation> {
     let held = facts.held?;
-    let expired =
-        held.until + world.scope.margin <= now && !world.design.is(Flaw::NobodySweeps);
+    let expired = held.until + world.scope.margin <= now && !world.design.is(Flaw::NobodySweeps);
     expired.then_some(Operation::End(facts.version, held.lease, Ended::Expired))
 }
 

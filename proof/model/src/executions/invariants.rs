@@ -6,8 +6,8 @@ use stateright::Property;
 use super::{
     library::{Call, Table},
     names::{self, Who},
-    seam::Ask,
     scope,
+    seam::Ask,
     world::{Action, Phase, Seen, State, World, passes},
 };
 
@@ -29,15 +29,24 @@ impl Invariant {
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::S1, "S1, S2 every grant has a larger token"),
         (Self::S4, "S4 a release ends its own grant"),
-        (Self::S8, "S8 nobody is granted the key while its holder is at work"),
+        (
+            Self::S8,
+            "S8 nobody is granted the key while its holder is at work",
+        ),
         (Self::S9, "S7, S9 no request is granted the key twice"),
         (
             Self::S12,
             "S12 an execution lease ends by its handle, by an operator, after its execution, or untold",
         ),
-        (Self::L2, "L2 a request that nobody was told of is not spent"),
+        (
+            Self::L2,
+            "L2 a request that nobody was told of is not spent",
+        ),
         (Self::L3, "L3 nobody in line is overtaken"),
-        (Self::L4, "L4, L5 whoever waits is told, or sent away, after so many sweeps"),
+        (
+            Self::L4,
+            "L4, L5 whoever waits is told, or sent away, after so many sweeps",
+        ),
     ];
 }
 
@@ -70,17 +79,14 @@ pub fn look(world: &World, state: &mut State) {
 }
 
 /// A write that took effect.
-pub fn wrote(
-    state: &mut State,
-    (ask, call): (&Ask, Call),
-    before: &Table,
-    after: &Table,
-) {
+pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after: &Table) {
     let (was, is) = (&before.view, &after.view);
     if was.lease == is.lease {
         let revived = matches!(ask, Ask::Apply(Change::Extend(extend))
             if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
-        state.seen.must(!revived || was.line.is_empty(), Invariant::L3);
+        state
+            .seen
+            .must(!revived || was.line.is_empty(), Invariant::L3);
         return;
     }
     if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
@@ -89,7 +95,8 @@ pub fn wrote(
         let is_over = executing.is_none_or(|it| it.ended.is_some());
         let is_told = executing.is_some_and(|it| it.shown.contains(&lease));
         match (ask, call) {
-            (_, Call::Evict(_)) if matches!(ask, Ask::Apply(Change::ReplaceIfUnchanged(swap)) if swap.head.is_none()) => {
+            (_, Call::Evict(_)) if matches!(ask, Ask::Apply(Change::ReplaceIfUnchanged(swap)) if swap.head.is_none()) =>
+            {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
             }
@@ -108,9 +115,14 @@ pub fn wrote(
         state.seen.must(is.token > state.seen.token, Invariant::S1);
         state.seen.token = state.seen.token.max(is.token);
         let first = was.line.first();
-        state.seen.must(first.is_none() || first == is.request.as_ref(), Invariant::L3);
+        state.seen.must(
+            first.is_none() || first == is.request.as_ref(),
+            Invariant::L3,
+        );
         if let Some(request) = known(is.request.as_ref()) {
-            state.seen.must(!state.seen.granted.contains(&request), Invariant::S9);
+            state
+                .seen
+                .must(!state.seen.granted.contains(&request), Invariant::S9);
             state.seen.granted.push(request);
             state.seen.granted.sort_unstable();
         }

@@ -135,7 +135,10 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
         if let Some(number) = self.numbers.get(value) {
             return *number;
         }
-        *self.numbers.entry(value.clone()).or_insert_with(|| push(&self.all, Arc::new(value.clone())))
+        *self
+            .numbers
+            .entry(value.clone())
+            .or_insert_with(|| push(&self.all, Arc::new(value.clone())))
     }
 
     fn get(&self, number: u32) -> Arc<T> {
@@ -179,7 +182,10 @@ impl Library {
 
     pub fn begin(&self, call: Call, at: Tick) -> NodeNo {
         let call = self.calls.of(&(call, at));
-        *self.begun.entry(call).or_insert_with(|| self.node(call, Vec::new()))
+        *self
+            .begun
+            .entry(call)
+            .or_insert_with(|| self.node(call, Vec::new()))
     }
 
     /// The same call after one more answer.
@@ -268,7 +274,9 @@ impl Library {
     }
 
     fn table_no(&self, items: Vec<(String, String, Stored)>) -> TableNo {
-        let text = items.iter().map(|(_, sk, item)| format!("{sk} {}\n", text_of_item(item)));
+        let text = items
+            .iter()
+            .map(|(_, sk, item)| format!("{sk} {}\n", text_of_item(item)));
         let text: String = text.collect();
         *self.table_numbers.entry(text).or_insert_with(|| {
             let row = items.iter().find(|(_, sk, _)| sk.starts_with("LEASE#"));
@@ -293,7 +301,9 @@ impl Library {
     fn node(&self, call: CallNo, log: Vec<(Tick, AnswerNo)>) -> NodeNo {
         let (what, begun) = *self.calls.get(call);
         let answers = self.answers.read().expect("no thread has panicked");
-        let given = log.iter().map(|(_, answer)| answers[*answer as usize].clone());
+        let given = log
+            .iter()
+            .map(|(_, answer)| answers[*answer as usize].clone());
         let seam = Seam::new(format!("s{call}"), given.collect());
         drop(answers);
         // Of two calls of one execution the later one has the later time.
@@ -312,8 +322,9 @@ impl Library {
             }
             let (mut asked, mut still) = (usize::MAX, 0);
             while ended.is_none() && still < 3 {
-                if let Poll::Ready(outcome) =
-                    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                if let Poll::Ready(outcome) = future
+                    .as_mut()
+                    .poll(&mut Context::from_waker(Waker::noop()))
                 {
                     ended = Some(outcome);
                 }
@@ -454,9 +465,7 @@ fn performed(memory: &Memory, ask: &Ask) -> Answer {
             at_once(memory.delete_waiter(&key, &item.0, limit)).map(|()| Answer::Done)
         }
         Ask::Scan => at_once(memory.scan_held(segment, None, 100, limit)).map(Answer::Page),
-        Ask::HeldBy(holder) => {
-            at_once(memory.held_by(holder, None, 100, limit)).map(Answer::Page)
-        }
+        Ask::HeldBy(holder) => at_once(memory.held_by(holder, None, 100, limit)).map(Answer::Page),
         Ask::Succeed(..) | Ask::Fail(_) | Ask::Describe(_) | Ask::Received(..) => {
             unreachable!("not the table's")
         }
@@ -496,7 +505,10 @@ fn text_of(answer: &Answer) -> String {
         Answer::Applied(Applied::Refused(it)) => format!("refused {}", stored(it)),
         Answer::Joined(Joined::Refused(it)) => format!("not joined {}", stored(it)),
         Answer::Stored(it) => format!("stored {}", stored(it)),
-        Answer::Rows(rows) => rows.iter().map(|(_, it)| format!("row {}", stored(it))).collect(),
+        Answer::Rows(rows) => rows
+            .iter()
+            .map(|(_, it)| format!("row {}", stored(it)))
+            .collect(),
         Answer::Waiter(Some(waiter)) => {
             format!("waiter {waiter:?} {}", waiter.task_token.expose())
         }

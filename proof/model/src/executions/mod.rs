@@ -30,5 +30,6 @@ pub fn explore(scope: Scope, broken: Option<&Broken>, most: Option<usize>) -> Ex
 
 pub fn name_of(invariant: Invariant) -> &'static str {
     let mut all = Invariant::ALL.into_iter();
-    all.find(|(is, _)| *is == invariant).map_or("", |(_, name)| name)
+    all.find(|(is, _)| *is == invariant)
+        .map_or("", |(_, name)| name)
 }

@@ -44,7 +44,9 @@ fn what(world: &World, action: &Action) -> String {
         Action::Releases(who) => format!("{} releases", name(*who)),
         Action::Proves(who) => format!("{} proves", name(*who)),
         Action::Succeeds(who) => format!("{} succeeds without a release", name(*who)),
-        Action::Fails(who, true) => format!("{} fails, and its Lambda function goes on", name(*who)),
+        Action::Fails(who, true) => {
+            format!("{} fails, and its Lambda function goes on", name(*who))
+        }
         Action::Fails(who, false) => format!("{} fails", name(*who)),
         Action::WorkEnds(who) => format!("{}'s Lambda function is done", name(*who)),
         Action::IsRedriven(who) => format!("{} is redriven", name(*who)),
@@ -78,7 +80,9 @@ fn asks(ask: &Ask) -> String {
             match (&swap.head, swap.row.holding(), told) {
                 (Some(_), ..) => "grants to the head".into(),
                 (None, None, _) => "takes back".into(),
-                (None, Some(_), Some(told)) if told.refused_at.is_some() => "notes a refusal".into(),
+                (None, Some(_), Some(told)) if told.refused_at.is_some() => {
+                    "notes a refusal".into()
+                }
                 (None, Some(_), _) => "marks a telling".into(),
             }
         }
@@ -108,13 +112,25 @@ fn table(world: &World, state: &State) -> String {
         (Some(row), Some(who)) => {
             let told = row.holding().and_then(|held| held.telling);
             let told = told.map_or(String::new(), |told| {
-                let refused = if told.refused_at.is_some() { ", refused" } else { "" };
+                let refused = if told.refused_at.is_some() {
+                    ", refused"
+                } else {
+                    ""
+                };
                 format!(" (telling {}{refused})", told.tries.get())
             });
             format!("held by {}{told}", name(who))
         }
     };
-    let phases: Vec<_> = state.executions.iter().map(|e| format!("{:?}", e.phase)).collect();
+    let phases: Vec<_> = state
+        .executions
+        .iter()
+        .map(|e| format!("{:?}", e.phase))
+        .collect();
     let waiting = view.line.len();
-    format!("time {}: {holds}, {waiting} wait; {}", state.now, phases.join(" "))
+    format!(
+        "time {}: {holds}, {waiting} wait; {}",
+        state.now,
+        phases.join(" ")
+    )
 }

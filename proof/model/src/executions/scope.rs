@@ -113,7 +113,12 @@ pub const TELLING: Scope = Scope {
     name: "telling",
     about: "a grant is told: answers lost, late and doubled, task tokens that time out, retries with new ones, sweeps",
     begun: 2,
-    budget: Budget { lost: 1, timeout: 1, retry: 2, ..NOTHING },
+    budget: Budget {
+        lost: 1,
+        timeout: 1,
+        retry: 2,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -121,7 +126,12 @@ pub const CRASHES: Scope = Scope {
     name: "crashes",
     about: "a grant is told: functions die between any two requests",
     begun: 2,
-    budget: Budget { crash: 1, timeout: 1, retry: 1, ..NOTHING },
+    budget: Budget {
+        crash: 1,
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -130,7 +140,14 @@ pub const RETOLD: Scope = Scope {
     about: "one is told again and again, and looks at its history decide",
     executions: 1,
     begun: 0,
-    budget: Budget { look: 1, lost: 1, timeout: 1, retry: 1, tick: 1, ..NOTHING },
+    budget: Budget {
+        look: 1,
+        lost: 1,
+        timeout: 1,
+        retry: 1,
+        tick: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -139,7 +156,12 @@ pub const CARRIES_ON: Scope = Scope {
     about: "one whose task has timed out carries on without the lease, or asks anew, and others wait",
     kinds: [Kind::Plain, Kind::CarriesOn, Kind::AsksAnew],
     begun: 2,
-    budget: Budget { look: 1, timeout: 1, tick: 1, ..NOTHING },
+    budget: Budget {
+        look: 1,
+        timeout: 1,
+        tick: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -148,7 +170,12 @@ pub const THREE: Scope = Scope {
     about: "one holds, two wait: order, deaths, retries",
     executions: 3,
     begun: 3,
-    budget: Budget { crash: 1, timeout: 1, retry: 1, ..NOTHING },
+    budget: Budget {
+        crash: 1,
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -158,7 +185,11 @@ pub const LEAVING: Scope = Scope {
     executions: 2,
     begun: 2,
     wait: 1,
-    budget: Budget { look: 1, tick: 1, ..NOTHING },
+    budget: Budget {
+        look: 1,
+        tick: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -167,7 +198,14 @@ pub const REDRIVES: Scope = Scope {
     about: "executions fail with a Lambda function at work, are looked at and reaped by old answers, and are redriven",
     begun: 1,
     executions: 1,
-    budget: Budget { look: 1, reap: 1, redrive: 1, fail: 1, tick: 2, ..NOTHING },
+    budget: Budget {
+        look: 1,
+        reap: 1,
+        redrive: 1,
+        fail: 1,
+        tick: 2,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -175,7 +213,13 @@ pub const GRACE: Scope = Scope {
     name: "grace",
     about: "one that fails and is redriven again and again, while its Lambda functions are at work",
     executions: 1,
-    budget: Budget { look: 2, redrive: 2, fail: 2, tick: 2, ..NOTHING },
+    budget: Budget {
+        look: 2,
+        redrive: 2,
+        fail: 2,
+        tick: 2,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -186,7 +230,13 @@ pub const KEPT: Scope = Scope {
     keep: [1; 4],
     guarded: [false, true, true],
     executions: 1,
-    budget: Budget { look: 1, redrive: 1, fail: 1, tick: 3, ..NOTHING },
+    budget: Budget {
+        look: 1,
+        redrive: 1,
+        fail: 1,
+        tick: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -194,7 +244,12 @@ pub const UNHEARD: Scope = Scope {
     name: "unheard",
     about: "writes that are late, sent twice, or not answered",
     begun: 2,
-    budget: Budget { unheard: 1, timeout: 1, retry: 1, ..NOTHING },
+    budget: Budget {
+        unheard: 1,
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -202,7 +257,12 @@ pub const ENDS: Scope = Scope {
     name: "ends",
     about: "executions that succeed without a release, reaps and sweeps side by side",
     begun: 2,
-    budget: Budget { look: 1, reap: 1, end: 1, ..NOTHING },
+    budget: Budget {
+        look: 1,
+        reap: 1,
+        end: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -210,7 +270,11 @@ pub const EVICTED: Scope = Scope {
     name: "evicted",
     about: "an operator takes the lease away",
     begun: 2,
-    budget: Budget { evict: 1, crash: 1, ..NOTHING },
+    budget: Budget {
+        evict: 1,
+        crash: 1,
+        ..NOTHING
+    },
     ..SMALL
 };
 
@@ -220,12 +284,17 @@ pub const PROGRAM: Scope = Scope {
     executions: 1,
     begun: 0,
     program: true,
-    budget: Budget { look: 1, ask: 1, tick: 2, ..NOTHING },
+    budget: Budget {
+        look: 1,
+        ask: 1,
+        tick: 2,
+        ..NOTHING
+    },
     ..SMALL
 };
 
 /// All of them.
 pub const ALL: [Scope; 13] = [
-    TELLING, CRASHES, RETOLD, CARRIES_ON, THREE, LEAVING, REDRIVES, GRACE, KEPT, UNHEARD, ENDS, EVICTED,
-    PROGRAM,
+    TELLING, CRASHES, RETOLD, CARRIES_ON, THREE, LEAVING, REDRIVES, GRACE, KEPT, UNHEARD, ENDS,
+    EVICTED, PROGRAM,
 ];

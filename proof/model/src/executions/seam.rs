@@ -11,12 +11,10 @@ use std::{
 };
 
 use leasehold::{
-    Call, Clock, Delivery, Error, Execution, GrantOf, Holder, Key, LeaseId, Receipt,
-    RequestDigest, TableRules, TaskToken, Timestamp, Workflows,
+    Call, Clock, Delivery, Error, Execution, GrantOf, Holder, Key, LeaseId, Receipt, RequestDigest,
+    TableRules, TaskToken, Timestamp, Workflows,
     row::{Row, State, Stored},
-    store::{
-        Address, Applied, AppliedAll, Joined, Page, Position, ScanSegment, Store,
-    },
+    store::{Address, Applied, AppliedAll, Joined, Page, Position, ScanSegment, Store},
     transition::{Change, Join},
     waiter::Waiter,
 };
@@ -263,21 +261,40 @@ impl Store for Seam {
         }
     }
 
-    async fn join(&self, _: &Key, join: &Join, waiter: &Waiter, _: Duration) -> Result<Joined, Error> {
-        match self.ask(Ask::Join(join.clone(), Item(waiter.clone()))).await {
+    async fn join(
+        &self,
+        _: &Key,
+        join: &Join,
+        waiter: &Waiter,
+        _: Duration,
+    ) -> Result<Joined, Error> {
+        match self
+            .ask(Ask::Join(join.clone(), Item(waiter.clone())))
+            .await
+        {
             Answer::Joined(joined) => Ok(joined),
             _ => Err(no_answer()),
         }
     }
 
-    async fn waiter(&self, _: &Key, request: &RequestDigest, _: Duration) -> Result<Option<Waiter>, Error> {
+    async fn waiter(
+        &self,
+        _: &Key,
+        request: &RequestDigest,
+        _: Duration,
+    ) -> Result<Option<Waiter>, Error> {
         match self.ask(Ask::Waiter(request.clone())).await {
             Answer::Waiter(waiter) => Ok(waiter),
             _ => Err(no_answer()),
         }
     }
 
-    async fn update_task_token(&self, _: &Key, waiter: &Waiter, _: Duration) -> Result<Waiter, Error> {
+    async fn update_task_token(
+        &self,
+        _: &Key,
+        waiter: &Waiter,
+        _: Duration,
+    ) -> Result<Waiter, Error> {
         match self.ask(Ask::NewToken(Item(waiter.clone()))).await {
             Answer::Waiter(Some(waiter)) => Ok(waiter),
             _ => Err(no_answer()),
@@ -291,7 +308,13 @@ impl Store for Seam {
         }
     }
 
-    async fn scan_held(&self, segment: ScanSegment, _: Option<&Position>, _: u32, _: Duration) -> Result<Page, Error> {
+    async fn scan_held(
+        &self,
+        segment: ScanSegment,
+        _: Option<&Position>,
+        _: u32,
+        _: Duration,
+    ) -> Result<Page, Error> {
         if segment.segment > 0 {
             return Ok(Page::default());
         }
@@ -301,7 +324,13 @@ impl Store for Seam {
         }
     }
 
-    async fn held_by(&self, holder: &Holder, _: Option<&Position>, _: u32, _: Duration) -> Result<Page, Error> {
+    async fn held_by(
+        &self,
+        holder: &Holder,
+        _: Option<&Position>,
+        _: u32,
+        _: Duration,
+    ) -> Result<Page, Error> {
         match self.ask(Ask::HeldBy(holder.clone())).await {
             Answer::Page(page) => Ok(page),
             _ => Err(no_answer()),
@@ -318,11 +347,22 @@ impl Store for Seam {
 }
 
 impl Workflows for Seam {
-    fn succeed<'a>(&'a self, token: &'a TaskToken, output: String, _: Duration) -> Call<'a, Delivery> {
+    fn succeed<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        output: String,
+        _: Duration,
+    ) -> Call<'a, Delivery> {
         Box::pin(self.call(Ask::Succeed(token.clone(), output)))
     }
 
-    fn fail<'a>(&'a self, token: &'a TaskToken, _: &'a str, _: String, _: Duration) -> Call<'a, Delivery> {
+    fn fail<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        _: &'a str,
+        _: String,
+        _: Duration,
+    ) -> Call<'a, Delivery> {
         Box::pin(self.call(Ask::Fail(token.clone())))
     }
 

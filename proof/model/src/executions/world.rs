@@ -332,9 +332,9 @@ impl World {
     }
 
     fn says(&self, who: Who, executing: &Executing, standing: &Standing) -> Execution {
-        let over = standing.over.or_else(|| {
-            executing.ended.filter(|_| self.is(Flaw::EventsAreBelieved))
-        });
+        let over = standing
+            .over
+            .or_else(|| executing.ended.filter(|_| self.is(Flaw::EventsAreBelieved)));
         let Some(end) = over.filter(|_| !self.is(Flaw::NobodyLooks)) else {
             return Execution::Running;
         };
@@ -449,7 +449,10 @@ impl World {
 }
 
 /// The execution whose task waits with this token.
-fn waiting_with<'a>(state: &'a mut State, token: &leasehold::TaskToken) -> Option<&'a mut Executing> {
+fn waiting_with<'a>(
+    state: &'a mut State,
+    token: &leasehold::TaskToken,
+) -> Option<&'a mut Executing> {
     let (who, token) = names::of_token(token)?;
     let executing = state.executions.get_mut(usize::from(who))?;
     executing.waits_with(token).then_some(executing)

@@ -207,8 +207,7 @@ impl Oracle {
         };
         match (change, waiter) {
             (Change::Join(_), Some(waiter)) => {
-                if !before.is_some_and(|row| row.holding().is_some() || row.head().is_some())
-                {
+                if !before.is_some_and(|row| row.holding().is_some() || row.head().is_some()) {
                     return Err("waits for a key that nobody has".into());
                 }
                 let place = (waiter.request.clone(), waiter.deadline);
@@ -272,7 +271,11 @@ impl Oracle {
                 && swap.head.is_none()
             {
                 let noted = told.refused_at.is_some();
-                self.seen.push(if noted { "a refusal noted" } else { "told again" });
+                self.seen.push(if noted {
+                    "a refusal noted"
+                } else {
+                    "told again"
+                });
             }
             return Ok(());
         }
@@ -310,7 +313,9 @@ impl Oracle {
 
     /// Nobody loses a lease before its time, nor while a function works on it, but by an operator.
     fn ends(&mut self, change: &Change, row: &Row, after: &Row) -> Check {
-        let Some(was) = row.holding() else { return Ok(()) };
+        let Some(was) = row.holding() else {
+            return Ok(());
+        };
         self.over.insert(was.lease_id.clone());
         let lasts = matches!(was.term, Term::Execution { .. });
         let by_time = match change {

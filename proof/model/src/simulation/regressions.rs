@@ -206,7 +206,10 @@ fn notified_by_another(broken: Option<Broken>) -> Simulation {
 fn who_was_notified_by_another_is_not_passed_over_for_the_old_token() {
     notified_by_another(None).nothing_is_wrong();
     let hasty = notified_by_another(Some(Broken::TakesBackWithoutCheck)).wrong();
-    assert_eq!(hasty.as_deref(), Some("w1 was told, and its lease taken back"));
+    assert_eq!(
+        hasty.as_deref(),
+        Some("w1 was told, and its lease taken back")
+    );
 }
 
 /// The answer to a release was lost. When the release is sent again, it finds its own write, and a try that

@@ -166,7 +166,9 @@ fn enter(sim: &mut Simulation, odds: &Odds) {
 /// holder is at work still, and extends it.
 fn to_the_edge(sim: &mut Simulation) {
     let ends = |(_, row): (_, Row)| {
-        let held = row.holding().filter(|held| matches!(held.term, Term::Ttl { .. }));
+        let held = row
+            .holding()
+            .filter(|held| matches!(held.term, Term::Ttl { .. }));
         Some((held?.expires_at().as_millis(), row.granted_to.clone()))
     };
     let ends: Vec<_> = sim.rows().into_iter().filter_map(ends).collect();
@@ -274,7 +276,9 @@ fn repeat(sim: &mut Simulation, key: &Key) {
     sim.hand_over(key.clone());
     sim.finish();
     if sim.row(key) != once {
-        sim.shared.get().wrong("a repeated hand-over changed the row");
+        sim.shared
+            .get()
+            .wrong("a repeated hand-over changed the row");
     }
     (sim.tasks, sim.clocks_differ) = (others, clocks_differ);
 }

@@ -16,8 +16,7 @@ use serde::Deserialize as _;
 use super::{oracle::Oracle, store::FaultyStore};
 use leasehold::{
     Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, Receipt, TaskToken,
-    Timestamp,
-    store::Address, transition::Change,
+    Timestamp, store::Address, transition::Change,
 };
 
 /// What may befall a call, before it takes effect or after.
@@ -154,7 +153,11 @@ impl Shared {
         let mut shared = self.get();
         let lease_id = result.as_ref().ok().and_then(|output| lease_id_in(output));
         let silent = result.is_err() && shared.broken == Some(Broken::NoFailureNotification);
-        let waits = shared.tokens.get(token.expose()).filter(|_| !silent).cloned();
+        let waits = shared
+            .tokens
+            .get(token.expose())
+            .filter(|_| !silent)
+            .cloned();
         let Some((who, execution)) = waits else {
             shared.note(|| format!("  {} is nobody's", token.expose()));
             shared.saw("nobody's token");
@@ -197,7 +200,8 @@ impl Environment {
     /// A task of an execution waits with this token from now on.
     pub fn waits(&mut self, token: &str, who: usize, execution: &Holder) {
         let execution = execution.as_str().to_owned();
-        self.tokens.insert(token.to_owned(), (who, execution.clone()));
+        self.tokens
+            .insert(token.to_owned(), (who, execution.clone()));
         let history = self.histories.entry(execution).or_default();
         history.push((self.now, Shown::Waits(true)));
     }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::shared::{Broken, Delayed, DeliveryFault, Shared, TaskResult, no_answer, too_busy};
-use leasehold::{
-    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows,
-};
+use leasehold::{Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows};
 
 pub struct FaultyStepFunctions {
     pub shared: Shared,

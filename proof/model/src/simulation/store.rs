@@ -196,7 +196,8 @@ impl FaultyStore {
                     && swap.head.is_some()
                     && let Stored::Row(row) = self.stored(address)
                 {
-                    swap.row.fencing_token = Counter::new(row.fencing_token.get() + 1).unwrap_or(Counter::MIN);
+                    swap.row.fencing_token =
+                        Counter::new(row.fencing_token.get() + 1).unwrap_or(Counter::MIN);
                 }
             }
             (Some(Broken::TakesBackWithoutCheck), Change::ReplaceIfUnchanged(swap))
