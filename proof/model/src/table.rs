@@ -56,13 +56,8 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
 /// go on, or who no longer work.
 fn nobody_else_is_cut(state: &mut State, before: RowView) {
     let holder = state.clients.get(usize::from(before.holder));
-    let ended = holder.is_some_and(|client| {
-        matches!(
-            client.phase,
-            Phase::Ended(..) | Phase::Proving(..) | Phase::Releasing(..) | Phase::Crashed
-        )
-    });
-    state.oracle.must(ended, Invariant::S5);
+    let works = holder.is_some_and(|client| matches!(client.phase, Phase::Holding(_)));
+    state.oracle.must(!works, Invariant::S5);
 }
 
 /// The resource takes a write that carries a token, if that is not older than the last.
