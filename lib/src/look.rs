@@ -114,21 +114,24 @@ impl<S: Store> Leases<S> {
         let (Some(telling), Some(workflows)) = (held.telling, self.workflows()) else {
             return Ok(Knows::NotAsked);
         };
-        let runs = match said {
-            Execution::Running => true,
+        let over_at = match said {
+            Execution::Running => None,
             // It matters only if the lease would be kept.
             Execution::Ended {
-                redrivable: true, ..
-            } if held.term.keep() != KeepTime::default() => false,
+                redrivable: true,
+                stopped_at,
+                ..
+            } if held.term.keep() != KeepTime::default() => Some(stopped_at),
             Execution::Ended { .. } | Execution::Unknown => return Ok(Knows::NotAsked),
         };
+        let runs = over_at.is_none();
         let since = match (telling.ticket, telling.refused_at) {
             (_, Some(refused_at)) => refused_at,
             (Some(_), None) if runs => return Ok(Knows::NotAsked),
             (_, None) => telling.at,
         };
-        // Before that, its history may not show yet what it was told.
-        let shows_after = self.shows_after(since);
+        // Before that, its history may not show yet what it was told: perhaps just before its end.
+        let shows_after = self.shows_after(over_at.map_or(since, |at| at.max(since)));
         if self.now() < shows_after {
             return Ok(Knows::AskAgainAt(shows_after));
         }
@@ -192,7 +195,9 @@ impl<S: Store> Leases<S> {
             Execution::Ended {
                 all_answered: true, ..
             } => Verdict::End(Ended::Released),
-            // Something may still be at work, or the service does not know the execution (yet, or any more).
+            // The service may not know yet that it has begun.
+            Execution::Unknown if self.shows_by(held) > now => keep_until(self.shows_by(held)),
+            // Something may still be at work, or the service does not know the execution (any more).
             Execution::Ended { .. } | Execution::Unknown => match look_again_at {
                 Some(at) if at <= now => Verdict::End(Ended::Expired),
                 again => {

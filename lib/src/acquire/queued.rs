@@ -222,7 +222,7 @@ impl<S: Store> Leases<S> {
         let mut told_by = None;
         let row = if row.holding().is_none_or(|held| held.telling.is_none()) {
             row
-        } else if row.request == waiter.request {
+        } else if row.request == waiter.request && is_from_the_queue(&row) {
             // Its item first, then the row, then the token: so that whoever tells it later uses this token.
             let latest = self.store().update_task_token(key, waiter, self.limit());
             let latest = latest.await?;
@@ -231,6 +231,8 @@ impl<S: Store> Leases<S> {
             told_by = Some(latest);
             marked.ok_or_else(|| super::changed(key))?
         } else {
+            // No item shows whether a later call has another token. So a refusal says nothing, and is not noted: a look at
+            // its history takes the lease back when no task waits any more.
             let ticket = row.holding().and_then(|held| held.telling?.ticket);
             let marked = self.mark(key, &row, ticket).await?;
             marked.ok_or_else(|| super::changed(key))?
@@ -282,6 +284,12 @@ fn check(request: &Acquire) -> Result<KeepTime, Error> {
             "does not go with task_token: that lease lasts as long as the execution",
         )),
     }
+}
+
+/// Whether the row was granted to its holder while it waited in the queue, so that an item has its task token.
+fn is_from_the_queue(row: &Row) -> bool {
+    let telling = row.holding().and_then(|held| held.telling);
+    telling.is_some_and(|told| told.ticket.is_some())
 }
 
 /// Whether the row has this very grant, and nobody but its writer has told its holder.

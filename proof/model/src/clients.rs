@@ -1,13 +1,12 @@
-//! Clients: workflows that acquire, extend, release and write, or wait in the queue, and die.
+//! Clients: workflows that acquire, extend, release and write, and die.
 
 use crate::{
-    design::Flaw,
-    message::{Ended, Floor, Operation},
-    names::{Attempt, Count, LeaseNo, Tick, Who},
+    message::{Floor, Operation},
+    names::{Count, Tick, Who},
     reading::{Handle, Reading},
-    rows::{Reply, Reservation},
+    rows::Reply,
     scope::{Clocks, Scope},
-    world::{Action, Client, End, Notification, Phase, State, World},
+    world::{Action, Client, End, Phase, State, World},
 };
 
 impl Client {
@@ -48,7 +47,7 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
                 if client.attempt < scope.attempts {
                     actions.push(Action::Asks(who));
                 }
-                response_actions(world, state, who, actions);
+                response_actions(state, who, actions);
                 continue;
             }
             Phase::Asking => actions.push(Action::AsksAgain(who)),
@@ -75,35 +74,22 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
             Phase::Proving(_) => actions.push(Action::Extends(who)),
             Phase::Crashed => continue,
         }
-        // The queue's own worlds cover waiters that die.
-        if !scope.once || client.phase != Phase::Asking {
-            actions.push(Action::Crashes(who));
-        }
+        actions.push(Action::Crashes(who));
         if scope.jumps > state.jumps {
             let errors = [-scope.error, 0, scope.error].into_iter();
             let others = errors.filter(|error| *error != client.process.error);
             actions.extend(others.map(|error| Action::Jump(who, error)));
         }
-        response_actions(world, state, who, actions);
+        response_actions(state, who, actions);
     }
 }
 
-/// The answers that may reach a process, and the outcomes of the notification that it then has to send.
-pub fn response_actions(world: &World, state: &State, who: Who, actions: &mut Vec<Action>) {
+/// The answers that may reach a process.
+pub fn response_actions(state: &State, who: Who, actions: &mut Vec<Action>) {
     let process = state.of(who);
-    let Some(call) = process.call else { return };
-    for reply in &process.replies {
-        let tells = match world.rows.reading(call, *reply) {
-            Reading::Over(Some(_)) => {
-                &[Notification::Now, Notification::Sometime, Notification::Not][..]
-            }
-            _ => &[Notification::Not],
-        };
-        actions.extend(
-            tells
-                .iter()
-                .map(|notification| Action::Hears(who, *reply, *notification)),
-        );
+    if process.call.is_some() {
+        let replies = process.replies.iter();
+        actions.extend(replies.map(|reply| Action::Hears(who, *reply)));
     }
 }
 
@@ -133,7 +119,7 @@ pub fn perform(world: &World, state: &mut State, action: Action) -> Option<()> {
         }
         (Action::Releases(_), Phase::Holding(handle) | Phase::Releasing(handle)) => {
             state.clients[n].phase = Phase::Releasing(handle);
-            let what = Operation::Release(handle.lease, handle.token, !handle.confirmed);
+            let what = Operation::Release(handle.lease, handle.token);
             world.send(state, who, what).map(drop)
         }
         (Action::Writes(_), phase) => {
@@ -184,44 +170,30 @@ pub fn perform(world: &World, state: &mut State, action: Action) -> Option<()> {
 }
 
 fn extends(world: &World, state: &mut State, who: Who, handle: Handle) -> Option<()> {
-    let what = if handle.confirmed {
-        Operation::Extend(handle.lease, handle.token)
-    } else {
-        Operation::Take(handle.lease, handle.token)
-    };
+    let what = Operation::Extend(handle.lease, handle.token);
     world.send(state, who, what).map(drop)
 }
 
 fn asks(world: &World, state: &mut State, who: Who) -> Option<()> {
     let client = &state.clients[usize::from(who)];
     let attempt = client.attempt;
-    let what = if world.scope.queue && !world.scope.polls(who) {
-        Operation::Join(attempt)
-    } else {
-        match (world.scope.clocks, client.observed) {
-            (Clocks::Unasked, Some((version, since))) => {
-                // Its Wait state has ended.
-                if state.now <= since + world.scope.ttl {
-                    return None;
-                }
-                Operation::Grant(attempt, Some(version))
+    let what = match (world.scope.clocks, client.observed) {
+        (Clocks::Unasked, Some((version, since))) => {
+            // Its Wait state has ended.
+            if state.now <= since + world.scope.ttl {
+                return None;
             }
-            // A version that no row has: a first ask that trusts no clock.
-            (Clocks::Unasked, None) => Operation::Grant(attempt, Some(Count::MIN / 4)),
-            _ => Operation::Grant(attempt, None),
+            Operation::Grant(attempt, Some(version))
         }
+        // A version that no row has: a first ask that trusts no clock.
+        (Clocks::Unasked, None) => Operation::Grant(attempt, Some(Count::MIN / 4)),
+        _ => Operation::Grant(attempt, None),
     };
     world.send(state, who, what).map(drop)
 }
 
 /// An answer to its call reaches a client.
-pub fn on_response(
-    world: &World,
-    state: &mut State,
-    who: Who,
-    reply: Reply,
-    notification: Notification,
-) -> Option<()> {
+pub fn on_response(world: &World, state: &mut State, who: Who, reply: Reply) -> Option<()> {
     let n = usize::from(who);
     let call = state.clients[n].process.call.take()?;
     state.clients[n].process.replies.clear();
@@ -246,48 +218,7 @@ pub fn on_response(
         (Reading::Suits(floor), _) => {
             world.send_by(state, who, call.what, floor)?;
         }
-        (Reading::Grantable, Phase::Asking) => {
-            let attempt = client.attempt;
-            world.send(state, who, Operation::Grant(attempt, None))?;
-        }
-        // Counted before the answer reaches it, with the token that this call brings.
-        (Reading::ItsTurn(lease, tries), Phase::Asking) => {
-            world.send(state, who, Operation::TryAgain(lease, tries))?;
-        }
-        (
-            Reading::Promised(promised),
-            Phase::Holding(handle) | Phase::Proving(handle) | Phase::Releasing(handle),
-        ) => {
-            let (lease, token) = (handle.lease, handle.token);
-            let what = match (call.what, promised) {
-                (Operation::Release(..), promise) => Operation::Release(lease, token, promise),
-                (_, true) => Operation::Take(lease, token),
-                (_, false) => Operation::Extend(lease, token),
-            };
-            world.send(state, who, what)?;
-        }
-        // A worker in another branch continues, and may still trust the lease.
-        (Reading::Awaited(version, held), _) => {
-            if held.until + world.design.margin_of_late_extends(&world.scope) <= clock {
-                world.send(
-                    state,
-                    who,
-                    Operation::End(version, held.lease, Ended::Expired),
-                )?;
-            } else {
-                lost(world, state, who);
-            }
-        }
-        (Reading::Over(kept), phase) => {
-            // It asked to join the queue, or it ended a grant of its own.
-            if !matches!(call.what, Operation::TryAgain(..)) && phase != Phase::Asking {
-                lost(world, state, who);
-            }
-            if let Some(kept) = kept {
-                let first = !matches!(call.what, Operation::TryAgain(..));
-                notify(world, state, who, kept, (first, notification));
-            }
-        }
+        (Reading::Over, _) => lost(world, state, who),
         _ => {}
     }
     Some(())
@@ -302,64 +233,6 @@ fn lost(world: &World, state: &mut State, who: Who) {
         }
         Phase::Proving(handle) => client.fails(&world.scope, state.now, handle, true),
         _ => client.ends(Phase::Idle),
-    }
-}
-
-/// Notifies the waiter that the row is reserved for. If the sender is the first to notify and is refused, it passes the turn on.
-pub fn notify(
-    world: &World,
-    state: &mut State,
-    who: Who,
-    kept: Reservation,
-    (first, notification): (bool, Notification),
-) {
-    match notification {
-        Notification::Not => {}
-        Notification::Sometime => state.put_in_flight(crate::message::Message {
-            from: who,
-            call: 0,
-            sent: 0,
-            what: Operation::NotifyTask(kept.who, kept.attempt, kept.lease, kept.token, kept.until),
-            floor: Floor::None,
-        }),
-        Notification::Now => {
-            let to = (kept.who, kept.attempt);
-            let woken = is_woken(state, to, (kept.lease, kept.token, kept.until));
-            if !woken && (first || world.design.is(Flaw::SkipsOnAnyRefusal)) {
-                world.send(state, who, Operation::Pass(kept.lease, kept.tries));
-            }
-        }
-    }
-}
-
-/// A waiting task is notified of its turn. Returns whether it still waited.
-pub fn is_woken(
-    state: &mut State,
-    (who, attempt): (Who, Attempt),
-    (lease, token, until): (LeaseNo, Count, Tick),
-) -> bool {
-    let Some(client) = state.clients.get_mut(usize::from(who)) else {
-        return false;
-    };
-    if client.phase != Phase::Asking || client.attempt != attempt {
-        return false;
-    }
-    client.ends(Phase::Holding(Handle {
-        lease,
-        token,
-        until,
-        confirmed: false,
-    }));
-    true
-}
-
-/// A waiting task is notified that it will not be served.
-pub fn is_dismissed(state: &mut State, (who, attempt): (Who, Attempt)) {
-    if let Some(client) = state.clients.get_mut(usize::from(who))
-        && client.phase == Phase::Asking
-        && client.attempt == attempt
-    {
-        client.ends(Phase::Idle);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     names::{Count, Tick},
     oracle::Invariant,
     reading::Reading,
-    rows::{Held, RowView},
+    rows::Held,
     scope::{self, Scope},
     world::End,
 };
@@ -49,29 +49,18 @@ flaws! {
     ExtendAdds L1 MUTEX "an extend adds to the deadline"
     ExtendWithoutProof S6 MUTEX "an extend does not ask for the proof"
     ExtendShortens S5 MUTEX "a late extend sets an earlier deadline"
-    PassingKeepsTheToken S1 LINE "a turn is passed on with the same token"
-    GrantIgnoresQueue L3 POLLED "a grant does not look at the line"
-    QueuesReservedRequest S7 HAND_OVER "one whose turn has come is put in line once more"
-    ReservesTwice S1 UNTOLD "a row that is kept for one is kept for the next"
-    ExpiredHoldersComeBack L3 HAND_OVER "a holder that has expired comes back before those in line"
-    WakesWithoutKeeping L4 LINE "the first in line is taken out and notified, and the row not kept"
     ObservesTheToken S8 OBSERVED "observers compare the token, which no extend moves"
     SweepFreesWhateverIsThere S4 SWEPT_BY_TWO "sweep frees whatever is there by now"
     StrangersAreOverwritten S10 STRANGERS "an item without a token counts as absent"
     OneOwnLeaseIsSomebodyElses L2 MUTEX "a refusal by one's own lease is taken for somebody else's"
     DeadlineCountsFromTheAnswer S8 MUTEX "the holder counts from the answer"
-    SkipsOnAnyRefusal L4 HAND_OVER "whoever's wake-up is refused passes the turn on"
-    LateExtendsHandOverByABareClock S8 JOINED "a late extend hands over by its bare clock"
-    HandOversIgnoreTheFloor S1 JOINED "a hand-over ignores the floor"
-    AcceptsPreRestoreReservation S1 JOINED "a promise from before a restore is taken up"
+    GrantsIgnoreTheFloor S1 JOINED "a grant ignores the floor"
     WhatEndedIsReleasedAtOnce S8 JOINED "what a failed execution held is free at once, with a branch of it at work"
     ReapLooksUpBeforeItReads S8 JOINED "reap looks up before it reads, and writes whatever the version"
     ReapTrustsAStaleAnswer S8 JOINED "reap trusts an answer that is older than a redrive"
     ReapComparesClocksAsTheyAre S5 JOINED "reap tells what a redrive wrote by clocks, without the margin"
     CutsWhoeverHoldsItByNow S5 JOINED "a cut that comes late cuts whoever holds it by now"
     NobodySweeps L1 SWEPT "nobody frees what has expired"
-    NobodyTendsTheLine L4 LINE "nobody repeats a wake-up that was lost"
-    RepeatActsAsFirstNotifier L4 HAND_OVER "a release that is sent again tells as if it were the first to"
     ReleaseIsADeadline S6 MUTEX "a release only sets the deadline to now"
     EachCopyIsARequest S7 MUTEX "a copy of an acquire is granted anew"
     TokensAreTheClocks S2 MUTEX "the token is the clock's"
@@ -95,15 +84,6 @@ impl Design {
 
     pub const fn is(self, flaw: Flaw) -> bool {
         matches!(self, Self::Broken(is) if is as u8 == flaw as u8)
-    }
-
-    /// How long before an extend the lease must have expired for it to hand over.
-    pub const fn margin_of_late_extends(self, scope: &Scope) -> Tick {
-        if self.is(Flaw::LateExtendsHandOverByABareClock) {
-            0
-        } else {
-            scope.margin
-        }
     }
 
     /// Whether the leases of an execution that ended like this can be freed.
@@ -141,13 +121,8 @@ impl Design {
         }
     }
 
-    pub fn misread(self, message: &Message, reading: Reading, facts: RowView) -> Reading {
+    pub fn misread(self, message: &Message, reading: Reading) -> Reading {
         match (message.what, reading) {
-            (Operation::Release(..), Reading::Over(None))
-                if self.is(Flaw::RepeatActsAsFirstNotifier) =>
-            {
-                Reading::Over(facts.kept.filter(|kept| kept.lease == message.lease()))
-            }
             (Operation::Grant(..), Reading::Has(_))
                 if self.is(Flaw::OneOwnLeaseIsSomebodyElses) =>
             {

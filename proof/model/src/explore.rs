@@ -1,15 +1,10 @@
 //! Goes through every state of a world.
 
-use std::{collections::BTreeSet, num::NonZeroUsize};
+use std::{collections::BTreeSet, hash::Hash, num::NonZeroUsize};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use crate::{
-    design::Design,
-    oracle::Invariant,
-    scope::Scope,
-    world::{Action, State, World},
-};
+use crate::{design::Design, oracle::Invariant, scope::Scope, world::World};
 
 /// The result.
 pub struct Explored {
@@ -30,9 +25,33 @@ pub fn explore(
     until: Option<Invariant>,
     most: Option<usize>,
 ) -> Explored {
-    let world = World::new(scope, design);
+    let words = Words {
+        step: crate::render::step,
+        counts: |world: &World| world.rows.counts(),
+    };
+    explored(World::new(scope, design), until.map(name_of), most, &words)
+}
+
+/// What there is to say of a world.
+pub struct Words<M: Model> {
+    pub step: fn(&M, &M::Action, &M::State) -> String,
+    pub counts: fn(&M) -> (usize, u64, u64),
+}
+
+/// Every state of a world; or until a property is broken.
+pub fn explored<M>(
+    world: M,
+    until: Option<&'static str>,
+    most: Option<usize>,
+    words: &Words<M>,
+) -> Explored
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Hash + Send + Sync + Clone + PartialEq + 'static,
+    M::Action: Clone + PartialEq,
+{
     let stop = match until {
-        Some(invariant) => HasDiscoveries::AllOf(BTreeSet::from([name_of(invariant)])),
+        Some(name) => HasDiscoveries::AllOf(BTreeSet::from([name])),
         None => HasDiscoveries::AnyFailures,
     };
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -44,13 +63,18 @@ pub fn explore(
     let world = checker.model();
     let broken = checker.discoveries().into_iter().map(|(name, path)| {
         let steps = path.into_vec();
-        (name, rendered(world, &steps))
+        let after = steps.iter().skip(1).map(|(state, _)| state);
+        let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
+        let rendered = taken
+            .zip(after)
+            .map(|(action, state)| (words.step)(world, action, state));
+        (name, rendered.collect())
     });
     Explored {
         states: checker.unique_state_count(),
         cut_off: most.is_some_and(|most| checker.state_count() >= most),
         depth: checker.max_depth(),
-        rows: world.rows.counts(),
+        rows: (words.counts)(world),
         broken: broken.collect(),
     }
 }
@@ -61,14 +85,4 @@ pub fn name_of(invariant: Invariant) -> &'static str {
         .map(|(_, name)| name)
         .next()
         .unwrap_or("")
-}
-
-/// A way through a world, a line each step.
-fn rendered(world: &World, steps: &[(State, Option<Action>)]) -> Vec<String> {
-    let after = steps.iter().skip(1).map(|(state, _)| state);
-    let taken = steps.iter().filter_map(|(_, action)| action.as_ref());
-    taken
-        .zip(after)
-        .map(|(action, state)| crate::render::step(world, action, state))
-        .collect()
 }

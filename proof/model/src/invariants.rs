@@ -28,7 +28,6 @@ pub fn look(world: &World, state: &mut State) {
     if world.scope.clocks != Clocks::Unasked {
         ends(world, state);
     }
-    waits(world, state);
 }
 
 /// A crashed holder's key becomes free in time.
@@ -54,7 +53,7 @@ fn ends(world: &World, state: &mut State) {
         };
         world.rows.apply(state.row, message).applied
     };
-    let taken = facts.line[0].is_some() || by(STRANGER, Operation::Grant(0, None));
+    let taken = by(STRANGER, Operation::Grant(0, None));
     let swept = match sweeper::next(world, facts, now) {
         Some(what) => by(STRANGER, what),
         None => false,
@@ -62,30 +61,6 @@ fn ends(world: &World, state: &mut State) {
     state
         .oracle
         .must(taken && (swept || !scope.sweep), Invariant::L1);
-}
-
-/// No waiter is left in the queue: whatever was lost, one sweep after the claim repairs it.
-fn waits(world: &World, state: &mut State) {
-    let facts = world.rows.facts(state.row);
-    if facts.held.is_some() || (facts.kept.is_none() && facts.line[0].is_none()) {
-        return;
-    }
-    let scope = &world.scope;
-    let until = facts
-        .kept
-        .map_or(state.now, |kept| kept.until + scope.margin);
-    let Some(what) = sweeper::next(world, facts, until) else {
-        return state.oracle.must(false, Invariant::L4);
-    };
-    let message = Message {
-        from: STRANGER,
-        call: 1,
-        sent: until,
-        what,
-        floor: world.floor(state, facts.token),
-    };
-    let seen_to = world.rows.apply(state.row, message).applied;
-    state.oracle.must(seen_to, Invariant::L4);
 }
 
 macro_rules! properties {
@@ -99,5 +74,5 @@ macro_rules! properties {
 }
 
 pub fn properties() -> Vec<Property<World>> {
-    properties!(S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, L1, L2, L3, L4)
+    properties!(S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, L1, L2)
 }

@@ -3,6 +3,7 @@
 
 mod clients;
 mod design;
+mod executions;
 mod explore;
 mod invariants;
 mod message;
@@ -44,6 +45,22 @@ struct Arguments {
 /// How many steps are taken in a world at most, in larger worlds.
 const DEEP: usize = 100_000_000;
 
+/// A world of either kind.
+#[derive(Clone, Copy)]
+enum Either {
+    /// Of leases with a deadline.
+    Deadlines(Scope),
+    /// Of executions, their leases and their queue.
+    Executions(executions::Scope),
+}
+
+/// A broken design of either kind.
+#[derive(Clone, Copy)]
+enum Flawed {
+    Deadlines(&'static Broken),
+    Executions(&'static executions::Broken),
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (mut states, mut violations) = (0, 0);
@@ -53,12 +70,12 @@ fn main() -> ExitCode {
         eprintln!("nothing has that in its name: {}", names());
         return ExitCode::from(2);
     }
-    for scope in worlds {
-        let explored = arguments.goes_through(scope);
+    for world in worlds {
+        let explored = arguments.goes_through(world);
         states += explored.states;
         violations += explored.broken.len();
     }
-    let rejected = flaws.iter().filter(|broken| rejects(broken)).count();
+    let rejected = flaws.iter().filter(|flawed| flawed.is_rejected()).count();
     let flaws = flaws.len();
     println!(
         "model: {states} states, {violations} violations, {rejected} of {flaws} broken designs rejected"
@@ -70,48 +87,118 @@ fn main() -> ExitCode {
     }
 }
 
+impl Either {
+    fn all() -> impl Iterator<Item = Self> {
+        let executions = executions::ALL.into_iter().map(Self::Executions);
+        scope::ALL
+            .into_iter()
+            .map(Self::Deadlines)
+            .chain(executions)
+    }
+
+    /// Its name, and what it is about.
+    const fn words(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Deadlines(scope) => (scope.name, scope.about),
+            Self::Executions(scope) => (scope.name, scope.about),
+        }
+    }
+}
+
+impl Flawed {
+    fn all() -> impl Iterator<Item = Self> {
+        let executions = executions::FLAWS.iter().map(Self::Executions);
+        FLAWS.iter().map(Self::Deadlines).chain(executions)
+    }
+
+    const fn words(&self) -> &'static str {
+        match self {
+            Self::Deadlines((_, words, ..)) => words,
+            Self::Executions((_, words, ..)) => words,
+        }
+    }
+
+    fn is_rejected(&self) -> bool {
+        let words = self.words();
+        let (explored, breaks) = match self {
+            Self::Deadlines((flaw, _, breaks, scope)) => (
+                explore(*scope, Design::Broken(*flaw), Some(*breaks), None),
+                name_of(*breaks),
+            ),
+            Self::Executions(broken) => (
+                executions::explore(broken.3, Some(broken), None),
+                executions::name_of(broken.2),
+            ),
+        };
+        let states = explored.states;
+        let mut found = explored.broken.iter();
+        let Some((name, steps)) = found.find(|(name, _)| *name == breaks) else {
+            println!("NOT REJECTED: {words}; {states} states");
+            return false;
+        };
+        let long = steps.len();
+        println!("rejected: {words}: not {name}, after {long} steps; {states} states");
+        print(steps);
+        true
+    }
+}
+
 impl Arguments {
     /// Which worlds to go through.
-    fn worlds(&self) -> impl Iterator<Item = Scope> {
-        let all = if self.broken.is_some() {
-            &[][..]
-        } else {
-            &scope::ALL
+    fn worlds(&self) -> impl Iterator<Item = Either> {
+        let wanted = |world: &Either| {
+            self.broken.is_none()
+                && self
+                    .only
+                    .as_ref()
+                    .is_none_or(|only| world.words().0.contains(only))
         };
-        let wanted = |scope: &&Scope| {
-            self.only
-                .as_ref()
-                .is_none_or(|only| scope.name.contains(only))
-        };
-        all.iter().filter(wanted).map(|scope| Scope {
-            calls: scope.calls + u8::from(self.deep),
-            ..*scope
+        Either::all().filter(wanted).map(|world| match world {
+            Either::Deadlines(scope) => Either::Deadlines(Scope {
+                calls: scope.calls + u8::from(self.deep),
+                ..scope
+            }),
+            Either::Executions(scope) if self.deep => Either::Executions(scope.deeper()),
+            Either::Executions(_) => world,
         })
     }
 
     /// Which designs to find out.
-    fn flaws(&self) -> impl Iterator<Item = &Broken> {
-        let all = if self.only.is_some() { &[][..] } else { FLAWS };
-        let wanted = |broken: &&Broken| {
-            self.broken
-                .as_ref()
-                .is_none_or(|only| broken.1.contains(only))
+    fn flaws(&self) -> impl Iterator<Item = Flawed> {
+        let wanted = |flawed: &Flawed| {
+            self.only.is_none()
+                && self
+                    .broken
+                    .as_ref()
+                    .is_none_or(|only| flawed.words().contains(only))
         };
-        all.iter().filter(wanted)
+        Flawed::all().filter(wanted)
     }
 
-    fn goes_through(&self, scope: Scope) -> Explored {
+    fn goes_through(&self, world: Either) -> Explored {
         let most = self.deep.then_some(DEEP);
-        let explored = explore(scope, Design::Ours, None, most);
-        let (rows, writes, refusals) = explored.rows;
+        let (name, about) = world.words();
+        let (explored, parts) = match world {
+            Either::Deadlines(scope) => {
+                let explored = explore(scope, Design::Ours, None, most);
+                let (rows, writes, refusals) = explored.rows;
+                let parts = format!("{rows} rows, {writes} writes, {refusals} refusals");
+                (explored, parts)
+            }
+            Either::Executions(scope) => {
+                let explored = executions::explore(scope, None, most);
+                let (tables, steps, effects) = explored.rows;
+                let parts =
+                    format!("{tables} tables, {steps} steps of the library, {effects} effects");
+                (explored, parts)
+            }
+        };
         println!(
-            "{:<10} {:>9} states{}, {} steps deep; {rows} rows, {writes} writes, {refusals} refusals; {} broken: {}",
-            scope.name,
+            "{name:<10} {:>9} states{}, {} steps deep; {parts}; {} broken: {about}",
             explored.states,
             if explored.cut_off { " (of more)" } else { "" },
             explored.depth,
             explored.broken.len(),
-            scope.about
         );
         for (name, steps) in &explored.broken {
             println!("VIOLATED: {name}");
@@ -121,25 +208,10 @@ impl Arguments {
     }
 }
 
-fn rejects((flaw, words, breaks, scope): &Broken) -> bool {
-    let design = Design::Broken(*flaw);
-    let explored = explore(*scope, design, Some(*breaks), None);
-    let states = explored.states;
-    let mut found = explored.broken.iter();
-    let Some((name, steps)) = found.find(|(name, _)| *name == name_of(*breaks)) else {
-        println!("NOT REJECTED: {words}; {states} states");
-        return false;
-    };
-    let long = steps.len();
-    println!("rejected: {words}: not {name}, after {long} steps; {states} states");
-    print(steps);
-    true
-}
-
 /// What there is to choose from.
 fn names() -> String {
-    let worlds: Vec<_> = scope::ALL.iter().map(|scope| scope.name).collect();
-    let flaws: Vec<_> = FLAWS.iter().map(|(_, words, ..)| *words).collect();
+    let worlds: Vec<_> = Either::all().map(|world| world.words().0).collect();
+    let flaws: Vec<_> = Flawed::all().map(|flawed| flawed.words()).collect();
     format!(
         "the worlds are {}; the broken designs:\n    {}",
         worlds.join(", "),

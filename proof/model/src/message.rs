@@ -1,14 +1,12 @@
 //! Messages under way. A message is never used up: it may arrive never, late, often, and in any order.
 
 use leasehold::transition::{
-    Change, ConfirmReservation, EndIfUnchanged, Extend, Grant, HandOver, Join, Leave,
-    PassReservation, Release, ReleaseTarget, RenewReservation, Reserve, ShortenDeadline, Successor,
-    TakeoverRule, TokenFloor,
+    Change, EndIfUnchanged, Extend, Grant, Release, ShortenDeadline, TakeoverRule, TokenFloor,
 };
 use leasehold::{Counter, Metadata, row::Term};
 
 use crate::{
-    names::{self, Attempt, Count, FLOOR, LeaseNo, SWEEPER, Tick, Who, instant},
+    names::{self, Attempt, Count, FLOOR, LeaseNo, Tick, Who, instant},
     scope::Scope,
 };
 
@@ -72,26 +70,14 @@ impl Floor {
 pub enum Operation {
     /// Acquire; with the version that was seen a whole ttl ago, if observation decides.
     Grant(Attempt, Option<Count>),
-    Join(Attempt),
     Extend(LeaseNo, Count),
-    /// The first extend of a reservation.
-    Take(LeaseNo, Count),
-    /// Of a grant, or of a reservation.
-    Release(LeaseNo, Count, bool),
-    /// Sweep's, reap's, and a late extend's: of the version it read, which was this grant's.
+    Release(LeaseNo, Count),
+    /// Sweep's and reap's: of the version it read, which was this grant's.
     End(Count, LeaseNo, Ended),
     /// Reap's: of the version it read.
     Cut(Count),
-    Reserve,
-    TryAgain(LeaseNo, u8),
-    Pass(LeaseNo, u8),
-    /// Reap's: a waiter that was notified is not notified again, and has until then.
-    StopRetries(LeaseNo, u8, Tick),
-    Leave(Who, Attempt, u8),
     /// To the resource, with the token.
     ResourceWrite(Count),
-    /// To a waiting task: the proof, the token, and until when it is to be confirmed.
-    NotifyTask(Who, Attempt, LeaseNo, Count, Tick),
 }
 
 /// How a grant ended that nobody forced.
@@ -120,18 +106,11 @@ impl Message {
     pub fn change(&self, scope: &Scope) -> Option<Change> {
         Some(match self.what {
             Operation::Grant(..) => Change::Grant(self.grant(scope)),
-            Operation::Join(_) => Change::Join(self.join(scope)),
             Operation::Extend(lease, token) => Change::Extend(self.extend(lease, token, scope)),
-            Operation::Take(lease, token) => {
-                Change::ConfirmReservation(self.take(lease, token, scope))
-            }
-            Operation::Release(lease, token, promise) => {
-                Change::Release(self.release(lease, token, promise, scope))
-            }
+            Operation::Release(lease, token) => Change::Release(release(lease, token)),
             Operation::End(version, _, ended) => Change::EndIfUnchanged(EndIfUnchanged {
                 version: names::counter(version),
                 ended: ended.into(),
-                next: self.next(scope),
                 purge_at: 0,
             }),
             Operation::Cut(version) => {
@@ -142,45 +121,18 @@ impl Message {
                     sweep_after: expires_at,
                 })
             }
-            Operation::Reserve => Change::Reserve(Reserve {
-                heir: self.heir(scope),
-            }),
-            Operation::TryAgain(lease, tries) => {
-                Change::RenewReservation(self.try_again(lease, tries, self.sent + scope.claim))
-            }
-            Operation::StopRetries(lease, tries, until) => {
-                Change::RenewReservation(self.try_again(lease, tries, until))
-            }
-            Operation::Pass(lease, tries) => Change::PassReservation(PassReservation {
-                lease_id: names::lease_id(lease),
-                tries: names::tries(tries),
-                heir: self.heir(scope),
-            }),
-            Operation::Leave(who, attempt, place) => Change::Leave(Leave {
-                request: names::request(who, attempt),
-                place: place.into(),
-            }),
-            Operation::ResourceWrite(_) | Operation::NotifyTask(..) => return None,
+            Operation::ResourceWrite(_) => return None,
         })
-    }
-
-    fn try_again(&self, lease: LeaseNo, tries: u8, until: Tick) -> RenewReservation {
-        RenewReservation {
-            lease_id: names::lease_id(lease),
-            tries: names::tries(tries),
-            until: instant(until),
-            tokens: self.floor.tokens(),
-        }
     }
 
     const fn attempt(&self) -> Attempt {
         match self.what {
-            Operation::Grant(attempt, _) | Operation::Join(attempt) => attempt,
+            Operation::Grant(attempt, _) => attempt,
             _ => 0,
         }
     }
 
-    /// The grant that it asks for: a join would, if there were nobody to wait for.
+    /// The grant that it asks for.
     pub fn grant(&self, scope: &Scope) -> Grant {
         let over = match self.what {
             Operation::Grant(_, Some(seen)) => TakeoverRule::VersionUnchanged(names::version(seen)),
@@ -190,7 +142,7 @@ impl Message {
         Grant {
             holder: names::holder(self.from),
             request: names::request(self.from, self.attempt()),
-            keys: scope.polls(self.from).then(names::keys).flatten(),
+            keys: None,
             lease_id: names::lease_id(self.lease()),
             term: Term::Ttl {
                 ttl: names::ttl(scope.ttl),
@@ -201,19 +153,12 @@ impl Message {
             over,
             tokens: self.floor.tokens(),
             sweep_after: expires_at,
+            by_token: false,
         }
     }
 
     fn over(&self, scope: &Scope) -> TakeoverRule {
         TakeoverRule::ExpiredBy(instant(self.sent - scope.margin))
-    }
-
-    pub fn join(&self, scope: &Scope) -> Join {
-        Join {
-            request: names::request(self.from, self.attempt()),
-            over: self.over(scope),
-            cap: 128,
-        }
     }
 
     pub fn extend(&self, lease: LeaseNo, token: Count, scope: &Scope) -> Extend {
@@ -226,52 +171,12 @@ impl Message {
             require_unexpired: false,
         }
     }
+}
 
-    fn take(&self, lease: LeaseNo, token: Count, scope: &Scope) -> ConfirmReservation {
-        let expires_at = instant(self.sent + scope.ttl);
-        ConfirmReservation {
-            lease_id: names::lease_id(lease),
-            fencing_token: names::counter(token),
-            floor: self.floor.least(),
-            holder: names::holder(self.from),
-            metadata: Metadata::default(),
-            ttl: names::ttl(scope.ttl),
-            acquired_at: instant(self.sent),
-            now: instant(self.sent),
-            expires_at,
-            sweep_after: expires_at,
-            require_unexpired: false,
-        }
-    }
-
-    pub fn release(&self, lease: LeaseNo, token: Count, promise: bool, scope: &Scope) -> Release {
-        Release {
-            lease_id: names::lease_id(lease),
-            fencing_token: names::counter(token),
-            of: if promise {
-                ReleaseTarget::Reservation(names::holder(self.from))
-            } else {
-                ReleaseTarget::Grant
-            },
-            ended: Ended::Released.into(),
-            next: self.next(scope),
-            purge_at: 0,
-        }
-    }
-
-    fn next(&self, scope: &Scope) -> HandOver {
-        if scope.mute && self.from != SWEEPER {
-            HandOver::Later
-        } else {
-            HandOver::Now(self.heir(scope))
-        }
-    }
-
-    fn heir(&self, scope: &Scope) -> Successor {
-        Successor {
-            lease_id: names::lease_id(self.lease()),
-            until: instant(self.sent + scope.claim),
-            tokens: self.floor.tokens(),
-        }
+pub fn release(lease: LeaseNo, token: Count) -> Release {
+    Release {
+        lease_id: names::lease_id(lease),
+        fencing_token: names::counter(token),
+        purge_at: 0,
     }
 }

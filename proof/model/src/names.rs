@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{
-    Counter, Holder, Key, Keys, KeysDigest, LeaseId, ObservedVersion, RequestDigest, RequestId,
-    Timestamp, Ttl,
+    Counter, Holder, LeaseId, ObservedVersion, RequestDigest, RequestId, Timestamp, Ttl,
 };
 
 /// A point in time, in ticks of one second since a beginning that is the same for all worlds.
@@ -66,11 +65,6 @@ pub fn count(counter: Counter) -> Count {
     Count::try_from(n).unwrap_or(Count::MIN / 2 + Count::try_from(counter.get()).unwrap_or(0))
 }
 
-/// How many notifications were begun, which starts at one.
-pub fn tries(n: u8) -> Counter {
-    Counter::new(n.into()).unwrap_or(Counter::MIN)
-}
-
 pub fn version(n: Count) -> ObservedVersion {
     counter(n).into()
 }
@@ -100,12 +94,6 @@ pub fn who(holder: &Holder) -> Who {
 pub fn request(who: Who, attempt: Attempt) -> RequestDigest {
     let id = RequestId::new(format!("attempt {attempt}")).expect("a short name");
     RequestDigest::of(&holder(who), &id)
-}
-
-/// The key of all worlds, and one that is in none.
-pub fn keys() -> Option<KeysDigest> {
-    let key = |name: &str| Key::new(name).ok();
-    KeysDigest::of(&Keys::new(vec![key("a key")?, key("another key")?]).ok()?)
 }
 
 pub fn ttl(ticks: Tick) -> Ttl {

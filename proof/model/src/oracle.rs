@@ -3,7 +3,7 @@
 use crate::{
     message::{Floor, Message, Operation},
     names::{Attempt, Count, FLOOR, LeaseNo, Tick, Who},
-    rows::{ABSENT, FOREIGN, MAX_WAITERS, Reservation, RowNo, RowView},
+    rows::{ABSENT, FOREIGN, RowNo, RowView},
     scope::Scope,
 };
 
@@ -24,12 +24,10 @@ pub enum Invariant {
     S10,
     L1,
     L2,
-    L3,
-    L4,
 }
 
 impl Invariant {
-    pub const ALL: [(Self, &'static str); 14] = [
+    pub const ALL: [(Self, &'static str); 12] = [
         (Self::S1, "S1 no two grants share a token"),
         (Self::S2, "S2 the order of grants is the order of tokens"),
         (Self::S3, "S3 no guarded write with an older token commits"),
@@ -48,8 +46,6 @@ impl Invariant {
             "L1 what crashed is free within ttl, margin and a sweep",
         ),
         (Self::L2, "L2 a lost answer costs one more request"),
-        (Self::L3, "L3 nobody in line is overtaken"),
-        (Self::L4, "L4 nobody in line is lost: a sweep sees to it"),
     ];
 }
 
@@ -60,13 +56,8 @@ const REMEMBERED: usize = 4;
 pub struct Oracle {
     /// The largest token of a grant.
     pub granted: Count,
-    /// The largest token of a reservation.
-    pub promised: Count,
     /// The proof of the last grant, until that grant ends.
     pub owner: Option<LeaseNo>,
-    /// The proof of the current reservation, and the waiter that it is for.
-    pub promise: Option<(LeaseNo, Who, Attempt)>,
-    pub line: [Option<(Who, Attempt)>; MAX_WAITERS],
     /// The requests that the row has to remember, latest first.
     recent: [Option<(Who, Attempt)>; REMEMBERED],
     /// The call that wrote last.
@@ -80,10 +71,7 @@ impl Default for Oracle {
     fn default() -> Self {
         Self {
             granted: Count::MIN,
-            promised: Count::MIN,
             owner: None,
-            promise: None,
-            line: [None; MAX_WAITERS],
             recent: [None; REMEMBERED],
             last: None,
             at: 0,
@@ -108,11 +96,9 @@ impl Oracle {
         self.last == Some((message.from, message.call))
     }
 
-    /// The row is gone, with its queue.
+    /// The row is gone.
     pub fn gone(&mut self) {
         self.owner = None;
-        self.promise = None;
-        self.line = [None; MAX_WAITERS];
         self.recent = [None; REMEMBERED];
         self.last = None;
     }
@@ -121,7 +107,6 @@ impl Oracle {
     pub fn is_set_back(&mut self, seen: &Self) {
         *self = Self {
             granted: self.granted,
-            promised: self.promised,
             broken: self.broken,
             last: None,
             ..seen.clone()
@@ -138,111 +123,28 @@ impl Oracle {
     ) {
         self.must(row != FOREIGN, Invariant::S10);
         self.last = Some((message.from, message.call));
-        if let Operation::Grant(..) | Operation::Take(..) = message.what {
+        if let Operation::Grant(..) = message.what {
             self.is_above_the_floor(message, after.token);
         }
         match message.what {
             Operation::Grant(attempt, _) => {
-                let barges = self.line[0].is_some() || self.promise.is_some();
-                self.must(!barges, Invariant::L3);
                 self.grants((message.from, attempt), message.lease(), after, row);
                 // However late it arrives: no longer than it asked for when it was sent.
                 let deadline = after.held.map(|held| held.until);
                 self.must(deadline == Some(message.sent + scope.ttl), Invariant::S9);
             }
-            Operation::Take(lease, _) => match self.promise.take() {
-                Some((promised, who, attempt)) => {
-                    self.must(promised == lease && who == message.from, Invariant::S4);
-                    self.grants((who, attempt), lease, after, row);
-                }
-                None => self.must(false, Invariant::S4),
-            },
             Operation::Extend(lease, _) => {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.must(self.owner == Some(lease), Invariant::S6);
                 let was = before.held.map(|held| held.until);
-                let revives = was.is_some_and(|until| until <= message.sent);
-                self.must(!revives || self.line[0].is_none(), Invariant::L3);
                 self.must(after.held.map(|held| held.until) >= was, Invariant::S5);
             }
-            Operation::Release(lease, _, false) | Operation::End(_, lease, _) => {
+            Operation::Release(lease, _) | Operation::End(_, lease, _) => {
                 self.must(self.owner == Some(lease), Invariant::S4);
                 self.owner = None;
             }
-            Operation::Release(lease, token, true) => match self.promise.take() {
-                Some((promised, who, attempt)) => {
-                    self.must(promised == lease, Invariant::S4);
-                    // One from before a restore is void: nobody is granted anything.
-                    if message.floor == Floor::None || token > FLOOR {
-                        self.counts(token);
-                    }
-                    self.remembers((who, attempt));
-                }
-                None => self.must(false, Invariant::S4),
-            },
-            Operation::Pass(lease, _) => {
-                self.must(
-                    self.promise.is_some_and(|(kept, ..)| kept == lease),
-                    Invariant::S4,
-                );
-                self.promise = None;
-            }
-            Operation::Join(attempt) => {
-                let request = (message.from, attempt);
-                let promised = self
-                    .promise
-                    .is_some_and(|(_, who, attempt)| (who, attempt) == request);
-                let had = self.recent.contains(&Some(request));
-                let again = promised || had || self.line.contains(&Some(request));
-                self.must(!again, Invariant::S7);
-                let anybody = before.held.is_some() || before.kept.is_some();
-                self.must(anybody || self.line[0].is_some(), Invariant::L4);
-                let place = self.line.iter().position(Option::is_none);
-                if let Some(place) = place {
-                    self.line[place] = Some(request);
-                }
-            }
-            Operation::Leave(who, attempt, _) => {
-                let place = self
-                    .line
-                    .iter()
-                    .position(|waits| *waits == Some((who, attempt)));
-                self.must(place.is_some(), Invariant::L4);
-                if let Some(place) = place {
-                    self.steps_up(place);
-                }
-            }
-            Operation::Cut(_)
-            | Operation::Reserve
-            | Operation::TryAgain(..)
-            | Operation::StopRetries(..)
-            | Operation::ResourceWrite(_)
-            | Operation::NotifyTask(..) => {}
+            Operation::Cut(_) | Operation::ResourceWrite(_) => {}
         }
-        self.promises(message, before, after);
-        self.must(after.line == self.line, Invariant::L4);
-    }
-
-    fn promises(&mut self, message: &Message, before: RowView, after: RowView) {
-        // Also by the same call, if it takes effect twice.
-        let promise = |kept: &Reservation| (kept.lease, kept.who, kept.attempt);
-        let was = before.kept.as_ref().map(promise);
-        let Some(kept) = after.kept.filter(|kept| was != Some(promise(kept))) else {
-            return;
-        };
-        let first = self.line[0];
-        self.must(first == Some((kept.who, kept.attempt)), Invariant::L3);
-        self.steps_up(0);
-        self.promise = Some((kept.lease, kept.who, kept.attempt));
-        let token = after.token + 1;
-        self.is_above_the_floor(message, token);
-        self.must(token > self.granted && token > self.promised, Invariant::S1);
-        self.promised = token;
-    }
-
-    fn steps_up(&mut self, from: usize) {
-        self.line[from..].rotate_left(1);
-        self.line[MAX_WAITERS - 1] = None;
     }
 
     fn grants(&mut self, request: (Who, Attempt), lease: LeaseNo, after: RowView, row: RowNo) {

@@ -4,7 +4,7 @@ use crate::{
     message::{Ended, Message, Operation},
     names::{SWEEPER, Who},
     rows::{ABSENT, FOREIGN},
-    world::{Action, Notification, State, World},
+    world::{Action, State, World},
 };
 
 pub fn step(world: &World, action: &Action, after: &State) -> String {
@@ -23,14 +23,9 @@ fn what(action: &Action) -> String {
         Action::Tick => "a tick passes".into(),
         Action::Jump(who, error) => format!("{}'s clock jumps to {error:+}", name(*who)),
         Action::Arrives(message) => format!("arrives: {}", words(message)),
-        Action::Hears(who, reply, notification) => {
+        Action::Hears(who, reply) => {
             let answer = if reply.applied { "done" } else { "refused" };
-            let tells = match notification {
-                Notification::Now => ", and tells the next in line",
-                Notification::Sometime => ", and sends word to the next in line",
-                Notification::Not => "",
-            };
-            format!("{} hears «{answer}»{tells}", name(*who))
+            format!("{} hears «{answer}»", name(*who))
         }
         Action::ResponseLost(who) => format!("the answer to {} is lost", name(*who)),
         Action::Asks(who) => format!("{} asks", name(*who)),
@@ -42,7 +37,6 @@ fn what(action: &Action) -> String {
         Action::Fails(who) => format!("{}'s execution ends, its Lambda goes on", name(*who)),
         Action::IsRedriven(who) => format!("{} is redriven, and extends", name(*who)),
         Action::Sweeps => "sweep looks at the row".into(),
-        Action::SendsAway(who) => format!("sweep sends {} away", name(*who)),
         Action::Reaps(who) => format!("reap sees to {}", name(*who)),
         Action::ReapWrites(end) => {
             let all = if end.all_answered {
@@ -63,45 +57,25 @@ fn words(message: &Message) -> String {
     let what = match message.what {
         Operation::Grant(attempt, None) => format!("acquire {attempt}"),
         Operation::Grant(attempt, Some(_)) => format!("acquire {attempt} of what stood still"),
-        Operation::Join(attempt) => format!("join, acquire {attempt}"),
         Operation::Extend(..) => "extend".into(),
-        Operation::Take(..) => "first extend".into(),
         Operation::Release(..) => "release".into(),
         Operation::End(_, _, Ended::Expired) => "expire".into(),
         Operation::End(..) => "end".into(),
         Operation::Cut(_) => "cut".into(),
-        Operation::Reserve => "keep for the first".into(),
-        Operation::TryAgain(..) => "one more try".into(),
-        Operation::Pass(..) => "pass on".into(),
-        Operation::StopRetries(..) => "no more tries".into(),
-        Operation::Leave(who, ..) => format!("{} leaves", name(who)),
         Operation::ResourceWrite(token) => {
             return format!("{from}'s write to the resource, token {token}");
         }
-        Operation::NotifyTask(who, ..) => return format!("{from}'s word to {}", name(who)),
     };
     format!("{from}'s call {call} of its time {sent}: {what}")
 }
 
 fn row(world: &World, state: &State) -> String {
     let facts = world.rows.facts(state.row);
-    let holds = match (state.row, facts.held, facts.kept) {
-        (ABSENT, ..) => "no row".into(),
-        (FOREIGN, ..) => "somebody else's item".into(),
-        (_, Some(held), _) => format!("held by {} until {}", name(facts.holder), held.until),
-        (_, None, Some(kept)) => format!("kept for {} until {}", name(kept.who), kept.until),
-        (_, None, None) => "free".into(),
+    let holds = match (state.row, facts.held) {
+        (ABSENT, _) => "no row".into(),
+        (FOREIGN, _) => "somebody else's item".into(),
+        (_, Some(held)) => format!("held by {} until {}", name(facts.holder), held.until),
+        (_, None) => "free".into(),
     };
-    let line: Vec<_> = facts
-        .line
-        .iter()
-        .flatten()
-        .map(|(who, _)| name(*who))
-        .collect();
-    let line = if line.is_empty() {
-        String::new()
-    } else {
-        format!(", line {}", line.join(" "))
-    };
-    format!("time {}: {holds}, token {}{line}", state.now, facts.token)
+    format!("time {}: {holds}, token {}", state.now, facts.token)
 }

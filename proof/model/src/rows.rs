@@ -1,24 +1,18 @@
 //! Every row that the table has ever held, by number; and the effect of each message on each row, computed
 //! once, by the library.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    RwLock,
+    atomic::{AtomicU64, Ordering},
 };
 
 use dashmap::DashMap;
-use leasehold::{
-    RequestDigest,
-    row::{Row, Stored},
-};
+use leasehold::row::{Row, Stored};
 
 use crate::{
     design::Design,
     message::Message,
-    names::{self, Attempt, Count, LeaseNo, Tick, Who},
+    names::{self, Count, LeaseNo, Tick, Who},
     reading::{self, Reading},
     scope::Scope,
 };
@@ -26,8 +20,6 @@ use crate::{
 pub type RowNo = u32;
 pub const ABSENT: RowNo = 0;
 pub const FOREIGN: RowNo = 1;
-/// How many may wait in any world.
-pub const MAX_WAITERS: usize = 3;
 
 /// What the rest of the model asks about a row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,8 +28,6 @@ pub struct RowView {
     pub version: Count,
     pub holder: Who,
     pub held: Option<Held>,
-    pub kept: Option<Reservation>,
-    pub line: [Option<(Who, Attempt)>; MAX_WAITERS],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,17 +36,6 @@ pub struct Held {
     pub until: Tick,
     /// When its holder last wrote it, by its own clock.
     pub written: Tick,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Reservation {
-    pub lease: LeaseNo,
-    pub who: Who,
-    pub attempt: Attempt,
-    /// The reserved one.
-    pub token: Count,
-    pub until: Tick,
-    pub tries: u8,
 }
 
 /// What a message did.
@@ -80,17 +59,12 @@ pub struct Rows {
     numbers: DashMap<Row, RowNo>,
     done: DashMap<(RowNo, Message), ApplyResult>,
     readings: DashMap<(RowNo, bool, Message), Reading>,
-    requests: HashMap<RequestDigest, (Who, Attempt)>,
     applied: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Rows {
     pub fn new(scope: Scope, design: Design) -> Self {
-        let clients = 0..Who::try_from(scope.clients).unwrap_or(Who::MAX);
-        let requests = clients.flat_map(|who| {
-            (0..=scope.attempts).map(move |attempt| (names::request(who, attempt), (who, attempt)))
-        });
         let strange = Stored::Foreign("somebody else's");
         let facts = RowView::default();
         Self {
@@ -100,7 +74,6 @@ impl Rows {
             numbers: DashMap::new(),
             done: DashMap::new(),
             readings: DashMap::new(),
-            requests: requests.collect(),
             applied: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }
@@ -139,7 +112,7 @@ impl Rows {
             reading::of_success(&message, facts)
         } else {
             let reading = reading::of_refusal(&self.scope, &message, stored, facts);
-            self.design.misread(&message, reading, facts)
+            self.design.misread(&message, reading)
         };
         self.readings.insert(asked, reading);
         reading
@@ -173,40 +146,23 @@ impl Rows {
         };
         let entry = self.numbers.entry(row.clone());
         *entry.or_insert_with(|| {
-            let facts = self.facts_of(&row);
+            let facts = facts_of(&row);
             let mut all = self.all.write().expect("no thread has panicked");
             all.push((Stored::Row(row), facts));
             RowNo::try_from(all.len() - 1).expect("fewer rows than that")
         })
     }
+}
 
-    fn facts_of(&self, row: &Row) -> RowView {
-        let of = |request: &RequestDigest| self.requests.get(request).copied();
-        let mut line = [None; MAX_WAITERS];
-        for (place, request) in line.iter_mut().zip(row.waiting()) {
-            *place = of(request);
-        }
-        RowView {
-            token: names::count(row.fencing_token),
-            version: names::count(row.version),
-            holder: names::who(&row.granted_to),
-            held: row.holding().map(|held| Held {
-                lease: names::lease_no(&held.lease_id),
-                until: names::tick(held.expires_at()),
-                written: names::tick(held.extended_at.unwrap_or(held.acquired_at)),
-            }),
-            kept: row.reserved().map(|kept| {
-                let (who, attempt) = of(&kept.request).unwrap_or((Who::MAX, 0));
-                Reservation {
-                    lease: names::lease_no(&kept.lease_id),
-                    who,
-                    attempt,
-                    token: names::count(row.fencing_token) + 1,
-                    until: names::tick(kept.until),
-                    tries: u8::try_from(kept.tries.get()).unwrap_or(u8::MAX),
-                }
-            }),
-            line,
-        }
+fn facts_of(row: &Row) -> RowView {
+    RowView {
+        token: names::count(row.fencing_token),
+        version: names::count(row.version),
+        holder: names::who(&row.granted_to),
+        held: row.holding().map(|held| Held {
+            lease: names::lease_no(&held.lease_id),
+            until: names::tick(held.expires_at()),
+            written: names::tick(held.extended_at.unwrap_or(held.acquired_at)),
+        }),
     }
 }

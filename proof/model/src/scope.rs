@@ -1,6 +1,6 @@
 //! The worlds that are explored: how many, for how long, and what may happen in them.
 
-use crate::names::{Tick, Who};
+use crate::names::Tick;
 
 /// One small world. Everything that its bounds allow happens in it, in every order.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Scope {
     pub calls: u8,
     /// How long ago the spent requests were spent.
     pub since: Tick,
-    /// How many calls they have made before: if any, the first holds, and the others are in the queue or have seen it.
+    /// How many calls they have made before: if any, the first holds, and the others have seen it.
     pub spent: u8,
     /// How many acquires the first one has behind it, each granted and released, and still on its way.
     pub past: u8,
@@ -27,8 +27,6 @@ pub struct Scope {
     pub attempts: u8,
     pub ttl: Tick,
     pub margin: Tick,
-    /// How long the first waiter may take to confirm.
-    pub claim: Tick,
     /// How long the leases of an execution that has ended are left alone; and how long its Lambda may go on.
     pub grace: Tick,
     /// How late an answer of Step Functions may be.
@@ -40,12 +38,6 @@ pub struct Scope {
     /// How often a clock may jump, anywhere within the error.
     pub jumps: u8,
     pub clocks: Clocks,
-    /// Clients wait in the queue.
-    pub queue: bool,
-    /// They cannot notify anybody: a sweep reserves the row for the first waiter.
-    pub mute: bool,
-    /// The last one does not wait, and asks like a caller that knows of no queue: for several keys at once.
-    pub one_polls: bool,
     /// Clients write to a resource, with their tokens.
     pub writes: bool,
     /// Somebody sweeps.
@@ -61,13 +53,6 @@ pub struct Scope {
     pub purge: bool,
     /// The row may hold an item that is not ours.
     pub strangers: bool,
-}
-
-impl Scope {
-    /// Whether this one does not wait in the queue, and asks for several keys.
-    pub fn polls(&self, who: Who) -> bool {
-        self.one_polls && usize::from(who) + 1 == self.clients
-    }
 }
 
 /// How a lease is found to have expired.
@@ -93,16 +78,12 @@ const SMALL: Scope = Scope {
     attempts: 2,
     ttl: 1,
     margin: 2,
-    claim: 1,
     grace: 1,
     stale: 1,
     error: 1,
     wrong_from_the_start: false,
     jumps: 0,
     clocks: Clocks::Agree,
-    queue: false,
-    mute: false,
-    one_polls: false,
     writes: false,
     sweep: false,
     branches: false,
@@ -178,44 +159,6 @@ pub const OBSERVED: Scope = Scope {
     ..OBSERVERS
 };
 
-pub const HAND_OVER: Scope = Scope {
-    name: "hand-over",
-    about: "one holds, one waits, and is woken by release and sweep; wake-ups that are lost, late and doubled",
-    ticks: 3,
-    calls: 3,
-    margin: 1,
-    error: 0,
-    spent: 3,
-    attempts: 1,
-    queue: true,
-    sweep: true,
-    ..SMALL
-};
-
-pub const LINE: Scope = Scope {
-    name: "line",
-    about: "one holds, two wait: turns in order, waiters that leave, die and come back",
-    clients: 3,
-    calls: 2,
-    spent: 4,
-    ..HAND_OVER
-};
-
-pub const UNTOLD: Scope = Scope {
-    name: "untold",
-    about: "one holds, two wait, and only sweep can tell anybody: a free row with a line",
-    mute: true,
-    ..LINE
-};
-
-pub const POLLED: Scope = Scope {
-    name: "polled",
-    about: "one holds, one waits, and one asks without waiting",
-    spent: 3,
-    one_polls: true,
-    ..LINE
-};
-
 pub const PURGES: Scope = Scope {
     name: "purge",
     about: "rows that are purged when free, and deleted by hand when held; clocks that are off by half the margin",
@@ -227,14 +170,13 @@ pub const PURGES: Scope = Scope {
 
 pub const JOINED: Scope = Scope {
     name: "joined",
-    about: "where features meet: clocks off by half the margin, a line, late extends, branches at work, reap, redrive, a restore and its floor",
+    about: "where features meet: clocks off by half the margin, late extends, branches at work, reap, redrive, a restore and its floor",
     ticks: 2,
     calls: 3,
-    spent: 3,
+    spent: 2,
     since: 3,
     ttl: 4,
     wrong_from_the_start: true,
-    queue: true,
     sweep: true,
     branches: true,
     once: true,
@@ -251,7 +193,6 @@ pub const STRANGERS: Scope = Scope {
 };
 
 /// All of them.
-pub const ALL: [Scope; 13] = [
-    MUTEX, MEMORY, SWEPT, JUMPS, OBSERVERS, OBSERVED, HAND_OVER, LINE, UNTOLD, POLLED, PURGES,
-    JOINED, STRANGERS,
+pub const ALL: [Scope; 9] = [
+    MUTEX, MEMORY, SWEPT, JUMPS, OBSERVERS, OBSERVED, PURGES, JOINED, STRANGERS,
 ];

@@ -5,9 +5,8 @@ use crate::{
     design::Flaw,
     message::{Ended, Operation},
     names::{SWEEPER, Tick, Who},
-    reading::Reading,
-    rows::{MAX_WAITERS, Reply, RowView},
-    world::{Action, End, Notification, Reaping, State, World},
+    rows::RowView,
+    world::{Action, End, Reaping, State, World},
 };
 
 /// The next possible steps of the process that sweeps and reaps.
@@ -19,15 +18,12 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
         if next(world, facts, now).is_some() {
             actions.push(Action::Sweeps);
         }
-        let line = facts.line.iter().flatten();
-        actions.extend(line.map(|(who, _)| Action::SendsAway(*who)));
     }
     if scope.branches && state.reaping.is_none() {
         for (who, client) in state.whos() {
             let holds = facts.held.is_some() && facts.holder == who;
-            let left = holds || facts.kept.is_some_and(|kept| kept.who == who);
             // An event may come late, and of a redrive nobody tells.
-            if left && (client.ended.is_some() || client.redriven) {
+            if holds && (client.ended.is_some() || client.redriven) {
                 actions.push(Action::Reaps(who));
             }
         }
@@ -48,42 +44,19 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     if scope.purge && may_be_purged(world, state, facts) {
         actions.push(Action::Purge);
     }
-    clients::response_actions(world, state, SWEEPER, actions);
+    clients::response_actions(state, SWEEPER, actions);
 }
 
 /// What a sweep would write, by what it reads.
 pub fn next(world: &World, facts: RowView, now: Tick) -> Option<Operation> {
-    let scope = &world.scope;
-    let lapsed = |until: Tick| until + scope.margin <= now;
-    if let Some(held) = facts.held {
-        let expired = lapsed(held.until) && !world.design.is(Flaw::NobodySweeps);
-        return expired.then_some(Operation::End(facts.version, held.lease, Ended::Expired));
-    }
-    if world.design.is(Flaw::NobodyTendsTheLine) {
-        return None;
-    }
-    let Some(kept) = facts.kept else {
-        return facts.line[0].map(|_| Operation::Reserve);
-    };
-    if kept.tries == 1 && kept.until <= now {
-        Some(Operation::TryAgain(kept.lease, kept.tries))
-    } else {
-        lapsed(kept.until).then_some(Operation::Pass(kept.lease, kept.tries))
-    }
+    let held = facts.held?;
+    let expired = held.until + world.scope.margin <= now && !world.design.is(Flaw::NobodySweeps);
+    expired.then_some(Operation::End(facts.version, held.lease, Ended::Expired))
 }
 
 pub fn sweeps(world: &World, state: &mut State) -> Option<()> {
     let facts = world.rows.facts(state.row);
     let what = next(world, facts, World::clock(state, &state.sweeper))?;
-    world.send(state, SWEEPER, what).map(drop)
-}
-
-pub fn sends_away(world: &World, state: &mut State, who: Who) -> Option<()> {
-    let facts = world.rows.facts(state.row);
-    let in_place = |place: &usize| facts.line[*place].is_some_and(|(waits, _)| waits == who);
-    let place = (0..MAX_WAITERS).find(in_place)?;
-    let (_, attempt) = facts.line[place]?;
-    let what = Operation::Leave(who, attempt, u8::try_from(place).ok()?);
     world.send(state, SWEEPER, what).map(drop)
 }
 
@@ -121,40 +94,12 @@ pub fn reap_writes(world: &World, state: &mut State, end: End) -> Option<()> {
             cut.then_some(Operation::Cut(facts.version))?
         }
         Some(held) if world.design.is(Flaw::ReapLooksUpBeforeItReads) => {
-            Operation::Release(held.lease, facts.token, false)
+            Operation::Release(held.lease, facts.token)
         }
         Some(held) => Operation::End(facts.version, held.lease, Ended::Released),
-        None => {
-            let kept = facts.kept.filter(|kept| kept.who == who)?;
-            match kept.tries {
-                _ if world.design.may_be_freed(end) => Operation::Pass(kept.lease, kept.tries),
-                1 => Operation::StopRetries(kept.lease, kept.tries, kept.until),
-                _ => return None,
-            }
-        }
+        None => return None,
     };
     world.send(state, SWEEPER, what).map(drop)
-}
-
-pub fn on_response(
-    world: &World,
-    state: &mut State,
-    reply: Reply,
-    notification: Notification,
-) -> Option<()> {
-    let call = state.sweeper.call.take()?;
-    state.sweeper.replies.clear();
-    match (call.what, world.rows.reading(call, reply)) {
-        (Operation::Leave(who, attempt, _), Reading::Over(_)) => {
-            clients::is_dismissed(state, (who, attempt));
-        }
-        (what, Reading::Over(Some(kept))) => {
-            let first = !matches!(what, Operation::TryAgain(..));
-            clients::notify(world, state, SWEEPER, kept, (first, notification));
-        }
-        _ => {}
-    }
-    Some(())
 }
 
 /// A row is purged once it has been free for days: for longer than clocks are apart, and than anybody's
@@ -165,8 +110,7 @@ fn may_be_purged(world: &World, state: &State, facts: RowView) -> bool {
         return facts.held.is_some_and(|held| held.until <= state.now);
     }
     state.row > crate::rows::FOREIGN
-        && facts.line[0].is_none()
-        && facts.kept.is_none()
+        && facts.held.is_none()
         && quiet
         && !anybody_believes(world, state)
 }

@@ -1,26 +1,19 @@
 //! What arrives, and what that does.
 
 use crate::{
-    clients,
     design::Flaw,
     message::{Message, Operation},
-    names::{Count, LeaseNo, SWEEPER},
+    names::{Count, SWEEPER},
     oracle::Invariant,
-    rows::{ABSENT, Reply, Reservation, RowView},
-    world::{Client, Phase, State, World},
+    rows::{ABSENT, Reply, RowView},
+    world::{Phase, State, World},
 };
 
 /// A message arrives. Nothing if that changes nothing.
 pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
-    match message.what {
-        Operation::ResourceWrite(token) => {
-            writes(world, state, token);
-            return Some(());
-        }
-        Operation::NotifyTask(who, attempt, lease, token, until) => {
-            return clients::is_woken(state, (who, attempt), (lease, token, until)).then_some(());
-        }
-        _ => {}
+    if let Operation::ResourceWrite(token) = message.what {
+        writes(world, state, token);
+        return Some(());
     }
     let row = state.row;
     let done = world.rows.apply(row, message);
@@ -28,9 +21,6 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
         let before = (row, world.rows.facts(row));
         let after = world.rows.facts(done.after);
         state.oracle.saw(&world.scope, &message, before, after);
-        if let Operation::Pass(lease, _) = message.what {
-            nobody_notified_is_passed_over(world, state, lease, before.1);
-        }
         if let Operation::Cut(_) = message.what {
             nobody_else_is_cut(state, before.1);
         }
@@ -47,11 +37,7 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     // A copy that finds what its own call has written has to know it for its own.
     let asks = matches!(
         message.what,
-        Operation::Grant(..)
-            | Operation::Join(_)
-            | Operation::Extend(..)
-            | Operation::Take(..)
-            | Operation::Release(..)
+        Operation::Grant(..) | Operation::Extend(..) | Operation::Release(..)
     );
     if asks && message.from != SWEEPER && !done.applied && state.oracle.wrote_last(&message) {
         let settled = world.rows.reading(message, reply).settles();
@@ -66,33 +52,12 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     Some(())
 }
 
-/// A waiter that was notified, and lives, has the time to confirm, and the margin.
-fn nobody_notified_is_passed_over(
-    world: &World,
-    state: &mut State,
-    lease: LeaseNo,
-    before: RowView,
-) {
-    let scope = &world.scope;
-    let notified =
-        |client: &Client| matches!(client.phase, Phase::Holding(handle) if handle.lease == lease);
-    let lapsed =
-        |kept: Reservation| kept.tries > 1 && kept.until + scope.margin <= state.now + scope.error;
-    let passed_over = state.clients.iter().any(notified) && !before.kept.is_some_and(lapsed);
-    state.oracle.must(!passed_over, Invariant::L4);
-}
-
-/// The one write that may shorten a lease is for those whose execution has ended, and who have to prove theirs before
-/// they go on.
+/// The one write that may shorten a lease is for those whose execution has ended, who have to prove theirs before they
+/// go on, or who no longer work.
 fn nobody_else_is_cut(state: &mut State, before: RowView) {
     let holder = state.clients.get(usize::from(before.holder));
-    let ended = holder.is_some_and(|client| {
-        matches!(
-            client.phase,
-            Phase::Ended(..) | Phase::Proving(..) | Phase::Crashed
-        )
-    });
-    state.oracle.must(ended, Invariant::S5);
+    let works = holder.is_some_and(|client| matches!(client.phase, Phase::Holding(_)));
+    state.oracle.must(!works, Invariant::S5);
 }
 
 /// The resource takes a write that carries a token, if that is not older than the last.

@@ -72,7 +72,7 @@ pub struct Client {
 pub enum Phase {
     /// Between two acquires, or done.
     Idle,
-    /// It wants the lease; in a queue, one of its tasks waits.
+    /// It wants the lease.
     Asking,
     Holding(Handle),
     /// It no longer believes that it holds.
@@ -85,23 +85,12 @@ pub enum Phase {
     Crashed,
 }
 
-/// The outcome of a notification of a waiting task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notification {
-    /// It arrives at once, or is refused at once.
-    Now,
-    /// It arrives some time or never, and the caller does not learn when.
-    Sometime,
-    /// There is nobody to notify, or the caller dies first.
-    Not,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Tick,
     Jump(Who, Tick),
     Arrives(Message),
-    Hears(Who, Reply, Notification),
+    Hears(Who, Reply),
     /// The answer is lost.
     ResponseLost(Who),
     Asks(Who),
@@ -114,8 +103,6 @@ pub enum Action {
     Fails(Who),
     IsRedriven(Who),
     Sweeps,
-    /// Sweep finds that this waiter has waited long enough.
-    SendsAway(Who),
     /// Reap begins to clear what this execution left.
     Reaps(Who),
     /// Reap learns how the execution ended, and acts on it.
@@ -172,7 +159,7 @@ impl World {
     /// A new call of a process, on its way; nothing if no more calls are to be made in this world.
     pub fn send(&self, state: &mut State, who: Who, what: Operation) -> Option<Message> {
         let token = match what {
-            Operation::Release(_, token, promise) => token - Count::from(promise),
+            Operation::Release(_, token) => token,
             // Without having read the row.
             Operation::Grant(..) => FLOOR,
             _ => self.rows.facts(state.row).token,
@@ -324,7 +311,7 @@ impl Model for World {
         if self.scope.once
             && let Some(who) = whos.chain([SWEEPER]).find(heard)
         {
-            clients::response_actions(self, state, who, actions);
+            clients::response_actions(state, who, actions);
             return actions.push(Action::ResponseLost(who));
         }
         if state.now < self.scope.ticks {
@@ -361,14 +348,12 @@ impl Model for World {
                 state.process(who).call = None;
                 state.process(who).replies.clear();
             }
-            Action::Hears(SWEEPER, reply, notification) => {
-                sweeper::on_response(self, &mut state, reply, notification)?;
+            Action::Hears(SWEEPER, _) => {
+                state.sweeper.call = None;
+                state.sweeper.replies.clear();
             }
-            Action::Hears(who, reply, notification) => {
-                clients::on_response(self, &mut state, who, reply, notification)?;
-            }
+            Action::Hears(who, reply) => clients::on_response(self, &mut state, who, reply)?,
             Action::Sweeps => sweeper::sweeps(self, &mut state)?,
-            Action::SendsAway(who) => sweeper::sends_away(self, &mut state, who)?,
             Action::Reaps(who) => sweeper::reaps(self, &mut state, who),
             Action::ReapWrites(end) => sweeper::reap_writes(self, &mut state, end)?,
             Action::Restored => table::restored(&mut state)?,
@@ -418,9 +403,9 @@ impl World {
         }
     }
 
-    /// The first client has the key. The others are in the queue, or have seen it; their calls are still under way.
+    /// The first client has the key. The others have seen it; their calls are still under way.
     fn with_others_behind(&self, mut state: State) -> Option<State> {
-        for who in (0..).take(self.scope.clients - usize::from(self.scope.one_polls)) {
+        for who in (0..).take(self.scope.clients) {
             state = self.next_state(&state, Action::Asks(who))?;
             state = self.with_its_calls_made(state, who)?;
         }
@@ -446,7 +431,7 @@ impl World {
         while let Some(call) = state.process(who).call {
             state = self.next_state(&state, Action::Arrives(call))?;
             let reply = *state.process(who).replies.last()?;
-            state = self.next_state(&state, Action::Hears(who, reply, Notification::Not))?;
+            state = self.next_state(&state, Action::Hears(who, reply))?;
         }
         Some(state)
     }

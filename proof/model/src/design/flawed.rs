@@ -4,8 +4,8 @@ use leasehold::{
     Counter, Ended, LeaseId, Timestamp,
     row::{Row, State, Stored, Term},
     transition::{
-        Change, EndIfUnchanged, Extend, Grant, HandOver, PassReservation, Release, ReleaseTarget,
-        Reserve, ShortenDeadline, TakeoverRule, TokenFloor, transition,
+        Change, EndIfUnchanged, Extend, Grant, Release, ShortenDeadline, TakeoverRule, TokenFloor,
+        transition,
     },
 };
 
@@ -33,38 +33,12 @@ pub fn apply(
         (Change::Extend(extend), Some(row)) => extended(flaw, scope, row, extend),
         (Change::Release(release), Some(row)) => released(flaw, row, (message, release)),
         (Change::EndIfUnchanged(expire), Some(row)) => expired(flaw, row, expire),
-        (Change::Join(_), Some(row)) if flaw == Flaw::QueuesReservedRequest => {
-            let mut for_another = row.clone();
-            if let State::Free {
-                reserved: Some(reserved),
-                ..
-            } = &mut for_another.state
-            {
-                reserved.request = names::request(names::STRANGER, 0);
-            }
-            let state = row.state.clone();
-            ours(&for_another, change).map(|row| Row { state, ..row })
-        }
-        (Change::Reserve(_), Some(row)) if flaw == Flaw::ReservesTwice => {
-            let mut unkept = row.clone();
-            if let State::Free { reserved, .. } = &mut unkept.state {
-                *reserved = None;
-            }
-            ours(&unkept, change)
-        }
         (Change::ShortenDeadline(cut), Some(row)) if flaw == Flaw::CutsWhoeverHoldsItByNow => {
             let cut = ShortenDeadline {
                 version: row.version,
                 ..cut.clone()
             };
             ours(row, &Change::ShortenDeadline(cut))
-        }
-        (Change::PassReservation(_), Some(row)) if flaw == Flaw::PassingKeepsTheToken => {
-            let fencing_token = row.fencing_token;
-            ours(row, change).map(|row| Row {
-                fencing_token,
-                ..row
-            })
         }
         _ => transition(stored, change),
     }
@@ -76,26 +50,8 @@ pub fn apply(
 
 /// What a caller would write that knows of no floor.
 pub fn without_the_floor(flaw: Flaw, mut change: Change) -> Change {
-    let none = TokenFloor::Reached(Counter::MIN);
-    match (flaw, &mut change) {
-        (
-            Flaw::HandOversIgnoreTheFloor,
-            Change::Release(Release {
-                next: HandOver::Now(heir),
-                ..
-            })
-            | Change::EndIfUnchanged(EndIfUnchanged {
-                next: HandOver::Now(heir),
-                ..
-            })
-            | Change::Reserve(Reserve { heir })
-            | Change::PassReservation(PassReservation { heir, .. }),
-        ) => heir.tokens = none,
-        (Flaw::HandOversIgnoreTheFloor, Change::RenewReservation(again)) => again.tokens = none,
-        (Flaw::AcceptsPreRestoreReservation, Change::ConfirmReservation(take)) => {
-            take.floor = Counter::MIN;
-        }
-        _ => {}
+    if let (Flaw::GrantsIgnoreTheFloor, Change::Grant(grant)) = (flaw, &mut change) {
+        grant.tokens = TokenFloor::Reached(Counter::MIN);
     }
     change
 }
@@ -138,13 +94,11 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
                 state: State::Free {
                     ended: Ended::Released,
                     last_token: row.fencing_token,
-                    reserved: None,
                 },
                 ..forgetful(row)
             };
             ours(&over, &change)
         }
-        (Flaw::GrantIgnoresQueue, Stored::Row(row)) => past_the_line(row, &change),
         (Flaw::ObservesTheToken, Stored::Row(row)) => {
             let mut grant = grant.clone();
             if grant.over == TakeoverRule::VersionUnchanged(row.fencing_token.into()) {
@@ -190,9 +144,6 @@ fn extended(flaw: Flaw, scope: &Scope, row: &Row, extend: &Extend) -> Option<Row
         }
         _ => {}
     }
-    if flaw == Flaw::ExpiredHoldersComeBack {
-        return past_the_line(&row, &Change::Extend(extend));
-    }
     ours(&row, &Change::Extend(extend))
 }
 
@@ -212,7 +163,7 @@ fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> 
             release.lease_id = proof(row)?;
             release.fencing_token = row.fencing_token;
         }
-        Flaw::ReleaseIsADeadline if release.of == ReleaseTarget::Grant => {
+        Flaw::ReleaseIsADeadline => {
             ours(row, &Change::Release(release))?;
             let mut row = row.clone();
             shortened(&mut row, names::instant(message.sent));
@@ -221,7 +172,7 @@ fn released(flaw: Flaw, row: &Row, (message, release): (&Message, &Release)) -> 
         }
         _ => {}
     }
-    ours(row, &Change::Release(release)).map(|row| kept(flaw, row))
+    ours(row, &Change::Release(release))
 }
 
 fn expired(flaw: Flaw, row: &Row, expire: &EndIfUnchanged) -> Option<Row> {
@@ -229,15 +180,7 @@ fn expired(flaw: Flaw, row: &Row, expire: &EndIfUnchanged) -> Option<Row> {
     if flaw == Flaw::SweepFreesWhateverIsThere {
         expire.version = row.version;
     }
-    ours(row, &Change::EndIfUnchanged(expire)).map(|row| kept(flaw, row))
-}
-
-/// Whether the row was reserved for the first waiter.
-fn kept(flaw: Flaw, mut row: Row) -> Row {
-    if let (Flaw::WakesWithoutKeeping, State::Free { reserved, .. }) = (flaw, &mut row.state) {
-        *reserved = None;
-    }
-    row
+    ours(row, &Change::EndIfUnchanged(expire))
 }
 
 fn proof(row: &Row) -> Option<LeaseId> {

@@ -8,10 +8,10 @@ use super::{
     world::{LIFE, STALE},
 };
 use leasehold::{
-    Ended, Lease, LeaseId, RequestDigest, Settings, Timestamp,
-    row::{Holding, Reservation, Row, State, Stored},
+    Ended, Lease, LeaseId, RequestDigest, Timestamp,
+    row::{Row, State, Stored, Term},
     store::Address,
-    transition::{Change, ReleaseTarget},
+    transition::Change,
     waiter::Waiter,
 };
 
@@ -28,11 +28,15 @@ pub struct Oracle {
     /// Requests that were sent away, or whose workflows were redriven, and when: who looked before may
     /// still act on it.
     returning: HashMap<RequestDigest, u64>,
-    /// Requests whose place in the queue was passed over, or was lost with its row.
+    /// Requests that were passed over, or whose place in the queue was lost with its row.
     displaced: HashSet<RequestDigest>,
+    /// Requests whose lease has ended.
+    spent: HashSet<RequestDigest>,
+    /// What has been seen, for the record.
+    pub seen: Vec<&'static str>,
     /// Leases that an answer has shown to somebody.
     heard: HashSet<LeaseId>,
-    /// Leases, promised or granted, that are over.
+    /// Leases that are over.
     over: HashSet<LeaseId>,
     /// Leases that were taken from their holders, who may go on for a while.
     evicted: HashSet<LeaseId>,
@@ -69,7 +73,7 @@ struct Line {
     waiting: Vec<(RequestDigest, Timestamp)>,
     /// When somebody waited last, if nobody does.
     awaited: u64,
-    /// Every token that was granted or promised, and to whom.
+    /// Every token that was granted, and to whom.
     tokens: BTreeMap<u64, RequestDigest>,
     last: u64,
 }
@@ -91,6 +95,10 @@ impl Oracle {
         self.over.contains(&lease.lease_id)
             || expired && line.is_some_and(awaited)
             || self.floor.is_some_and(void)
+    }
+
+    pub fn was_spent(&self, request: &RequestDigest) -> bool {
+        self.spent.contains(request)
     }
 
     pub fn was_displaced(&self, request: &RequestDigest) -> bool {
@@ -145,8 +153,7 @@ impl Oracle {
         }
         for (address, row, waiters) in rows {
             let held = row.holding().map(|held| &held.lease_id);
-            let alive = held.or(row.reserved().map(|kept| &kept.lease_id));
-            self.over.retain(|over| Some(over) != alive);
+            self.over.retain(|over| Some(over) != held);
             let waiters = waiters.into_iter();
             let places = waiters.map(|waiter| (waiter.request, waiter.deadline));
             self.line(&address).waiting = places.collect();
@@ -173,12 +180,11 @@ impl Oracle {
     pub fn deleted(&mut self, address: &Address, row: &Row) {
         let line = self.lines.entry(address.clone()).or_default();
         let waiting = line.waiting.drain(..).map(|(request, _)| request);
-        let lost = waiting.chain(row.reserved().map(|kept| kept.request.clone()));
-        self.displaced.extend(lost);
+        self.displaced.extend(waiting);
         let held = row.holding().map(|held| held.lease_id.clone());
-        let kept = row.reserved().map(|kept| kept.lease_id.clone());
-        self.over.extend(held.clone().or(kept));
+        self.over.extend(held.clone());
         self.evicted.extend(held);
+        self.displaced.insert(row.request.clone());
     }
 
     /// A write that took effect.
@@ -201,8 +207,7 @@ impl Oracle {
         };
         match (change, waiter) {
             (Change::Join(_), Some(waiter)) => {
-                if !before.is_some_and(|row| row.holding().is_some() || row.is_reserved_or_queued())
-                {
+                if !before.is_some_and(|row| row.holding().is_some() || row.head().is_some()) {
                     return Err("waits for a key that nobody has".into());
                 }
                 let place = (waiter.request.clone(), waiter.deadline);
@@ -211,7 +216,6 @@ impl Oracle {
             }
             (Change::Leave(leave), _) => self.left(at, &leave.request)?,
             _ => {
-                self.promised(at, change, before, after)?;
                 self.granted(at, change, before, after)?;
             }
         }
@@ -250,62 +254,6 @@ impl Oracle {
         }
     }
 
-    /// What a change does to a promise.
-    fn promised(
-        &mut self,
-        at: &Address,
-        change: &Change,
-        before: Option<&Row>,
-        after: &Row,
-    ) -> Check {
-        let was = before.and_then(Row::reserved);
-        let is = after.reserved();
-        if was.map(|kept| &kept.lease_id) == is.map(|kept| &kept.lease_id) {
-            // It may learn of another token, from below the floor that is in force now.
-            let lifted = before.is_some_and(|row| row.fencing_token < after.fencing_token);
-            return match is.filter(|_| lifted) {
-                Some(is) => self.gives(at, after.fencing_token.get() + 1, &is.request),
-                None => Ok(()),
-            };
-        }
-        if let Some(was) = was {
-            match change {
-                Change::ConfirmReservation(_) if after.request == was.request => {}
-                Change::PassReservation(_) => self.passed(was)?,
-                Change::Release(release) if release.of != ReleaseTarget::Grant => {
-                    self.over.insert(was.lease_id.clone());
-                    let token = release.fencing_token.get();
-                    if self.is_above_the_floor(token).is_ok() {
-                        self.rises(at, token)?;
-                    }
-                }
-                _ => return Err(format!("a promise is gone after {}", kind_of(change))),
-            }
-        }
-        let Some(is) = is else { return Ok(()) };
-        let now = self.now;
-        let line = self.line(at);
-        if line.waiting.first().map(|(request, _)| request) != Some(&is.request) {
-            return Err("kept for somebody who is not first in line".into());
-        }
-        line.waiting.remove(0);
-        line.awaited = now;
-        self.gives(at, after.fencing_token.get() + 1, &is.request)
-    }
-
-    fn passed(&mut self, was: &Reservation) -> Check {
-        let margin = Settings::default().clock_margin;
-        let lapsed = was.tries.get() > 1 && was.until.plus(margin) <= self.latest();
-        let lives = !self.may_seem_over(&was.request);
-        if lives && !lapsed && self.heard.contains(&was.lease_id) {
-            let name = self.name(&was.request);
-            return Err(format!("{name} was notified, and passed over"));
-        }
-        self.over.insert(was.lease_id.clone());
-        self.displaced.insert(was.request.clone());
-        Ok(())
-    }
-
     /// What a change does to a grant.
     fn granted(
         &mut self,
@@ -314,15 +262,29 @@ impl Oracle {
         before: Option<&Row>,
         after: &Row,
     ) -> Check {
-        let was = before.and_then(Row::holding);
+        let was = before.filter(|row| row.holding().is_some());
         let is = after.holding();
-        if was.map(|held| &held.lease_id) == is.map(|held| &held.lease_id) {
+        let lease = |row: &Row| row.holding().map(|held| held.lease_id.clone());
+        if was.and_then(lease) == lease(after) {
+            if let Change::ReplaceIfUnchanged(swap) = change
+                && let Some(told) = is.and_then(|held| held.telling)
+                && swap.head.is_none()
+            {
+                let noted = told.refused_at.is_some();
+                self.seen.push(if noted {
+                    "a refusal noted"
+                } else {
+                    "told again"
+                });
+            }
             return Ok(());
         }
         if let Some(was) = was {
-            self.ends(change, was)?;
-            if let Change::ReplaceIfUnchanged(_) = change {
-                self.evicted.insert(was.lease_id.clone());
+            self.ends(change, was, after)?;
+            if let Change::ReplaceIfUnchanged(_) = change
+                && was.operator != after.operator
+            {
+                self.evicted.extend(lease(was));
                 self.spend(at, after.fencing_token.get(), &after.request)?;
             }
         }
@@ -331,30 +293,56 @@ impl Oracle {
         }
         let token = after.fencing_token.get();
         self.rises(at, token)?;
+        let now = self.now;
+        let line = self.line(at);
+        let first = line.waiting.first().map(|(request, _)| request);
         match change {
-            Change::ConfirmReservation(_)
-                if self.line(at).tokens.get(&token) == Some(&after.request) =>
-            {
-                self.is_above_the_floor(token)
+            Change::ReplaceIfUnchanged(_) if first == Some(&after.request) => {
+                line.waiting.remove(0);
+                line.awaited = now;
+                self.seen.push("granted from the queue");
             }
-            Change::ConfirmReservation(_) => Err("took what was not promised".into()),
-            _ if !self.line(at).waiting.is_empty()
-                || before.is_some_and(Row::is_reserved_or_queued) =>
-            {
-                Err("barged in".into())
+            Change::ReplaceIfUnchanged(_) => return Err("granted to one who is not first".into()),
+            _ if first.is_some() || before.is_some_and(|row| row.head().is_some()) => {
+                return Err("barged in".into());
             }
-            _ => self.gives(at, token, &after.request),
+            _ => {}
         }
+        self.gives(at, token, &after.request)
     }
 
     /// Nobody loses a lease before its time, nor while a function works on it, but by an operator.
-    fn ends(&mut self, change: &Change, was: &Holding) -> Check {
+    fn ends(&mut self, change: &Change, row: &Row, after: &Row) -> Check {
+        let Some(was) = row.holding() else {
+            return Ok(());
+        };
         self.over.insert(was.lease_id.clone());
+        let lasts = matches!(was.term, Term::Execution { .. });
         let by_time = match change {
-            Change::ReplaceIfUnchanged(_) => return Ok(()),
+            Change::ReplaceIfUnchanged(_) if row.operator != after.operator => {
+                self.spent.insert(row.request.clone());
+                return Ok(());
+            }
+            Change::ReplaceIfUnchanged(_) => {
+                self.seen.push("taken back");
+                self.displaced.insert(row.request.clone());
+                if self.heard.contains(&was.lease_id) && !self.may_seem_over(&row.request) {
+                    let name = self.name(&row.request);
+                    return Err(format!("{name} was told, and its lease taken back"));
+                }
+                false
+            }
+            Change::EndIfUnchanged(_) if lasts => {
+                self.spent.insert(row.request.clone());
+                if !self.may_seem_over(&row.request) {
+                    let name = self.name(&row.request);
+                    return Err(format!("{name} runs, and its lease has ended"));
+                }
+                false
+            }
             Change::EndIfUnchanged(end) => end.ended == Ended::Expired,
             Change::Grant(_) => true,
-            Change::Release(release) => release.ended == Ended::Expired,
+            Change::Release(_) => false,
             _ => return Err(format!("a grant is gone after {}", kind_of(change))),
         };
         if by_time && was.expires_at() > self.latest() {
@@ -372,7 +360,7 @@ impl Oracle {
         }
     }
 
-    /// A token is granted or promised.
+    /// A token is granted.
     fn gives(&mut self, at: &Address, token: u64, to: &RequestDigest) -> Check {
         self.is_above_the_floor(token)?;
         self.spend(at, token, to)
@@ -415,10 +403,7 @@ impl Oracle {
         };
         let state = match &row.state {
             State::Held(_) => format!("held by {}", self.name(&row.request)),
-            State::Free { reserved, .. } => match reserved {
-                Some(kept) => format!("kept for {}, try {}", self.name(&kept.request), kept.tries),
-                None => "free".to_owned(),
-            },
+            State::Free { .. } => "free".to_owned(),
         };
         let line: Vec<_> = row.waiting().iter().map(|r| self.name(r)).collect();
         let frozen = if row.frozen.is_some() { ", frozen" } else { "" };

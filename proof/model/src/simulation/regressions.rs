@@ -14,6 +14,15 @@ use leasehold::{row::Stored, store::Store as _};
 
 const LONG: u64 = 200_000;
 
+const PLAN: Plan = Plan {
+    wants: AcquireKind::All(Vec::new()),
+    ttl: 10_000,
+    wait: 5_000,
+    mute: false,
+    keep: 0,
+    carries_on: false,
+};
+
 impl Simulation {
     fn quiet() -> Self {
         Self::broken(None)
@@ -25,12 +34,11 @@ impl Simulation {
         sim
     }
 
-    fn in_line(&mut self, ttl: u64, wait: u64) -> usize {
+    fn in_line(&mut self, wait: u64) -> usize {
         let who = self.enter(Plan {
             wants: AcquireKind::InLine(self.keys[0].clone()),
-            ttl,
             wait,
-            mute: false,
+            ..PLAN
         });
         self.act(who, What::Ask);
         self.finish();
@@ -39,9 +47,7 @@ impl Simulation {
 
     /// Somebody holds the key for long, and has done its work.
     fn held(&mut self) -> usize {
-        let who = self.in_line(LONG, LONG);
-        self.act(who, What::Extend);
-        self.finish();
+        let who = self.in_line(LONG);
         assert_eq!(self.workflows[who].state, State::Holding);
         self.shared.get().oracle.stop(who);
         who
@@ -79,8 +85,8 @@ impl Simulation {
 fn who_came_back_to_the_line_is_not_sent_away_for_having_waited_before() {
     let mut sim = Simulation::quiet();
     sim.held();
-    let back = sim.in_line(10_000, 5_000);
-    sim.in_line(10_000, LONG);
+    let back = sim.in_line(5_000);
+    sim.in_line(LONG);
     sim.jump(6_000);
     sim.sweep();
     let slow = sim.until("Leave");
@@ -98,7 +104,7 @@ fn who_came_back_to_the_line_is_not_sent_away_for_having_waited_before() {
 fn who_came_back_to_a_line_that_was_deleted_does_not_lose_its_place() {
     let mut sim = Simulation::quiet();
     sim.held();
-    let back = sim.in_line(10_000, LONG);
+    let back = sim.in_line(LONG);
     let Stored::Row(row) = sim.row(&sim.keys[0]) else {
         panic!("no row");
     };
@@ -112,7 +118,7 @@ fn who_came_back_to_a_line_that_was_deleted_does_not_lose_its_place() {
     sim.sweep();
     let slow = sim.until("read waiter");
     sim.its_task_fails(back);
-    sim.in_line(10_000, LONG);
+    sim.in_line(LONG);
     sim.act(back, What::Ask);
     sim.finish();
     sim.goes_on(slow);
@@ -123,7 +129,7 @@ fn who_came_back_to_a_line_that_was_deleted_does_not_lose_its_place() {
 fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
     let mut sim = Simulation::quiet();
     sim.held();
-    let back = sim.in_line(10_000, 5_000);
+    let back = sim.in_line(5_000);
     sim.jump(6_000);
     sim.its_task_fails(back);
     sim.act(back, What::Ask);
@@ -140,7 +146,7 @@ fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
 }
 
 #[test]
-fn a_key_that_is_kept_for_one_whose_item_is_gone_can_be_had_again() {
+fn a_key_that_one_waits_for_whose_item_is_gone_can_be_had_again() {
     a_line_of_ghosts_gives_way(1);
 }
 
@@ -152,9 +158,7 @@ fn so_can_one_with_others_behind_whose_items_are_gone_too() {
 fn a_line_of_ghosts_gives_way(ghosts: usize) {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
-    let gone: Vec<_> = (0..ghosts).map(|_| sim.in_line(10_000, LONG)).collect();
-    sim.act(holder, What::Release);
-    sim.finish();
+    let gone: Vec<_> = (0..ghosts).map(|_| sim.in_line(LONG)).collect();
     // As after a freeze that outlasts the retention: DynamoDB has purged the items.
     for who in gone {
         let (key, request) = (sim.keys[0].clone(), sim.workflows[who].request.clone());
@@ -163,11 +167,12 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
         sim.end(who, End::Stopped);
         at_once(sim.memory.delete_waiter(&key, &item, Duration::MAX)).expect("an answer");
     }
+    sim.act(holder, What::Release);
+    sim.finish();
     let asker = sim.enter(Plan {
         wants: AcquireKind::AtOnce(sim.keys[0].clone()),
-        ttl: 10_000,
-        wait: 0,
         mute: true,
+        ..PLAN
     });
     for _ in 0..10 {
         sim.jump(60_000);
@@ -186,13 +191,13 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
 fn notified_by_another(broken: Option<Broken>) -> Simulation {
     let mut sim = Simulation::broken(broken);
     let holder = sim.held();
-    let again = sim.in_line(10_000, LONG);
+    let again = sim.in_line(LONG);
     sim.act(holder, What::Release);
     let slow = sim.until("call");
     sim.its_task_fails(again);
     sim.act(again, What::Ask);
     sim.finish();
-    assert_eq!(sim.workflows[again].state, State::Woken);
+    assert_eq!(sim.workflows[again].state, State::Holding);
     sim.goes_on(slow);
     sim
 }
@@ -200,8 +205,11 @@ fn notified_by_another(broken: Option<Broken>) -> Simulation {
 #[test]
 fn who_was_notified_by_another_is_not_passed_over_for_the_old_token() {
     notified_by_another(None).nothing_is_wrong();
-    let hasty = notified_by_another(Some(Broken::SkipsWithoutCheck)).wrong();
-    assert_eq!(hasty.as_deref(), Some("w1 was notified, and passed over"));
+    let hasty = notified_by_another(Some(Broken::TakesBackWithoutCheck)).wrong();
+    assert_eq!(
+        hasty.as_deref(),
+        Some("w1 was told, and its lease taken back")
+    );
 }
 
 /// The answer to a release was lost. When the release is sent again, it finds its own write, and a try that
@@ -210,13 +218,13 @@ fn who_was_notified_by_another_is_not_passed_over_for_the_old_token() {
 fn who_was_notified_by_another_is_not_passed_over_by_a_release_that_is_sent_again() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
-    let again = sim.in_line(10_000, LONG);
+    let again = sim.in_line(LONG);
     sim.act(holder, What::Release);
     let slow = sim.until("hear of Release");
     sim.its_task_fails(again);
     sim.act(again, What::Ask);
     sim.finish();
-    assert_eq!(sim.workflows[again].state, State::Woken);
+    assert_eq!(sim.workflows[again].state, State::Holding);
     sim.tasks.push(slow);
     sim.step(sim.tasks.len() - 1, Some(DeliveryFault::Twice));
     sim.finish();
@@ -227,7 +235,7 @@ fn who_was_notified_by_another_is_not_passed_over_by_a_release_that_is_sent_agai
 fn who_asked_again_is_notified_by_its_latest_token_whichever_is_written_last() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
-    let twice = sim.in_line(10_000, LONG);
+    let twice = sim.in_line(LONG);
     let its_task_failed = |sim: &mut Simulation| {
         sim.jump(300);
         sim.its_task_fails(twice);
@@ -241,7 +249,7 @@ fn who_asked_again_is_notified_by_its_latest_token_whichever_is_written_last() {
     sim.goes_on(slow);
     sim.act(holder, What::Release);
     sim.finish();
-    assert_eq!(sim.workflows[twice].state, State::Woken);
+    assert_eq!(sim.workflows[twice].state, State::Holding);
     sim.nothing_is_wrong();
 }
 
@@ -252,8 +260,7 @@ fn redriven_to_what_it_had(broken: Option<Broken>) -> Simulation {
     let who = sim.enter(Plan {
         wants: AcquireKind::AtOnce(sim.keys[0].clone()),
         ttl: LONG,
-        wait: 0,
-        mute: false,
+        ..PLAN
     });
     sim.act(who, What::Ask);
     sim.step(0, None);

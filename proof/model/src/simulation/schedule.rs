@@ -10,7 +10,7 @@ use super::{
 use fastrand::Rng;
 use leasehold::{
     Key,
-    row::{Holding, Row, Stored},
+    row::{Row, Stored, Term},
 };
 
 /// What can go wrong in a run, and how often, in a thousand steps.
@@ -65,6 +65,7 @@ pub fn run(seed: u64, broken: Option<Broken>, traced: bool) -> Simulation {
     sim.clocks_differ = !odds.deletions && one_in(&mut sim.rng, 2);
     sim.shared.get().clocks_differ = sim.clocks_differ;
     sim.stale = [0, STALE][sim.rng.usize(..2)];
+    sim.shared.get().unreadable = one_in(&mut sim.rng, 8);
     sim.patient = one_in(&mut sim.rng, 2);
     sim.settings.queue_cap = if one_in(&mut sim.rng, 4) { 2 } else { 128 };
     if traced {
@@ -110,7 +111,7 @@ fn turn(sim: &mut Simulation, odds: &Odds) {
                 sim.sweep();
             }
         }
-        15 | 16 => deliver(sim, odds),
+        15 | 16 => hand_over(sim),
         17 => report(sim, odds),
         18 => interfere(sim, odds),
         _ => {
@@ -155,6 +156,8 @@ fn enter(sim: &mut Simulation, odds: &Odds) {
         ttl: sim.rng.u64(4..=most) * 1000,
         wait: [5, 60, 120, 300][sim.rng.usize(..4)] * 1000,
         mute: one_in(&mut sim.rng, 4),
+        keep: [0, 0, 20_000, 60_000][sim.rng.usize(..4)],
+        carries_on: one_in(&mut sim.rng, 4),
     };
     sim.enter(plan);
 }
@@ -163,9 +166,10 @@ fn enter(sim: &mut Simulation, odds: &Odds) {
 /// holder is at work still, and extends it.
 fn to_the_edge(sim: &mut Simulation) {
     let ends = |(_, row): (_, Row)| {
-        let held = row.holding().map(Holding::expires_at);
-        let end = held.or(row.reserved().map(|kept| kept.until))?;
-        Some((end.as_millis(), row.granted_to))
+        let held = row
+            .holding()
+            .filter(|held| matches!(held.term, Term::Ttl { .. }));
+        Some((held?.expires_at().as_millis(), row.granted_to.clone()))
     };
     let ends: Vec<_> = sim.rows().into_iter().filter_map(ends).collect();
     let around = sim.rng.u64(0..=3_000);
@@ -221,7 +225,11 @@ fn live(sim: &mut Simulation, who: usize, odds: &Odds) {
             // While the call before is at work, only processes whose clocks agree can tell the two apart.
             let at_work = sim.is_at_work(&TaskKind::For(who, What::Ask, call));
             if !(at_work && sim.clocks_differ) {
-                sim.on_response(who, What::Ask, call, Answer::Died);
+                if sim.workflows[who].carries_on && one_in(&mut sim.rng, 3) {
+                    sim.carries_on(who);
+                } else {
+                    sim.on_response(who, What::Ask, call, Answer::Died);
+                }
             }
         }
         State::Woken if one_in(&mut sim.rng, 20) && !sim.works(who) => {
@@ -247,31 +255,18 @@ fn half_reaped(sim: &mut Simulation, who: usize) {
     }
 }
 
-/// A record of the stream arrives, or does not; once, or again, or somewhat later.
-fn deliver(sim: &mut Simulation, odds: &Odds) {
-    let records = sim.shared.get().records.len();
-    if records == 0 {
-        let key = sim.rng.usize(..sim.keys.len());
-        let key = sim.keys[key].clone();
-        if one_in(&mut sim.rng, 2) {
-            sim.hand_over(key);
-        } else {
-            repeat(sim, &key);
-        }
-        return;
-    }
-    let place = sim.rng.usize(..records);
-    let key = sim.shared.get().records.remove(place);
-    if one_in(&mut sim.rng, odds.trouble) {
-        return;
-    }
-    sim.hand_over(key.clone());
-    if one_in(&mut sim.rng, 3) {
-        sim.shared.get().records.push(key);
+/// Somebody hands a key over that was freed by one who may not tell anybody.
+fn hand_over(sim: &mut Simulation) {
+    let key = sim.rng.usize(..sim.keys.len());
+    let key = sim.keys[key].clone();
+    if one_in(&mut sim.rng, 2) {
+        sim.hand_over(key);
+    } else {
+        repeat(sim, &key);
     }
 }
 
-/// The same record twice, and nothing in between: the second changes nothing.
+/// The same twice, and nothing in between: the second changes nothing.
 fn repeat(sim: &mut Simulation, key: &Key) {
     let others = std::mem::take(&mut sim.tasks);
     let clocks_differ = std::mem::take(&mut sim.clocks_differ);
@@ -281,7 +276,9 @@ fn repeat(sim: &mut Simulation, key: &Key) {
     sim.hand_over(key.clone());
     sim.finish();
     if sim.row(key) != once {
-        sim.shared.get().wrong("a repeated record changed the row");
+        sim.shared
+            .get()
+            .wrong("a repeated hand-over changed the row");
     }
     (sim.tasks, sim.clocks_differ) = (others, clocks_differ);
 }

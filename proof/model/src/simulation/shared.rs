@@ -15,8 +15,8 @@ use serde::Deserialize as _;
 
 use super::{oracle::Oracle, store::FaultyStore};
 use leasehold::{
-    Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, TaskToken, Timestamp,
-    store::Address, transition::Change,
+    Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, Receipt, TaskToken,
+    Timestamp, store::Address, transition::Change,
 };
 
 /// What may befall a call, before it takes effect or after.
@@ -33,23 +33,23 @@ pub enum DeliveryFault {
 /// A step of the library that is done wrong, to see that the simulation notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Passing a turn on does not use up its token.
+    /// A grant from the queue does not use up a token.
     TokenReused,
-    /// The row is reserved for the second waiter.
+    /// Whoever joins is put first.
     OrderIgnored,
     /// Waiters in the queue do not prevent grants to others.
     QueueIgnored,
     /// Dismissed waiters are not notified.
     NoFailureNotification,
-    /// A waiter loses its place in the queue when the turn goes to the waiter before it.
+    /// A waiter loses its place in the queue when the waiter before it is granted the key.
     DropsNextWaiter,
-    /// The notifying function retires the waiter's item, although nobody has taken the turn.
-    RetiredWhenNotified,
-    /// Any turn may be passed on, without a check of notifications sent since.
-    SkipsWithoutCheck,
+    /// Whoever reads a waiter's item deletes it, although the waiter was not told yet.
+    ForgottenWhenRead,
+    /// A grant is taken back without a check of whom somebody told since.
+    TakesBackWithoutCheck,
     /// An extend that finds a queue ends a lease that has expired by its own clock.
     NoMargin,
-    /// A hand-over continues from the row's token, whatever the floor.
+    /// A grant from the queue continues from the row's token, whatever the floor.
     NoFloor,
     /// Reap ends all that an execution had, though a function of it may be at work.
     ReapEnds,
@@ -82,6 +82,13 @@ pub enum Delayed {
     Call(TaskToken, TaskResult),
 }
 
+/// What a history shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Told(LeaseId),
+    Waits(bool),
+}
+
 #[derive(Clone, Default)]
 pub struct Shared(Arc<Mutex<Environment>>);
 
@@ -95,7 +102,7 @@ pub struct Environment {
     pub clocks_differ: bool,
     pub broken: Option<Broken>,
     /// Task tokens that somebody waits with, and who.
-    pub tokens: BTreeMap<String, usize>,
+    pub tokens: BTreeMap<String, (usize, String)>,
     /// Answers to task tokens, on their way to the waiters.
     pub results: Vec<(usize, TaskResult)>,
     /// How each execution has stood, and since when.
@@ -104,8 +111,10 @@ pub struct Environment {
     pub delayed: Vec<(u64, Delayed)>,
     /// Which keys a call was for that met a fault; none if it was for no single key.
     pub met: Vec<Option<Key>>,
-    /// Keys that a record of the stream is under way for.
-    pub records: Vec<Key>,
+    /// What the history of each execution shows: that it was told of a lease, or that a task of its waits, or no longer.
+    pub histories: BTreeMap<String, Vec<(u64, Shown)>>,
+    /// No history can be read.
+    pub unreadable: bool,
     /// Which lease a row had at a version that somebody read.
     pub read: HashMap<(Address, Counter), LeaseId>,
     pub oracle: Oracle,
@@ -144,18 +153,22 @@ impl Shared {
         let mut shared = self.get();
         let lease_id = result.as_ref().ok().and_then(|output| lease_id_in(output));
         let silent = result.is_err() && shared.broken == Some(Broken::NoFailureNotification);
-        let waits = if silent {
-            None
-        } else {
-            shared.tokens.remove(token.expose())
-        };
-        let Some(who) = waits else {
+        let waits = shared
+            .tokens
+            .get(token.expose())
+            .filter(|_| !silent)
+            .cloned();
+        let Some((who, execution)) = waits else {
             shared.note(|| format!("  {} is nobody's", token.expose()));
             shared.saw("nobody's token");
             return Delivery::Refused;
         };
+        shared.is_done(token.expose());
         if let Some(lease_id) = lease_id {
-            shared.oracle.heard(lease_id);
+            shared.oracle.heard(lease_id.clone());
+            let now = shared.now;
+            let history = shared.histories.entry(execution).or_default();
+            history.push((now, Shown::Told(lease_id)));
         }
         let what = result.as_ref().map_or_else(String::as_str, |_| "success");
         shared.note(|| format!("  {} hears: {what}", token.expose()));
@@ -182,6 +195,41 @@ impl Environment {
         let history = self.executions.get(execution)?;
         let known = |(since, _): &&(u64, Execution)| *since + ago <= self.now;
         Some(history.iter().rev().find(known)?.1)
+    }
+
+    /// A task of an execution waits with this token from now on.
+    pub fn waits(&mut self, token: &str, who: usize, execution: &Holder) {
+        let execution = execution.as_str().to_owned();
+        self.tokens
+            .insert(token.to_owned(), (who, execution.clone()));
+        let history = self.histories.entry(execution).or_default();
+        history.push((self.now, Shown::Waits(true)));
+    }
+
+    /// A task does not wait with this token any more.
+    pub fn is_done(&mut self, token: &str) {
+        if let Some((_, execution)) = self.tokens.remove(token) {
+            let history = self.histories.entry(execution).or_default();
+            history.push((self.now, Shown::Waits(false)));
+        }
+    }
+
+    /// Whether the history of an execution, as it was so many milliseconds ago, shows that it was told of a lease.
+    pub fn receipt(&self, execution: &str, lease: &LeaseId, ago: u64) -> Receipt {
+        if self.unreadable {
+            return Receipt::Unreadable;
+        }
+        let all = self.histories.get(execution).into_iter().flatten();
+        let known = all.filter(|(at, _)| *at + ago <= self.now);
+        let mut waits = false;
+        for (_, shown) in known {
+            match shown {
+                Shown::Told(told) if told == lease => return Receipt::Shown,
+                Shown::Told(_) => {}
+                Shown::Waits(so) => waits = *so,
+            }
+        }
+        Receipt::Missing { waits }
     }
 
     pub fn note(&mut self, line: impl FnOnce() -> String) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::shared::{Broken, Delayed, DeliveryFault, Shared, TaskResult, no_answer, too_busy};
-use leasehold::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
+use leasehold::{Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows};
 
 pub struct FaultyStepFunctions {
     pub shared: Shared,
@@ -80,6 +80,19 @@ impl Workflows for FaultyStepFunctions {
                 },
                 running => running.unwrap_or(Execution::Unknown),
             })
+        })
+    }
+
+    fn received<'a>(&'a self, (holder, lease, _): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
+        Box::pin(async move {
+            if self.shared.step("read history".to_owned()).await.is_some() {
+                return Err(no_answer());
+            }
+            let mut shared = self.shared.get();
+            let receipt = shared.receipt(holder.as_str(), lease, self.stale);
+            shared.saw(&format!("{receipt:?}"));
+            shared.note(|| format!("  its history: {receipt:?}"));
+            Ok(receipt)
         })
     }
 }

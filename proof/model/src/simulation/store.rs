@@ -16,10 +16,10 @@ use super::{
 };
 use crate::design::{Flaw, flawed};
 use leasehold::{
-    Counter, Ended, Error, Holder, Key, RequestDigest, TableRules, Timestamp,
-    row::{Holding, Row, State, Stored},
+    Counter, Ended, Error, Holder, Key, RequestDigest, TableRules,
+    row::{Holding, Stored},
     store::{Address, Applied, AppliedAll, Joined, Memory, Page, Position, ScanSegment, Store},
-    transition::{Change, EndIfUnchanged, HandOver, Join, ShortenDeadline},
+    transition::{Change, EndIfUnchanged, Join, ShortenDeadline},
     waiter::Waiter,
 };
 
@@ -167,17 +167,13 @@ impl FaultyStore {
             let seen = shared
                 .oracle
                 .saw(address, change, waiter, &before, &after, now);
+            for what in std::mem::take(&mut shared.oracle.seen) {
+                shared.saw(what);
+            }
             let text = shared.oracle.row(&after);
             shared.note(|| format!("  {text}"));
             if let Err(problem) = seen {
                 shared.wrong(problem);
-            }
-            if let Stored::Row(row) = after
-                && row.holding().is_none()
-                && row.reserved().is_none()
-                && row.head().is_some()
-            {
-                shared.records.push(address.key.clone());
             }
         }
         Ok(answer)
@@ -195,8 +191,25 @@ impl FaultyStore {
         let shared = self.shared.get();
         match (shared.broken, &mut change) {
             (Some(Broken::NoFloor), _) => {
-                change = flawed::without_the_floor(Flaw::HandOversIgnoreTheFloor, change);
-                change = flawed::without_the_floor(Flaw::AcceptsPreRestoreReservation, change);
+                change = flawed::without_the_floor(Flaw::GrantsIgnoreTheFloor, change);
+                if let Change::ReplaceIfUnchanged(swap) = &mut change
+                    && swap.head.is_some()
+                    && let Stored::Row(row) = self.stored(address)
+                {
+                    swap.row.fencing_token =
+                        Counter::new(row.fencing_token.get() + 1).unwrap_or(Counter::MIN);
+                }
+            }
+            (Some(Broken::TakesBackWithoutCheck), Change::ReplaceIfUnchanged(swap))
+                if swap.row.holding().is_none() =>
+            {
+                if let Stored::Row(row) = self.stored(address)
+                    && row.holding().is_some()
+                    && row.operator == swap.row.operator
+                    && row.fencing_token == swap.row.fencing_token
+                {
+                    swap.seen = Some(row.version);
+                }
             }
             (
                 Some(Broken::ReapLate),
@@ -234,7 +247,6 @@ impl FaultyStore {
             let end = Change::EndIfUnchanged(EndIfUnchanged {
                 version: row.version,
                 ended: Ended::Expired,
-                next: HandOver::Later,
                 purge_at: 0,
             });
             let _ = self.change(address, end)?;
@@ -251,19 +263,16 @@ impl FaultyStore {
             return;
         };
         match (broken, change) {
-            (Broken::TokenReused, Change::PassReservation(_)) if *before != row => {
+            (Broken::TokenReused, Change::ReplaceIfUnchanged(swap))
+                if *before != row && swap.head.is_some() =>
+            {
                 row.fencing_token = before.fencing_token;
             }
-            (Broken::OrderIgnored, _) if *before != row => second_first(&mut row),
-            (Broken::DropsNextWaiter, Change::ConfirmReservation(_)) if *before != row => {
+            (Broken::OrderIgnored, Change::Join(_)) if *before != row => row.queue.rotate_right(1),
+            (Broken::DropsNextWaiter, Change::ReplaceIfUnchanged(swap))
+                if *before != row && swap.head.is_some() =>
+            {
                 row.queue = row.waiting().iter().skip(1).cloned().collect();
-            }
-            (Broken::SkipsWithoutCheck, Change::PassReservation(pass)) if *before == row => {
-                let mut pass = pass.clone();
-                pass.tries = before.reserved().map_or(Counter::MIN, |kept| kept.tries);
-                let pass = Change::PassReservation(pass);
-                let _ = at_once(self.memory.apply(address, &pass, LIMIT));
-                return;
             }
             (Broken::QueueIgnored, Change::Grant(_)) if *before == row => {
                 let Some(granted) = flawed::past_the_line(before, change) else {
@@ -274,22 +283,6 @@ impl FaultyStore {
             _ => return,
         }
         self.memory.put(address.clone(), &row.to_item());
-    }
-}
-
-fn second_first(row: &mut Row) {
-    let (
-        State::Free {
-            reserved: Some(reserved),
-            ..
-        },
-        line,
-    ) = (&mut row.state, &mut row.queue)
-    else {
-        return;
-    };
-    if let Some(first) = line.first_mut() {
-        std::mem::swap(first, &mut reserved.request);
     }
 }
 
@@ -381,8 +374,10 @@ impl Store for FaultyStore {
         self.call(call, move |store| {
             let (memory, shared) = (&store.memory, &store.shared);
             let found = at_once(memory.waiter(&key, &request, LIMIT))?;
-            if shared.get().broken == Some(Broken::RetiredWhenNotified) {
-                at_once(memory.mark_waiter_served(&key, &request, Timestamp::MAX, LIMIT))?;
+            if shared.get().broken == Some(Broken::ForgottenWhenRead)
+                && let Some(found) = &found
+            {
+                at_once(memory.delete_waiter(&key, found, LIMIT))?;
             }
             Ok(found)
         })
@@ -413,21 +408,6 @@ impl Store for FaultyStore {
         let (key, waiter) = (key.clone(), waiter.clone());
         self.call(call, move |store| {
             at_once(store.memory.delete_waiter(&key, &waiter, LIMIT))
-        })
-        .await
-    }
-
-    async fn mark_waiter_served(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        now: Timestamp,
-        _: Duration,
-    ) -> Result<(), Error> {
-        let call = Call::write("retire", Some(key));
-        let (key, request) = (key.clone(), request.clone());
-        self.call(call, move |store| {
-            at_once(store.memory.mark_waiter_served(&key, &request, now, LIMIT))
         })
         .await
     }

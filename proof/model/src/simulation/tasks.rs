@@ -5,7 +5,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 
 use super::{
@@ -17,10 +16,10 @@ use super::{
     world::Simulation,
 };
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Counter, Error, ExtendOptions,
-    ExtendedAll, ForceReleaseOptions, Key, Keys, LeaseSet, Leases, Operator, Permits, Queue,
-    Queued, Reason, ReleasedAll, SweepBounds, TaskToken, Timestamp,
-    row::{Row, Stored},
+    Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Error, ExtendOptions, ExtendedAll,
+    ForceReleaseOptions, Key, Keys, LeaseSet, Leases, Lifetime, Operator, Permits, Queue, Queued,
+    Reason, ReleasedAll, SweepBounds, TaskToken, Timestamp,
+    row::{Row, Stored, Term},
 };
 
 pub struct Task {
@@ -45,7 +44,7 @@ pub enum What {
 pub enum TaskKind {
     /// For this workflow, by its n-th call.
     For(usize, What, u32),
-    HandOver(Key),
+    HandOver,
     Reap(usize),
     /// With what was due when it set out, by key.
     Sweep(Vec<(Key, Stored)>),
@@ -118,14 +117,16 @@ impl Simulation {
         let name = format!("{} {what:?}", workflow.name);
         let purpose = TaskKind::For(who, what, workflow.calls);
         let wants = workflow.wants.clone();
-        let (holder, ttl, request_id) = (
-            workflow.holder.clone(),
-            workflow.ttl,
-            workflow.request_id.clone(),
-        );
+        let (holder, request_id) = (workflow.holder.clone(), workflow.request_id.clone());
+        let lifetime = match workflow.wants {
+            AcquireKind::InLine(_) => Lifetime::Execution {
+                keep: workflow.keep,
+            },
+            _ => workflow.ttl.into(),
+        };
         let (queue, held) = (queue_of(workflow), LeaseSet::new(workflow.leases.clone()));
         let leases = self.leases(mute);
-        let ask = move |key| Acquire::new(key, holder, ttl).request_id(request_id);
+        let ask = move |key| Acquire::new(key, holder, lifetime).request_id(request_id);
         self.spawn(name, purpose, async move {
             match (what, wants) {
                 (What::Ask, AcquireKind::InLine(key)) => {
@@ -167,8 +168,7 @@ impl Simulation {
 
     pub fn hand_over(&mut self, key: Key) {
         let leases = self.leases(false);
-        let purpose = TaskKind::HandOver(key.clone());
-        self.spawn("grant".into(), purpose, async move {
+        self.spawn("hand over".into(), TaskKind::HandOver, async move {
             Answer::Done(leases.hand_over(&key).await.map(drop))
         });
     }
@@ -251,17 +251,15 @@ impl Simulation {
         self.done(task.purpose, Answer::Died);
     }
 
-    /// What sweep must now handle by any clock: expired leases, queues
-    /// that nobody was notified of, and notified waiters that do not confirm.
+    /// What sweep must now handle by any clock: expired leases, and free rows that somebody waits for.
     fn due(&self) -> Vec<(Key, Stored)> {
         let now = self.shared.get().now;
         let past = |at: Timestamp, margin| at.plus(margin).as_millis() + SKEW <= now;
         let margin = self.settings.clock_margin;
-        let over = |row: &Row| match (row.holding(), row.reserved()) {
-            (Some(held), _) => past(held.expires_at(), margin),
-            (None, Some(kept)) if kept.tries == Counter::MIN => past(kept.until, Duration::ZERO),
-            (None, Some(kept)) => past(kept.until, margin),
-            (None, None) => row.head().is_some(),
+        let over = |row: &Row| match row.holding() {
+            Some(held) if matches!(held.term, Term::Execution { .. }) => false,
+            Some(held) => past(held.expires_at(), margin),
+            None => row.head().is_some(),
         };
         let index = self.index();
         let due = |(key, stored): &(Key, Stored)| match stored {
@@ -291,7 +289,6 @@ impl Simulation {
         match purpose {
             TaskKind::For(who, what, attempt) => self.on_response(who, what, attempt, answer),
             // What failed is sent again.
-            TaskKind::HandOver(key) if ill => self.shared.get().records.push(key),
             TaskKind::Reap(who) if ill => self.ends.push(who),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! A workflow that asks for leases, in the queue or without waiting, confirms, works, and releases; or
+//! A workflow that asks for leases, in the queue or without waiting, works, and releases; or
 //! fails, and is perhaps redriven.
 
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::{
     world::{Simulation, at_once},
 };
 use leasehold::{
-    Acquired, AcquiredAll, Error, Execution, Holder, Key, Lease, RequestDigest, RequestId,
-    Timestamp, Ttl, WaitTime,
+    Acquired, AcquiredAll, Error, Execution, Holder, KeepTime, Key, Lease, RequestDigest,
+    RequestId, Timestamp, Ttl, WaitTime,
     row::{Holding, Stored},
     store::Store as _,
 };
@@ -28,6 +28,8 @@ pub struct Workflow {
     pub wait: WaitTime,
     /// Its functions cannot notify anybody.
     pub mute: bool,
+    pub keep: KeepTime,
+    pub carries_on: bool,
     pub attempts: u32,
     pub token: Option<String>,
     pub state: State,
@@ -36,6 +38,7 @@ pub struct Workflow {
     pub busy: Option<u32>,
     pub calls: u32,
     pub ended: Option<End>,
+    pub ended_at: u64,
     pub redrives: u32,
     /// One of its tasks ended without an answer of its function.
     pub unheard: bool,
@@ -66,6 +69,8 @@ pub enum State {
     Woken,
     Holding,
     Releasing,
+    /// It carries on without a lease.
+    Without,
 }
 
 /// How often a workflow asks until it gives up.
@@ -85,7 +90,8 @@ impl Simulation {
                 workflow.state = State::Waiting;
                 let token = format!("{}.{}", workflow.name, workflow.attempts);
                 workflow.token = Some(token.clone());
-                self.shared.get().tokens.insert(token, who);
+                let holder = workflow.holder.clone();
+                self.shared.get().waits(&token, who, &holder);
             }
             What::Extend => workflow.busy = Some(workflow.calls),
             What::Release => {
@@ -113,8 +119,9 @@ impl Simulation {
         workflow.busy = None;
         let all_answered = !left && !workflow.unheard;
         let mut shared = self.shared.get();
+        workflow.ended_at = shared.now;
         if let Some(token) = workflow.token.take() {
-            shared.tokens.remove(&token);
+            shared.is_done(&token);
         }
         let standing = Execution::Ended {
             stopped_at: Timestamp::from_millis(shared.now),
@@ -131,6 +138,7 @@ impl Simulation {
     /// It continues where it ended, and first proves that it has its leases.
     pub fn redrive(&mut self, who: usize) {
         let workflow = &mut self.workflows[who];
+        let ended = workflow.ended_at;
         workflow.ended = None;
         workflow.redrives += 1;
         workflow.state = match workflow.state {
@@ -141,6 +149,11 @@ impl Simulation {
         let mut shared = self.shared.get();
         shared.set_execution(&workflow.holder, Execution::Running);
         let now = shared.now;
+        // Its leases are kept for it.
+        if workflow.state == State::Woken && workflow.may_go_on(ended, now) {
+            workflow.state = State::Holding;
+            shared.saw("redriven to what was kept");
+        }
         shared.oracle.redriven(&workflow.request, now);
         shared.saw("redriven");
         shared.note(|| format!("{} is redriven", workflow.name));
@@ -210,17 +223,33 @@ impl Simulation {
                 // Its task fails, and with it its token; the next one has another.
                 workflow.state = State::Asking;
                 if let Some(token) = workflow.token.take() {
-                    self.shared.get().tokens.remove(&token);
+                    self.shared.get().is_done(&token);
                 }
             }
             Error::QueueFull { .. } | Error::Frozen { .. } | Error::Consumed { .. } => {
                 self.end(who, End::Failed);
+            }
+            error if workflow.carries_on && !self.faults_off => {
+                self.passing(&error);
+                self.carries_on(who);
             }
             error => {
                 self.passing(&error);
                 self.end(who, End::Failed);
             }
         }
+    }
+
+    /// Its task has failed, and it goes on without the lease.
+    pub fn carries_on(&mut self, who: usize) {
+        let workflow = &mut self.workflows[who];
+        workflow.state = State::Without;
+        let mut shared = self.shared.get();
+        if let Some(token) = workflow.token.take() {
+            shared.is_done(&token);
+        }
+        shared.saw("carries on");
+        shared.note(|| format!("{} carries on without", workflow.name));
     }
 
     /// A fault that a retry removes: there is none in calm times.
@@ -249,8 +278,8 @@ impl Simulation {
                 if lease.holder != workflow.holder || wanted != workflow.wants {
                     shared.wrong("it got a lease of somebody else's");
                 }
-                workflow.state = State::Woken;
-                workflow.leases = vec![lease];
+                drop(shared);
+                self.granted(who, vec![lease]);
             }
             Err(name) => {
                 let in_time = shared.now < workflow.gives_up_at().saturating_sub(2 * SKEW);
@@ -258,6 +287,8 @@ impl Simulation {
                 match name.as_str() {
                     "Lease.QueueTimeout" if !in_time => {}
                     "Lease.Unavailable" if displaced => {}
+                    // An operator took its lease away before it was told.
+                    "Lease.Consumed" if shared.oracle.was_spent(&workflow.request) => {}
                     _ => shared.wrong(format!("{} is answered {name}", workflow.name)),
                 }
                 drop(shared);
@@ -329,13 +360,6 @@ impl Simulation {
         // Clocks that differ may have shown it another time.
         let stored = at_once(self.memory.read(&address_of(lease), Duration::MAX));
         let expires_at = match &stored.expect("memory does not fail") {
-            // The token that it was promised is void: an operator has raised the floor above it.
-            Stored::Row(row)
-                if row.reserved().is_some_and(|r| r.lease_id == lease.lease_id)
-                    && row.fencing_token >= lease.fencing_token =>
-            {
-                return;
-            }
             Stored::Row(row) => row.holding().map(Holding::expires_at),
             _ => None,
         };
@@ -350,6 +374,12 @@ impl Simulation {
 impl Workflow {
     pub fn is_over(&self) -> bool {
         self.ended.is_some()
+    }
+
+    /// Whether it may go on after a redrive without a proof: it asked to keep its lease for longer than that.
+    fn may_go_on(&self, ended: u64, now: u64) -> bool {
+        let keep = self.keep.as_millis();
+        keep > 0 && matches!(self.wants, AcquireKind::InLine(_)) && now <= ended + keep
     }
 
     pub fn holds_at_leisure(&self) -> bool {

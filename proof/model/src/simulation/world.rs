@@ -12,7 +12,7 @@ use super::{
 };
 use fastrand::Rng;
 use leasehold::{
-    Counter, Execution, Holder, Key, RequestDigest, RequestId, Settings, Ttl, WaitTime,
+    Counter, Execution, Holder, KeepTime, Key, RequestDigest, RequestId, Settings, Ttl, WaitTime,
     row::{Item, Row, Stored},
     store::{Address, Memory, ScanSegment, Store as _, What as Known},
 };
@@ -37,18 +37,23 @@ pub struct Simulation {
     pub backup: Option<Vec<(String, String, Item)>>,
 }
 
-/// No function runs longer, and no message of it stays under way longer: less than the time to confirm.
+/// No function runs longer, and no message of it stays under way longer.
 pub const LIFE: u64 = 10_000;
 
 /// An answer of Step Functions about an execution is at most this old.
-pub const STALE: u64 = 5_000;
+pub const STALE: u64 = 30_000;
 
 /// What a new workflow is like.
 pub struct Plan {
     pub wants: AcquireKind,
+    /// Of a lease that does not last as long as its execution.
     pub ttl: u64,
     pub wait: u64,
     pub mute: bool,
+    /// For how long a lease is to be kept for a redrive, which then need not prove it.
+    pub keep: u64,
+    /// It carries on without the lease if it cannot have it.
+    pub carries_on: bool,
 }
 
 impl Simulation {
@@ -79,7 +84,8 @@ impl Simulation {
     /// One more workflow, about to ask.
     pub fn enter(&mut self, plan: Plan) -> usize {
         let name = format!("w{}", self.workflows.len());
-        let holder = Holder::new(format!("execution {name}")).expect("valid");
+        let machine = "arn:aws:states:eu-west-1:123456789012:execution:machine";
+        let holder = Holder::new(format!("{machine}:{name}")).expect("valid");
         let request_id = RequestId::new("ask").expect("valid");
         let request = RequestDigest::of(&holder, &request_id);
         let mut shared = self.shared.get();
@@ -94,6 +100,8 @@ impl Simulation {
             ttl: Ttl::new(Duration::from_millis(plan.ttl)).expect("valid"),
             wait: WaitTime::new(Duration::from_millis(plan.wait)).expect("valid"),
             mute: plan.mute,
+            keep: KeepTime::new(Duration::from_millis(plan.keep)).expect("valid"),
+            carries_on: plan.carries_on,
             attempts: 0,
             token: None,
             state: State::Asking,
@@ -101,6 +109,7 @@ impl Simulation {
             busy: None,
             calls: 0,
             ended: None,
+            ended_at: 0,
             redrives: 0,
             unheard: false,
             served: false,
@@ -273,6 +282,7 @@ impl Simulation {
                 return self.shared.get().oracle.stop(who);
             }
             State::Holding | State::Releasing => What::Release,
+            State::Without => return self.end(who, End::Succeeded),
             State::Waiting => return,
         };
         self.act(who, what);
@@ -301,7 +311,7 @@ impl Simulation {
     /// What is left behind, if anything.
     fn unrest(&self) -> Option<String> {
         for (Address { key, .. }, row) in self.rows() {
-            if row.holding().is_some() || row.is_reserved_or_queued() {
+            if row.holding().is_some() || row.head().is_some() {
                 return Some(format!("{key} is not free for anybody"));
             }
         }

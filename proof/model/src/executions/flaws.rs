@@ -1,0 +1,144 @@
+//! Designs that are wrong in one point each: what the library writes is changed on its way, or what it is answered.
+
+use leasehold::{
+    row::{Holding, Row, Stored, Telling},
+    transition::{Change, ReplaceIfUnchanged, transition},
+};
+
+use super::{
+    invariants::Invariant,
+    library::{Call, Table},
+    names,
+    scope::{self, Scope},
+    seam::Ask,
+};
+use crate::design::flawed::past_the_line;
+
+/// A flaw, in words, what it breaks, and in which world.
+pub type Broken = (Flaw, &'static str, Invariant, Scope);
+
+/// Each flaw in words, the invariant that it breaks, and the world that shows it.
+macro_rules! flaws {
+    ($($flaw:ident $invariant:ident $scope:ident $words:literal)*) => {
+        /// What is wrong with a design.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Flaw {
+            $($flaw,)*
+        }
+
+        /// All of them.
+        pub const FLAWS: &[Broken] = &[$((Flaw::$flaw, $words, Invariant::$invariant, scope::$scope),)*];
+    };
+}
+
+flaws! {
+    LooksEndWhateverIsThere S12 REDRIVES "a look ends the lease whatever its version is by now"
+    LooksTrustStaleAnswers S12 REDRIVES "a look trusts an answer that is older than a redrive"
+    EventsAreBelieved S12 REDRIVES "a look believes that what has ended is still over"
+    NoGrace S12 REDRIVES "what a failed execution held is free at once, with a Lambda function of it at work"
+    KeepIsIgnored S12 KEPT "a lease that is kept for a redrive ends with the failure"
+    KeepEndsOnTime S12 KEPT "a kept lease ends when its time does, and not half a minute later"
+    ProofsAreReads S12 REDRIVES "a proof does not change the version"
+    NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
+    RetriesAreNotCounted S12 TELLING "a retry's new token is told, and the telling not counted"
+    NewTokensAreNotStored L4 TELLING "a retry's new token is not stored"
+    NoAnswerIsARefusal S12 TELLING "a call with a token that is not answered counts as refused"
+    WaitersAreTakenForDead S12 RETOLD "a history without the lease is enough, although a task waits"
+    GrantsKeepTheToken S1 ENDS "a grant from the queue keeps the token"
+    PassedOverIsSpent L2 CRASHES "a request that was passed over counts as spent"
+    ReleasesForgetTheRequest S9 RETOLD "a release forgets the request of its grant"
+    ReleasesHaveNoCondition S4 UNHEARD "a release that is sent again frees whoever holds the key by now"
+    GrantsIgnoreTheLine L3 PROGRAM "a grant does not look at the line"
+    ExpiredHoldersComeBack L3 PROGRAM "a holder that has expired comes back before those in line"
+    NobodyIsSentAway L4 LEAVING "whoever has waited too long leaves the line, and is not told so"
+}
+
+fn held(row: &Row) -> Option<(&Holding, Telling)> {
+    let held = row.holding()?;
+    Some((held, held.telling?))
+}
+
+/// What is written instead of what the library asks for.
+pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
+    let (Ask::Apply(change), Some(row)) = (&mut ask, &before.row) else {
+        return ask;
+    };
+    let looks = matches!(call, Call::Sweep(_) | Call::Reap(..));
+    match (flaw, change) {
+        (Flaw::LooksEndWhateverIsThere, Change::EndIfUnchanged(end)) if looks => {
+            end.version = row.version;
+        }
+        (Flaw::GrantsKeepTheToken, Change::ReplaceIfUnchanged(swap)) if swap.head.is_some() => {
+            swap.row.fencing_token = row.fencing_token;
+        }
+        (Flaw::PassedOverIsSpent, Change::ReplaceIfUnchanged(swap))
+            if row.holding().is_some()
+                && swap.row.holding().is_none()
+                && !matches!(call, Call::Evict(_)) =>
+        {
+            swap.row.request = row.request.clone();
+            swap.row.past_requests = row.past_requests.clone();
+        }
+        (Flaw::ReleasesHaveNoCondition, Change::Release(release)) => {
+            if let Some(held) = row.holding() {
+                release.lease_id = held.lease_id.clone();
+                release.fencing_token = row.fencing_token;
+            }
+        }
+        (Flaw::GrantsIgnoreTheLine, change @ Change::Grant(_))
+        | (Flaw::ExpiredHoldersComeBack, change @ Change::Extend(_)) => {
+            if let Some(next) = past_the_line(row, change) {
+                *change = instead(row, next);
+            }
+        }
+        (Flaw::ReleasesForgetTheRequest, change @ Change::Release(_)) => {
+            if let Some(next) = transition(&Stored::Row(row.clone()), change) {
+                let request = names::nobody();
+                *change = instead(row, Row { request, ..next });
+            }
+        }
+        _ => {}
+    }
+    ask
+}
+
+/// A write of this row in the place of the other.
+fn instead(seen: &Row, row: Row) -> Change {
+    Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+        seen: Some(seen.version),
+        row,
+        head: None,
+    }))
+}
+
+/// Whether the library is told that this was written, and it was not.
+pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
+    match (flaw, ask, &before.row) {
+        (Flaw::RetriesAreNotCounted, Ask::Apply(Change::ReplaceIfUnchanged(swap)), Some(row)) => {
+            match (held(row), held(&swap.row)) {
+                (Some((was, before)), Some((is, after))) => {
+                    was.lease_id == is.lease_id && after.tries > before.tries
+                }
+                _ => false,
+            }
+        }
+        (Flaw::ProofsAreReads, Ask::Apply(Change::Prove(_)), _) => true,
+        (Flaw::NewTokensAreNotStored, Ask::NewToken(_), _) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_invariant_is_broken_by_some_design() {
+        // Whoever believes in a lease that has ended breaks S12 first, and S8 only when another is granted the key.
+        let all = Invariant::ALL.iter();
+        for (invariant, name) in all.filter(|(invariant, _)| *invariant != Invariant::S8) {
+            let breaks = |(_, _, broken, _): &Broken| broken == invariant;
+            assert!(FLAWS.iter().any(breaks), "{name}");
+        }
+    }
+}

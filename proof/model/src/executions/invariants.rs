@@ -1,0 +1,195 @@
+//! What must never happen to executions and their leases, and what must happen in time.
+
+use leasehold::{RequestDigest, transition::Change};
+use stateright::Property;
+
+use super::{
+    library::{Call, Table},
+    names::{self, Who},
+    scope,
+    seam::Ask,
+    world::{Action, Phase, Seen, State, World, passes},
+};
+
+/// What must hold, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Invariant {
+    S1,
+    S4,
+    S8,
+    S9,
+    S12,
+    L2,
+    L3,
+    L4,
+}
+
+impl Invariant {
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::S1, "S1, S2 every grant has a larger token"),
+        (Self::S4, "S4 a release ends its own grant"),
+        (
+            Self::S8,
+            "S8 nobody is granted the key while its holder is at work",
+        ),
+        (Self::S9, "S7, S9 no request is granted the key twice"),
+        (
+            Self::S12,
+            "S12 an execution lease ends by its handle, by an operator, after its execution, or untold",
+        ),
+        (
+            Self::L2,
+            "L2 a request that nobody was told of is not spent",
+        ),
+        (Self::L3, "L3 nobody in line is overtaken"),
+        (
+            Self::L4,
+            "L4, L5 whoever waits is told, or sent away, after so many sweeps",
+        ),
+    ];
+}
+
+/// Looks at a state as it has just come about.
+pub fn look(world: &World, state: &mut State) {
+    let table = world.library.table(state.table);
+    let holds = table.view.lease;
+    let trusted = state.executions.iter().flat_map(|executing| {
+        let section = (executing.phase == Phase::Section).then_some(executing.lease);
+        let work = executing.work.map(|(lease, _)| lease);
+        section.flatten().into_iter().chain(work)
+    });
+    let program = state.program.filter(|(_, until)| state.now < *until);
+    let trusted = trusted.chain(program.map(|(lease, _)| lease));
+    let broken = trusted.filter(|lease| !state.evicted.contains(lease) && holds != Some(*lease));
+    let broken = broken.count() > 0;
+    if broken {
+        let by = if holds.is_some() {
+            Invariant::S8
+        } else {
+            Invariant::S12
+        };
+        state.seen.must(false, by);
+    }
+    let waits = |state: &State| state.executions.iter().any(|e| e.phase == Phase::Waiting);
+    if state.calls.is_empty() && waits(state) {
+        let served = is_served(world, state);
+        state.seen.must(served, Invariant::L4);
+    }
+}
+
+/// A write that took effect.
+pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after: &Table) {
+    let (was, is) = (&before.view, &after.view);
+    if was.lease == is.lease {
+        let revived = matches!(ask, Ask::Apply(Change::Extend(extend))
+            if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
+        state
+            .seen
+            .must(!revived || was.line.is_empty(), Invariant::L3);
+        return;
+    }
+    if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
+        let executing = state.executions.get(usize::from(holder));
+        // What is more, nobody may trust it then: that is looked at in every state.
+        let is_over = executing.is_none_or(|it| it.ended.is_some());
+        let is_told = executing.is_some_and(|it| it.shown.contains(&lease));
+        match (ask, call) {
+            (_, Call::Evict(_)) if matches!(ask, Ask::Apply(Change::ReplaceIfUnchanged(swap)) if swap.head.is_none()) =>
+            {
+                state.evicted.push(lease);
+                state.evicted.sort_unstable();
+            }
+            (_, Call::Release(_, own, _) | Call::Return(own)) if own == lease => {}
+            (Ask::Apply(Change::Release(_)), _) => state.seen.must(false, Invariant::S4),
+            (Ask::Apply(Change::ReplaceIfUnchanged(_)), _) => {
+                state.seen.must(!is_told || is_over, Invariant::S12);
+                if let Some(who) = known(was.request.as_ref()) {
+                    state.seen.granted.retain(|granted| *granted != who);
+                }
+            }
+            _ => state.seen.must(is_over, Invariant::S12),
+        }
+    }
+    if is.lease.is_some() {
+        state.seen.must(is.token > state.seen.token, Invariant::S1);
+        state.seen.token = state.seen.token.max(is.token);
+        let first = was.line.first();
+        state.seen.must(
+            first.is_none() || first == is.request.as_ref(),
+            Invariant::L3,
+        );
+        if let Some(request) = known(is.request.as_ref()) {
+            state
+                .seen
+                .must(!state.seen.granted.contains(&request), Invariant::S9);
+            state.seen.granted.push(request);
+            state.seen.granted.sort_unstable();
+        }
+    }
+}
+
+/// Whose request this is, and which.
+fn known(request: Option<&RequestDigest>) -> Option<(Who, u8)> {
+    let all = (0..=names::PROGRAM).flat_map(|who| (0..8).map(move |n| (who, n)));
+    let mut all = all.filter(|(who, n)| Some(&names::request(*who, *n)) == request);
+    all.next()
+}
+
+/// How many sweeps whoever waits may need, if nothing goes wrong any more: those before it have to be found dead first.
+const SWEEPS: u8 = 9;
+
+/// From here on nothing goes wrong, and a sweep runs each half minute: then nobody waits for long.
+fn is_served(world: &World, state: &State) -> bool {
+    let mut state = State {
+        late: Vec::new(),
+        left: scope::NOTHING,
+        ..state.clone()
+    };
+    state.seen = Seen::default();
+    if let Some(known) = world.served.get(&state) {
+        return *known;
+    }
+    let before = state.clone();
+    let served = is_served_from(world, state);
+    world.served.insert(before, served);
+    served
+}
+
+fn is_served_from(world: &World, mut state: State) -> bool {
+    for sweep in 0..=SWEEPS {
+        for who in 0..Who::try_from(state.executions.len()).unwrap_or(0) {
+            let action = match state.executions[usize::from(who)].phase {
+                Phase::Section => Action::Releases(who),
+                Phase::Proving => Action::Proves(who),
+                Phase::Failed | Phase::Releasing => Action::GivesUp(who),
+                _ => continue,
+            };
+            if world.acts(&mut state, action).is_none() {
+                return false;
+            }
+            world.finish(&mut state);
+        }
+        if state.executions.iter().all(|e| e.phase != Phase::Waiting) {
+            return true;
+        }
+        passes(&mut state);
+        world.begin(&mut state, Call::Sweep(100 + sweep));
+        world.finish(&mut state);
+    }
+    false
+}
+
+macro_rules! properties {
+    ($($name:ident),*) => {
+        Invariant::ALL
+            .into_iter()
+            .zip([$((|_: &World, state: &State| !state.seen.has(Invariant::$name)) as fn(&World, &State) -> bool),*])
+            .map(|((_, name), holds)| Property::always(name, holds))
+            .collect()
+    };
+}
+
+pub fn properties() -> Vec<Property<World>> {
+    properties!(S1, S4, S8, S9, S12, L2, L3, L4)
+}

@@ -1,0 +1,136 @@
+//! A step, in words.
+
+use super::{
+    library::{Call, Next},
+    names::Who,
+    seam::Ask,
+    world::{Action, Fate, State, World},
+};
+use leasehold::transition::Change;
+
+pub fn step(world: &World, action: &Action, after: &State) -> String {
+    format!("{:<66} {}", what(world, action), table(world, after))
+}
+
+fn name(who: Who) -> String {
+    char::from(b'A' + who).to_string()
+}
+
+fn what(world: &World, action: &Action) -> String {
+    match action {
+        Action::Tick => "half a minute passes".into(),
+        Action::Step(node, fate) => {
+            let call = world.library.call(*node);
+            let Next::Asks(ask) = world.library.next(*node) else {
+                return words(call);
+            };
+            let fate = match fate {
+                Fate::Answered(0) => String::new(),
+                Fate::Answered(n) => format!(", by an answer of before ({n})"),
+                Fate::AnswerLost => ", answer lost".into(),
+                Fate::Late => ", which is late".into(),
+                Fate::SentAgain => ", and sends it again".into(),
+                Fate::Dies => ", and dies before that".into(),
+            };
+            format!("{}: {}{fate}", words(call), asks(&world.library.ask(ask)))
+        }
+        Action::Arrives(_) => "what was late arrives".into(),
+        Action::Asks(who) => format!("{} asks", name(*who)),
+        Action::Retries(who) => format!("{} asks again, with another token", name(*who)),
+        Action::AsksAnew(who) => format!("{} asks anew", name(*who)),
+        Action::TimesOut(who) => format!("{}'s task times out", name(*who)),
+        Action::CarriesOn(who) => format!("{} carries on without", name(*who)),
+        Action::GivesUp(who) => format!("{} gives up", name(*who)),
+        Action::Releases(who) => format!("{} releases", name(*who)),
+        Action::Proves(who) => format!("{} proves", name(*who)),
+        Action::Succeeds(who) => format!("{} succeeds without a release", name(*who)),
+        Action::Fails(who, true) => {
+            format!("{} fails, and its Lambda function goes on", name(*who))
+        }
+        Action::Fails(who, false) => format!("{} fails", name(*who)),
+        Action::WorkEnds(who) => format!("{}'s Lambda function is done", name(*who)),
+        Action::IsRedriven(who) => format!("{} is redriven", name(*who)),
+        Action::Sweeps => "a sweep begins".into(),
+        Action::Reaps(who) => format!("reap begins with {}", name(*who)),
+        Action::Evicts => "an operator begins to force a release".into(),
+        Action::ProgramAsks => "the program asks".into(),
+        Action::ProgramExtends => "the program extends".into(),
+        Action::ProgramReturns => "the program releases".into(),
+    }
+}
+
+fn words(call: Call) -> String {
+    match call {
+        Call::Acquire(who, _, token) => format!("{}'s acquire {token}", name(who)),
+        Call::Release(who, ..) => format!("{}'s release", name(who)),
+        Call::Prove(who, ..) => format!("{}'s proof", name(who)),
+        Call::Sweep(_) => "sweep".into(),
+        Call::Reap(who, _) => format!("reap of {}", name(who)),
+        Call::Evict(_) => "force-release".into(),
+        Call::Ask(_) => "the program's acquire".into(),
+        Call::Extend(..) => "the program's extend".into(),
+        Call::Return(_) => "the program's release".into(),
+    }
+}
+
+fn asks(ask: &Ask) -> String {
+    match ask {
+        Ask::Apply(Change::ReplaceIfUnchanged(swap)) => {
+            let told = swap.row.holding().and_then(|held| held.telling);
+            match (&swap.head, swap.row.holding(), told) {
+                (Some(_), ..) => "grants to the head".into(),
+                (None, None, _) => "takes back".into(),
+                (None, Some(_), Some(told)) if told.refused_at.is_some() => {
+                    "notes a refusal".into()
+                }
+                (None, Some(_), _) => "marks a telling".into(),
+            }
+        }
+        Ask::Apply(change) => {
+            let all = format!("{change:?}");
+            all.split('(').next().unwrap_or_default().to_owned()
+        }
+        Ask::Read | Ask::ReadKey => "reads".into(),
+        Ask::Join(..) => "joins".into(),
+        Ask::Waiter(_) => "reads the item".into(),
+        Ask::NewToken(item) => format!("stores token {}", item.0.task_token.expose()),
+        Ask::Delete(item) => format!("deletes the item of {}", item.0.task_token.expose()),
+        Ask::Scan | Ask::HeldBy(_) => "reads the index".into(),
+        Ask::Succeed(token, _) => format!("tells {}", token.expose()),
+        Ask::Fail(token) => format!("fails {}", token.expose()),
+        Ask::Describe(_) => "asks about the execution".into(),
+        Ask::Received(..) => "reads the history".into(),
+    }
+}
+
+fn table(world: &World, state: &State) -> String {
+    let table = world.library.table(state.table);
+    let view = &table.view;
+    let holds = match (&table.row, view.holder) {
+        (None, _) => "no row".to_owned(),
+        (Some(_), None) => "free".to_owned(),
+        (Some(row), Some(who)) => {
+            let told = row.holding().and_then(|held| held.telling);
+            let told = told.map_or(String::new(), |told| {
+                let refused = if told.refused_at.is_some() {
+                    ", refused"
+                } else {
+                    ""
+                };
+                format!(" (telling {}{refused})", told.tries.get())
+            });
+            format!("held by {}{told}", name(who))
+        }
+    };
+    let phases: Vec<_> = state
+        .executions
+        .iter()
+        .map(|e| format!("{:?}", e.phase))
+        .collect();
+    let waiting = view.line.len();
+    format!(
+        "time {}: {holds}, {waiting} wait; {}",
+        state.now,
+        phases.join(" ")
+    )
+}

@@ -1,0 +1,300 @@
+//! The worlds of executions that are explored.
+
+use super::{
+    names::{Tick, Who},
+    seam::Ask,
+};
+
+/// How often something may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Budget {
+    pub tick: u8,
+    /// Sweeps.
+    pub look: u8,
+    pub reap: u8,
+    /// Calls with a task token that are late, or whose answers are lost.
+    pub lost: u8,
+    /// Writes that are late, sent twice, or whose answers are lost.
+    pub unheard: u8,
+    pub crash: u8,
+    /// A task that waits times out.
+    pub timeout: u8,
+    pub retry: u8,
+    pub fail: u8,
+    pub end: u8,
+    pub redrive: u8,
+    pub evict: u8,
+    /// Calls of the program.
+    pub ask: u8,
+}
+
+pub const NOTHING: Budget = Budget {
+    tick: 0,
+    look: 0,
+    reap: 0,
+    lost: 0,
+    unheard: 0,
+    crash: 0,
+    timeout: 0,
+    retry: 0,
+    fail: 0,
+    end: 0,
+    redrive: 0,
+    evict: 0,
+    ask: 0,
+};
+
+/// What an execution does whose task has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Plain,
+    /// It carries on without the lease.
+    CarriesOn,
+    /// It enters its acquire once more.
+    AsksAnew,
+}
+
+/// One small world. Everything that its bounds allow happens in it, in every order.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    pub name: &'static str,
+    /// What it is about, in a few words.
+    pub about: &'static str,
+    pub executions: usize,
+    /// How many have asked before anything goes wrong: the first has the key, the others wait.
+    pub begun: Who,
+    pub kinds: [Kind; 3],
+    /// For how many ticks each asks to keep its lease after a failure.
+    pub keep: [Tick; 4],
+    /// Whether each proves its lease after a redrive.
+    pub guarded: [bool; 3],
+    /// How many ticks each waits at most.
+    pub wait: Tick,
+    /// A program has the key first, with a deadline.
+    pub program: bool,
+    pub budget: Budget,
+}
+
+impl Budget {
+    pub fn loses(&mut self, ask: &Ask) {
+        match ask {
+            Ask::Succeed(..) | Ask::Fail(_) => self.lost -= 1,
+            _ => self.unheard -= 1,
+        }
+    }
+}
+
+impl Scope {
+    /// The same, with one sweep and one retry more.
+    pub const fn deeper(self) -> Self {
+        let budget = Budget {
+            look: self.budget.look + 1,
+            retry: self.budget.retry + 1,
+            ..self.budget
+        };
+        Self { budget, ..self }
+    }
+}
+
+const SMALL: Scope = Scope {
+    name: "",
+    about: "",
+    executions: 2,
+    begun: 1,
+    kinds: [Kind::Plain; 3],
+    keep: [0; 4],
+    guarded: [true; 3],
+    wait: 100,
+    program: false,
+    budget: NOTHING,
+};
+
+pub const TELLING: Scope = Scope {
+    name: "telling",
+    about: "a grant is told: answers lost, late and doubled, task tokens that time out, retries with new ones, sweeps",
+    begun: 2,
+    budget: Budget {
+        lost: 1,
+        timeout: 1,
+        retry: 2,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const CRASHES: Scope = Scope {
+    name: "crashes",
+    about: "a grant is told: functions die between any two requests",
+    begun: 2,
+    budget: Budget {
+        crash: 1,
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const RETOLD: Scope = Scope {
+    name: "retold",
+    about: "one is told again and again, and looks at its history decide",
+    executions: 1,
+    begun: 0,
+    budget: Budget {
+        look: 1,
+        lost: 1,
+        timeout: 1,
+        retry: 1,
+        tick: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const CARRIES_ON: Scope = Scope {
+    name: "carries-on",
+    about: "one whose task has timed out carries on without the lease, or asks anew, and others wait",
+    kinds: [Kind::Plain, Kind::CarriesOn, Kind::AsksAnew],
+    begun: 2,
+    budget: Budget {
+        look: 1,
+        timeout: 1,
+        tick: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const THREE: Scope = Scope {
+    name: "three",
+    about: "one holds, two wait: order, deaths, retries",
+    executions: 3,
+    begun: 3,
+    budget: Budget {
+        crash: 1,
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const LEAVING: Scope = Scope {
+    name: "leaving",
+    about: "one holds, one waits, and its time is over",
+    executions: 2,
+    begun: 2,
+    wait: 1,
+    budget: Budget {
+        look: 1,
+        tick: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const REDRIVES: Scope = Scope {
+    name: "redrives",
+    about: "executions fail with a Lambda function at work, are looked at and reaped by old answers, and are redriven",
+    begun: 1,
+    executions: 1,
+    budget: Budget {
+        look: 1,
+        reap: 1,
+        redrive: 1,
+        fail: 1,
+        tick: 2,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const GRACE: Scope = Scope {
+    name: "grace",
+    about: "one that fails and is redriven again and again, while its Lambda functions are at work",
+    executions: 1,
+    budget: Budget {
+        look: 2,
+        redrive: 2,
+        fail: 2,
+        tick: 2,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const KEPT: Scope = Scope {
+    name: "kept",
+    about: "leases that are kept for a redrive, without a proof after it",
+    begun: 0,
+    keep: [1; 4],
+    guarded: [false, true, true],
+    executions: 1,
+    budget: Budget {
+        look: 1,
+        redrive: 1,
+        fail: 1,
+        tick: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const UNHEARD: Scope = Scope {
+    name: "unheard",
+    about: "writes that are late, sent twice, or not answered",
+    begun: 2,
+    budget: Budget {
+        unheard: 1,
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const ENDS: Scope = Scope {
+    name: "ends",
+    about: "executions that succeed without a release, reaps and sweeps side by side",
+    begun: 2,
+    budget: Budget {
+        look: 1,
+        reap: 1,
+        end: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const EVICTED: Scope = Scope {
+    name: "evicted",
+    about: "an operator takes the lease away",
+    begun: 2,
+    budget: Budget {
+        evict: 1,
+        crash: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const PROGRAM: Scope = Scope {
+    name: "program",
+    about: "a program has the key with a deadline, extends late, and asks again without waiting; an execution waits behind it",
+    executions: 1,
+    begun: 0,
+    program: true,
+    budget: Budget {
+        look: 1,
+        ask: 1,
+        tick: 2,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+/// All of them.
+pub const ALL: [Scope; 13] = [
+    TELLING, CRASHES, RETOLD, CARRIES_ON, THREE, LEAVING, REDRIVES, GRACE, KEPT, UNHEARD, ENDS,
+    EVICTED, PROGRAM,
+];

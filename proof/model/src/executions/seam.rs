@@ -1,0 +1,386 @@
+//! What the library's functions ask for, one request at a time: the table and Step Functions are answered from a log.
+
+use std::{
+    collections::HashSet,
+    future::{Future, poll_fn},
+    hash::{Hash, Hasher},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::Duration,
+};
+
+use leasehold::{
+    Call, Clock, Delivery, Error, Execution, GrantOf, Holder, Key, LeaseId, Receipt, RequestDigest,
+    TableRules, TaskToken, Timestamp, Workflows,
+    row::{Row, State, Stored},
+    store::{Address, Applied, AppliedAll, Joined, Page, Position, ScanSegment, Store},
+    transition::{Change, Join},
+    waiter::Waiter,
+};
+
+use super::names;
+
+/// A request to the table or to Step Functions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    Apply(Change),
+    Read,
+    ReadKey,
+    Join(Join, Item),
+    Waiter(RequestDigest),
+    NewToken(Item),
+    Delete(Item),
+    Scan,
+    HeldBy(Holder),
+    Succeed(TaskToken, String),
+    Fail(TaskToken),
+    Describe(Holder),
+    Received(Holder, LeaseId),
+}
+
+/// A waiter's item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item(pub Waiter);
+
+impl Hash for Item {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.request.hash(state);
+        self.0.task_token.hash(state);
+    }
+}
+
+impl Ask {
+    /// Whether it changes anything, so that it matters whether it took effect.
+    pub const fn acts(&self) -> bool {
+        matches!(
+            self,
+            Self::Apply(_)
+                | Self::Join(..)
+                | Self::NewToken(_)
+                | Self::Delete(_)
+                | Self::Succeed(..)
+                | Self::Fail(_)
+        )
+    }
+}
+
+/// The answer to an [`Ask`].
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Applied(Applied),
+    Stored(Stored),
+    Rows(Vec<(u16, Stored)>),
+    Joined(Joined),
+    Waiter(Option<Waiter>),
+    Page(Page),
+    Done,
+    Delivery(Delivery),
+    Execution(Execution),
+    Receipt(Receipt),
+    /// None came.
+    None,
+}
+
+/// The log of one call of the library, and what it has asked for so far.
+#[derive(Default)]
+pub struct Log {
+    answers: Vec<Answer>,
+    pub allowed: usize,
+    pub asked: Vec<Ask>,
+    pub now: Option<Timestamp>,
+    /// The lease ids that the library drew in this run, and what everybody else knows them by.
+    ids: Vec<(LeaseId, LeaseId)>,
+    /// What its ids begin with.
+    name: String,
+}
+
+#[derive(Clone, Default)]
+pub struct Seam(Arc<Mutex<Log>>);
+
+impl Seam {
+    pub fn new(name: String, answers: Vec<Answer>) -> Self {
+        let log = Log {
+            answers,
+            name,
+            ..Log::default()
+        };
+        Self(Arc::new(Mutex::new(log)))
+    }
+
+    pub fn get(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, ask: Ask) -> Answer {
+        let number = {
+            let mut log = self.get();
+            let ask = log.known_to_all(ask);
+            log.asked.push(ask);
+            log.asked.len() - 1
+        };
+        poll_fn(|context| {
+            let log = self.get();
+            if number < log.allowed {
+                return Poll::Ready(log.own(log.answers[number].clone()));
+            }
+            // Of several that go on side by side another one may be answered next.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn call(&self, ask: Ask) -> Result<Delivery, Error> {
+        match self.ask(ask).await {
+            Answer::Delivery(delivery) => Ok(delivery),
+            _ => Err(no_answer()),
+        }
+    }
+}
+
+impl Log {
+    /// The lease id that everybody else knows this one by.
+    pub fn known(&mut self, id: &LeaseId) -> LeaseId {
+        if id.expose().starts_with('s') {
+            return id.clone();
+        }
+        if let Some((_, known)) = self.ids.iter().find(|(own, _)| own == id) {
+            return known.clone();
+        }
+        let known = format!("{}k{}", self.name, self.ids.len());
+        let known = LeaseId::try_from(known).expect("short");
+        self.ids.push((id.clone(), known.clone()));
+        known
+    }
+
+    fn known_to_all(&mut self, mut ask: Ask) -> Ask {
+        match &mut ask {
+            Ask::Apply(Change::Grant(grant)) => grant.lease_id = self.known(&grant.lease_id),
+            Ask::Apply(Change::ReplaceIfUnchanged(swap)) => {
+                if let State::Held(held) = &mut swap.row.state {
+                    held.lease_id = self.known(&held.lease_id);
+                }
+                // What was never granted is anybody's guess.
+                if !requests().contains(&swap.row.request) {
+                    swap.row.request = names::nobody();
+                }
+            }
+            Ask::Apply(Change::Release(release)) => {
+                release.lease_id = self.known(&release.lease_id);
+            }
+            Ask::Received(_, lease) => *lease = self.known(lease),
+            Ask::Succeed(_, output) => {
+                for (own, known) in &self.ids {
+                    *output = output.replace(own.expose(), known.expose());
+                }
+            }
+            _ => {}
+        }
+        ask
+    }
+
+    /// An answer, with the lease ids as this run drew them.
+    fn own(&self, mut answer: Answer) -> Answer {
+        let row = match &mut answer {
+            Answer::Applied(Applied::Done { row, .. } | Applied::Refused(Stored::Row(row)))
+            | Answer::Stored(Stored::Row(row))
+            | Answer::Joined(Joined::Refused(Stored::Row(row))) => row,
+            _ => return answer,
+        };
+        self.own_row(row);
+        answer
+    }
+
+    fn own_row(&self, row: &mut Row) {
+        if let State::Held(held) = &mut row.state
+            && let Some((own, _)) = self.ids.iter().find(|(_, known)| *known == held.lease_id)
+        {
+            held.lease_id = own.clone();
+        }
+    }
+}
+
+/// Every request that anybody makes in any world.
+fn requests() -> &'static HashSet<RequestDigest> {
+    static ALL: std::sync::OnceLock<HashSet<RequestDigest>> = std::sync::OnceLock::new();
+    ALL.get_or_init(|| {
+        let all = (0..=names::PROGRAM).flat_map(|who| (0..8).map(move |n| names::request(who, n)));
+        all.chain([names::nobody()]).collect()
+    })
+}
+
+pub fn no_answer() -> Error {
+    Error::Unavailable {
+        problem: "no answer".to_owned(),
+        source: None,
+    }
+}
+
+impl Clock for Seam {
+    fn now(&self) -> Timestamp {
+        self.get().now.unwrap_or_else(|| names::instant(0))
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Store for Seam {
+    fn name(&self) -> &'static str {
+        "from a log"
+    }
+
+    async fn apply(&self, _: &Address, change: &Change, _: Duration) -> Result<Applied, Error> {
+        match self.ask(Ask::Apply(change.clone())).await {
+            Answer::Applied(applied) => Ok(applied),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn read(&self, _: &Address, _: Duration) -> Result<Stored, Error> {
+        match self.ask(Ask::Read).await {
+            Answer::Stored(stored) => Ok(stored),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn apply_all(&self, _: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
+        Err(no_answer())
+    }
+
+    async fn read_all(&self, _: &[Address], _: Duration) -> Result<Option<Vec<Stored>>, Error> {
+        Err(no_answer())
+    }
+
+    async fn read_key(&self, _: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {
+        match self.ask(Ask::ReadKey).await {
+            Answer::Rows(rows) => Ok(rows),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn join(
+        &self,
+        _: &Key,
+        join: &Join,
+        waiter: &Waiter,
+        _: Duration,
+    ) -> Result<Joined, Error> {
+        match self
+            .ask(Ask::Join(join.clone(), Item(waiter.clone())))
+            .await
+        {
+            Answer::Joined(joined) => Ok(joined),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn waiter(
+        &self,
+        _: &Key,
+        request: &RequestDigest,
+        _: Duration,
+    ) -> Result<Option<Waiter>, Error> {
+        match self.ask(Ask::Waiter(request.clone())).await {
+            Answer::Waiter(waiter) => Ok(waiter),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn update_task_token(
+        &self,
+        _: &Key,
+        waiter: &Waiter,
+        _: Duration,
+    ) -> Result<Waiter, Error> {
+        match self.ask(Ask::NewToken(Item(waiter.clone()))).await {
+            Answer::Waiter(Some(waiter)) => Ok(waiter),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn delete_waiter(&self, _: &Key, waiter: &Waiter, _: Duration) -> Result<(), Error> {
+        match self.ask(Ask::Delete(Item(waiter.clone()))).await {
+            Answer::Done => Ok(()),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn scan_held(
+        &self,
+        segment: ScanSegment,
+        _: Option<&Position>,
+        _: u32,
+        _: Duration,
+    ) -> Result<Page, Error> {
+        if segment.segment > 0 {
+            return Ok(Page::default());
+        }
+        match self.ask(Ask::Scan).await {
+            Answer::Page(page) => Ok(page),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn held_by(
+        &self,
+        holder: &Holder,
+        _: Option<&Position>,
+        _: u32,
+        _: Duration,
+    ) -> Result<Page, Error> {
+        match self.ask(Ask::HeldBy(holder.clone())).await {
+            Answer::Page(page) => Ok(page),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn rules(&self, _: Duration) -> Result<Option<TableRules>, Error> {
+        Ok(None)
+    }
+
+    async fn publish_rules(&self, _: &TableRules, _: Duration) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+impl Workflows for Seam {
+    fn succeed<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        output: String,
+        _: Duration,
+    ) -> Call<'a, Delivery> {
+        Box::pin(self.call(Ask::Succeed(token.clone(), output)))
+    }
+
+    fn fail<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        _: &'a str,
+        _: String,
+        _: Duration,
+    ) -> Call<'a, Delivery> {
+        Box::pin(self.call(Ask::Fail(token.clone())))
+    }
+
+    fn describe_execution<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
+        Box::pin(async {
+            match self.ask(Ask::Describe(execution.clone())).await {
+                Answer::Execution(said) => Ok(said),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    fn received<'a>(&'a self, (holder, lease, _): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
+        Box::pin(async {
+            match self.ask(Ask::Received(holder.clone(), lease.clone())).await {
+                Answer::Receipt(receipt) => Ok(receipt),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+}
