@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold::{
-    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Holder, Inspected,
-    Inspection, Key, Operator, Reason, UnfreezeOutcome, ViewUntil,
+    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Holder,
+    Inspected, Inspection, Key, Operator, Reason, UnfreezeOutcome, ViewUntil,
 };
 use leasehold_asl::plain;
 
@@ -154,7 +154,9 @@ impl ForceRelease {
             }
         };
         let held_by = one.lease.held.as_ref();
-        let holder = held_by.map(|held| held.holder.to_string()).unwrap_or_default();
+        let holder = held_by
+            .map(|held| held.holder.to_string())
+            .unwrap_or_default();
         let execution = held_by
             .filter(|held| matches!(held.until, ViewUntil::Execution { .. }))
             .map(|held| held.holder.clone());
@@ -212,10 +214,15 @@ impl ForceRelease {
         let sfn = step_functions::client(table_client)?;
         let stopped = sfn.stop_execution().execution_arn(execution.as_str());
         let stopped = stopped.error("Leasehold.Stopped");
-        let stopped = stopped.cause(format!("{}: {}", act.who, act.why)).send().await;
+        let stopped = stopped
+            .cause(format!("{}: {}", act.who, act.why))
+            .send()
+            .await;
         stopped.map_err(|error| step_functions::failed("StopExecution", &error))?;
         let name = lease_text::name(&one.lease);
-        print_error(&format!("stopped {execution}; waiting until its lease of {name} has ended"));
+        print_error(&format!(
+            "stopped {execution}; waiting until its lease of {name} has ended"
+        ));
         let until = leases.now().plus(LOOKS);
         loop {
             let seen = match leases.inspect(&act.key).await? {
@@ -227,7 +234,10 @@ impl ForceRelease {
                 other.lease.permit == one.lease.permit
                     && other.lease.fencing_token == one.lease.fencing_token
             };
-            let still = seen.iter().find(same).and_then(|seen| seen.lease.held.as_ref());
+            let still = seen
+                .iter()
+                .find(same)
+                .and_then(|seen| seen.lease.held.as_ref());
             let Some(held) = still else {
                 act.tell(
                     &serde_json::json!({"outcome": "stopped", "execution": execution}),
@@ -241,12 +251,14 @@ impl ForceRelease {
             };
             if let Some(at) = over {
                 let when = lease_text::when(at, leases.now());
-                let what = format!("a task of {execution} may still be at work; its lease ends {when}");
+                let what =
+                    format!("a task of {execution} may still be at work; its lease ends {when}");
                 let advice = "end it now without --stop, if you know that nothing is at work";
                 return Err(Failure::new(Code::FAILURE, what).advice(advice));
             }
             if leases.now() >= until {
-                let what = format!("{execution} is stopped, and its lease of {name} has not ended yet");
+                let what =
+                    format!("{execution} is stopped, and its lease of {name} has not ended yet");
                 let advice = "does the stack's sweep run? `leasehold doctor` checks it";
                 return Err(Failure::new(Code::FAILURE, what).advice(advice));
             }

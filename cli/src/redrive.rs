@@ -81,13 +81,13 @@ impl Redrive {
             return Err(failed("RedriveExecution", &error));
         }
         for Granted { lease, grant, .. } in &taken {
-            let (key, token) = (&lease.key, lease.fencing_token);
+            let (key, number) = (&lease.key, lease.fencing_token);
             let how = if *grant == GrantKind::Replayed {
                 "still its own"
             } else {
                 "taken back"
             };
-            print(&format!("{key} is {how}, with token {token}"))?;
+            print(&format!("{key} is {how}, with token {number}"))?;
         }
         print(&format!("redriven: {execution}"))?;
         Ok(Code::DONE)
@@ -169,7 +169,9 @@ fn find(value: &Value, execution: &Holder, keys: &mut BTreeMap<Key, usize>) {
                     let place = keys.len();
                     keys.entry(key).or_insert(place);
                 }
-                _ => fields.values().for_each(|value| find(value, execution, keys)),
+                _ => fields
+                    .values()
+                    .for_each(|value| find(value, execution, keys)),
             }
         }
         Value::Array(values) => values.iter().for_each(|value| find(value, execution, keys)),

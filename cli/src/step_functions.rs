@@ -20,7 +20,8 @@ pub(crate) fn client(table_client: &TableClient) -> Result<Client, Failure> {
     if table_client.config.endpoint_url().is_some() {
         let named = ["AWS_ENDPOINT_URL_SFN", "AWS_ENDPOINT_URL"];
         let Some(url) = named.iter().find_map(|name| environment::text(name)) else {
-            let failure = Failure::usage("--endpoint-url is DynamoDB's, and Step Functions has none");
+            let failure =
+                Failure::usage("--endpoint-url is DynamoDB's, and Step Functions has none");
             return Err(failure.advice("set AWS_ENDPOINT_URL_SFN"));
         };
         config = config.endpoint_url(url);
@@ -36,7 +37,10 @@ where
     match (error.code(), error.message()) {
         (Some(code), message) => {
             let message = message.unwrap_or_default();
-            Failure::new(Code::UNREACHABLE, format!("states:{action}: {code} {message}"))
+            Failure::new(
+                Code::UNREACHABLE,
+                format!("states:{action}: {code} {message}"),
+            )
         }
         (None, _) => Failure::new(
             Code::UNREACHABLE,
@@ -45,8 +49,13 @@ where
     }
 }
 
-pub(crate) async fn status(client: &Client, execution: &Holder) -> Result<ExecutionStatus, Failure> {
-    let call = client.describe_execution().execution_arn(execution.as_str());
+pub(crate) async fn status(
+    client: &Client,
+    execution: &Holder,
+) -> Result<ExecutionStatus, Failure> {
+    let call = client
+        .describe_execution()
+        .execution_arn(execution.as_str());
     let described = call.send().await;
     let described = described.map_err(|error| failed("DescribeExecution", &error))?;
     Ok(described.status().clone())

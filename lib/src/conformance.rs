@@ -282,6 +282,6 @@ mod tests {
 
     #[tokio::test]
     async fn the_memory_store_conforms() {
-        all(&Memory::new()).await;
+        Box::pin(all(&Memory::new())).await;
     }
 }

@@ -124,9 +124,8 @@ impl<S: Store> Leases<S> {
         };
         let since = match (telling.ticket, telling.refused_at) {
             (_, Some(refused_at)) => refused_at,
-            (None, None) => telling.at,
             (Some(_), None) if runs => return Ok(Knows::NotAsked),
-            (Some(_), None) => telling.at,
+            (_, None) => telling.at,
         };
         // Before that, its history may not show yet what it was told.
         let shows_after = self.shows_after(since);

@@ -17,9 +17,7 @@ mod record;
 pub(crate) use record::because;
 pub use record::{Act, Record};
 
-pub(crate) use item::{
-    NULL, b, bytes, instant, metadata, metadata_value, n, s, text, time, whole,
-};
+pub(crate) use item::{NULL, b, bytes, instant, metadata, metadata_value, n, s, text, time, whole};
 
 /// An item as DynamoDB returns it.
 pub type Item = HashMap<String, AttributeValue>;

@@ -302,8 +302,7 @@ impl<S: Store> Leases<S> {
         };
         if matches!(held.term, Term::Execution { .. }) {
             // The index may lag behind.
-            let due =
-                row.head().is_some() || held.sweep_after.is_none_or(|at| at <= self.now());
+            let due = row.head().is_some() || held.sweep_after.is_none_or(|at| at <= self.now());
             return if due {
                 Ok(Read::Due(Box::new(row)))
             } else {

@@ -320,7 +320,12 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
 }
 
 /// The row after a new grant, with its last grant moved to the history.
-pub(crate) fn succeeded(row: &Row, holder: &Holder, request: &RequestDigest, token: Counter) -> Row {
+pub(crate) fn succeeded(
+    row: &Row,
+    holder: &Holder,
+    request: &RequestDigest,
+    token: Counter,
+) -> Row {
     let [first, second, _] = row.past_requests.clone();
     Row {
         fencing_token: token,

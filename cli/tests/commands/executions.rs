@@ -49,15 +49,17 @@ impl Executions {
             .behavior_version(aws_config::BehaviorVersion::v2026_01_12())
             .region(aws_config::Region::new("us-east-1"))
             .endpoint_url(self.url())
-            .credentials_provider(aws_credential_types::provider::SharedCredentialsProvider::new(
-                aws_credential_types::Credentials::new(
-                    "local",
-                    "local",
-                    Some(session_token().to_owned()),
-                    None,
-                    "test",
+            .credentials_provider(
+                aws_credential_types::provider::SharedCredentialsProvider::new(
+                    aws_credential_types::Credentials::new(
+                        "local",
+                        "local",
+                        Some(session_token().to_owned()),
+                        None,
+                        "test",
+                    ),
                 ),
-            ))
+            )
             .build();
         let leases: Leases<_> = self
             .fixture
@@ -65,7 +67,7 @@ impl Executions {
             .with_workflows(Arc::new(StepFunctions::new(&config)));
         let holder = Holder::new(EXECUTION).unwrap();
         while leases.reap(&holder).await.unwrap() == Reaped::Running {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            leases.sleep(std::time::Duration::from_millis(50)).await;
         }
     }
 }
@@ -74,9 +76,14 @@ impl Executions {
 async fn a_forced_release_of_an_execution_says_that_it_runs_on() {
     let all = Executions::start().await;
     all.grant("k").await;
-    let ran = all.run(&[&["force-release", "k"][..], &BECAUSE].concat()).await;
+    let ran = all
+        .run(&[&["force-release", "k"][..], &BECAUSE].concat())
+        .await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.err.contains("works on beside the next holder"), "{ran:?}");
+    assert!(
+        ran.err.contains("works on beside the next holder"),
+        "{ran:?}"
+    );
     all.fixture
         .grant("t", "worker 7", std::time::Duration::from_secs(600))
         .await;
@@ -97,7 +104,11 @@ async fn with_stop_the_execution_is_stopped_and_its_lease_waited_for() {
     let (ran, ()) = tokio::join!(all.run(&ask), all.reaps());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("stopped arn:aws:states"), "{ran:?}");
-    assert!(ran.err.contains("may still be at work; its lease ends in 1"), "{ran:?}");
+    assert!(
+        ran.err
+            .contains("may still be at work; its lease ends in 1"),
+        "{ran:?}"
+    );
     assert!(ran.err.contains("without --stop"), "{ran:?}");
     assert_eq!(all.fixture.inspect("k").await.state, LeaseState::Held);
 }
@@ -133,8 +144,14 @@ async fn a_redrive_takes_back_what_is_free_and_refuses_what_others_hold() {
     let _ = all.fixture.leases().release(&other.lease).await.unwrap();
     let redriven = all.run(&["redrive", EXECUTION]).await;
     assert_eq!(redriven.code, Some(0), "{redriven:?}");
-    assert!(redriven.out.contains("orders/1 is taken back"), "{redriven:?}");
-    assert!(redriven.out.contains("orders/2 is still its own"), "{redriven:?}");
+    assert!(
+        redriven.out.contains("orders/1 is taken back"),
+        "{redriven:?}"
+    );
+    assert!(
+        redriven.out.contains("orders/2 is still its own"),
+        "{redriven:?}"
+    );
     assert!(redriven.out.ends_with(&format!("redriven: {EXECUTION}\n")));
     let seen = all.fixture.inspect("orders/1").await.lease.held.unwrap();
     assert_eq!(seen.holder.as_str(), EXECUTION);

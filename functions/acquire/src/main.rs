@@ -83,8 +83,9 @@ pub(crate) async fn handle<S: Store>(
     let queue = queue(&mut request)?;
     match (request.key.take(), request.keys.take()) {
         (Some(key), None) if let Some(queue) = queue => {
-            let queued = leases.acquire_queued(one(request, key)?, queue).await?;
-            Ok(Answer::InLine(queued))
+            // On the heap, because it is much larger than the others.
+            let queued = Box::pin(leases.acquire_queued(one(request, key)?, queue));
+            Ok(Answer::InLine(queued.await?))
         }
         (Some(key), None) => {
             let acquired = leases.acquire(one(request, key)?).await?;

@@ -117,9 +117,7 @@ impl<S: Store> Leases<S> {
                 }
                 JoinRefusal::Grantable => {
                     match self.attempt(&Address::first(&key), &grant, false).await? {
-                        Ok(granted) => {
-                            Some(self.tell_at_once(workflows, granted, &waiter).await?)
-                        }
+                        Ok(granted) => Some(self.tell_at_once(workflows, granted, &waiter).await?),
                         Err(refusal) => self.judge(workflows, &key, refusal, &waiter).await?,
                     }
                 }
@@ -244,10 +242,8 @@ impl<S: Store> Leases<S> {
             .await;
         match (&told, told_by) {
             (Told::Accepted, Some(item)) => self.forget_waiter(key, &item).await,
-            (Told::Refused, Some(item)) => {
-                if self.note_refusal(key, &row).await?.is_some() {
-                    self.forget_waiter(key, &item).await;
-                }
+            (Told::Refused, Some(item)) if self.note_refusal(key, &row).await?.is_some() => {
+                self.forget_waiter(key, &item).await;
             }
             _ => {}
         }

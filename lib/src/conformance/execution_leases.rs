@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, MARGIN, MS, STALE, TTL, contention, grant, invalid, make, queue::QueueCase};
+use super::{
+    Bench, Case, MARGIN, MS, STALE, TTL, contention, grant, invalid, make, queue::QueueCase,
+};
 use crate::{
     Acquire, AcquireAll, Ended, Execution, Executions, ExtendOptions, Extended, GrantKind,
     KeepTime, Lease, LeaseState, Lifetime, LifetimeKind, Reaped, ReleaseOutcome, Swept, ViewUntil,
@@ -128,7 +130,10 @@ async fn no_clock_ends_it<B: Bench>(bench: &B) {
     case.pass(Duration::from_hours(24 * 300));
     let waiting = contention(&case.leases, case.case.request("b", "by b")).await;
     // Nor does an observation: a look at an execution that runs does not change the version.
-    let observing = case.case.request("c", "by c").observed_version(waiting.held.version);
+    let observing = case
+        .case
+        .request("c", "by c")
+        .observed_version(waiting.held.version);
     assert!(contention(&case.leases, observing).await.held.holder == lease.holder);
     let mut observing = case.while_it_runs(&name("another"), "2", Duration::ZERO);
     observing.observed_version = Some(waiting.held.version.into());

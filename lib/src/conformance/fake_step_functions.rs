@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows,
-};
+use crate::{Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows};
 
 /// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
 /// Functions, the first callback of a task token is delivered and every later one is refused.

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, AuditReason, ExtendOptions, Holder, KeepTime, Key, Keys, Lifetime, ManualClock, Metadata,
-    Operator, Permits, Reason, RequestId, Timestamp, Ttl, row::Item, row::s,
+    Acquire, AuditReason, ExtendOptions, Holder, KeepTime, Key, Keys, Lifetime, ManualClock,
+    Metadata, Operator, Permits, Reason, RequestId, Timestamp, Ttl, row::Item, row::s,
 };
 
 /// A clock that shows a time in the year 2027.

@@ -114,7 +114,10 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
     let workflows = line.leases.workflows().expect("some");
     let told = line.leases.tell_first(workflows, key, granted, &old).await;
     let told = told.expect("an answer");
-    assert!(matches!(told, (crate::queue::Told::Accepted, None)), "{told:?}");
+    assert!(
+        matches!(told, (crate::queue::Told::Accepted, None)),
+        "{told:?}"
+    );
     line.turn_of("a again");
     line.has_waiting(&["b"]).await;
 }

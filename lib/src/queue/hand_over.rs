@@ -54,7 +54,9 @@ impl<S: Store> Leases<S> {
 
     /// As [`Leases::grant_to_next`], for a caller whose own work is done: what fails here is left to sweep.
     pub(crate) async fn try_to_grant_to_next(&self, key: &Key, row: Row) -> bool {
-        self.grant_to_next(key, row).await.unwrap_or_else(|error| {
+        // On the heap, because every caller's future contains it.
+        let granted = Box::pin(self.grant_to_next(key, row)).await;
+        granted.unwrap_or_else(|error| {
             metrics::record_error(&error);
             let problem = error.in_full();
             tracing::error!(%key, problem, "the next waiter is left to sweep");
@@ -108,7 +110,12 @@ impl<S: Store> Leases<S> {
     }
 
     /// The write that grants a free row to its first waiter. None if another write was faster.
-    pub(crate) async fn grant_to(&self, key: &Key, row: &Row, waiter: &Waiter) -> Result<Option<Row>, Error> {
+    pub(crate) async fn grant_to(
+        &self,
+        key: &Key,
+        row: &Row,
+        waiter: &Waiter,
+    ) -> Result<Option<Row>, Error> {
         let now = self.now();
         let token = row.fencing_token.max(self.settings().token_floor).plus(1);
         let lease_id = LeaseId::random();

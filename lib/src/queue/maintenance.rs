@@ -136,7 +136,11 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    pub(crate) async fn waiting(&self, key: &Key, request: &RequestDigest) -> Result<Option<Waiter>, Error> {
+    pub(crate) async fn waiting(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+    ) -> Result<Option<Waiter>, Error> {
         self.store().waiter(key, request, self.limit()).await
     }
 

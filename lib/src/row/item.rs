@@ -2,9 +2,7 @@
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
-use super::{
-    Frozen, Holding, Item, Record, Row, State, Stored, Telling, Term, attributes as at,
-};
+use super::{Frozen, Holding, Item, Record, Row, State, Stored, Telling, Term, attributes as at};
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},

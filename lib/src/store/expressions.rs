@@ -14,8 +14,8 @@ use crate::{
     row::{Term, attributes as at},
     row::{b, instant, metadata_value, n, s},
     transition::{
-        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release,
-        ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release, ReplaceIfUnchanged,
+        ShortenDeadline, TakeoverRule, TokenFloor,
     },
     values::{Counter, KeysDigest},
 };

@@ -14,8 +14,9 @@ pub(super) struct History {
     open: HashSet<i64>,
     /// The task that an event belongs to.
     task_of: HashMap<i64, i64>,
-    /// Those of them that start an execution and wait for its end, each with the number of the event that names it.
-    children: HashMap<i64, Option<i64>>,
+    /// Those of them of which the data of an event says more: one that starts an execution and waits for its end, with the
+    /// event that names that; one that was answered by its task token, with the answer.
+    known_by: HashMap<i64, Option<i64>>,
     /// Whether there are children of a Distributed Map, which have histories of their own.
     has_children: bool,
     has_ended: bool,
@@ -31,12 +32,12 @@ impl History {
                 self.open.insert(event.id());
                 self.task_of.insert(event.id(), event.id());
                 if is_child(event) {
-                    self.children.insert(event.id(), None);
+                    self.known_by.insert(event.id(), None);
                 }
             }
             Event::TaskStarted | Event::TaskSubmitted | Event::LambdaFunctionStarted => {
                 self.task_of.extend(task.map(|task| (event.id(), task)));
-                let child = task.and_then(|task| self.children.get_mut(&task));
+                let child = task.and_then(|task| self.known_by.get_mut(&task));
                 if let (Some(child), Event::TaskSubmitted) = (child, event.r#type()) {
                     *child = Some(event.id());
                 }
@@ -48,6 +49,10 @@ impl History {
                 if is_over(event) =>
             {
                 self.answered(task);
+            }
+            Event::TaskSucceeded if is_by_token(event) => {
+                self.known_by
+                    .extend(task.map(|task| (task, Some(event.id()))));
             }
             Event::ExecutionRedriven => self.redrives += 1,
             Event::MapRunStarted => self.has_children = true,
@@ -68,17 +73,17 @@ impl History {
     /// Whether every task that was started has answered, and the history is complete.
     #[cfg(test)]
     fn all_answered(&self) -> bool {
-        self.unanswered_children().is_some_and(|children| children.is_empty())
+        self.to_be_read().is_some_and(|events| events.is_empty())
     }
 
-    /// The events that name the executions whose end it waited for, if nothing else of it can be at work: they have
-    /// histories of their own. None if something else may be, or if the history is not complete.
-    pub(super) fn unanswered_children(&self) -> Option<Vec<i64>> {
+    /// The events whose data say whether anything is still at work: see [`Known`]. None if something may be whatever they
+    /// say, or if the history is not complete.
+    pub(super) fn to_be_read(&self) -> Option<Vec<i64>> {
         if !self.has_ended || self.has_children {
             return None;
         }
         let open = self.open.iter();
-        open.map(|task| *self.children.get(task)?).collect()
+        open.map(|task| *self.known_by.get(task)?).collect()
     }
 
     /// How often it was redriven.
@@ -118,8 +123,10 @@ impl Received {
             }
             Event::TaskScheduled if !is_of_ended => {
                 let resource = event.task_scheduled_event_details();
-                let resource = resource.map(|details| details.resource());
-                self.waits |= resource.is_some_and(|r| r.ends_with(".waitForTaskToken"));
+                self.waits |= resource.is_some_and(|details| {
+                    let resource = details.resource();
+                    resource.ends_with(".waitForTaskToken")
+                });
             }
             _ => {}
         }
@@ -152,6 +159,9 @@ fn is_over(event: &HistoryEvent) -> bool {
             match (d.resource_type(), d.resource()) {
                 ("lambda", "invoke") => is_an_answer(error),
                 ("lambda", "invoke.waitForTaskToken") => error.starts_with("Lease."),
+                ("states", start) if start.starts_with("startExecution") => {
+                    NOT_STARTED.contains(&error)
+                }
                 (kind, resource) => is_request(kind, resource) && is_an_answer(error),
             }
         }),
@@ -171,11 +181,46 @@ fn is_child(event: &HistoryEvent) -> bool {
     })
 }
 
-/// The execution that this event names: a task has started it.
-pub(super) fn child(event: &HistoryEvent) -> Option<String> {
-    let output = event.task_submitted_event_details()?.output()?;
-    let started: serde_json::Value = serde_json::from_str(output).ok()?;
-    Some(started.get("ExecutionArn")?.as_str()?.to_owned())
+/// What the data of an event say of a task that has not certainly ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It waited for the end of this execution, which has a history of its own.
+    Child(String),
+    /// It was acquire, which answered it with a lease of this execution: nothing else works on it.
+    Over,
+    /// It may be at work.
+    Nothing,
+}
+
+/// What this event of the history of `execution` says.
+pub(super) fn known(event: &HistoryEvent, execution: &str) -> Known {
+    let submitted = event.task_submitted_event_details();
+    let succeeded = event.task_succeeded_event_details();
+    let output = submitted.and_then(|details| details.output());
+    let output = output.or(succeeded.and_then(|details| details.output()));
+    let read = output.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    let Some(output) = read else {
+        return Known::Nothing;
+    };
+    if submitted.is_some() {
+        let child = output["ExecutionArn"].as_str();
+        return child.map_or(Known::Nothing, |child| Known::Child(child.to_owned()));
+    }
+    let lease = &output["lease"];
+    let ours = output["outcome"] == "acquired" && lease["lease_id"].is_string();
+    if ours && lease["holder"] == execution {
+        Known::Over
+    } else {
+        Known::Nothing
+    }
+}
+
+/// Whether a function was called with a task token that was answered. Anybody who has the token may have answered it while
+/// others work on it.
+fn is_by_token(event: &HistoryEvent) -> bool {
+    event.task_succeeded_event_details().is_some_and(|details| {
+        details.resource_type() == "lambda" && details.resource() == "invoke.waitForTaskToken"
+    })
 }
 
 /// Whether a task is one request, which has ended when it was answered: to `DynamoDB`, or to Step Functions about another
@@ -190,6 +235,14 @@ fn is_request(kind: &str, resource: &str) -> bool {
         _ => false,
     }
 }
+
+/// Errors with which Step Functions refuses to start an execution.
+const NOT_STARTED: [&str; 4] = [
+    "StepFunctions.InvalidNameException",
+    "StepFunctions.InvalidArnException",
+    "StepFunctions.InvalidExecutionInputException",
+    "StepFunctions.StateMachineDoesNotExistException",
+];
 
 /// A failure without a name proves nothing.
 const UNNAMED: &str = "States.";
@@ -246,8 +299,8 @@ mod tests {
     #[test]
     fn a_task_without_an_answer_may_still_be_at_work() {
         use Event::{
-            ExecutionAborted, ExecutionFailed, ExecutionStarted, ExecutionSucceeded, MapRunStarted,
-            TaskFailed, TaskScheduled, TaskStarted, TaskSucceeded, TaskTimedOut,
+            ExecutionFailed, ExecutionStarted, ExecutionSucceeded, TaskFailed, TaskScheduled,
+            TaskStarted, TaskSucceeded, TaskTimedOut,
         };
         let history = |events: &[_]| history(events).all_answered();
         let task = |resource, last: Event, error| {
@@ -285,7 +338,11 @@ mod tests {
             ("aws-sdk:sfn", "getExecutionHistory"),
         ] {
             assert!(task((kind, resource), TaskSucceeded, ""));
-            assert!(!task((kind, resource), TaskFailed, "Sfn.SdkClientException"));
+            assert!(!task(
+                (kind, resource),
+                TaskFailed,
+                "Sfn.SdkClientException"
+            ));
         }
         // Without its type, or the name of its failure, it is not certain.
         assert!(!one(TaskFailed, ""));
@@ -324,6 +381,36 @@ mod tests {
             (ExecutionStarted, 0, ""),
             (ExecutionSucceeded, 1, "")
         ]));
+    }
+
+    #[test]
+    fn a_start_that_the_service_refused_started_nothing() {
+        use Event::{ExecutionFailed, ExecutionStarted, TaskFailed, TaskScheduled, TaskStarted};
+        for (error, over) in [
+            ("StepFunctions.InvalidNameException", true),
+            ("StepFunctions.StateMachineDoesNotExistException", true),
+            ("StepFunctions.ExecutionAlreadyExistsException", false),
+            ("StepFunctions.SdkClientException", false),
+        ] {
+            let events = [
+                (ExecutionStarted, 0, ""),
+                (TaskScheduled, 1, ""),
+                (TaskStarted, 2, ""),
+                (TaskFailed, 3, error),
+                (ExecutionFailed, 4, ""),
+            ];
+            let read = of(("states", "startExecution.sync:2"), &events);
+            assert_eq!(read.all_answered(), over, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_history_in_which_something_is_missing_proves_nothing() {
+        use Event::{
+            ExecutionAborted, ExecutionFailed, ExecutionStarted, MapRunStarted, TaskFailed,
+            TaskScheduled, TaskStarted,
+        };
+        let history = |events: &[_]| history(events).all_answered();
         // One branch failed, and the other was aborted while its task was at work.
         assert!(!history(&[
             (ExecutionStarted, 0, ""),
@@ -378,23 +465,69 @@ mod tests {
 
     #[test]
     fn an_execution_that_was_waited_for_has_a_history_of_its_own() {
-        use Event::{ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted};
+        use Event::{
+            ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted,
+        };
         let read = |kinds: &[Event]| {
             let mut history = History::default();
             for (id, kind) in (1..).zip(kinds) {
                 history.add(&of_child(kind.clone(), id, id - 1));
             }
-            history.unanswered_children()
+            history.to_be_read()
         };
         let started = [ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted];
         let ended = [&started[..], &[ExecutionAborted]].concat();
         assert_eq!(read(&ended), Some(vec![4]));
         assert_eq!(read(&started), None, "it has not ended");
         // It may have been started, and nothing names it.
-        let unnamed = [ExecutionStarted, TaskScheduled, TaskStarted, ExecutionAborted];
+        let unnamed = [
+            ExecutionStarted,
+            TaskScheduled,
+            TaskStarted,
+            ExecutionAborted,
+        ];
         assert_eq!(read(&unnamed), None);
         let named = of_child(TaskSubmitted, 4, 3);
-        assert_eq!(child(&named).as_deref(), Some("arn:of:the:child"));
+        let child = Known::Child("arn:of:the:child".to_owned());
+        assert_eq!(known(&named, "arn"), child);
+    }
+
+    #[test]
+    fn acquire_is_over_when_its_token_has_the_lease() {
+        let event = |kind, id, output: &str| {
+            let succeeded = TaskSucceededEventDetails::builder()
+                .resource_type("lambda")
+                .resource("invoke.waitForTaskToken")
+                .output(output);
+            let event = HistoryEvent::builder()
+                .timestamp(DateTime::from_secs(1))
+                .r#type(kind)
+                .id(id)
+                .previous_event_id(id - 1)
+                .task_succeeded_event_details(succeeded.build().expect("complete"));
+            event.build().expect("complete")
+        };
+        let of = |output| known(&event(Event::TaskSucceeded, 2, output), "arn");
+        let ours = r#"{"outcome":"acquired","lease":{"lease_id":"c0ffee","holder":"arn"}}"#;
+        assert_eq!(of(ours), Known::Over);
+        for others in [
+            r#"{"outcome":"acquired","lease":{"lease_id":"c0ffee","holder":"another"}}"#,
+            r#"{"outcome":"done","lease":{"lease_id":"c0ffee","holder":"arn"}}"#,
+            r#"{"outcome":"acquired"}"#,
+            "",
+        ] {
+            assert_eq!(of(others), Known::Nothing, "{others}");
+        }
+        let mut history = History::default();
+        let kinds = [
+            Event::TaskScheduled,
+            Event::TaskSucceeded,
+            Event::ExecutionAborted,
+        ];
+        for (id, kind) in (1..).zip(kinds) {
+            history.add(&event(kind, id, ""));
+        }
+        assert_eq!(history.to_be_read(), Some(vec![2]));
     }
 
     #[test]
@@ -425,9 +558,15 @@ mod tests {
             }
             received.receipt()
         };
-        let (waits, over) = (Receipt::Missing { waits: true }, Receipt::Missing { waits: false });
+        let (waits, over) = (
+            Receipt::Missing { waits: true },
+            Receipt::Missing { waits: false },
+        );
         assert_eq!(receipt(&[TaskScheduled, TaskStarted]), waits);
         assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskTimedOut]), over);
-        assert_eq!(receipt(&[TaskScheduled, TaskStarted, TaskSucceeded]), Receipt::Shown);
+        assert_eq!(
+            receipt(&[TaskScheduled, TaskStarted, TaskSucceeded]),
+            Receipt::Shown
+        );
     }
 }

@@ -14,7 +14,7 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 use super::{
     Call, Delivery, Execution, GrantOf, Receipt, Workflows,
-    history::{History, Received, child},
+    history::{History, Known, Received, known},
 };
 use crate::{
     clock::{Timestamp, stopwatch},
@@ -135,28 +135,33 @@ impl StepFunctions {
     ) -> bool {
         let began = stopwatch();
         let left = || limit.saturating_sub(began.elapsed());
-        let Some(named_by) = history.unanswered_children() else {
+        let Some(to_be_read) = history.to_be_read() else {
             return false;
         };
-        if named_by.is_empty() {
+        if to_be_read.is_empty() {
             return true;
         }
-        let mut children = Vec::new();
+        let mut all_known = Vec::new();
         let reading = Reading {
             with_data: true,
             backwards: false,
         };
         let read = self.read_history(execution, reading, left(), |event| {
-            if named_by.contains(&event.id()) {
-                children.extend(child(event));
+            if to_be_read.contains(&event.id()) {
+                all_known.push(known(event, execution.as_str()));
             }
             ControlFlow::Continue(())
         });
-        if depth == 0 || !read.await || children.len() < named_by.len() {
+        if !read.await || all_known.len() < to_be_read.len() {
             return false;
         }
-        for child in children {
-            let Ok(child) = Holder::new(child) else {
+        for one in all_known {
+            let child = match one {
+                Known::Over => continue,
+                Known::Child(child) if depth > 0 => Holder::new(child),
+                Known::Child(_) | Known::Nothing => return false,
+            };
+            let Ok(child) = child else {
                 return false;
             };
             let Some(history) = self.history(&child, left()).await else {

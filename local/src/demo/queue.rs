@@ -61,7 +61,9 @@ pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     functions.call("release", &json!({"lease": lease})).await?;
     let began = Instant::now();
     while !running.is_empty() && began.elapsed() < PATIENCE {
-        let seen = functions.call("inspect", &json!({"key": QUEUE_KEY})).await?;
+        let seen = functions
+            .call("inspect", &json!({"key": QUEUE_KEY}))
+            .await?;
         let at = director.record().at(now());
         director.record().served(&seen["lease"], at);
         let due = due(&director.record());

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Leases, Lifetime,
-    ManualClock, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds, SystemClock, TaskToken,
-    WaitTime,
+    Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Leases,
+    Lifetime, ManualClock, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds, SystemClock,
+    TaskToken, WaitTime,
     conformance::{FakeStepFunctions, TaskAnswer},
     row::Item,
 };

@@ -19,7 +19,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a state machine's file is a resource with its name",
         machines,
-        &[(TEMPLATE, "/semaphore.asl.json", "/semaphores.asl.json")],
+        &[(TEMPLATE, "/with-lease.asl.json", "/with-leases.asl.json")],
     ),
     (
         "a burst of events takes only as much concurrency as a parameter says",

@@ -39,7 +39,7 @@ fn updates(table: &Table) -> u64 {
 
 #[tokio::test]
 async fn it_conforms() {
-    conformance::all(&Table::start().await).await;
+    Box::pin(conformance::all(&Table::start().await)).await;
 }
 
 #[tokio::test]
