@@ -86,7 +86,7 @@ impl Lease {
 
     /// Makes the age unbounded.
     pub(crate) fn lapse(&mut self, cause: StateId) {
-        if self.age < FOREVER && !self.of_execution {
+        if self.age < FOREVER {
             (self.age, self.cause) = (FOREVER, Some(cause));
         }
     }
