@@ -84,8 +84,13 @@ impl<S: Store> Leases<S> {
                 break;
             }
             let Some(waiter) = self.waiting(key, &head).await? else {
-                // Deleted by hand: nobody can tell this waiter.
-                match self.leave_place(key, &head, 0).await? {
+                // Deleted by hand: nobody can tell this waiter. By the version, because one that was passed over meanwhile may
+                // have joined anew.
+                let next = Row {
+                    version: row.version.plus(1),
+                    ..row.clone()
+                };
+                match self.replace(key, &row, next, Some(head)).await? {
                     Applied::Done { row: shorter, .. } => row = shorter,
                     Applied::Refused(_) => break,
                 }

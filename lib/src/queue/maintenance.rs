@@ -207,7 +207,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Removes the request if it is still at this place.
-    pub(crate) async fn leave_place(
+    async fn leave_place(
         &self,
         key: &Key,
         request: &RequestDigest,
