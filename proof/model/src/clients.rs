@@ -214,11 +214,10 @@ pub fn on_response(world: &World, state: &mut State, who: Who, reply: Reply) -> 
                 .observes(version, world.rows.facts(reply.row).token);
             client.observed = Some((seen, state.now));
         }
-        (Reading::Consumed | Reading::Lost, _) => lost(world, state, who),
+        (Reading::Consumed | Reading::Lost | Reading::Over, _) => lost(world, state, who),
         (Reading::Suits(floor), _) => {
             world.send_by(state, who, call.what, floor)?;
         }
-        (Reading::Over, _) => lost(world, state, who),
         _ => {}
     }
     Some(())

@@ -113,8 +113,7 @@ impl Flawed {
 
     const fn words(&self) -> &'static str {
         match self {
-            Self::Deadlines((_, words, ..)) => words,
-            Self::Executions((_, words, ..)) => words,
+            Self::Deadlines((_, words, ..)) | Self::Executions((_, words, ..)) => words,
         }
     }
 

@@ -14,10 +14,8 @@ pub fn actions(world: &World, state: &State, actions: &mut Vec<Action>) {
     let scope = &world.scope;
     let facts = world.rows.facts(state.row);
     let now = World::clock(state, &state.sweeper);
-    if scope.sweep {
-        if next(world, facts, now).is_some() {
-            actions.push(Action::Sweeps);
-        }
+    if scope.sweep && next(world, facts, now).is_some() {
+        actions.push(Action::Sweeps);
     }
     if scope.branches && state.reaping.is_none() {
         for (who, client) in state.whos() {

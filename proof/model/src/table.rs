@@ -9,11 +9,11 @@ use crate::{
     world::{Phase, State, World},
 };
 
-/// A message arrives. Nothing if that changes nothing.
-pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
+/// A message arrives.
+pub fn takes(world: &World, state: &mut State, message: Message) {
     if let Operation::ResourceWrite(token) = message.what {
         writes(world, state, token);
-        return Some(());
+        return;
     }
     let row = state.row;
     let done = world.rows.apply(row, message);
@@ -49,7 +49,6 @@ pub fn takes(world: &World, state: &mut State, message: Message) -> Option<()> {
     {
         process.replies.insert(place, reply);
     }
-    Some(())
 }
 
 /// The one write that may shorten a lease is for those whose execution has ended, who have to prove theirs before they

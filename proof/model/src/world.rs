@@ -342,7 +342,7 @@ impl Model for World {
                 if self.scope.once {
                     state.in_flight.retain(|(flies, _)| *flies != message);
                 }
-                table::takes(self, &mut state, message)?;
+                table::takes(self, &mut state, message);
             }
             Action::ResponseLost(who) => {
                 state.process(who).call = None;

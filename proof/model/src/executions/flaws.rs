@@ -77,7 +77,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
                 && !matches!(call, Call::Evict(_)) =>
         {
             swap.row.request = row.request.clone();
-            swap.row.past_requests = row.past_requests.clone();
+            swap.row.past_requests.clone_from(&row.past_requests);
         }
         (Flaw::ReleasesHaveNoCondition, Change::Release(release)) => {
             if let Some(held) = row.holding() {
@@ -122,8 +122,8 @@ pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
                 _ => false,
             }
         }
-        (Flaw::ProofsAreReads, Ask::Apply(Change::Prove(_)), _) => true,
-        (Flaw::NewTokensAreNotStored, Ask::NewToken(_), _) => true,
+        (Flaw::ProofsAreReads, Ask::Apply(Change::Prove(_)), _)
+        | (Flaw::NewTokensAreNotStored, Ask::NewToken(_), _) => true,
         _ => false,
     }
 }

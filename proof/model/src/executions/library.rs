@@ -333,12 +333,11 @@ impl Library {
                 asked = now;
             }
         }
-        let next = match ended {
-            Some(outcome) => Next::Ends(outcome),
-            None => {
-                let ask = seam.get().asked[log.len()].clone();
-                Next::Asks(self.asks.of(&ask))
-            }
+        let next = if let Some(outcome) = ended {
+            Next::Ends(outcome)
+        } else {
+            let ask = seam.get().asked[log.len()].clone();
+            Next::Asks(self.asks.of(&ask))
         };
         push(&self.nodes, Arc::new(Node { call, log, next }))
     }
@@ -370,7 +369,7 @@ impl Library {
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Release(_, lease, _) => or_failed(telling.release(&self.handle(lease)).await),
+            Call::Release(_, lease, _) => or_failed(&telling.release(&self.handle(lease)).await),
             Call::Prove(_, lease, _) => {
                 let options = ExtendOptions::default();
                 match telling.extend(&self.handle(lease), options).await {
@@ -379,8 +378,8 @@ impl Library {
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Sweep(_) => or_failed(telling.sweep(SweepBounds::Schedule).await),
-            Call::Reap(who, _) => or_failed(telling.reap(&names::holder(who)).await),
+            Call::Sweep(_) => or_failed(&telling.sweep(SweepBounds::Schedule).await),
+            Call::Reap(who, _) => or_failed(&telling.reap(&names::holder(who)).await),
             Call::Evict(_) => {
                 let because = AuditReason {
                     who: Operator::new("operator").expect("valid"),
@@ -390,7 +389,7 @@ impl Library {
                     permit: Some(0),
                     fencing_token: None,
                 };
-                or_failed(telling.force_release(&names::key(), which, &because).await)
+                or_failed(&telling.force_release(&names::key(), which, &because).await)
             }
             Call::Ask(attempt) => {
                 let ttl = Ttl::new(names::TICK).expect("valid");
@@ -411,7 +410,7 @@ impl Library {
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Return(lease) => or_failed(leases.release(&self.handle(lease)).await),
+            Call::Return(lease) => or_failed(&leases.release(&self.handle(lease)).await),
         }
     }
 
@@ -423,7 +422,7 @@ impl Library {
     }
 }
 
-fn or_failed<T>(done: Result<T, Error>) -> Outcome {
+fn or_failed<T>(done: &Result<T, Error>) -> Outcome {
     match done {
         Ok(_) => Outcome::Done,
         Err(_) => Outcome::Failed,
@@ -505,10 +504,10 @@ fn text_of(answer: &Answer) -> String {
         Answer::Applied(Applied::Refused(it)) => format!("refused {}", stored(it)),
         Answer::Joined(Joined::Refused(it)) => format!("not joined {}", stored(it)),
         Answer::Stored(it) => format!("stored {}", stored(it)),
-        Answer::Rows(rows) => rows
-            .iter()
-            .map(|(_, it)| format!("row {}", stored(it)))
-            .collect(),
+        Answer::Rows(rows) => {
+            let rows = rows.iter().map(|(_, it)| format!("row {}", stored(it)));
+            rows.collect::<Vec<_>>().concat()
+        }
         Answer::Waiter(Some(waiter)) => {
             format!("waiter {waiter:?} {}", waiter.task_token.expose())
         }

@@ -182,13 +182,12 @@ impl Log {
 
     /// An answer, with the lease ids as this run drew them.
     fn own(&self, mut answer: Answer) -> Answer {
-        let row = match &mut answer {
-            Answer::Applied(Applied::Done { row, .. } | Applied::Refused(Stored::Row(row)))
-            | Answer::Stored(Stored::Row(row))
-            | Answer::Joined(Joined::Refused(Stored::Row(row))) => row,
-            _ => return answer,
-        };
-        self.own_row(row);
+        if let Answer::Applied(Applied::Done { row, .. } | Applied::Refused(Stored::Row(row)))
+        | Answer::Stored(Stored::Row(row))
+        | Answer::Joined(Joined::Refused(Stored::Row(row))) = &mut answer
+        {
+            self.own_row(row);
+        }
         answer
     }
 

@@ -650,6 +650,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     pub fn acts(&self, state: &mut State, action: Action) -> Option<()> {
         match action {
             Action::Tick => {
@@ -720,16 +721,15 @@ impl World {
                 state.left.redrive -= 1;
                 let guarded = self.scope.guarded[usize::from(who)];
                 let executing = &mut state.executions[usize::from(who)];
-                match executing.lease {
-                    None => self.asks(state, who, true),
-                    Some(_) => {
-                        executing.phase = if guarded {
-                            Phase::Proving
-                        } else {
-                            Phase::Section
-                        };
-                        executing.stands();
-                    }
+                if executing.lease.is_none() {
+                    self.asks(state, who, true);
+                } else {
+                    executing.phase = if guarded {
+                        Phase::Proving
+                    } else {
+                        Phase::Section
+                    };
+                    executing.stands();
                 }
             }
             Action::Sweeps => {

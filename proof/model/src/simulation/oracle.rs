@@ -215,6 +215,12 @@ impl Oracle {
                 self.line(at).waiting.push(place);
             }
             (Change::Leave(leave), _) => self.left(at, &leave.request)?,
+            (Change::ReplaceIfUnchanged(swap), _) if after.holding().is_none() => {
+                match &swap.head {
+                    Some(head) => self.left(at, head)?,
+                    None => self.granted(at, change, before, after)?,
+                }
+            }
             _ => {
                 self.granted(at, change, before, after)?;
             }

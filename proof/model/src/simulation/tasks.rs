@@ -281,6 +281,7 @@ impl Simulation {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "its answer is used up")]
     fn done(&mut self, purpose: TaskKind, answer: Answer) {
         let ill = !matches!(answer, Answer::Done(Ok(())));
         if let Answer::Done(Err(error)) = &answer {

@@ -18,6 +18,7 @@ use leasehold::{
     store::Store as _,
 };
 
+#[expect(clippy::struct_excessive_bools, reason = "a switch each")]
 pub struct Workflow {
     pub name: String,
     pub wants: AcquireKind,
