@@ -248,7 +248,7 @@ impl Machines {
     }
 
     /// How many wait for the key.
-    pub(crate) async fn waiting(&self, key: &str) -> usize {
+    pub async fn waiting(&self, key: &str) -> usize {
         let row = self.lease_row(key).await;
         row.get("line")
             .map_or(0, |queue| queue.as_l().unwrap().len())
