@@ -332,7 +332,17 @@ impl ServerState {
             let end = end.clone().or(timed_out);
             task(("lambda", "invoke.waitForTaskToken"), end)
         });
-        tasks.collect()
+        // One that ended in the middle of what it did with the answer.
+        let is_cut_off = tracked
+            .ended
+            .is_some_and(|(status, _)| status != "SUCCEEDED")
+            && tracked
+                .tasks
+                .iter()
+                .filter_map(|(_, end)| end.as_ref())
+                .any(|(name, _)| *name == "TaskSucceeded");
+        let work = is_cut_off.then(|| task(("lambda", "invoke"), None));
+        tasks.chain(work.into_iter().flatten()).collect()
     }
 }
 
