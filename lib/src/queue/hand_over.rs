@@ -3,7 +3,7 @@
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::Leases,
+    leases::{Leases, TRIES},
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
     row::{Holding, Row, State, Stored, Telling, Term},
@@ -70,7 +70,7 @@ impl<S: Store> Leases<S> {
         let Some(workflows) = self.workflows() else {
             return Ok(false);
         };
-        let (mut forbidden, began) = (false, self.now());
+        let (mut forbidden, mut tries, began) = (false, TRIES, self.now());
         while row.holding().is_none() && row.frozen.is_none() && !self.settings().stopped {
             let Some(head) = row.head().cloned() else {
                 break;
@@ -96,8 +96,14 @@ impl<S: Store> Leases<S> {
                 }
                 continue;
             };
-            let Some(granted) = self.grant_to(key, &row, &waiter).await? else {
-                break;
+            let granted = match self.grant_to(key, &row, &waiter).await? {
+                Ok(granted) => granted,
+                // Somebody has left the queue meanwhile, or joined it: look again.
+                Err(Stored::Row(found)) if tries > 0 => {
+                    (row, tries) = (found, tries - 1);
+                    continue;
+                }
+                Err(_) => break,
             };
             row = match self.tell_first(workflows, key, granted, &waiter).await? {
                 (Told::Accepted, _) => return Ok(true),
@@ -114,13 +120,13 @@ impl<S: Store> Leases<S> {
         Ok(false)
     }
 
-    /// The write that grants a free row to its first waiter. None if another write was faster.
+    /// The write that grants a free row to its first waiter. If another write was faster: what it left.
     pub(crate) async fn grant_to(
         &self,
         key: &Key,
         row: &Row,
         waiter: &Waiter,
-    ) -> Result<Option<Row>, Error> {
+    ) -> Result<Result<Row, Stored>, Error> {
         let now = self.now();
         let token = row.fencing_token.max(self.settings().token_floor).plus(1);
         let lease_id = LeaseId::random();
@@ -152,11 +158,11 @@ impl<S: Store> Leases<S> {
         let row = match self.replace(key, row, next, head).await? {
             Applied::Done { row, .. } => row,
             Applied::Refused(Stored::Row(row)) if ours(&row) => row,
-            Applied::Refused(_) => return Ok(None),
+            Applied::Refused(found) => return Ok(Err(found)),
         };
         let kind = GrantKind::after(row.previous.as_ref());
         metrics::record(Metric::of_grant(kind), 1);
-        Ok(Some(row))
+        Ok(Ok(row))
     }
 
     /// Tells the waiter that was just granted `row`; nobody was told before. If it never knew, the grant ends: then the

@@ -199,7 +199,16 @@ async fn is_free_meanwhile(fixture: &Fixture<'_>) -> CheckResult {
 /// A late copy of the call by which an execution got its lease.
 async fn is_asked_again(fixture: &Fixture<'_>) -> CheckResult {
     let key = key(USERS, "again");
-    let holder = hold(fixture, &key, 600).await?;
+    let lease = fixture.occupy(&key, 600.0).await?;
+    let input = json!({"key": key, "wait_seconds": 100, "holds": 600});
+    let holder = fixture.start(USERS, input).await?;
+    let waits = fixture.until(&key, "waited for", |shown| shown["waiting"] == 1);
+    waits.await?;
+    fixture.release(&lease).await?;
+    let served = fixture.until(&key, "handed over", |shown| {
+        shown["lease"]["holder"] == holder
+    });
+    served.await?;
     let name = holder.rsplit(':').next();
     let again = json!({"key": key, "holder": holder, "request_id": name, "task_token": "of an earlier attempt", "wait_seconds": 100});
     let told = fixture.call("acquire", again).await;
