@@ -363,6 +363,21 @@ mod tests {
         assert_eq!(left.expect("an answer").leases, []);
     }
 
+    /// The index shows what a row was before.
+    #[tokio::test]
+    async fn who_was_just_granted_the_key_is_reaped_though_the_index_shows_a_waiter() {
+        let leases = Leases::new(Memory::new(), Settings::default()).with_clock(make::clock());
+        let key = make::key("k");
+        let request = make::of_execution(key.clone(), "a");
+        let holder = request.holder.clone();
+        grant(&leases, request).await;
+        let row = leases.read_queue_row(&key).await.expect("an answer");
+        let waits = What::Waiter(key, row.expect("a row").request);
+        let left = leases.read_left(&holder, waits).await;
+        let left = left.expect("an answer");
+        assert!(matches!(left, Some(Left::Lease(..))), "nothing is left");
+    }
+
     #[tokio::test]
     async fn a_redrive_that_proves_its_lease_meanwhile_keeps_it() {
         for all_answered in [true, false] {

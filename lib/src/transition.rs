@@ -271,9 +271,9 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
         Change::ReplaceIfUnchanged(swap) => replaced(row, swap),
         Change::Join(join) => queue::joined(row, join),
         Change::Leave(leave) => queue::left(row, leave),
-        Change::CheckHeld(confirm) => {
-            let held = owned(row, &confirm.lease_id, confirm.fencing_token)?;
-            (held.expires_at() > confirm.now).then(|| row.clone())
+        Change::CheckHeld(check) => {
+            let held = owned(row, &check.lease_id, check.fencing_token)?;
+            (held.expires_at() > check.now).then(|| row.clone())
         }
     }
 }

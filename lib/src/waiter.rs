@@ -22,8 +22,8 @@ pub struct Waiter {
     pub keep: KeepTime,
     /// What the holder will want others to see.
     pub metadata: Metadata,
-    /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. A label:
-    /// the queue has an order of its own.
+    /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. It names
+    /// this wait: a row whose holder may not have been told has the same. It does not order the queue.
     pub ticket: u64,
     /// When it last asked. Of two calls for one waiter, the later call's token counts.
     pub asked_at: Timestamp,

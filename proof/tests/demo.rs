@@ -67,7 +67,6 @@ fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
         (&first["released"], 7),
         (&second["grants"], 15),
         (&second["released"], 14),
-        (&second["turns_missed"], 0),
     ] {
         assert_eq!(*figure, number, "{figures}");
     }

@@ -11,6 +11,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_may_not_have_been_told_is_told_by_the_next_sweep(bench).await;
     whoever_asks_again_is_told_by_its_new_token(bench).await;
     whoever_asked_again_just_before_is_told_by_its_new_token(bench).await;
+    what_others_told_meanwhile_is_not_taken_back(bench).await;
     a_dead_token_is_looked_up_half_a_minute_later(bench).await;
     whoever_shows_that_it_knows_keeps_it(bench).await;
     what_was_granted_at_once_and_never_told_is_taken_back(bench).await;
@@ -70,6 +71,12 @@ async fn whoever_asks_again_is_told_by_its_new_token<B: Bench>(bench: &B) {
     assert_eq!(line.waiter("a").await, None);
     line.sweep().await;
     line.expect_no_answers();
+    // One that is still in line, on a key that was freed by a client that cannot tell anybody, is granted it.
+    let (line, holder) = QueueCase::held(bench, "line/asks on", &["a"]).await;
+    line.release_silently(&holder).await;
+    line.pass(MS);
+    line.ask("a", "a again").await.expect("an answer");
+    line.turn_of("a again");
     // Without a token, the response tells it.
     let both = (Lost::Request, 2);
     let (line, _) = QueueCase::released_with(bench, "line/asks otherwise", both).await;
@@ -120,6 +127,62 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
     );
     line.turn_of("a again");
     line.has_waiting(&["b"]).await;
+}
+
+/// Between the grant and the call of the one that wrote it, whose token is dead or answered by then.
+async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
+    for by in [
+        "sweep",
+        "acquire",
+        "another request",
+        "a set",
+        "a set with others",
+    ] {
+        let key = format!("line/told by {by}");
+        let (line, holder) = QueueCase::held(bench, &key, &["a", "b"]).await;
+        let waiter = line.waiter("a").await.expect("an item");
+        line.release_silently(&holder).await;
+        let row = line.row().await;
+        let key = &line.address.key;
+        let granted = line.leases.grant_to(key, &row, &waiter).await;
+        let granted = granted.expect("an answer").expect("granted");
+        let other = line.request("a").request_id(make::request_id("other"));
+        match by {
+            "sweep" => line.sweep().await,
+            "acquire" => {
+                let asked = line.leases.acquire(line.request("a")).await;
+                drop(asked.expect("an answer").granted().expect("its own"));
+            }
+            "another request" => {
+                let queue = line.queue("x", WAIT);
+                let asked = line.leases.acquire_queued(other.reentrant(), queue).await;
+                assert_eq!(asked.expect("an answer"), Queued::Acquired);
+            }
+            _ => {
+                let beside = make::key(format!("{key}, and beside"));
+                let beside = (by != "a set").then_some(beside);
+                let keys = make::keys([key.clone()].into_iter().chain(beside).collect());
+                let set = crate::AcquireAll::new(keys, other.holder, other.lifetime);
+                let asked = line.leases.acquire_all(set.reentrant()).await;
+                drop(asked.expect("an answer").granted().expect("its own"));
+            }
+        }
+        line.calls.expire_token(&line.token("a"));
+        let workflows = line.leases.workflows().expect("some");
+        let told = line
+            .leases
+            .tell_first(workflows, key, granted, &waiter)
+            .await;
+        let told = told.expect("an answer");
+        assert!(
+            matches!(told, (crate::queue::Told::Refused, None)),
+            "{by}: {told:?}"
+        );
+        let row = line.row().await;
+        assert_eq!(row.request, QueueCase::<B>::digest("a"), "{by}");
+        assert!(row.holding().is_some(), "{by}");
+        drop(line.answers());
+    }
 }
 
 async fn a_dead_token_is_looked_up_half_a_minute_later<B: Bench>(bench: &B) {

@@ -98,7 +98,7 @@ impl<S: Store> Leases<S> {
             };
             let granted = match self.grant_to(key, &row, &waiter).await? {
                 Ok(granted) => granted,
-                // Somebody has left the queue meanwhile, or joined it: look again.
+                // The first has left the queue meanwhile: look again.
                 Err(Stored::Row(found)) if tries > 0 => {
                     (row, tries) = (found, tries - 1);
                     continue;

@@ -272,11 +272,82 @@ mod tests {
 
     use super::*;
     use crate::{
-        Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
+        Lease, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
         conformance::FakeStepFunctions,
         conformance::{grant, make},
         store::wire::{Before, Wire},
     };
+
+    async fn join(leases: &Leases<Wire>, who: &str) {
+        let queue = Queue {
+            task_token: TaskToken::new(who).expect("valid"),
+            wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
+        };
+        let waits = make::of_execution(make::key("k"), who);
+        let joined = leases.acquire_queued(waits, queue).await;
+        joined.expect("in line");
+    }
+
+    fn row_in(table: &Memory) -> Row {
+        let mut items = table.all().into_iter();
+        let found = items.find(|(_, sk, _)| sk.starts_with("LEASE#"));
+        Row::read(&found.expect("a row").2).expect("ours")
+    }
+
+    /// A held key for which these wait.
+    async fn held(store: &Wire, waiting: &[&str]) -> (Leases<Wire>, Arc<FakeStepFunctions>, Lease) {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let leases = Leases::new(store.clone(), Settings::default())
+            .with_clock(make::clock())
+            .with_workflows(calls.clone());
+        let request = make::request(make::key("k"), "holder", Duration::from_hours(1));
+        let lease = grant(&leases, request).await.lease;
+        for who in waiting {
+            join(&leases, who).await;
+        }
+        (leases, calls, lease)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_first_leaves_just_before_the_grant_the_next_is_granted_the_key_at_once() {
+        let first = Address::first(&make::key("k"));
+        // The grant, the release, and the grant to the first.
+        let store = Wire::meddled(Before::Apply, 3, move |table| {
+            let row = row_in(table);
+            let queue = row.waiting()[1..].to_vec();
+            table.put(first, &Row { queue, ..row }.to_item());
+        });
+        let (leases, calls, lease) = held(&store, &["a", "b"]).await;
+        let _ = leases.release(&lease).await.expect("released");
+        assert!(store.is_done(), "somebody did leave");
+        let told: Vec<_> = calls
+            .take_answers()
+            .into_iter()
+            .map(|it| it.token)
+            .collect();
+        assert_eq!(told, ["b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_joins_anew_meanwhile_is_not_taken_for_one_without_an_item() {
+        let first = Address::first(&make::key("k"));
+        // Passed over and joined again by other calls, which is two versions later.
+        let store = Wire::meddled(Before::Apply, 3, move |table| {
+            let row = row_in(table);
+            let version = row.version.plus(2);
+            table.put(first, &Row { version, ..row }.to_item());
+        });
+        let (leases, _, lease) = held(&store, &["a"]).await;
+        let key = make::key("k");
+        let line = store.row().await.waiting().to_vec();
+        let waiter = leases.waiting(&key, &line[0]).await.expect("an answer");
+        let waiter = waiter.expect("an item");
+        let deleted = store.delete_waiter(&key, &waiter, leases.limit());
+        deleted.await.expect("deleted");
+        let _ = leases.release(&lease).await.expect("released");
+        assert!(store.is_done(), "somebody did join");
+        assert_eq!(store.row().await.waiting(), line);
+    }
 
     /// A request changes its place between two removals, so the row that sweep has read is out of date.
     #[tokio::test(start_paused = true)]
@@ -284,10 +355,7 @@ mod tests {
         let key = make::key("k");
         let first = Address::first(&key);
         let turned = move |table: &Memory| {
-            let mut items = table.all().into_iter();
-            let found = items.find(|(_, sk, _)| sk.starts_with("LEASE#"));
-            let (.., item) = found.expect("a row");
-            let row = Row::read(&item).expect("ours");
+            let row = row_in(table);
             let queue = row.waiting().iter().rev().cloned().collect();
             table.put(first, &Row { queue, ..row }.to_item());
         };
@@ -301,13 +369,7 @@ mod tests {
         let hour = Duration::from_hours(1);
         grant(&leases, make::request(key.clone(), "holder", hour)).await;
         for who in ["a", "b", "c"] {
-            let queue = Queue {
-                task_token: TaskToken::new(who).expect("valid"),
-                wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
-            };
-            let waits = make::of_execution(key.clone(), who);
-            let joined = leases.acquire_queued(waits, queue).await;
-            joined.expect("in line");
+            join(&leases, who).await;
         }
         clock.advance(Duration::from_secs(2));
         let swept = leases.sweep(SweepBounds::Schedule).await;

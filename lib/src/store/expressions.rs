@@ -45,7 +45,7 @@ pub(super) fn of(change: &Change) -> Expressions {
         Change::ReplaceIfUnchanged(swap) => replacing(swap),
         Change::Join(join) => queue::joining(join),
         Change::Leave(leave) => queue::leaving(leave),
-        Change::CheckHeld(confirm) => checking_held(confirm),
+        Change::CheckHeld(check) => checking_held(check),
     }
 }
 
@@ -355,16 +355,16 @@ fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
 }
 
 /// A condition and nothing else.
-fn checking_held(confirm: &CheckHeld) -> Expressions {
+fn checking_held(check: &CheckHeld) -> Expressions {
     build(
         format!(
             "{HELD} AND (({TTL} AND #expires_at > :now) OR ({EXECUTION})) AND {OURS} AND {OWNED}"
         ),
         String::new(),
         [
-            ("lease_id", s(confirm.lease_id.expose())),
-            ("fencing_token", n(confirm.fencing_token.get())),
-            ("now", at_least_one(confirm.now)),
+            ("lease_id", s(check.lease_id.expose())),
+            ("fencing_token", n(check.fencing_token.get())),
+            ("now", at_least_one(check.now)),
         ],
     )
 }

@@ -49,7 +49,7 @@ pub(super) struct Execution {
     pub(super) asked: Option<u64>,
     /// When it was refused because somebody else holds it.
     pub(super) refusals: Vec<u64>,
-    /// When a response said that it is in the queue. There are several if it missed its turn.
+    /// When a response said that it is in the queue. There are several if it was asked again.
     pub(super) queued: Vec<u64>,
     pub(super) lease: Option<Hold>,
     /// When processes were killed between request and response.

@@ -62,8 +62,6 @@ struct Act {
     /// Sections that ended with a release of their own lease.
     released: usize,
     writes_refused: usize,
-    /// How often a waiter missed its turn and queued again.
-    turns_missed: usize,
     mean_wait_seconds: f64,
     longest_wait_seconds: f64,
     /// The time between one holder leaving the resource and the next one entering.
@@ -102,7 +100,6 @@ impl Act {
                 released.is_some_and(|(_, outcome)| outcome == "released")
             }),
             writes_refused: sum(|one| one.refused_writes.len()),
-            turns_missed: sum(|one| one.queued.len().saturating_sub(1)),
             mean_wait_seconds: mean(&waits),
             longest_wait_seconds: longest(&waits),
             mean_idle_seconds: mean(&idle),
