@@ -154,10 +154,10 @@ impl FakeStepFunctionsServer {
         receiver
     }
 
-    /// An execution of which a task has waited is over from here on, with this status.
+    /// An execution of which a task has waited is over from here on, with this status, unless it was over before.
     pub fn end(&self, execution: &str, status: &'static str) {
         if let Some(tracked) = self.state().tracked.get_mut(execution) {
-            tracked.ended = Some((status, now()));
+            tracked.ended.get_or_insert_with(|| (status, now()));
         }
     }
 
