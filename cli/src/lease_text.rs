@@ -16,14 +16,21 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
 
 pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"];
 
-/// When a lease ends that has no deadline.
-pub(crate) const WITH_ITS_EXECUTION: &str = "with its execution";
+/// Until when a lease lasts that has no deadline, and how fresh that is.
+pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
+    let looked_at = match held.until {
+        ViewUntil::Execution { looked_at, .. } => looked_at,
+        ViewUntil::Ttl { .. } => None,
+    };
+    let looked = looked_at.map(|at| format!(", looked at {}", when(at, now)));
+    format!("while its execution runs{}", looked.unwrap_or_default())
+}
 
 /// A lease as a row of a table.
 pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
     let ends = |held: &HeldView| {
         let at = held.expires_at().map(|at| when(at, now));
-        at.unwrap_or_else(|| WITH_ITS_EXECUTION.to_owned())
+        at.unwrap_or_else(|| while_it_runs(held, now))
     };
     let holder = |held: &HeldView| held.holder.to_string();
     let held = lease.held.as_ref();
@@ -92,7 +99,6 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
                 look_again_at,
                 ..
             } => {
-                rows.push(("ends", WITH_ITS_EXECUTION.to_owned()));
                 if !keep.as_duration().is_zero() {
                     let keep = render(keep.as_duration());
                     rows.push(("kept", format!("{keep} after a failure, for a redrive")));

@@ -133,7 +133,14 @@ mod tests {
         let executions = executions.expect("valid");
         let execution =
             |name: &str| format!("arn:aws:states:eu-west-1:123456789012:execution:{name}:1");
-        for name in ["app_", "app_orders", "with-lease", "one", "app_x/each"] {
+        for name in [
+            "app_",
+            "app_orders",
+            "with-lease",
+            "one",
+            "app_x/each",
+            "one/each",
+        ] {
             assert_eq!(refusal(&executions, &execution(name)), None, "{name}");
         }
         for name in ["app", "with-leases", "one2", "on", "xapp_"] {

@@ -78,7 +78,7 @@ pub struct LeaseView {
     pub held: Option<HeldView>,
     /// The token of the current or last grant.
     pub fencing_token: Counter,
-    /// Increases with every write of the row, except when a request joins or leaves the queue.
+    /// Increases with every write of the row, except when a request joins or leaves the queue, or a look leaves the lease as it is.
     pub version: Counter,
     /// Which of a semaphore's permits; 0 for a mutex.
     pub permit: u16,

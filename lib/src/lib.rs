@@ -1,6 +1,6 @@
 //! Leases in DynamoDB for short-lived processes: Lambda functions and Step Functions workflows.
 //!
-//! A lease gives one holder exclusive use of a key until a deadline. An acquire returns plain data, the [`Lease`];
+//! A lease gives one holder exclusive use of a key: until a deadline, or while an execution runs. An acquire returns plain data, the [`Lease`];
 //! any later process may extend or release with it. Nothing runs in the background and nothing happens on drop. A
 //! holder extends by an explicit call, and each such call is one conditional write.
 //!

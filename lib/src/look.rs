@@ -71,13 +71,6 @@ impl<S: Store> Leases<S> {
         let Some((held, verdict)) = self.verdict(row, said) else {
             return Ok(Looked::Changed);
         };
-        let (mut known, mut next_look) = (false, None);
-        match self.may_know(row, held, said).await? {
-            Knows::Yes => known = true,
-            Knows::No => return self.take_back_from(address, row).await,
-            Knows::AskAgainAt(at) => next_look = Some(at),
-            Knows::NotAsked => {}
-        }
         let (look_again_at, next) = match verdict {
             Verdict::End(ended) => {
                 let notified = self.end_as_read(address, row, ended).await?;
@@ -92,6 +85,13 @@ impl<S: Store> Leases<S> {
                 next,
             } => (look_again_at, next),
         };
+        let (mut known, mut next_look) = (false, None);
+        match self.may_know(row, held, said).await? {
+            Knows::Yes => known = true,
+            Knows::No => return self.take_back_from(address, row).await,
+            Knows::AskAgainAt(at) => next_look = Some(at),
+            Knows::NotAsked => {}
+        }
         let change = Change::Look(Look {
             version: row.version,
             now: self.now(),
@@ -107,7 +107,7 @@ impl<S: Store> Leases<S> {
         )
     }
 
-    /// Whether the holder knows of a grant that was sent to its task token. Only a holder that may never have been told is
+    /// Whether the holder of a lease that would be kept knows of the grant that was sent to its task token. Only a holder that may never have been told is
     /// asked about: one that was granted the key at once, by a call of acquire that may have died, or one whose token was
     /// found dead.
     async fn may_know(&self, row: &Row, held: &Holding, said: Execution) -> Result<Knows, Error> {
@@ -116,13 +116,8 @@ impl<S: Store> Leases<S> {
         };
         let over_at = match said {
             Execution::Running => None,
-            // It matters only if the lease would be kept.
-            Execution::Ended {
-                redrivable: true,
-                stopped_at,
-                ..
-            } if held.term.keep() != KeepTime::default() => Some(stopped_at),
-            Execution::Ended { .. } | Execution::Unknown => return Ok(Knows::NotAsked),
+            Execution::Ended { stopped_at, .. } => Some(stopped_at),
+            Execution::Unknown => return Ok(Knows::NotAsked),
         };
         let runs = over_at.is_none();
         let since = match (telling.ticket, telling.refused_at) {

@@ -29,7 +29,7 @@ pub struct Lease {
     /// Public and ordered: every later grant of the key has a larger one. Store it with the data that the lease
     /// protects, and refuse smaller ones.
     pub fencing_token: Counter,
-    /// Increases with every write of the row, except when a request joins or leaves the queue.
+    /// Increases with every write of the row, except when a request joins or leaves the queue, or a look leaves the lease as it is.
     pub version: Counter,
     /// Its deadline. None for an execution lease, which lasts while its holder runs.
     pub deadline: Option<Deadline>,
@@ -77,7 +77,7 @@ pub(crate) struct Handle {
     lease_id: LeaseId,
     /// Public and ordered: every later grant of the key has a larger one.
     fencing_token: Counter,
-    /// Increases with every write of the row, except when a request joins or leaves the queue.
+    /// Increases with every write of the row, except when a request joins or leaves the queue, or a look leaves the lease as it is.
     version: Counter,
     /// "execution" if the lease lasts while its holder, an execution, runs; then it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -240,9 +240,10 @@ impl Lease {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// Its holder released it.
+    /// Its holder released it, or its execution ended, also by a failure, and every task of it had answered.
     Released,
-    /// Its deadline passed: the holder may have left its work unfinished.
+    /// Its deadline passed, or its execution ended while something of it might be at work: its holder may have left its
+    /// work unfinished.
     Expired,
     /// An operator ended it.
     Forced,
@@ -272,7 +273,7 @@ pub struct Previous {
     pub holder: Holder,
     /// Its token.
     pub fencing_token: Counter,
-    /// How it ended. Unless it was released, its holder may have left its work unfinished: repair that first.
+    /// How it ended. Unless that is `released`, its holder may have left its work unfinished: repair that first.
     pub ended: Ended,
 }
 
@@ -310,7 +311,7 @@ pub enum GrantKind {
     New,
     /// The same request had it already: a response was lost, or the call was repeated.
     Replayed,
-    /// The previous holder did not release it.
+    /// The grant before it did not end as `released`.
     Takeover,
 }
 

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::{
-    clock::Timestamp,
     concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::Leases,
@@ -49,23 +48,11 @@ enum Left {
     Waiter(Key, RequestDigest, Box<Row>),
 }
 
-/// How an execution ended.
-struct End {
-    /// What the service said of it.
-    said: Execution,
-    /// When, by Step Functions' clock.
-    stopped_at: Timestamp,
-    /// Whether it may have been redriven since.
-    redrivable: bool,
-    /// Whether no task that it started can still be at work.
-    all_answered: bool,
-}
-
 impl<S: Store> Leases<S> {
     /// Ends or shortens the leases of the execution `holder`, and removes its waiters from the queues, if the
     /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Workflows::describe_execution`],
-    /// once for each hundred of them, and only if the execution left anything. It does nothing for holders that are not executions, and for
-    /// executions that are unknown.
+    /// once for each hundred of them, and only if the execution left anything. It does nothing for holders that are not executions. Of
+    /// an execution that is unknown it decides only about [execution leases](crate::Lifetime), as sweep does.
     ///
     /// A Lambda function of an execution may outlive it, if its branch was aborted because another one failed, or if
     /// its task timed out. So a lease is released only if the execution's history shows that every task it started
@@ -107,28 +94,15 @@ impl<S: Store> Leases<S> {
                 // Each page anew, because its rows have to be read before the look-up.
                 Some(workflows.describe_execution(holder, self.limit()).await?)
             };
-            let ended = match outcome {
+            let reaped = match outcome {
                 None => Vec::new(),
                 Some(Execution::Running) => return Ok(Reaped::Running),
-                Some(Execution::Unknown) => break,
-                Some(
-                    said @ Execution::Ended {
-                        stopped_at,
-                        redrivable,
-                        all_answered,
-                    },
-                ) => {
-                    let end = End {
-                        said,
-                        stopped_at,
-                        redrivable,
-                        all_answered,
-                    };
-                    let ends = all.iter().map(|one| self.reap_one(one, &end));
-                    some_at_a_time(AT_ONCE, ends.collect()).await
+                Some(said) => {
+                    let reaps = all.iter().map(|one| self.reap_one(one, said));
+                    some_at_a_time(AT_ONCE, reaps.collect()).await
                 }
             };
-            for done in ended {
+            for done in reaped {
                 match done? {
                     Done::Released => released += 1,
                     Done::Cut => cut += 1,
@@ -191,10 +165,11 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    async fn reap_one(&self, one: &Left, end: &End) -> Result<Done, Error> {
+    async fn reap_one(&self, one: &Left, said: Execution) -> Result<Done, Error> {
         self.check_time()?;
         let done = match one {
-            Left::Lease(address, row) => self.reap_lease(address, row, end).await,
+            Left::Lease(address, row) => self.reap_lease(address, row, said).await,
+            Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Nothing),
             Left::Waiter(key, request, row) => {
                 let left = self.leave_from(key, request, row).await;
                 left.map(|left| if left { Done::Left } else { Done::Nothing })
@@ -220,7 +195,12 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    async fn reap_lease(&self, address: &Address, row: &Row, end: &End) -> Result<Done, Error> {
+    async fn reap_lease(
+        &self,
+        address: &Address,
+        row: &Row,
+        said: Execution,
+    ) -> Result<Done, Error> {
         let Some(held) = row.holding() else {
             return Ok(Done::Nothing);
         };
@@ -228,16 +208,24 @@ impl<S: Store> Leases<S> {
             expires_at: was, ..
         } = held.term
         else {
-            return Ok(match self.decide(address, row, end.said).await? {
+            return Ok(match self.decide(address, row, said).await? {
                 Looked::Ended { .. } => Done::Released,
                 Looked::Kept => Done::Kept,
                 Looked::Changed => Done::Nothing,
             });
         };
-        if end.redrivable && self.may_be_redriven(held, end.stopped_at) {
+        let Execution::Ended {
+            stopped_at,
+            redrivable,
+            all_answered,
+        } = said
+        else {
+            return Ok(Done::Nothing);
+        };
+        if redrivable && self.may_be_redriven(held, stopped_at) {
             return Ok(Done::Nothing);
         }
-        if end.all_answered {
+        if all_answered {
             let ended = self.end_as_read(address, row, Ended::Released).await?;
             return Ok(ended.map_or(Done::Nothing, |_| {
                 let length = self.now().since(held.acquired_at);

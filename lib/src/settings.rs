@@ -363,5 +363,9 @@ mod tests {
                 assert!(read.is_err_and(|e| e.contains(name)), "{name}={value}");
             }
         }
+        for seconds in ["0", "3601"] {
+            let read = read(&[("LEASE_TABLE", "t"), ("LEASE_LOOK_SECONDS", seconds)]);
+            assert!(read.is_err_and(|e| e.contains("LEASE_LOOK_SECONDS")));
+        }
     }
 }

@@ -36,6 +36,7 @@ pub enum SweepBounds {
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::with_outcome_swept))]
 #[serde(tag = "outcome", rename = "swept")]
 pub struct Swept {
     /// Held leases and waiting requests that were examined.
@@ -106,7 +107,7 @@ impl<S: Store> Leases<S> {
     ///
     /// Sweep reads the index of held leases, so its cost depends on their number and not on the table's size. It
     /// reads and frees several rows at a time, each on the condition that the row has not changed since it was read.
-    /// It skips frozen keys. Two concurrent sweeps, or an interrupted one, do no harm. A key that the table
+    /// It leaves expired leases of frozen keys. Two concurrent sweeps, or an interrupted one, do no harm. A key that the table
     /// throttles, or for which it does not respond, is counted and left to the next sweep.
     ///
     /// A scheduled sweep that runs out of time continues where it stopped, in the next call on these leases or on a
@@ -297,7 +298,7 @@ impl<S: Store> Leases<S> {
             Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
             Stored::Row(row) => row,
         };
-        let Some(held) = row.holding().filter(|_| row.frozen.is_none()) else {
+        let Some(held) = row.holding() else {
             return nothing();
         };
         if matches!(held.term, Term::Execution { .. }) {
@@ -309,7 +310,7 @@ impl<S: Store> Leases<S> {
                 nothing()
             };
         }
-        if held.expires_at() > self.takeover_deadline() {
+        if row.frozen.is_some() || held.expires_at() > self.takeover_deadline() {
             return nothing();
         }
         let notified = self.end_as_read(address, &row, Ended::Expired).await?;

@@ -431,7 +431,7 @@ def main():
     start.add_argument("machine", help="its name without leasehold, or its ARN")
     start.add_argument("input", help="JSON, or a file with it")
     call = commands.add_parser("invoke", help="invoke a function of the running stack")
-    call.add_argument("function", help="acquire, extend, release, inspect, operate, sweep, grant or reap")
+    call.add_argument("function", help="acquire, extend, release, inspect, operate, sweep or reap")
     call.add_argument("event", help="JSON, or a file with it")
     given = parser.parse_args()
     directory = given.directory.absolute()

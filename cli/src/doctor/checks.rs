@@ -200,7 +200,7 @@ const EXERCISES: &[[&str; 4]] = &[
         "queue",
         "L3",
         "Executions that wait in the queue get the key in turn.",
-        "inspect the named executions, read the logs of grant and release, and check that their roles allow states:SendTaskSuccess",
+        "inspect the named executions, read the logs of release and sweep, and check that their roles allow states:SendTaskSuccess",
     ],
     [
         "redrive",

@@ -64,10 +64,14 @@ pub(crate) fn line(now: Timestamp, change: Change, lease: &LeaseView) -> String 
     let (name, token) = (lease_text::name(lease), lease.fencing_token);
     let what = match (change, &lease.held) {
         (Change::Held, Some(held)) => {
-            format!("held by {} {}, token {token}", held.holder, until(held))
+            format!(
+                "held by {} {}, token {token}",
+                held.holder,
+                until(held, now)
+            )
         }
         (Change::Extended, Some(held)) => {
-            format!("extended by {} {}", held.holder, until(held))
+            format!("extended by {} {}", held.holder, until(held, now))
         }
         (Change::Expired, Some(held)) => {
             let at = held.expires_at().map(|at| format!(" at {at}"));
@@ -82,9 +86,9 @@ pub(crate) fn line(now: Timestamp, change: Change, lease: &LeaseView) -> String 
     format!("{now} {name} {what}")
 }
 
-fn until(held: &HeldView) -> String {
+fn until(held: &HeldView, now: Timestamp) -> String {
     held.expires_at().map_or_else(
-        || "while its execution runs".to_owned(),
+        || lease_text::while_it_runs(held, now),
         |at| format!("until {at}"),
     )
 }

@@ -114,6 +114,42 @@ async fn with_stop_the_execution_is_stopped_and_its_lease_waited_for() {
 }
 
 #[tokio::test]
+async fn with_stop_a_lease_of_which_nothing_is_at_work_is_free() {
+    let all = Executions::start().await;
+    all.server.run(EXECUTION);
+    all.server.has_received(EXECUTION, "{}");
+    all.grant("k").await;
+    let ask = [&["force-release", "k", "--stop", "--json"][..], &BECAUSE].concat();
+    let (ran, ()) = tokio::join!(all.run(&ask), all.reaps());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let wanted = serde_json::json!({"outcome": "stopped", "execution": EXECUTION});
+    assert_eq!(told, wanted);
+    assert_eq!(all.fixture.inspect("k").await.state, LeaseState::Free);
+}
+
+#[tokio::test]
+async fn a_lease_is_listed_with_when_its_execution_was_looked_at() {
+    let all = Executions::start().await;
+    all.grant("k").await;
+    let until = "while its execution runs";
+    for command in [&["ls"][..], &["show", "k"]] {
+        let ran = all.run(command).await;
+        assert!(ran.out.contains(until), "{ran:?}");
+    }
+    // It is over, something of it may be at work, and it was asked about.
+    all.server.stop(EXECUTION);
+    all.reaps().await;
+    let listed = all.run(&["ls"]).await;
+    assert!(
+        listed.out.contains(&format!("{until}, looked at ")),
+        "{listed:?}"
+    );
+    let shown = all.run(&["show", "k"]).await;
+    assert!(shown.out.contains("over; asked again in "), "{shown:?}");
+}
+
+#[tokio::test]
 async fn a_redrive_takes_back_what_is_free_and_refuses_what_others_hold() {
     let all = Executions::start().await;
     let running = all.run(&["redrive", EXECUTION]).await;

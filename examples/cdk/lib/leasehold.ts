@@ -30,7 +30,7 @@ export interface GuardProps {
   readonly waitSeconds?: number;
   /** How many executions may run at once. Default: one. */
   readonly permits?: number;
-  /** Whether to add the key, its fencing token and `safe_until` to the child's input, under `leasehold`. Default: no. */
+  /** Whether to add the key and its fencing token to the child's input, under `leasehold`. Default: no. */
   readonly passLease?: boolean;
   /** The child's input: a value, or a JSONata expression. Default: the state's own input. */
   readonly input?: unknown;

@@ -23,7 +23,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_proof_ends_the_wait_for_the_grace(bench).await;
     a_failed_execution_keeps_its_lease_for_a_redrive(bench).await;
     what_was_just_written_is_left_to_a_later_look(bench).await;
-    a_frozen_lease_is_not_looked_at(bench).await;
+    a_frozen_lease_ends_with_its_execution(bench).await;
+    an_execution_that_may_not_be_looked_up_does_not_stop_a_sweep(bench).await;
     reap_decides_as_sweep_does(bench).await;
     who_waits_is_served_after_the_look(bench).await;
 }
@@ -433,7 +434,7 @@ async fn what_was_just_written_is_left_to_a_later_look<B: Bench>(bench: &B) {
     assert_eq!(case.looks().await.ended, 1);
 }
 
-async fn a_frozen_lease_is_not_looked_at<B: Bench>(bench: &B) {
+async fn a_frozen_lease_ends_with_its_execution<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/frozen");
     let execution = name("frozen");
     case.of_execution(&execution, Duration::ZERO).await;
@@ -441,9 +442,25 @@ async fn a_frozen_lease_is_not_looked_at<B: Bench>(bench: &B) {
     case.pass(LOOK);
     case.calls
         .set_execution(&execution, ended(case.now().minus(TTL), true));
-    assert_eq!(case.looks().await.looked, 0);
-    case.unfreeze_by_operator().await;
     assert_eq!(case.looks().await.ended, 1);
+    assert!(case.row().await.frozen.is_some());
+    case.unfreeze_by_operator().await;
+}
+
+/// It keeps its lease, and the sweep goes on.
+async fn an_execution_that_may_not_be_looked_up_does_not_stop_a_sweep<B: Bench>(bench: &B) {
+    let case = QueueCase::new(bench, "execution/denied");
+    let execution = name("denied");
+    let lease = case.of_execution(&execution, Duration::ZERO).await;
+    let beside = Case::new(bench, "execution/beside one that is denied");
+    beside.clock.set(case.now());
+    beside.lease("somebody").await;
+    case.pass(LOOK);
+    case.calls.deny_execution(&execution);
+    let swept = case.looks().await;
+    assert_eq!((swept.failed, swept.ended), (1, 0));
+    assert!(beside.row().await.holding().is_none());
+    assert_eq!(case.give_back(&lease).await, ReleaseOutcome::Released);
 }
 
 async fn reap_decides_as_sweep_does<B: Bench>(bench: &B) {
@@ -459,6 +476,7 @@ async fn reap_decides_as_sweep_does<B: Bench>(bench: &B) {
     let reap = || async { case.leases.reap(&holder).await.expect("an answer") };
     let lease = case.of_execution(&execution, Duration::ZERO).await;
     case.pass(LOOK * 4);
+    assert_eq!(reap().await, outcome(0, 1), "nobody knows it");
     case.calls
         .set_execution(&execution, ended(case.now(), false));
     assert_eq!(reap().await, outcome(0, 1));

@@ -81,6 +81,11 @@ impl FakeStepFunctions {
         self.state().denied.insert(token.to_owned());
     }
 
+    /// From now on `execution` may not be looked up.
+    pub fn deny_execution(&self, execution: &str) {
+        self.state().denied.insert(execution.to_owned());
+    }
+
     /// The next `times` callbacks of `token` fail with [`Error::Unavailable`].
     pub fn lose(&self, token: &str, lost: Lost, times: u32) {
         self.state().lost.insert(token.to_owned(), (lost, times));
@@ -126,11 +131,7 @@ impl FakeStepFunctions {
         let answer = if lost == Some(Lost::Request) {
             unavailable
         } else if lost.is_none() && state.denied.contains(&token) {
-            Err(Error::Denied {
-                action: "states:SendTaskSuccess",
-                resource: "a task token".to_owned(),
-                source: crate::Cause::said("AccessDeniedException"),
-            })
+            Err(denied("states:SendTaskSuccess", "a task token"))
         } else if state.over.insert(token.clone()) {
             state.answers.push(TaskAnswer { token, result });
             if lost.is_some() {
@@ -142,6 +143,14 @@ impl FakeStepFunctions {
             Ok(Delivery::Refused)
         };
         Box::pin(std::future::ready(answer))
+    }
+}
+
+fn denied(action: &'static str, resource: &str) -> Error {
+    Error::Denied {
+        action,
+        resource: resource.to_owned(),
+        source: crate::Cause::said("AccessDeniedException"),
     }
 }
 
@@ -170,8 +179,14 @@ impl Workflows for FakeStepFunctions {
         execution: &'a Holder,
         _limit: Duration,
     ) -> Call<'a, Execution> {
-        let status = self.state().executions.get(execution.as_str()).copied();
-        Box::pin(std::future::ready(Ok(status.unwrap_or(Execution::Unknown))))
+        let state = self.state();
+        let known = state.executions.get(execution.as_str()).copied();
+        let said = if state.denied.contains(execution.as_str()) {
+            Err(denied("states:DescribeExecution", execution.as_str()))
+        } else {
+            Ok(known.unwrap_or(Execution::Unknown))
+        };
+        Box::pin(std::future::ready(said))
     }
 
     fn received<'a>(&'a self, (execution, ..): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {

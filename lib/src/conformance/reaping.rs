@@ -131,6 +131,11 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
         reaped(0, 0, 0),
         "nobody knows it"
     );
+    line.join("who waits unknown").await;
+    let waits = make::execution("who waits unknown");
+    line.calls.set_execution(waits.as_str(), Execution::Unknown);
+    assert_eq!(line.reap_holder(&waits).await, reaped(0, 0, 0));
+    assert!(line.row().await.head().is_some(), "it waits on");
     line.calls.set_execution(execution, Execution::Running);
     assert_eq!(line.reap(execution).await, Reaped::Running);
     assert_eq!(line.row().await.version, lease.version);

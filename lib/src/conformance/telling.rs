@@ -1,5 +1,7 @@
 //! How a waiter learns of its grant, and what happens if it may not have learned of it.
 
+use std::time::Duration;
+
 use super::{
     Bench, Lost, MARGIN, MS, STALE, TTL, make,
     queue::{QueueCase, WAIT},
@@ -281,12 +283,18 @@ async fn what_was_granted_at_once_and_never_told_is_taken_back<B: Bench>(bench: 
 }
 
 async fn an_ended_execution_that_never_knew_keeps_nothing<B: Bench>(bench: &B) {
-    for (receipt, kept) in [(Receipt::Shown, true), (MISSING, false)] {
-        let line = QueueCase::new(bench, &format!("line/kept {kept}"));
+    let known = [(Receipt::Shown, true), (MISSING, false)];
+    // Kept for a redrive, or for what may be at work.
+    let keeps = [(100 * TTL, true), (Duration::ZERO, false)];
+    for ((receipt, kept), (keep, all_answered)) in known
+        .into_iter()
+        .flat_map(|one| keeps.map(|keep| (one, keep)))
+    {
+        let line = QueueCase::new(bench, &format!("line/kept {kept} {all_answered}"));
         let holder = line.lease("holder").await;
         let mut asked = line.request("a");
         asked.lifetime = crate::Lifetime::Execution {
-            keep: crate::KeepTime::new(100 * TTL).expect("valid"),
+            keep: crate::KeepTime::new(keep).expect("valid"),
         };
         let queued = line.leases.acquire_queued(asked, line.queue("a", WAIT));
         queued.await.expect("in line");
@@ -294,7 +302,7 @@ async fn an_ended_execution_that_never_knew_keeps_nothing<B: Bench>(bench: &B) {
         line.release(&holder).await;
         line.turn_of("a");
         line.shows("a", receipt);
-        line.is("a", over(&line, true));
+        line.is("a", over(&line, all_answered));
         line.pass(STALE + MARGIN);
         line.sweep().await;
         if kept {

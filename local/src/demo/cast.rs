@@ -9,8 +9,6 @@ pub(super) const KEYS: [&str; 2] = ["orders/42", "deploy/staging"];
 pub(super) const QUEUE_KEY: &str = "payouts/eu";
 /// How many executions queue for it.
 pub(super) const WAITERS: u16 = 16;
-/// The ttl of their leases. It is long, so that only the end of an execution can free the key in time.
-const QUEUE_TTL_SECONDS: u64 = 30;
 /// The state machine that the wrapper runs. The template allows machines of such names to be wrapped.
 pub(super) const WRAPPED: &str = "leasehold_wrapped_demo";
 
@@ -46,7 +44,8 @@ pub(super) struct PlannedExecution {
     pub(super) part: Scenario,
     /// Its start, counted from the start of the crowd.
     pub(super) after_ms: u64,
-    ttl_seconds: f64,
+    /// None if its lease lasts while it runs.
+    ttl_seconds: Option<f64>,
     /// Lengths of the two steps. A wrapped machine has only the first.
     work_seconds: [f64; 2],
 }
@@ -73,20 +72,16 @@ impl PlannedExecution {
     pub(super) fn input(&self, wrapped_arn: &str) -> Value {
         let [first, second] = self.work_seconds;
         let mut input = json!({"key": self.key});
-        match self.machine() {
-            "WithLeaseStateMachine" => {
-                input["state_machine_arn"] = json!(wrapped_arn);
-                input["input"] = json!({"step": self.name, "work": {"seconds": first}});
-            }
-            machine => {
-                input["first"] = json!({"seconds": first});
-                input["second"] = json!({"seconds": second});
-                if machine == "QueuedSectionStateMachine" {
-                    input["wait_seconds"] = json!(300);
-                } else {
-                    input["ttl_seconds"] = json!(self.ttl_seconds);
-                }
-            }
+        if self.machine() == "WithLeaseStateMachine" {
+            input["state_machine_arn"] = json!(wrapped_arn);
+            input["input"] = json!({"step": self.name, "work": {"seconds": first}});
+            return input;
+        }
+        input["first"] = json!({"seconds": first});
+        input["second"] = json!({"seconds": second});
+        match self.ttl_seconds {
+            Some(ttl) => input["ttl_seconds"] = json!(ttl),
+            None => input["wait_seconds"] = json!(300),
         }
         input
     }
@@ -108,18 +103,42 @@ pub(super) fn contenders(executions: u16, seed: u64) -> Vec<PlannedExecution> {
         work_seconds,
     };
     let mut roles = vec![
-        role("killed", other_key, Scenario::Killed, 10.0, [0.5, 0.5]),
+        role(
+            "killed",
+            other_key,
+            Scenario::Killed,
+            Some(10.0),
+            [0.5, 0.5],
+        ),
         // Its first step outlasts its own lease. Whoever is next takes over, because nobody queues for this key.
-        role("stopped", stopped_key, Scenario::Stopped, 5.0, [20.0, 0.0]),
-        role("wrapping-1", other_key, Scenario::Wrapping, 6.0, [2.4, 0.0]),
-        role("wrapping-2", other_key, Scenario::Wrapping, 6.0, [2.4, 0.0]),
+        role(
+            "stopped",
+            stopped_key,
+            Scenario::Stopped,
+            Some(5.0),
+            [20.0, 0.0],
+        ),
+        role(
+            "wrapping-1",
+            other_key,
+            Scenario::Wrapping,
+            None,
+            [2.4, 0.0],
+        ),
+        role(
+            "wrapping-2",
+            other_key,
+            Scenario::Wrapping,
+            None,
+            [2.4, 0.0],
+        ),
     ];
     let special = u16::try_from(roles.len()).unwrap_or(u16::MAX);
     for number in 1..=executions.saturating_sub(special) {
         let key = KEYS[usize::from((number + 1) % 2)];
         let work = [between(0.3, 0.9), between(0.3, 0.9)];
         let name = format!("section-{number}");
-        roles.push(role(&name, key, Scenario::Section, 10.0, work));
+        roles.push(role(&name, key, Scenario::Section, Some(10.0), work));
     }
     let mut after_ms = 0;
     let crowd =
@@ -144,8 +163,7 @@ pub(super) fn waiters() -> Vec<PlannedExecution> {
             key: QUEUE_KEY,
             part,
             after_ms: 0,
-            #[allow(clippy::cast_precision_loss)] // Half a minute.
-            ttl_seconds: QUEUE_TTL_SECONDS as f64,
+            ttl_seconds: None,
             work_seconds: [first, 0.0],
         }
     };

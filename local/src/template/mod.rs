@@ -692,51 +692,56 @@ mod tests {
             ("WrappedStateMachine", list.as_str()),
             ("LeasingStateMachine", &list),
         ];
-        let [here, listed] = [&[][..], &given].map(|given| read(&own(), given).unwrap());
-        for (template, [wrapped, leasing], wanted) in [
-            (&here, ["leasehold_wrapped_a", "leasehold_leasing_a"], true),
-            (
-                &here,
-                ["leasehold-2_wrapped_a", "leasehold-2_leasing_a"],
-                false,
-            ),
-            (&here, ["one", "one"], false),
-            (
-                &listed,
-                ["leasehold_wrapped_a", "leasehold_leasing_a"],
-                false,
-            ),
-            (&listed, ["one", "one"], true),
-            (&listed, ["two-2", "two-2"], true),
-            (&listed, ["one-2", "one-2"], false),
+        let all = [("LeasingStateMachine", "*")];
+        let [here, listed, everybody] =
+            [&[][..], &given, &all].map(|given| read(&own(), given).unwrap());
+        let ours = ["leasehold_wrapped_a", "leasehold_leasing_a"];
+        let neighbours = ["leasehold-2_wrapped_a", "leasehold-2_leasing_a"];
+        // Whether with-lease may start and stop them, and whether the others may look them up and answer them.
+        for (template, [wrapped, leasing], runs, looks) in [
+            (&here, ours, true, true),
+            (&here, neighbours, false, false),
+            (&here, ["one", "one"], false, false),
+            (&listed, ours, false, false),
+            (&listed, ["one", "one"], true, true),
+            (&listed, ["two-2", "two-2"], true, true),
+            (&listed, ["one-2", "one-2"], false, false),
+            (&everybody, ours, true, true),
+            (&everybody, neighbours, false, true),
+            (&everybody, ["one", "one"], false, true),
         ] {
             let roles = Roles::new(template.roles.clone());
             let may = |role: &str, action: &str, arn: &str| roles.may(role, action, arn);
             let execution = |name: &str| machine(name).replace("stateMachine", "execution") + ":a";
             let wrapper = "WithLeaseStateMachineRole";
             let ends = template.rules[0].pattern.as_ref().unwrap();
-            for (what, does) in [
+            for (what, does, wanted) in [
                 (
                     "starts",
                     may(wrapper, "states:StartExecution", &machine(wrapped)),
+                    runs,
                 ),
                 (
                     "stops",
                     may(wrapper, "states:StopExecution", &execution(wrapped)),
+                    runs,
                 ),
                 (
                     "replaces",
                     may(wrapper, "states:StopExecution", &execution(leasing)),
+                    runs,
                 ),
                 (
                     "answers",
                     may("AcquireRole", "states:SendTaskSuccess", &machine(leasing)),
+                    looks,
                 ),
                 (
                     "reaps",
                     may("ReapRole", "states:DescribeExecution", &execution(leasing)),
+                    looks,
                 ),
-                ("hears", ends.matches(&event(leasing))),
+                ("hears", ends.matches(&event(leasing)), looks),
             ] {
                 assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
             }

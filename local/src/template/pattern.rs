@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn what_exists_is_a_leaf() {
-        let there = json!({"dynamodb": {"NewImage": {"heir": {"B": [{"exists": true}]}}}});
+        let there = json!({"dynamodb": {"NewImage": {"seal": {"B": [{"exists": true}]}}}});
         let image = |image: Value| json!({"dynamodb": {"NewImage": image}});
-        assert!(matches(&there, &image(json!({"heir": {"B": "YQ=="}}))));
-        assert!(!matches(&there, &image(json!({"heir": {"N": "1"}}))));
+        assert!(matches(&there, &image(json!({"seal": {"B": "YQ=="}}))));
+        assert!(!matches(&there, &image(json!({"seal": {"N": "1"}}))));
         assert!(!matches(&there, &image(json!({"holder": {"S": "a"}}))));
         assert!(!matches(&there, &json!({"dynamodb": {"Keys": {}}})));
         let parent = json!({"a": [{"exists": true}]});

@@ -29,7 +29,12 @@ pub fn explore(
         step: crate::render::step,
         counts: |world: &World| world.rows.counts(),
     };
-    explored(World::new(scope, design), until.map(name_of), most, &words)
+    explored(
+        World::new(scope, design),
+        until.map(Invariant::words),
+        most,
+        &words,
+    )
 }
 
 /// What there is to say of a world.
@@ -77,12 +82,4 @@ where
         rows: (words.counts)(world),
         broken: broken.collect(),
     }
-}
-
-pub fn name_of(invariant: Invariant) -> &'static str {
-    let all = Invariant::ALL.into_iter();
-    all.filter(|(is, _)| *is == invariant)
-        .map(|(_, name)| name)
-        .next()
-        .unwrap_or("")
 }

@@ -3,6 +3,7 @@
 use stateright::Property;
 
 use crate::{
+    lists::properties,
     message::{Message, Operation},
     names::STRANGER,
     oracle::Invariant,
@@ -63,16 +64,6 @@ fn ends(world: &World, state: &mut State) {
         .must(taken && (swept || !scope.sweep), Invariant::L1);
 }
 
-macro_rules! properties {
-    ($($name:ident),*) => {
-        Invariant::ALL
-            .into_iter()
-            .zip([$((|_: &World, state: &State| !state.oracle.has_seen(Invariant::$name)) as fn(&World, &State) -> bool),*])
-            .map(|((_, name), holds)| Property::always(name, holds))
-            .collect()
-    };
-}
-
 pub fn properties() -> Vec<Property<World>> {
-    properties!(S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, L1, L2)
+    properties!(World, oracle: S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 L1 L2)
 }

@@ -6,6 +6,7 @@ mod design;
 mod executions;
 mod explore;
 mod invariants;
+mod lists;
 mod message;
 mod names;
 mod oracle;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use design::{Broken, Design, FLAWS};
-use explore::{Explored, explore, name_of};
+use explore::{Explored, explore};
 use scope::Scope;
 
 /// Every order of events in small worlds: what must never happen does not, and broken designs are found out.
@@ -122,11 +123,11 @@ impl Flawed {
         let (explored, breaks) = match self {
             Self::Deadlines((flaw, _, breaks, scope)) => (
                 explore(*scope, Design::Broken(*flaw), Some(*breaks), None),
-                name_of(*breaks),
+                breaks.words(),
             ),
             Self::Executions(broken) => (
                 executions::explore(broken.3, Some(broken), None),
-                executions::name_of(broken.2),
+                broken.2.words(),
             ),
         };
         let states = explored.states;

@@ -1,52 +1,28 @@
 //! Sees every write in the order in which it takes effect, and knows what must never happen.
 
 use crate::{
+    lists::invariants,
     message::{Floor, Message, Operation},
     names::{Attempt, Count, FLOOR, LeaseNo, Tick, Who},
     rows::{ABSENT, FOREIGN, RowNo, RowView},
     scope::Scope,
 };
 
-/// What must hold, by name. S11, that no secret reaches a log, does not depend on order: the functions' own
-/// tests check it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Invariant {
-    S1,
-    S2,
-    S3,
-    S4,
-    S5,
-    S6,
-    S7,
-    S8,
-    S9,
-    S10,
-    L1,
-    L2,
-}
-
-impl Invariant {
-    pub const ALL: [(Self, &'static str); 12] = [
-        (Self::S1, "S1 no two grants share a token"),
-        (Self::S2, "S2 the order of grants is the order of tokens"),
-        (Self::S3, "S3 no guarded write with an older token commits"),
-        (
-            Self::S4,
-            "S4 only the current grant's proof extends, releases or frees",
-        ),
-        (Self::S5, "S5 an extend never shortens"),
-        (Self::S6, "S6 an extend never brings back what is over"),
-        (Self::S7, "S7 copies of one acquire are one grant"),
-        (Self::S8, "S8 no two believe that they hold"),
-        (Self::S9, "S9 a spent request is never granted again"),
-        (Self::S10, "S10 an item that is not ours is left alone"),
-        (
-            Self::L1,
-            "L1 what crashed is free within ttl, margin and a sweep",
-        ),
-        (Self::L2, "L2 a lost answer costs one more request"),
-    ];
+// What must hold, by name. S11, that no secret reaches a log, does not depend on order: the functions' own
+// tests check it.
+invariants! {
+    S1 "S1 no two grants share a token"
+    S2 "S2 the order of grants is the order of tokens"
+    S3 "S3 no guarded write with an older token commits"
+    S4 "S4 only the current grant's proof extends, releases or frees"
+    S5 "S5 an extend never shortens"
+    S6 "S6 an extend never brings back what is over"
+    S7 "S7 copies of one acquire are one grant"
+    S8 "S8 no two believe that they hold"
+    S9 "S9 a spent request is never granted again"
+    S10 "S10 an item that is not ours is left alone"
+    L1 "L1 what crashed is free within ttl, margin and a sweep"
+    L2 "L2 a lost answer costs one more request"
 }
 
 /// How many requests a row remembers.
@@ -81,7 +57,7 @@ impl Default for Oracle {
 }
 
 impl Oracle {
-    pub const fn has_seen(&self, broken: Invariant) -> bool {
+    pub const fn has(&self, broken: Invariant) -> bool {
         self.broken & (1 << broken as u8) != 0
     }
 

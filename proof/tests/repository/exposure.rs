@@ -56,7 +56,7 @@ const KEEPING: [&str; 9] = [
     "TracingConfig",
 ];
 
-/// What starts something: a stream, a queue, a rule, a permission; who it acts as; and what a nested stack is given.
+/// What starts something: a queue, a rule, a permission; who it acts as; and what a nested stack is given.
 const STARTING: [&str; 11] = [
     "Action",
     "EventSourceArn",
@@ -210,6 +210,20 @@ fn place(value: &Value) -> String {
         let (then, otherwise) = (place(then), place(otherwise));
         return format!("{then} if {}, else {otherwise}", text(condition));
     }
+    // Of a name that is chosen in the middle of an ARN, both ARNs.
+    if let Some([pattern, names]) = value["Fn::Sub"].as_array().map(Vec::as_slice)
+        && let Some((name, chosen)) = names.as_object().and_then(|names| names.iter().next())
+        && name == "Leasing"
+    {
+        let arn = |name: &Value| text(pattern).replace("${Leasing}", &text(name));
+        let choice = &chosen["Fn::If"];
+        let condition = text(&choice[0]);
+        return format!(
+            "{} if {condition}, else {}",
+            arn(&choice[1]),
+            arn(&choice[2])
+        );
+    }
     let machines = &value["Fn::Split"][1]["Fn::Join"][1][0]["Fn::Join"][1]["Fn::Split"][1];
     let parameter = &machines["Fn::Join"][1];
     // From the ARNs of state machines to those of their executions.
@@ -244,6 +258,10 @@ fn asterisks(files: &Files) -> Vec<String> {
         let where_to = rest.split(" Principal ").next().unwrap_or_default();
         let has_reason = where_to.split(", ").all(|resource| {
             let resource = resource.strip_prefix("else ").unwrap_or(resource);
+            // Whoever deploys with an asterisk allows looks and answers by it, and nothing that starts or stops.
+            if resource.ends_with(" if LeasingIsAll") {
+                return !["Start", "Stop"].iter().any(|act| actions.contains(act));
+            }
             let machine = resource.strip_suffix(":*").unwrap_or(resource);
             let before = machine.strip_suffix('*').unwrap_or(machine);
             !before.contains(['*', '?'])

@@ -10,44 +10,18 @@ use super::{
     seam::Ask,
     world::{Action, Phase, Seen, State, World, passes},
 };
+use crate::lists::{invariants, properties};
 
-/// What must hold, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Invariant {
-    S1,
-    S4,
-    S8,
-    S9,
-    S12,
-    L2,
-    L3,
-    L4,
-}
-
-impl Invariant {
-    pub const ALL: [(Self, &'static str); 8] = [
-        (Self::S1, "S1, S2 every grant has a larger token"),
-        (Self::S4, "S4 a release ends its own grant"),
-        (
-            Self::S8,
-            "S8 nobody is granted the key while its holder is at work",
-        ),
-        (Self::S9, "S7, S9 no request is granted the key twice"),
-        (
-            Self::S12,
-            "S12 an execution lease ends by its handle, by an operator, after its execution, or untold",
-        ),
-        (
-            Self::L2,
-            "L2 a request that nobody was told of is not spent",
-        ),
-        (Self::L3, "L3 nobody in line is overtaken"),
-        (
-            Self::L4,
-            "L4, L5 whoever waits is told, or sent away, after so many sweeps",
-        ),
-    ];
+// What must hold, by name.
+invariants! {
+    S1 "S1, S2 every grant has a larger token"
+    S4 "S4 a release ends its own grant"
+    S8 "S8 nobody is granted the key while its holder is at work"
+    S9 "S7, S9 no request is granted the key twice"
+    S12 "S12 an execution lease ends by its handle, by an operator, after its execution, or untold"
+    L2 "L2 a request that nobody was told of is not spent"
+    L3 "L3 nobody in line is overtaken"
+    L4 "L4, L5 whoever waits is told, or sent away, after so many sweeps"
 }
 
 /// Looks at a state as it has just come about.
@@ -180,16 +154,6 @@ fn is_served_from(world: &World, mut state: State) -> bool {
     false
 }
 
-macro_rules! properties {
-    ($($name:ident),*) => {
-        Invariant::ALL
-            .into_iter()
-            .zip([$((|_: &World, state: &State| !state.seen.has(Invariant::$name)) as fn(&World, &State) -> bool),*])
-            .map(|((_, name), holds)| Property::always(name, holds))
-            .collect()
-    };
-}
-
 pub fn properties() -> Vec<Property<World>> {
-    properties!(S1, S4, S8, S9, S12, L2, L3, L4)
+    properties!(World, seen: S1 S4 S8 S9 S12 L2 L3 L4)
 }

@@ -11,7 +11,6 @@ mod seam;
 mod world;
 
 pub use flaws::{Broken, FLAWS};
-pub use invariants::Invariant;
 pub use scope::{ALL, Scope};
 
 use crate::explore::{Explored, Words, explored};
@@ -20,16 +19,10 @@ use world::World;
 /// Every state of `scope`; or, in a design with a flaw, until the invariant is broken.
 pub fn explore(scope: Scope, broken: Option<&Broken>, most: Option<usize>) -> Explored {
     let world = World::new(scope, broken.map(|(flaw, ..)| *flaw));
-    let until = broken.map(|(_, _, invariant, _)| name_of(*invariant));
+    let until = broken.map(|(_, _, invariant, _)| invariant.words());
     let words = Words {
         step: render::step,
         counts: |world: &World| world.library.counts(),
     };
     explored(world, until, most, &words)
-}
-
-pub fn name_of(invariant: Invariant) -> &'static str {
-    let mut all = Invariant::ALL.into_iter();
-    all.find(|(is, _)| *is == invariant)
-        .map_or("", |(_, name)| name)
 }

@@ -153,13 +153,28 @@ pub const RETOLD: Scope = Scope {
 
 pub const CARRIES_ON: Scope = Scope {
     name: "carries-on",
-    about: "one whose task has timed out carries on without the lease, or asks anew, and others wait",
-    kinds: [Kind::Plain, Kind::CarriesOn, Kind::AsksAnew],
+    about: "one whose task has timed out carries on without the lease that it may have been told of, and another waits",
+    kinds: [Kind::Plain, Kind::CarriesOn, Kind::Plain],
+    executions: 3,
+    begun: 3,
+    budget: Budget {
+        look: 1,
+        lost: 1,
+        timeout: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const ASKS_ANEW: Scope = Scope {
+    name: "asks-anew",
+    about: "one whose task has timed out asks anew, while looks at its history decide about what it asked for before",
+    kinds: [Kind::Plain, Kind::AsksAnew, Kind::Plain],
     begun: 2,
     budget: Budget {
         look: 1,
         timeout: 1,
-        tick: 1,
+        retry: 1,
         ..NOTHING
     },
     ..SMALL
@@ -266,6 +281,19 @@ pub const ENDS: Scope = Scope {
     ..SMALL
 };
 
+pub const PARTING: Scope = Scope {
+    name: "parting",
+    about: "one in line dies and is reaped, while the key is handed over to it",
+    executions: 3,
+    begun: 3,
+    budget: Budget {
+        reap: 1,
+        fail: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 pub const EVICTED: Scope = Scope {
     name: "evicted",
     about: "an operator takes the lease away",
@@ -294,7 +322,7 @@ pub const PROGRAM: Scope = Scope {
 };
 
 /// All of them.
-pub const ALL: [Scope; 13] = [
-    TELLING, CRASHES, RETOLD, CARRIES_ON, THREE, LEAVING, REDRIVES, GRACE, KEPT, UNHEARD, ENDS,
-    EVICTED, PROGRAM,
+pub const ALL: [Scope; 15] = [
+    TELLING, CRASHES, RETOLD, CARRIES_ON, ASKS_ANEW, THREE, LEAVING, REDRIVES, GRACE, KEPT,
+    UNHEARD, ENDS, PARTING, EVICTED, PROGRAM,
 ];

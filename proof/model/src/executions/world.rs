@@ -312,7 +312,9 @@ impl World {
                 let executing = &state.executions[usize::from(names::who(holder))];
                 let mut said = Vec::new();
                 for standing in &executing.standings {
-                    let says = if standing.shown.contains(&lease) {
+                    let says = if self.is(Flaw::HistoriesAreNotRead) {
+                        Receipt::Unreadable
+                    } else if standing.shown.contains(&lease) {
                         Receipt::Shown
                     } else {
                         let waits = standing.waits && !self.is(Flaw::WaitersAreTakenForDead);

@@ -109,6 +109,26 @@ fn the_schemas_are_those_of_the_types() {
 }
 
 #[test]
+fn every_answer_has_an_outcome() {
+    fn requires(root: &Value, schema: &Value) -> bool {
+        let names = schema["required"].as_array();
+        let kinds = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
+        let place = schema["$ref"].as_str();
+        let place = place.and_then(|place| root.pointer(place.trim_start_matches('#')));
+        names.is_some_and(|names| names.contains(&"outcome".into()))
+            || kinds.is_some_and(|kinds| kinds.iter().all(|kind| requires(root, kind)))
+            || place.is_some_and(|place| requires(root, place))
+    }
+    let schemas = written::schemas();
+    let answers = schemas.iter().filter(|(name, _)| name.ends_with(".answer"));
+    // Inspect also lists leases, and reap also answers a queue.
+    let others = ["inspect.answer", "reap.answer"];
+    for (name, schema) in answers.filter(|(name, _)| !others.contains(&name.as_str())) {
+        assert!(requires(schema, schema), "{name}");
+    }
+}
+
+#[test]
 fn every_field_and_error_is_described_in_words_that_are_not_rusts() {
     fn walk(path: &str, value: &Value, wrong: &mut Vec<String>) {
         if let Some(text) = value["description"].as_str()
