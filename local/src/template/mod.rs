@@ -746,6 +746,21 @@ mod tests {
                 assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
             }
         }
+        // The child of a Distributed Map of a machine that is listed by its whole name.
+        let roles = Roles::new(listed.roles.clone());
+        let child = machine("one/items");
+        for (role, action, arn) in [
+            ("AcquireRole", "states:SendTaskSuccess", child.clone()),
+            ("SweepRole", "states:SendTaskSuccess", child.clone()),
+            ("SweepRole", "states:SendTaskFailure", child.clone()),
+            (
+                "SweepRole",
+                "states:DescribeExecution",
+                child.replace("stateMachine", "execution") + ":a",
+            ),
+        ] {
+            assert!(roles.may(role, action, &arn), "{role} {action}");
+        }
     }
 
     #[test]

@@ -236,6 +236,12 @@ fn place(value: &Value) -> String {
             return format!("{what} of {}", text(parameter));
         }
     }
+    let parameter = &value["Fn::Split"][1]["Fn::Join"][1][0]["Fn::Join"][1];
+    if *value
+        == json!({"Fn::Split": [",", {"Fn::Join": ["", [{"Fn::Join": ["/*,", parameter]}, "/*"]]}]})
+    {
+        return format!("Distributed Maps of {}", text(parameter));
+    }
     text(value)
 }
 
