@@ -193,16 +193,24 @@ impl<S: Store> Leases<S> {
             // The service may not know yet that it has begun.
             Execution::Unknown if self.shows_by(held) > now => keep_until(self.shows_by(held)),
             // Something may still be at work, or the service does not know the execution (any more).
-            Execution::Ended { .. } | Execution::Unknown => match look_again_at {
-                Some(at) if at <= now => Verdict::End(Ended::Expired),
-                again => {
-                    let at = again.unwrap_or_else(|| now.plus(self.settings().reap_grace));
-                    Verdict::Keep {
-                        look_again_at: Some(at),
-                        next: at,
+            Execution::Ended { .. } | Execution::Unknown => {
+                let grace = self.settings().reap_grace;
+                // It may have been redriven and have ended again since the first look.
+                let after_end = match said {
+                    Execution::Ended { stopped_at, .. } => stopped_at.plus(grace),
+                    Execution::Running | Execution::Unknown => now,
+                };
+                match look_again_at {
+                    Some(at) if at.max(after_end) <= now => Verdict::End(Ended::Expired),
+                    again => {
+                        let at = again.unwrap_or_else(|| now.plus(grace)).max(after_end);
+                        Verdict::Keep {
+                            look_again_at: Some(at),
+                            next: at,
+                        }
                     }
                 }
-            },
+            }
         };
         Some((held, verdict))
     }

@@ -20,6 +20,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     sets_permits_and_reentrant_requests_work(bench).await;
     a_look_ends_what_is_over(bench).await;
     a_look_waits_for_the_grace_and_asks_again(bench).await;
+    a_second_end_has_a_grace_of_its_own(bench).await;
     a_proof_ends_the_wait_for_the_grace(bench).await;
     a_failed_execution_keeps_its_lease_for_a_redrive(bench).await;
     what_was_just_written_is_left_to_a_later_look(bench).await;
@@ -363,6 +364,27 @@ async fn a_look_waits_for_the_grace_and_asks_again<B: Bench>(bench: &B) {
         assert_eq!(next.previous.expect("a predecessor").ended, Ended::Expired);
         assert_eq!(case.give_back(&next.lease).await, ReleaseOutcome::Released);
     }
+}
+
+/// Redriven without a proof, and over again before the next look.
+async fn a_second_end_has_a_grace_of_its_own<B: Bench>(bench: &B) {
+    let case = QueueCase::new(bench, "execution/two ends");
+    let execution = name("two ends");
+    let lease = case.of_execution(&execution, Duration::ZERO).await;
+    case.pass(LOOK);
+    let over = ended(case.now().minus(TTL), false);
+    case.calls.set_execution(&execution, over);
+    assert_eq!(case.looks().await.looked, 1);
+    case.pass(GRACE);
+    let again = ended(case.now().minus(MS), false);
+    case.calls.set_execution(&execution, again);
+    let swept = case.looks().await;
+    assert_eq!((swept.looked, swept.ended), (1, 0));
+    case.pass(GRACE.checked_sub(MS + MS).expect("longer"));
+    assert_eq!(case.looks().await.looked, 0);
+    case.pass(MS);
+    assert_eq!(case.looks().await.ended, 1);
+    refused!(case.extension(&lease).await, Lost);
 }
 
 async fn a_proof_ends_the_wait_for_the_grace<B: Bench>(bench: &B) {
