@@ -210,6 +210,28 @@ async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
     assert_eq!(ran.code, Some(79), "{ran:?}");
 }
 
+/// The guard asks the command to end at the instant at which the wrapper gives up, and the command may be faster.
+#[tokio::test]
+async fn a_command_that_ends_as_soon_as_it_is_asked_has_lost_its_lease() {
+    let fixture = Fixture::start().await;
+    let run = |n: usize| {
+        let key = format!("k{n}");
+        let arguments = ["acquire", &key, "--ttl", "4s", "--", "sleep", "600"];
+        fixture.command(&arguments).spawn().unwrap()
+    };
+    let wrappers: Vec<_> = (0..12).map(run).collect();
+    for wrapper in &wrappers {
+        until("it runs", || guard(wrapper.id()).is_some()).await;
+    }
+    fixture.proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
+    for wrapper in wrappers {
+        let output = tokio::task::spawn_blocking(move || wrapper.wait_with_output());
+        let ran = Ran::from(output.await.unwrap().unwrap());
+        assert_eq!(ran.code, Some(79), "{ran:?}");
+        assert!(ran.err.contains("its work may be half done"), "{ran:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
     let fixture = Fixture::start().await;

@@ -135,9 +135,15 @@ async fn attend(
             tokio::select! {
                 biased;
                 status = child.wait() => {
-                    // The guard may have killed it, if this process was not scheduled in time.
-                    let late = limit.get().kill.left(Instants::now()).is_zero();
-                    let late = late.then_some(LeaseEnd::Over);
+                    // The guard may have asked it to end, or killed it, before this process was scheduled.
+                    let (limit, now) = (limit.get(), Instants::now());
+                    let late = if limit.kill.left(now).is_zero() {
+                        Some(LeaseEnd::Over)
+                    } else if limit.warning().left(now).is_zero() {
+                        Some(LeaseEnd::Late("no extend succeeded".to_owned()))
+                    } else {
+                        None
+                    };
                     return Ok((status?, fate.or(late)));
                 }
                 signal = signals.next() => drop(rustix::process::kill_process_group(group, signal)),
