@@ -286,7 +286,8 @@ impl ServerState {
         let (status, stopped) = match tracked {
             Some(tracked) => tracked.ended.unwrap_or(("RUNNING", now())),
             None if self.running.contains(arn) => ("RUNNING", much_later),
-            None if self.stopped.contains(arn) => ("ABORTED", much_later),
+            // Later than every write for it, but not by more than the grace.
+            None if self.stopped.contains(arn) => ("ABORTED", now() + 60.0),
             None => ("SUCCEEDED", much_later),
         };
         if operation == "DescribeExecution" {
