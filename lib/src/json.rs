@@ -74,16 +74,6 @@ pub(crate) fn text<'a>(event: &'a Value, path: &str) -> Option<&'a str> {
     event.pointer(path)?.as_str()
 }
 
-/// The keys in an event about several leases.
-pub(crate) fn keys(event: &Value) -> Option<Vec<&str>> {
-    let list = |name| event.get(name).and_then(Value::as_array);
-    if let Some(keys) = list("keys") {
-        return Some(keys.iter().filter_map(Value::as_str).collect());
-    }
-    let keys = list("leases")?.iter().filter_map(|l| text(l, "/key"));
-    Some(keys.collect())
-}
-
 /// The path of a handle that is given as a list of its values. Serde would accept such a list as a struct.
 fn list_for_handle(event: &Value) -> Option<String> {
     if event.get("lease").is_some_and(Value::is_array) {

@@ -3,6 +3,7 @@
 
 use std::{
     cell::RefCell,
+    fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -10,20 +11,18 @@ use std::{
     time::Duration,
 };
 
-use aws_config::SdkConfig;
 use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
-use serde::Serialize;
 use tracing::Instrument as _;
 
 use crate::{
-    clock::{Clock as _, SystemClock, Timestamp},
+    clock::{Clock, SystemClock, Timestamp},
     error::Error,
     json,
     leases::Leases,
-    metrics::{INVOCATION_METRICS, InvocationMetrics, Metric},
+    metrics::{INVOCATION_METRICS, InvocationMetrics},
     settings::{self, Boundary, Environment},
     store::{Connection, DynamoDb, Store},
-    workflows::{StepFunctions, Workflows},
+    workflows::StepFunctions,
 };
 
 mod boundary;
@@ -33,10 +32,14 @@ mod events;
 mod execution_events;
 mod invocation_metrics;
 mod log;
+mod request;
+mod response;
 
 pub use events::{Event, FromEvent, Trigger};
 pub use execution_events::{ExecutionEvents, FailedExecutions};
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
+pub use request::{Names, Request};
+pub use response::{Response, Summary};
 
 use emf::EmfWriter;
 use log::About;
@@ -44,136 +47,119 @@ use log::About;
 /// The time at the end of an invocation that is reserved for sending the response.
 const TO_ANSWER: Duration = Duration::from_millis(200);
 
-/// Serves a handler for as long as the sandbox lives. `operation` is its name in logs and metrics.
-///
-/// A handler takes the leases, bound to the invocation, and its parsed request. It returns its response or an
-/// [`Error`], whose name becomes the `errorType`. A missing or wrong configuration, an unreadable event, and a panic
-/// also end with such a name.
-///
-/// # Errors
-/// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the
-/// FIPS-validated one.
-pub async fn serve<Q, A, H, F>(operation: &'static str, handle: H) -> Result<(), Fatal>
-where
-    Q: FromEvent,
-    A: Serialize,
-    H: Fn(Leases<DynamoDb>, Q) -> F,
-    F: Future<Output = Result<A, Error>>,
-{
-    run(operation, handle, connect).await
-}
-
-/// As [`serve`], with leases that notify waiters.
-///
-/// # Errors
-/// As [`serve`].
-pub async fn serve_with_workflows<Q, A, H, F>(
+/// A function: its name in logs and metrics, and what it may call beside the table.
+#[must_use = "it does nothing until it serves"]
+pub struct Function {
     operation: &'static str,
-    handle: H,
-) -> Result<(), Fatal>
-where
-    Q: FromEvent,
-    A: Serialize,
-    H: Fn(Leases<DynamoDb>, Q) -> F,
-    F: Future<Output = Result<A, Error>>,
-{
-    let only = |ambient: &SdkConfig| env_config::CallbacksOnly(StepFunctions::new(ambient));
-    run(operation, handle, calling_back(only)).await
+    calls: Calls,
+    clock: Option<Arc<dyn Clock>>,
 }
 
-/// As [`serve_with_workflows`], with leases that can also ask for the state of an execution, which [`Leases::reap`]
-/// needs.
-///
-/// # Errors
-/// As [`serve`].
-pub async fn serve_with_executions<Q, A, H, F>(
-    operation: &'static str,
-    handle: H,
-) -> Result<(), Fatal>
-where
-    Q: FromEvent,
-    A: Serialize,
-    H: Fn(Leases<DynamoDb>, Q) -> F,
-    F: Future<Output = Result<A, Error>>,
-{
-    run(operation, handle, calling_back(StepFunctions::new)).await
+/// What of Step Functions a function may call, by its role.
+#[derive(Clone, Copy)]
+enum Calls {
+    Nothing,
+    TaskTokens,
+    Executions,
 }
 
-/// Leases that notify through what `workflows` makes of the configuration.
-fn calling_back<W: Workflows + 'static>(
-    workflows: impl FnOnce(&SdkConfig) -> W,
-) -> impl FnOnce() -> Result<Connected, Error> {
-    move || {
-        let mut connected = connect()?;
-        let workflows = Arc::new(workflows(&connected.ambient));
-        connected.leases = connected.leases.with_workflows(workflows);
-        Ok(connected)
+impl Function {
+    /// A function that calls nothing but the table.
+    pub const fn new(operation: &'static str) -> Self {
+        Self {
+            operation,
+            calls: Calls::Nothing,
+            clock: None,
+        }
+    }
+
+    /// It also notifies waiters.
+    pub const fn that_notifies(mut self) -> Self {
+        self.calls = Calls::TaskTokens;
+        self
+    }
+
+    /// It also notifies waiters and looks executions up, which [`Leases::reap`] and [`Leases::sweep`] need.
+    pub const fn that_looks(mut self) -> Self {
+        self.calls = Calls::Executions;
+        self
+    }
+
+    /// The clock of its leases, if not the system's.
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Serves a handler for as long as the sandbox lives.
+    ///
+    /// A handler takes the leases, bound to the invocation, and its parsed request. It returns its response or an
+    /// [`Error`], whose name becomes the `errorType`. A missing or wrong configuration, an unreadable event, and a panic
+    /// also end with such a name.
+    ///
+    /// # Errors
+    /// If Lambda's runtime API cannot be reached, or if `AWS_USE_FIPS_ENDPOINT` is true and the cipher library is not the
+    /// FIPS-validated one.
+    pub async fn serve<Q, A, H, F>(self, handle: H) -> Result<(), Fatal>
+    where
+        Q: Request,
+        A: Response,
+        H: Fn(Leases<DynamoDb>, Q) -> F,
+        F: Future<Output = Result<A, Error>>,
+    {
+        log::listen();
+        // A string, because the process ends with the `Debug` of the error.
+        let module = aws_lc_rs::try_fips_mode();
+        env_config::check_fips(settings::variable, module).map_err(|error| error.to_string())?;
+        let served = self.connect(Q::WHOLE_TABLE).map_err(Arc::new);
+        let meter = EmfWriter::new(self.operation);
+        let (handle, served, meter) = (&handle, &served, &meter);
+        let service = service_fn(move |event: LambdaEvent<String>| async move {
+            let (outcome, tally) = outcome(self.operation, handle, served, event).await;
+            meter.write(&tally, SystemClock.now());
+            outcome
+        });
+        Runtime::new(service).layer(events::AsText).run().await
+    }
+
+    /// What a sandbox keeps for all its invocations.
+    fn connect(&self, whole_table: bool) -> Result<(Leases<DynamoDb>, Boundary), Error> {
+        let Environment {
+            table,
+            settings,
+            owns_rules,
+            boundary,
+            executions,
+        } = Environment::read()?;
+        settings::check_endpoint()?;
+        if whole_table {
+            boundary.check_absence()?;
+        }
+        let ambient = env_config::read(settings::variable)?;
+        let store = DynamoDb::new(Connection::client(&ambient), table);
+        let mut leases = Leases::new(store, settings).with_executions(executions);
+        if !owns_rules {
+            leases = leases.with_table_rules();
+        }
+        let workflows = StepFunctions::new(&ambient);
+        leases = match self.calls {
+            Calls::Nothing => leases,
+            Calls::TaskTokens => {
+                leases.with_workflows(Arc::new(env_config::CallbacksOnly(workflows)))
+            }
+            Calls::Executions => leases.with_workflows(Arc::new(workflows)),
+        };
+        if let Some(clock) = &self.clock {
+            leases = leases.with_clock(Arc::clone(clock));
+        }
+        Ok((leases, boundary))
     }
 }
 
-async fn run<Q, A, H, F>(
-    operation: &'static str,
-    handle: H,
-    connect: impl FnOnce() -> Result<Connected, Error>,
-) -> Result<(), Fatal>
-where
-    Q: FromEvent,
-    A: Serialize,
-    H: Fn(Leases<DynamoDb>, Q) -> F,
-    F: Future<Output = Result<A, Error>>,
-{
-    log::listen();
-    // A string, because the process ends with the `Debug` of the error.
-    let module = aws_lc_rs::try_fips_mode();
-    env_config::check_fips(settings::variable, module).map_err(|error| error.to_string())?;
-    let connected = connect().and_then(|connected| {
-        if Q::SEES_TO_ALL {
-            connected.boundary.check_absence()?;
-        }
-        Ok(connected)
-    });
-    let served = connected
-        .map(|connected| (connected.leases, connected.boundary))
-        .map_err(Arc::new);
-    let meter = EmfWriter::new(operation);
-    let (handle, served, meter) = (&handle, &served, &meter);
-    let service = service_fn(move |event: LambdaEvent<String>| async move {
-        let (outcome, tally) = outcome(operation, handle, served, event).await;
-        meter.write(&tally, SystemClock.now());
-        outcome
-    });
-    Runtime::new(service).layer(events::AsText).run().await
-}
-
-/// What a sandbox keeps for all its invocations.
-struct Connected {
-    leases: Leases<DynamoDb>,
-    boundary: Boundary,
-    /// The configuration, to share with another client.
-    ambient: SdkConfig,
-}
-
-fn connect() -> Result<Connected, Error> {
-    let Environment {
-        table,
-        settings,
-        owns_rules,
-        boundary,
-        executions,
-    } = Environment::read()?;
-    settings::check_endpoint()?;
-    let ambient = env_config::read(settings::variable)?;
-    let store = DynamoDb::new(Connection::client(&ambient), table);
-    let leases = Leases::new(store, settings).with_executions(executions);
-    Ok(Connected {
-        leases: if owns_rules {
-            leases
-        } else {
-            leases.with_table_rules()
-        },
-        boundary,
-        ambient,
-    })
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Function").field(&self.operation).finish()
+    }
 }
 
 /// The response of a failed invocation.
@@ -198,8 +184,8 @@ pub async fn answer<S, Q, A, H, F>(
 ) -> Result<serde_json::Value, Diagnostic>
 where
     S: Store,
-    Q: FromEvent,
-    A: Serialize,
+    Q: Request,
+    A: Response,
     H: Fn(Leases<S>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
@@ -218,29 +204,49 @@ async fn outcome<S, Q, A, H, F>(
 ) -> (Result<serde_json::Value, Failure>, InvocationMetrics)
 where
     S: Store,
-    Q: FromEvent,
-    A: Serialize,
+    Q: Request,
+    A: Response,
     H: Fn(Leases<S>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
     let began = SystemClock.now();
-    let event = json::parse(&payload);
-    let about = About::of(event.as_ref().ok(), &context, operation);
+    let (request, about) = match json::parse(&payload) {
+        Err(unreadable) => (
+            Err(unreadable),
+            About::unreadable(None, &context, operation),
+        ),
+        Ok(event) => {
+            let request = unless_it_panics(async { Q::from_event(&Event(&event)) }).await;
+            let about = match &request {
+                Ok(request) => About::of(&request.names(), &context, operation),
+                Err(_) => About::unreadable(Some(&event), &context, operation),
+            };
+            (request, about)
+        }
+    };
     let work = async {
-        let outcome = match (served, event) {
-            (Err(misconfigured), _) => Err(Arc::clone(misconfigured)),
+        let served = served.as_ref().map_err(Arc::clone);
+        let outcome = match (served, request) {
+            (Err(misconfigured), _) => Err(misconfigured),
             (_, Err(unreadable)) => Err(Arc::new(unreadable)),
-            (Ok((leases, boundary)), Ok(event)) => {
+            (Ok((leases, boundary)), Ok(request)) => {
                 let deadline = Timestamp::from_millis(context.deadline).minus(TO_ANSWER);
                 let leases = leases.for_call(deadline);
                 let work = async {
-                    let request = Q::from_event(&Event(&event))?;
-                    boundary.check(&event)?;
+                    boundary.check(&request.names())?;
                     let answer = handle(leases, request).await?;
-                    serde_json::to_value(answer).map_err(|error| Error::Unavailable {
-                        problem: "the response could not be written as JSON".to_owned(),
-                        source: Some(crate::Cause::of(&error)),
-                    })
+                    let json =
+                        serde_json::to_value(&answer).map_err(|error| Error::Unavailable {
+                            problem: "the response could not be written as JSON".to_owned(),
+                            source: Some(crate::Cause::of(&error)),
+                        })?;
+                    let summary = answer.summary();
+                    debug_assert!(
+                        json["outcome"]
+                            .as_str()
+                            .is_none_or(|word| word == summary.outcome)
+                    );
+                    Ok((json, summary))
                 };
                 unless_it_panics(work).await.map_err(Arc::new)
             }
@@ -250,14 +256,11 @@ where
     let work = INVOCATION_METRICS.scope(RefCell::default(), work);
     let (outcome, mut tally) = work.instrument(about.span()).await;
     let took = SystemClock.now().since(began);
-    match &outcome {
-        Ok(answer) => tally.add_answer(answer),
-        Err(error) => tally.add_error(error),
-    }
-    tally.add_length(Metric::Latency, took);
-    about.log(&outcome, took);
+    tally.add_outcome(outcome.as_ref().map(|(_, summary)| summary), took);
+    about.log(outcome.as_ref().map(|(_, summary)| summary), took);
+    let answered = outcome.map(|(json, _)| json);
     (
-        outcome.map_err(|error| Failure(about.diagnose(&error))),
+        answered.map_err(|error| Failure(about.diagnose(&error))),
         tally,
     )
 }

@@ -132,18 +132,6 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
-/// Adds the tag of a struct, which the derived schema leaves out.
-pub(crate) fn with_outcome_swept(schema: &mut Schema) {
-    let tag = json!({"const": "swept", "type": "string"});
-    let object = schema.ensure_object();
-    if let Some(Value::Object(fields)) = object.get_mut("properties") {
-        fields.insert("outcome".to_owned(), tag);
-    }
-    if let Some(Value::Array(required)) = object.get_mut("required") {
-        required.insert(0, "outcome".into());
-    }
-}
-
 /// Accepts any further field.
 fn open(schema: &mut Schema) {
     transform_subschemas(&mut open, schema);

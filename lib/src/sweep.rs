@@ -36,7 +36,7 @@ pub enum SweepBounds {
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = crate::schema::with_outcome_swept))]
+#[cfg_attr(feature = "schema", schemars(transform = with_outcome_swept))]
 #[serde(tag = "outcome", rename = "swept")]
 pub struct Swept {
     /// Held leases and waiting requests that were examined.
@@ -57,6 +57,19 @@ pub struct Swept {
     /// Where to continue, if there is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
+}
+
+/// Adds the tag of a struct, which the derived schema leaves out.
+#[cfg(feature = "schema")]
+fn with_outcome_swept(schema: &mut schemars::Schema) {
+    let tag = serde_json::json!({"const": "swept", "type": "string"});
+    let object = schema.ensure_object();
+    if let Some(serde_json::Value::Object(fields)) = object.get_mut("properties") {
+        fields.insert("outcome".to_owned(), tag);
+    }
+    if let Some(serde_json::Value::Array(required)) = object.get_mut("required") {
+        required.insert(0, "outcome".into());
+    }
 }
 
 /// Keys on one page of the index.

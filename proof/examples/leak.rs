@@ -2,8 +2,8 @@
 //! secret scanner finds it.
 
 use leasehold::{
-    Error, Lease, Leases,
-    lambda::{Fatal, serve},
+    Error, Lease, Leases, ReleaseOutcome, Released,
+    lambda::{self, Fatal, Function, Names},
     store::Store,
 };
 use serde::Deserialize;
@@ -14,12 +14,18 @@ struct Request {
     form: String,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Fatal> {
-    serve("leak", handle).await
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        Names::default()
+    }
 }
 
-async fn handle<S: Store>(_leases: Leases<S>, request: Request) -> Result<&'static str, Error> {
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Fatal> {
+    Function::new("leak").serve(handle).await
+}
+
+async fn handle<S: Store>(_leases: Leases<S>, request: Request) -> Result<Released, Error> {
     let Request { lease, form } = request;
     let secret = lease.lease_id.expose();
     match form.as_str() {
@@ -32,5 +38,8 @@ async fn handle<S: Store>(_leases: Leases<S>, request: Request) -> Result<&'stat
         }
         _ => tracing::info!(target: "leasehold", ?lease, "as it should be"),
     }
-    Ok("done")
+    Ok(Released {
+        outcome: ReleaseOutcome::Released,
+        expired: false,
+    })
 }

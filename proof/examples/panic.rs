@@ -3,18 +3,29 @@
 use std::time::Duration;
 
 use leasehold::{
-    Acquire, Error, Holder, Key, Leases, RequestId, Ttl,
-    lambda::{Fatal, serve},
+    Acquire, Error, Holder, Key, Leases, Released, RequestId, Ttl,
+    lambda::{self, Fatal, Function, Names},
     store::Store,
 };
+use serde::Deserialize;
+
+/// Whatever it is given.
+#[derive(Deserialize)]
+struct Request(serde_json::Value);
+
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        Names::default()
+    }
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    serve("panic", handle).await
+    Function::new("panic").serve(handle).await
 }
 
 /// Grants what is asked for, if that is a request, before it panics.
-async fn handle<S: Store>(leases: Leases<S>, request: serde_json::Value) -> Result<String, Error> {
+async fn handle<S: Store>(leases: Leases<S>, Request(request): Request) -> Result<Released, Error> {
     if let Some(wanted) = wanted(&request) {
         leases.acquire(wanted).await?.granted()?;
     }

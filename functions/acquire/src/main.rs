@@ -6,7 +6,9 @@
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, KeepTime, Key, Keys, Leases,
     Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
-    TaskToken, Ttl, WaitTime, lambda::Fatal, store::Store,
+    TaskToken, Ttl, WaitTime,
+    lambda::{self, Fatal, Function, Names, Response, Summary},
+    store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +52,33 @@ pub(crate) struct Request {
     wait_seconds: Option<WaitTime>,
 }
 
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        let Self {
+            key,
+            keys,
+            holder,
+            request_id,
+            lifetime: _,
+            ttl_seconds: _,
+            keep_seconds: _,
+            permits: _,
+            metadata: _,
+            observed_version: _,
+            reentrant,
+            on_held: _,
+            task_token: _,
+            wait_seconds: _,
+        } = self;
+        Names::default()
+            .key(key)
+            .keys(keys)
+            .holder(holder)
+            .request_id(request_id)
+            .reentrant(*reentrant)
+    }
+}
+
 #[derive(Deserialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -70,118 +99,137 @@ pub(crate) enum Answer {
     InLine(Queued),
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve_with_workflows(env!("CARGO_PKG_NAME"), handle).await
+impl Response for Answer {
+    fn summary(&self) -> Summary {
+        match self {
+            Self::One(answer) => answer.summary(),
+            Self::All(answer) => answer.summary(),
+            Self::InLine(answer) => answer.summary(),
+        }
+    }
 }
 
-pub(crate) async fn handle<S: Store>(
-    leases: Leases<S>,
-    mut request: Request,
-) -> Result<Answer, Error> {
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Fatal> {
+    Function::new(env!("CARGO_PKG_NAME"))
+        .that_notifies()
+        .serve(handle)
+        .await
+}
+
+pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
     let strict = request.on_held != Some(OnHeld::Result);
-    let queue = queue(&mut request)?;
-    match (request.key.take(), request.keys.take()) {
-        (Some(key), None) if let Some(queue) = queue => {
-            // On the heap, because it is much larger than the others.
-            let queued = Box::pin(leases.acquire_queued(one(request, key)?, queue));
-            Ok(Answer::InLine(queued.await?))
-        }
-        (Some(key), None) => {
-            let acquired = leases.acquire(one(request, key)?).await?;
-            Ok(Answer::One(if strict {
+    Ok(match Call::try_from(request)? {
+        Call::One(request) => {
+            let acquired = leases.acquire(request).await?;
+            Answer::One(if strict {
                 Acquired::Granted(acquired.granted()?)
             } else {
                 acquired
-            }))
+            })
         }
-        (None, Some(keys)) => {
-            let acquired = leases.acquire_all(all(request, keys)?).await?;
-            Ok(Answer::All(if strict {
+        Call::All(request) => {
+            let acquired = leases.acquire_all(request).await?;
+            Answer::All(if strict {
                 AcquiredAll::Granted(acquired.granted()?)
             } else {
                 acquired
-            }))
+            })
         }
-        (Some(_), Some(_)) => Err(Error::invalid("keys", "give key or keys, not both")),
-        (None, None) => Err(Error::invalid("key", "is required, or keys instead")),
-    }
+        // On the heap, because it is much larger than the others.
+        Call::Queued(request, queue) => {
+            Answer::InLine(Box::pin(leases.acquire_queued(request, queue)).await?)
+        }
+    })
 }
 
-fn queue(request: &mut Request) -> Result<Option<Queue>, Error> {
-    let wait = request.wait_seconds;
-    let Some(task_token) = request.task_token.take() else {
-        return match wait {
-            Some(_) => Err(Error::invalid("wait_seconds", "goes with task_token only")),
-            None => Ok(None),
+/// What a request asks for, if its fields go together.
+enum Call {
+    One(Acquire),
+    All(AcquireAll),
+    Queued(Acquire, Queue),
+}
+
+impl TryFrom<Request> for Call {
+    type Error = Error;
+
+    fn try_from(request: Request) -> Result<Self, Error> {
+        let queue = match (request.task_token, request.wait_seconds) {
+            (None, None) => None,
+            (None, Some(_)) => return invalid("wait_seconds", "goes with task_token only"),
+            (Some(task_token), wait) => {
+                for (field, given) in [
+                    ("keys", request.keys.is_some()),
+                    ("on_held", request.on_held.is_some()),
+                    ("ttl_seconds", request.ttl_seconds.is_some()),
+                    ("lifetime", request.lifetime == Some(LifetimeKind::Ttl)),
+                ] {
+                    if given {
+                        return invalid(field, "does not go with task_token");
+                    }
+                }
+                let Some(wait) = wait else {
+                    return invalid("wait_seconds", "is required with task_token");
+                };
+                Some(Queue { task_token, wait })
+            }
         };
-    };
-    for (field, given) in [
-        ("keys", request.keys.is_some()),
-        ("on_held", request.on_held.is_some()),
-        ("ttl_seconds", request.ttl_seconds.is_some()),
-        ("lifetime", request.lifetime == Some(LifetimeKind::Ttl)),
-    ] {
-        if given {
-            return Err(Error::invalid(field, "does not go with task_token"));
+        // Only executions wait in the queue.
+        let kind = request.lifetime.unwrap_or(match queue {
+            Some(_) => LifetimeKind::Execution,
+            None => LifetimeKind::Ttl,
+        });
+        let lifetime = || match (kind, request.ttl_seconds, request.keep_seconds) {
+            (LifetimeKind::Ttl, Some(ttl), None) => Ok(Lifetime::Ttl(ttl)),
+            (LifetimeKind::Ttl, None, _) => invalid(
+                "ttl_seconds",
+                "is required, or lifetime \"execution\" instead",
+            ),
+            (LifetimeKind::Ttl, _, Some(_)) => {
+                invalid("keep_seconds", "goes with lifetime \"execution\" only")
+            }
+            (LifetimeKind::Execution, Some(_), _) => invalid(
+                "ttl_seconds",
+                "does not go with lifetime \"execution\", which has no deadline",
+            ),
+            (LifetimeKind::Execution, None, keep) => Ok(Lifetime::Execution {
+                keep: keep.unwrap_or_default(),
+            }),
+        };
+        match (request.key, request.keys) {
+            (Some(_), Some(_)) => invalid("keys", "give key or keys, not both"),
+            (None, None) => invalid("key", "is required, or keys instead"),
+            (Some(key), None) => {
+                let mut acquire = Acquire::new(key, request.holder, lifetime()?);
+                acquire.request_id = request.request_id.unwrap_or(acquire.request_id);
+                acquire.metadata = request.metadata;
+                acquire.permits = request.permits;
+                acquire.observed_version = request.observed_version;
+                acquire.reentrant = request.reentrant;
+                Ok(match queue {
+                    Some(queue) => Self::Queued(acquire, queue),
+                    None => Self::One(acquire),
+                })
+            }
+            (None, Some(keys)) => {
+                for (field, given) in [
+                    ("observed_version", request.observed_version.is_some()),
+                    ("permits", request.permits.is_some()),
+                ] {
+                    if given {
+                        return invalid(field, "goes with key only, not with keys");
+                    }
+                }
+                let mut acquire = AcquireAll::new(keys, request.holder, lifetime()?);
+                acquire.request_id = request.request_id.unwrap_or(acquire.request_id);
+                acquire.metadata = request.metadata;
+                acquire.reentrant = request.reentrant;
+                Ok(Self::All(acquire))
+            }
         }
     }
-    // Only executions wait in the queue.
-    request.lifetime = Some(LifetimeKind::Execution);
-    match wait {
-        Some(wait) => Ok(Some(Queue { task_token, wait })),
-        None => Err(Error::invalid(
-            "wait_seconds",
-            "is required with task_token",
-        )),
-    }
 }
 
-fn lifetime(request: &Request) -> Result<Lifetime, Error> {
-    let (ttl, keep) = (request.ttl_seconds, request.keep_seconds);
-    match (request.lifetime.unwrap_or(LifetimeKind::Ttl), ttl, keep) {
-        (LifetimeKind::Ttl, Some(ttl), None) => Ok(Lifetime::Ttl(ttl)),
-        (LifetimeKind::Ttl, None, _) => Err(Error::invalid(
-            "ttl_seconds",
-            "is required, or lifetime \"execution\" instead",
-        )),
-        (LifetimeKind::Ttl, _, Some(_)) => Err(Error::invalid(
-            "keep_seconds",
-            "goes with lifetime \"execution\" only",
-        )),
-        (LifetimeKind::Execution, Some(_), _) => Err(Error::invalid(
-            "ttl_seconds",
-            "does not go with lifetime \"execution\", which has no deadline",
-        )),
-        (LifetimeKind::Execution, None, keep) => Ok(Lifetime::Execution {
-            keep: keep.unwrap_or_default(),
-        }),
-    }
-}
-
-fn one(request: Request, key: Key) -> Result<Acquire, Error> {
-    let lifetime = lifetime(&request)?;
-    let mut acquire = Acquire::new(key, request.holder, lifetime);
-    acquire.request_id = request.request_id.unwrap_or_else(RequestId::random);
-    acquire.metadata = request.metadata;
-    acquire.permits = request.permits;
-    acquire.observed_version = request.observed_version;
-    acquire.reentrant = request.reentrant;
-    Ok(acquire)
-}
-
-fn all(request: Request, keys: Keys) -> Result<AcquireAll, Error> {
-    let not_with_keys = |field| Error::invalid(field, "goes with key only, not with keys");
-    if request.observed_version.is_some() {
-        return Err(not_with_keys("observed_version"));
-    }
-    if request.permits.is_some() {
-        return Err(not_with_keys("permits"));
-    }
-    let lifetime = lifetime(&request)?;
-    let mut acquire = AcquireAll::new(keys, request.holder, lifetime);
-    acquire.request_id = request.request_id.unwrap_or_else(RequestId::random);
-    acquire.metadata = request.metadata;
-    acquire.reentrant = request.reentrant;
-    Ok(acquire)
+fn invalid<T>(field: &str, problem: &str) -> Result<T, Error> {
+    Err(Error::invalid(field, problem))
 }

@@ -2,7 +2,8 @@
 //! lease has ended, and with `Lease.Expired` or `Lease.Frozen` if it has expired and may not be revived.
 
 use leasehold::{
-    Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl, lambda::Fatal,
+    Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl,
+    lambda::{self, Fatal, Function, Names, Response, Summary},
     store::Store,
 };
 use serde::{Deserialize, Serialize};
@@ -33,9 +34,30 @@ pub(crate) enum Answer {
     All(ExtendedAll),
 }
 
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        let Self {
+            lease,
+            leases,
+            ttl_seconds: _,
+            require_unexpired: _,
+        } = self;
+        Names::default().lease(lease).leases(leases)
+    }
+}
+
+impl Response for Answer {
+    fn summary(&self) -> Summary {
+        match self {
+            Self::One(answer) => answer.summary(),
+            Self::All(answer) => answer.summary(),
+        }
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve(env!("CARGO_PKG_NAME"), handle).await
+    Function::new(env!("CARGO_PKG_NAME")).serve(handle).await
 }
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {

@@ -2,7 +2,9 @@
 //! `Lease.Invalid` if the request does not name exactly one of the three.
 
 use leasehold::{
-    Cursor, Error, Holder, Inspected, Key, LeasePage, Leases, PageSize, lambda::Fatal, store::Store,
+    Cursor, Error, Holder, Inspected, Key, LeasePage, Leases, PageSize,
+    lambda::{self, Fatal, Function, Names, Response, Summary},
+    store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +40,31 @@ pub(crate) enum Answer {
     List(LeasePage),
 }
 
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        let Self {
+            key,
+            holder,
+            list,
+            limit: _,
+            cursor: _,
+        } = self;
+        Names::default().key(key).holder(holder).list(*list)
+    }
+}
+
+impl Response for Answer {
+    fn summary(&self) -> Summary {
+        match self {
+            Self::Key(answer) => answer.summary(),
+            Self::List(answer) => answer.summary(),
+        }
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve(env!("CARGO_PKG_NAME"), handle).await
+    Function::new(env!("CARGO_PKG_NAME")).serve(handle).await
 }
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {

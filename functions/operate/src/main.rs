@@ -3,7 +3,8 @@
 
 use leasehold::{
     Act, AuditReason, Counter, Error, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Key,
-    Leases, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome, lambda::Fatal,
+    Leases, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome,
+    lambda::{self, Fatal, Function, Names, Response, Summary},
     store::Store,
 };
 use serde::{Deserialize, Serialize};
@@ -41,9 +42,38 @@ pub(crate) enum Answer {
     Raised(RaiseFloorOutcome),
 }
 
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        let Self {
+            operation: _,
+            key,
+            who: _,
+            why: _,
+            permit: _,
+            fencing_token: _,
+            floor: _,
+        } = self;
+        Names::default().key(key)
+    }
+}
+
+impl Response for Answer {
+    fn summary(&self) -> Summary {
+        match self {
+            Self::Forced(answer) => answer.summary(),
+            Self::Freeze(answer) => answer.summary(),
+            Self::Unfreeze(answer) => answer.summary(),
+            Self::Raised(answer) => answer.summary(),
+        }
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve_with_workflows(env!("CARGO_PKG_NAME"), handle).await
+    Function::new(env!("CARGO_PKG_NAME"))
+        .that_notifies()
+        .serve(handle)
+        .await
 }
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {

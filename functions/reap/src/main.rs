@@ -3,13 +3,16 @@
 
 use leasehold::{
     Error, Leases, Reaped,
-    lambda::{ExecutionEvents, FailedExecutions, Fatal},
+    lambda::{ExecutionEvents, FailedExecutions, Fatal, Function},
     store::Store,
 };
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve_with_executions(env!("CARGO_PKG_NAME"), handle).await
+    Function::new(env!("CARGO_PKG_NAME"))
+        .that_looks()
+        .serve(handle)
+        .await
 }
 
 pub(crate) async fn handle<S: Store>(

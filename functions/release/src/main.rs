@@ -2,7 +2,9 @@
 //! outcome is `lost`, or with `strict` the error `Lease.Lost`.
 
 use leasehold::{
-    Error, Lease, LeaseSet, Leases, Released, ReleasedAll, lambda::Fatal, store::Store,
+    Error, Lease, LeaseSet, Leases, Released, ReleasedAll,
+    lambda::{self, Fatal, Function, Names, Response, Summary},
+    store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +32,32 @@ pub(crate) enum Answer {
     All(ReleasedAll),
 }
 
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        let Self {
+            lease,
+            leases,
+            strict: _,
+        } = self;
+        Names::default().lease(lease).leases(leases)
+    }
+}
+
+impl Response for Answer {
+    fn summary(&self) -> Summary {
+        match self {
+            Self::One(answer) => answer.summary(),
+            Self::All(answer) => answer.summary(),
+        }
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve_with_workflows(env!("CARGO_PKG_NAME"), handle).await
+    Function::new(env!("CARGO_PKG_NAME"))
+        .that_notifies()
+        .serve(handle)
+        .await
 }
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {

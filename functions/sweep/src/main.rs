@@ -4,7 +4,7 @@
 
 use leasehold::{
     Cursor, Error, Leases, PageSize, SweepBounds, Swept,
-    lambda::{Fatal, Trigger},
+    lambda::{self, Fatal, Function, Names, Trigger},
     store::Store,
 };
 use serde::Deserialize;
@@ -21,9 +21,22 @@ pub(crate) struct Request {
     cursor: Option<Cursor>,
 }
 
+impl lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        let Self {
+            limit: _,
+            cursor: _,
+        } = self;
+        Names::default()
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
-    leasehold::lambda::serve_with_executions(env!("CARGO_PKG_NAME"), handle).await
+    Function::new(env!("CARGO_PKG_NAME"))
+        .that_looks()
+        .serve(handle)
+        .await
 }
 
 pub(crate) async fn handle<S: Store>(

@@ -1,40 +1,37 @@
 //! The boundary of a function: which keys and holders its callers may name. With it, several teams can share one
 //! table but no leases: each team has functions of its own.
 
-use serde_json::Value;
-
+use super::Names;
 use crate::{
     error::Error,
-    json,
     settings::{Boundary, misconfigured},
 };
 
 impl Boundary {
-    /// Refuses a request that names anything outside the boundary. The request was parsed before, so each field has
-    /// its type.
-    pub(super) fn check(&self, request: &Value) -> Result<(), Error> {
-        for (path, key) in texts(request, "key") {
-            within(&path, key, self.key_prefix.as_deref(), "LEASE_KEY_PREFIX")?;
+    /// Refuses a request that names anything outside the boundary.
+    pub(super) fn check(&self, request: &Names<'_>) -> Result<(), Error> {
+        for (path, key) in &request.keys {
+            let prefix = self.key_prefix.as_deref();
+            within(path, key.as_str(), prefix, "LEASE_KEY_PREFIX")?;
         }
-        for (path, holder) in texts(request, "holder") {
+        for (path, holder) in &request.holders {
             let prefix = self.holder_prefix.as_deref();
-            within(&path, holder, prefix, "LEASE_HOLDER_PREFIX")?;
+            within(path, holder.as_str(), prefix, "LEASE_HOLDER_PREFIX")?;
         }
-        if !self.reentrant && says(request, "reentrant") {
+        if !self.reentrant && request.reentrant {
             let problem = "is switched off for this function (LEASE_REENTRANT)";
             return Err(Error::invalid("reentrant", problem));
         }
         let Some((variable, prefix)) = self.prefix() else {
             return Ok(());
         };
-        if says(request, "list") {
+        if request.list {
             let problem =
                 format!("shows leases outside {prefix:?} ({variable}): name a key or a holder");
             return Err(Error::invalid("list", problem));
         }
         // A holder may hold keys outside the prefix.
-        let has = |name| request.get(name).is_some();
-        let by_holder = has("holder") && !has("key") && !has("keys");
+        let by_holder = request.keys.is_empty() && !request.holders.is_empty();
         if by_holder && self.holder_prefix.is_none() {
             let problem = format!(
                 "may hold keys outside {prefix:?} ({variable}): set LEASE_HOLDER_PREFIX as well"
@@ -71,36 +68,13 @@ fn within(path: &str, text: &str, prefix: Option<&str>, variable: &str) -> Resul
     }
 }
 
-/// Each key or each holder in a request, and its path.
-fn texts<'a>(request: &'a Value, field: &'static str) -> Vec<(String, &'a str)> {
-    let mut found = Vec::new();
-    let mut add = |path: String, text: Option<&'a str>| found.extend(text.map(|text| (path, text)));
-    let own = format!("/{field}");
-    add(field.to_owned(), json::text(request, &own));
-    add(
-        format!("lease.{field}"),
-        json::text(request, &format!("/lease{own}")),
-    );
-    let list = |name| request.get(name).and_then(Value::as_array).into_iter();
-    for lease in list("leases").flatten() {
-        add(format!("leases.{field}"), json::text(lease, &own));
-    }
-    if field == "key" {
-        for key in list("keys").flatten() {
-            add("keys".to_owned(), key.as_str());
-        }
-    }
-    found
-}
-
-/// Whether the field with this name is true.
-fn says(request: &Value, name: &str) -> bool {
-    request.get(name) == Some(&Value::Bool(true))
-}
-
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::{Holder, Key, Keys, Lease, LeaseSet, Timestamp, json};
 
     fn boundary(key: Option<&str>, holder: Option<&str>, reentrant: bool) -> Boundary {
         Boundary {
@@ -110,53 +84,80 @@ mod tests {
         }
     }
 
+    /// Every field that names something.
+    #[derive(Deserialize)]
+    struct Request {
+        key: Option<Key>,
+        keys: Option<Keys>,
+        holder: Option<Holder>,
+        lease: Option<Lease>,
+        leases: Option<LeaseSet>,
+        #[serde(default)]
+        reentrant: bool,
+        #[serde(default)]
+        list: bool,
+    }
+
     /// The refusal of the event; empty if it passes.
-    fn said(boundary: &Boundary, event: &str) -> String {
-        let checked = boundary.check(&json::parse(event).expect("JSON"));
+    fn said(boundary: &Boundary, event: &Value) -> String {
+        let request: Request = json::read(event).expect("a request");
+        let names = Names::default()
+            .key(&request.key)
+            .keys(&request.keys)
+            .holder(&request.holder)
+            .lease(&request.lease)
+            .leases(&request.leases)
+            .reentrant(request.reentrant)
+            .list(request.list);
+        let checked = boundary.check(&names);
         checked.map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    fn handle(key: &str, holder: &str) -> Value {
+        let at = Timestamp::from_millis(1_795_230_000_120);
+        json!({"key": key, "holder": holder, "lease_id": "i".repeat(32), "fencing_token": 5, "version": 5,
+            "lifetime": "execution", "acquired_at": at})
     }
 
     #[test]
     fn nothing_beyond_the_prefixes_is_let_through() {
         let team = boundary(Some("team-a/"), Some("a:"), true);
+        let ours = || handle("team-a/k", "a:h");
         for event in [
-            r#"{"key": "team-a/k", "holder": "a:h"}"#,
-            r#"{"keys": ["team-a/k", "team-a/l"], "holder": "a:h", "reentrant": true}"#,
-            r#"{"lease": {"key": "team-a/k", "holder": "a:h"}}"#,
-            r#"{"leases": [{"key": "team-a/k", "holder": "a:h"}]}"#,
-            r#"{"key": "team-a/k", "operation": "freeze", "who": "b"}"#,
-            r#"{"holder": "a:h"}"#,
+            json!({"key": "team-a/k", "holder": "a:h"}),
+            json!({"keys": ["team-a/k", "team-a/l"], "holder": "a:h", "reentrant": true}),
+            json!({"lease": ours()}),
+            json!({"leases": [ours()]}),
+            json!({"key": "team-a/k"}),
+            json!({"holder": "a:h"}),
         ] {
-            assert_eq!(said(&team, event), "", "{event}");
+            assert_eq!(said(&team, &event), "", "{event}");
         }
         for (event, field) in [
-            (r#"{"key": "team-b/k", "holder": "a:h"}"#, "key"),
-            (r#"{"key": "team-a", "holder": "a:h"}"#, "key"),
-            (r#"{"key": "TEAM-A/k", "holder": "a:h"}"#, "key"),
-            (r#"{"keys": ["team-a/k", "l"], "holder": "a:h"}"#, "keys"),
-            (r#"{"lease": {"key": "k", "holder": "a:h"}}"#, "lease.key"),
+            (json!({"key": "team-b/k", "holder": "a:h"}), "key"),
+            (json!({"key": "team-a", "holder": "a:h"}), "key"),
+            (json!({"key": "TEAM-A/k", "holder": "a:h"}), "key"),
+            (json!({"keys": ["team-a/k", "l"], "holder": "a:h"}), "keys"),
+            (json!({"lease": handle("k", "a:h")}), "lease.key"),
             (
-                r#"{"leases": [{"key": "team-a/k", "holder": "a:h"}, {"key": "k", "holder": "a:h"}]}"#,
+                json!({"leases": [ours(), handle("k", "a:h")]}),
                 "leases.key",
             ),
         ] {
             let expected = format!("{field}: must begin with \"team-a/\" (LEASE_KEY_PREFIX)");
-            assert_eq!(said(&team, event), expected, "{event}");
+            assert_eq!(said(&team, &event), expected, "{event}");
         }
         for (event, field) in [
-            (r#"{"key": "team-a/k", "holder": "b:h"}"#, "holder"),
-            (r#"{"holder": "b:h"}"#, "holder"),
+            (json!({"key": "team-a/k", "holder": "b:h"}), "holder"),
+            (json!({"holder": "b:h"}), "holder"),
+            (json!({"lease": handle("team-a/k", "b:h")}), "lease.holder"),
             (
-                r#"{"lease": {"key": "team-a/k", "holder": "b:h"}}"#,
-                "lease.holder",
-            ),
-            (
-                r#"{"leases": [{"key": "team-a/k", "holder": "b:h"}]}"#,
+                json!({"leases": [handle("team-a/k", "b:h")]}),
                 "leases.holder",
             ),
         ] {
             let expected = format!("{field}: must begin with \"a:\" (LEASE_HOLDER_PREFIX)");
-            assert_eq!(said(&team, event), expected, "{event}");
+            assert_eq!(said(&team, &event), expected, "{event}");
         }
     }
 
@@ -166,31 +167,34 @@ mod tests {
             boundary(Some("team-a/"), None, true),
             boundary(None, Some("a:"), true),
         ] {
-            let list = said(&team, r#"{"list": true}"#);
+            let list = said(&team, &json!({"list": true}));
             assert!(list.starts_with("list: shows leases outside"), "{list}");
         }
-        let holder = said(&boundary(Some("team-a/"), None, true), r#"{"holder": "h"}"#);
+        let holder = said(
+            &boundary(Some("team-a/"), None, true),
+            &json!({"holder": "h"}),
+        );
         assert!(holder.contains("LEASE_HOLDER_PREFIX"), "{holder}");
         let open = Boundary::default();
         for event in [
-            r#"{"list": true}"#,
-            r#"{"holder": "h"}"#,
-            r#"{"key": "k", "holder": "h", "reentrant": true}"#,
+            json!({"list": true}),
+            json!({"holder": "h"}),
+            json!({"key": "k", "holder": "h", "reentrant": true}),
         ] {
-            assert_eq!(said(&open, event), "", "{event}");
+            assert_eq!(said(&open, &event), "", "{event}");
         }
     }
 
     #[test]
     fn reentrant_can_be_switched_off() {
         let off = boundary(None, None, false);
-        let asked = said(&off, r#"{"key": "k", "holder": "h", "reentrant": true}"#);
+        let asked = said(&off, &json!({"key": "k", "holder": "h", "reentrant": true}));
         assert!(asked.contains("LEASE_REENTRANT"), "{asked}");
         for event in [
-            r#"{"key": "k", "holder": "h", "reentrant": false}"#,
-            r#"{"key": "k", "holder": "h"}"#,
+            json!({"key": "k", "holder": "h", "reentrant": false}),
+            json!({"key": "k", "holder": "h"}),
         ] {
-            assert_eq!(said(&off, event), "", "{event}");
+            assert_eq!(said(&off, &event), "", "{event}");
         }
     }
 

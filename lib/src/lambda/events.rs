@@ -14,10 +14,19 @@ use lambda_runtime::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{error::Error, json};
+use super::{Names, Request};
+use crate::{error::Error, json, values::Key};
 
 /// An event, parsed but not yet understood.
 pub struct Event<'a>(pub(super) &'a Value);
+
+impl Event<'_> {
+    /// The key of an event that cannot be read as a request, for the log and the error.
+    pub(super) fn key(&self) -> Option<Key> {
+        let text = json::text(self.0, "/key").or_else(|| json::text(self.0, "/lease/key"));
+        Key::new(text?).ok()
+    }
+}
 
 /// Shows nothing of the content, which may be a secret.
 impl fmt::Debug for Event<'_> {
@@ -29,7 +38,7 @@ impl fmt::Debug for Event<'_> {
 /// A request that an event can be read as: any type that deserializes, and [`Trigger`].
 pub trait FromEvent: Sized {
     /// Whether the function handles the whole table, and not what a caller names.
-    const SEES_TO_ALL: bool = false;
+    const WHOLE_TABLE: bool = false;
 
     /// Reads the request.
     ///
@@ -54,13 +63,22 @@ pub enum Trigger<T> {
 }
 
 impl<T: DeserializeOwned> FromEvent for Trigger<T> {
-    const SEES_TO_ALL: bool = true;
+    const WHOLE_TABLE: bool = true;
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         if event.0.get("detail-type").is_some() {
             json::read_event::<EventBridgeEvent<Value>>(event.0).map(|_| Self::Schedule)
         } else {
             json::read(event.0).map(Self::Call)
+        }
+    }
+}
+
+impl<T: Request + DeserializeOwned> Request for Trigger<T> {
+    fn names(&self) -> Names<'_> {
+        match self {
+            Self::Schedule => Names::default(),
+            Self::Call(request) => request.names(),
         }
     }
 }

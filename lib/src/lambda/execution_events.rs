@@ -6,7 +6,7 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Event, FromEvent};
+use super::{Event, FromEvent, Names, Request};
 use crate::{
     error::Error,
     json::{self, text},
@@ -42,7 +42,7 @@ pub enum FailedExecutions<T> {
 }
 
 impl FromEvent for ExecutionEvents {
-    const SEES_TO_ALL: bool = true;
+    const WHOLE_TABLE: bool = true;
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         let Some(messages) = event.0.get("Records").and_then(Value::as_array) else {
@@ -58,6 +58,13 @@ impl FromEvent for ExecutionEvents {
             )
         });
         Ok(Self(Ended::Batch(messages.collect())))
+    }
+}
+
+/// Whose executions they are, nobody chose: the events are the service's.
+impl Request for ExecutionEvents {
+    fn names(&self) -> Names<'_> {
+        Names::default()
     }
 }
 

@@ -1,51 +1,30 @@
 //! The counts of one invocation: from its response or error, and from the metrics that the rules report.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use serde_json::Value;
-
+use super::Summary;
 use crate::{
     error::Error,
     metrics::{InvocationMetrics, Metric},
 };
 
 impl InvocationMetrics {
-    /// As [`InvocationMetrics::add`], for a length of time.
-    pub(super) fn add_length(&mut self, metric: Metric, length: Duration) {
-        self.add(
-            metric,
-            u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
-        );
-    }
-
-    /// Counts a response.
-    pub(super) fn add_answer(&mut self, answer: &Value) {
-        let number = |name: &str| answer[name].as_u64().unwrap_or(0);
-        match answer["outcome"].as_str() {
-            // The grant of a waiter is reported by the rules, because the response went to its task token.
-            Some("acquired") => match answer["grant"].as_str() {
-                Some("new") => self.add(Metric::Grants, 1),
-                Some("replayed") => self.add(Metric::Replays, 1),
-                Some("takeover") => self.add(Metric::TakeOvers, 1),
-                _ => {}
-            },
-            Some("held") => self.add(Metric::Refusals, 1),
-            Some("lost") => self.add(Metric::Lost, 1),
-            Some("revived") => self.add(Metric::Revived, 1),
-            Some("swept") => {
-                self.add(Metric::Sweeps, 1);
-                self.add(Metric::SweepExamined, number("examined"));
-                self.add(Metric::SweepFreed, number("freed"));
-                if number("skipped_corrupt") > 0 {
-                    self.add(Metric::Corrupt, number("skipped_corrupt"));
+    /// Counts what an invocation came to, and its length.
+    pub(super) fn add_outcome(&mut self, outcome: Result<&Summary, &Arc<Error>>, took: Duration) {
+        match outcome {
+            Ok(summary) => {
+                for (metric, value) in &summary.counts {
+                    self.add(*metric, *value);
                 }
             }
-            _ => {}
+            Err(error) => self.add_error(error),
         }
+        let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        self.add(Metric::Latency, took);
     }
 
     /// Counts an error.
-    pub(super) fn add_error(&mut self, error: &Error) {
+    fn add_error(&mut self, error: &Error) {
         if let Some(metric) = Metric::of_error(error) {
             self.add(metric, 1);
         }
@@ -73,51 +52,6 @@ mod tests {
     fn values(tally: &InvocationMetrics) -> Vec<(&'static str, u64)> {
         let values = tally.values();
         values.map(|(metric, n)| (metric.name(), n)).collect()
-    }
-
-    #[test]
-    fn each_answer_counts_as_what_it_says() {
-        for (answer, expected) in [
-            (
-                json!({"outcome": "acquired", "grant": "new"}),
-                vec![("Grants", 1)],
-            ),
-            (
-                json!({"outcome": "acquired", "grant": "replayed"}),
-                vec![("Replays", 1)],
-            ),
-            (
-                json!({"outcome": "acquired", "grant": "takeover"}),
-                vec![("TakeOvers", 1)],
-            ),
-            (json!({"outcome": "acquired"}), vec![]),
-            (json!({"outcome": "queued", "ticket": 5}), vec![]),
-            (json!({"outcome": "held"}), vec![("Refusals", 1)]),
-            (json!({"outcome": "extended"}), vec![]),
-            (json!({"outcome": "revived"}), vec![("Revived", 1)]),
-            (json!({"outcome": "released"}), vec![]),
-            (json!({"outcome": "already_released"}), vec![]),
-            (json!({"outcome": "lost"}), vec![("Lost", 1)]),
-            (json!({"leases": []}), vec![]),
-            (json!({"batchItemFailures": []}), vec![]),
-            (
-                json!({"outcome": "swept", "examined": 7, "freed": 2, "granted": 1, "skipped_corrupt": 0}),
-                vec![("Sweeps", 1), ("SweepExamined", 7), ("SweepFreed", 2)],
-            ),
-            (
-                json!({"outcome": "swept", "examined": 3, "freed": 0, "granted": 0, "skipped_corrupt": 3}),
-                vec![
-                    ("Corrupt", 3),
-                    ("Sweeps", 1),
-                    ("SweepExamined", 3),
-                    ("SweepFreed", 0),
-                ],
-            ),
-        ] {
-            let mut tally = InvocationMetrics::default();
-            tally.add_answer(&answer);
-            assert_eq!(values(&tally), expected, "{answer}");
-        }
     }
 
     #[test]

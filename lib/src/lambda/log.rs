@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use lambda_runtime::{Context, Diagnostic};
 use serde_json::Value;
 
-use crate::{error::Error, json, metrics, settings, values::Key};
+use super::{Event, Names, Summary};
+use crate::{
+    error::Error,
+    metrics, settings,
+    values::{Counter, Key},
+};
 
 /// The fields that identify an invocation, for its log lines and its error.
 pub(super) struct About {
@@ -20,7 +25,7 @@ pub(super) struct About {
     /// The keys of a set, as many as fit in a line.
     keys: Option<String>,
     holder: Option<String>,
-    fencing_token: Option<u64>,
+    fencing_token: Option<Counter>,
 }
 
 /// The line of an invocation: the same fields whatever its level.
@@ -32,7 +37,7 @@ macro_rules! line {
             operation = about.operation,
             key = about.key(),
             holder = about.holder,
-            fencing_token = $token,
+            fencing_token = $token.map(Counter::get),
             request_id = about.request_id,
             outcome = $outcome,
             problem = $problem,
@@ -45,22 +50,37 @@ macro_rules! line {
 }
 
 impl About {
-    pub(super) fn of(event: Option<&Value>, context: &Context, operation: &'static str) -> Self {
-        let text = |name: &str| {
-            let own = json::text(event?, &format!("/{name}"));
-            own.or_else(|| json::text(event?, &format!("/lease/{name}")))
-        };
+    pub(super) fn of(names: &Names<'_>, context: &Context, operation: &'static str) -> Self {
+        let keys = names.keys.iter().map(|(_, key)| key.as_str());
+        let keys: Vec<_> = keys.collect();
+        Self {
+            request_id: names.request_id.map(|id| cut(id.as_str())),
+            key: names.key.cloned(),
+            keys: (names.key.is_none() && !keys.is_empty()).then(|| cut(&keys.join(", "))),
+            holder: names
+                .holders
+                .first()
+                .map(|(_, holder)| cut(holder.as_str())),
+            fencing_token: names.fencing_token,
+            ..Self::unreadable(None, context, operation)
+        }
+    }
+
+    /// Of an event that is no request: the key, if that can be read.
+    pub(super) fn unreadable(
+        event: Option<&Value>,
+        context: &Context,
+        operation: &'static str,
+    ) -> Self {
         Self {
             operation,
             invocation: context.request_id.clone(),
             trace: context.xray_trace_id.as_deref().map(root),
-            request_id: event
-                .and_then(|event| json::text(event, "/request_id"))
-                .map(cut),
-            key: text("key").and_then(|key| Key::new(key).ok()),
-            keys: event.and_then(json::keys).map(|keys| cut(&keys.join(", "))),
-            holder: text("holder").map(cut),
-            fencing_token: event.and_then(|event| event.pointer("/lease/fencing_token")?.as_u64()),
+            request_id: None,
+            key: event.and_then(|event| Event(event).key()),
+            keys: None,
+            holder: None,
+            fencing_token: None,
         }
     }
 
@@ -70,7 +90,7 @@ impl About {
             "invocation",
             key = self.key(),
             holder = self.holder,
-            fencing_token = self.fencing_token,
+            fencing_token = self.fencing_token.map(Counter::get),
             request_id = self.request_id,
             invocation = self.invocation,
         )
@@ -81,14 +101,21 @@ impl About {
     }
 
     /// The line. Expected outcomes are INFO, those that the holder has to know are WARN, the rest ERROR.
-    pub(super) fn log(&self, outcome: &Result<Value, Arc<Error>>, took: Duration) {
+    pub(super) fn log(&self, outcome: Result<&Summary, &Arc<Error>>, took: Duration) {
         let latency = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let none = None::<String>;
         match outcome {
-            Ok(answer) => {
-                let token = answer["lease"]["fencing_token"].as_u64();
-                let token = token.or(self.fencing_token);
-                line!(info, self, token, word(answer), none, latency, "answered");
+            Ok(summary) => {
+                let token = summary.fencing_token.or(self.fencing_token);
+                line!(
+                    info,
+                    self,
+                    token,
+                    summary.outcome,
+                    none,
+                    latency,
+                    "answered"
+                );
             }
             Err(error) => {
                 let (name, token) = (error.name(), self.fencing_token);
@@ -138,16 +165,6 @@ impl About {
             error_type: error.name().to_owned(),
             error_message: error.as_message(self.key.as_ref()),
         }
-    }
-}
-
-/// The outcome of a response in a word. Batches and listings have none.
-fn word(answer: &Value) -> &str {
-    match (&answer["outcome"], &answer["batchItemFailures"]) {
-        (Value::String(outcome), _) => outcome,
-        (_, Value::Array(failures)) if failures.is_empty() => "done",
-        (_, Value::Array(_)) => "done_in_part",
-        _ => "listed",
     }
 }
 

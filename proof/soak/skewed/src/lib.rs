@@ -11,72 +11,27 @@ pub const OFFSET: &str = "SOAK_CLOCK_OFFSET_MS";
 /// What the functions' `main` calls.
 pub mod lambda {
     pub use leasehold::lambda::{
-        Event, ExecutionEvents, FailedExecutions, Fatal, FromEvent, Trigger,
+        ExecutionEvents, FailedExecutions, Fatal, Names, Request, Response, Summary, Trigger,
     };
 
     use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-    use leasehold::{Clock, DynamoDb, Error, Leases, SystemClock, Timestamp};
-    use serde::Serialize;
+    use leasehold::{Clock, SystemClock, Timestamp, lambda};
 
-    /// As the real one, by the wrong clock.
-    ///
-    /// # Errors
-    /// As the real one, and for an offset that is no number.
-    pub async fn serve<Q, A, H, F>(operation: &'static str, handle: H) -> Result<(), Fatal>
-    where
-        Q: FromEvent,
-        A: Serialize,
-        H: Fn(Leases<DynamoDb>, Q) -> F,
-        F: Future<Output = Result<A, Error>>,
-    {
-        let clock = Arc::new(WrongClock::from_env()?);
-        leasehold::lambda::serve(operation, |leases, request| {
-            handle(leases.with_clock(clock.clone()), request)
-        })
-        .await
-    }
+    /// The real one, with the wrong clock.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub struct Function;
 
-    /// As the real one, by the wrong clock.
-    ///
-    /// # Errors
-    /// As the real one, and for an offset that is no number.
-    pub async fn serve_with_workflows<Q, A, H, F>(
-        operation: &'static str,
-        handle: H,
-    ) -> Result<(), Fatal>
-    where
-        Q: FromEvent,
-        A: Serialize,
-        H: Fn(Leases<DynamoDb>, Q) -> F,
-        F: Future<Output = Result<A, Error>>,
-    {
-        let clock = Arc::new(WrongClock::from_env()?);
-        leasehold::lambda::serve_with_workflows(operation, |leases, request| {
-            handle(leases.with_clock(clock.clone()), request)
-        })
-        .await
-    }
-
-    /// As the real one, by the wrong clock.
-    ///
-    /// # Errors
-    /// As the real one, and for an offset that is no number.
-    pub async fn serve_with_executions<Q, A, H, F>(
-        operation: &'static str,
-        handle: H,
-    ) -> Result<(), Fatal>
-    where
-        Q: FromEvent,
-        A: Serialize,
-        H: Fn(Leases<DynamoDb>, Q) -> F,
-        F: Future<Output = Result<A, Error>>,
-    {
-        let clock = Arc::new(WrongClock::from_env()?);
-        leasehold::lambda::serve_with_executions(operation, |leases, request| {
-            handle(leases.with_clock(clock.clone()), request)
-        })
-        .await
+    impl Function {
+        /// A function whose clock is wrong.
+        ///
+        /// # Panics
+        /// For an offset that is no number.
+        #[expect(clippy::new_ret_no_self, reason = "it stands in for the real one")]
+        pub fn new(operation: &'static str) -> lambda::Function {
+            lambda::Function::new(operation).with_clock(Arc::new(WrongClock::from_env()))
+        }
     }
 
     #[derive(Clone, Copy)]
@@ -85,9 +40,11 @@ pub mod lambda {
     }
 
     impl WrongClock {
-        fn from_env() -> Result<Self, Fatal> {
-            let ahead = std::env::var(super::OFFSET)?.parse()?;
-            Ok(Self { ahead })
+        fn from_env() -> Self {
+            let ahead = std::env::var(super::OFFSET).expect("an offset");
+            Self {
+                ahead: ahead.parse().expect("a number"),
+            }
         }
     }
 

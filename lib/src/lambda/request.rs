@@ -1,0 +1,99 @@
+//! What a request names. Each request says it itself, and the boundary, the log and the error look nowhere else.
+
+use crate::{
+    lambda::FromEvent,
+    outcomes::Lease,
+    sets::LeaseSet,
+    values::{Counter, Holder, Key, Keys, RequestId},
+};
+
+/// A request of a function.
+pub trait Request: FromEvent {
+    /// Everything in it that the boundary limits or the log shows. Take the request apart without `..`, so that a new
+    /// field does not compile before somebody has thought about it.
+    fn names(&self) -> Names<'_>;
+}
+
+/// The keys and holders that a request names, each with its path, and the rest that identifies it.
+#[derive(Debug, Default)]
+pub struct Names<'a> {
+    pub(super) keys: Vec<(&'static str, &'a Key)>,
+    pub(super) holders: Vec<(&'static str, &'a Holder)>,
+    /// The key, if the request is about one.
+    pub(super) key: Option<&'a Key>,
+    pub(super) request_id: Option<&'a RequestId>,
+    pub(super) fencing_token: Option<Counter>,
+    pub(super) reentrant: bool,
+    pub(super) list: bool,
+}
+
+impl<'a> Names<'a> {
+    /// The field `key`.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Option<&'a Key>>) -> Self {
+        if let Some(key) = key.into() {
+            self.keys.push(("key", key));
+            self.key = Some(key);
+        }
+        self
+    }
+
+    /// The field `keys`.
+    #[must_use]
+    pub fn keys(mut self, keys: impl Into<Option<&'a Keys>>) -> Self {
+        let keys = keys.into().into_iter().flat_map(Keys::as_slice);
+        self.keys.extend(keys.map(|key| ("keys", key)));
+        self
+    }
+
+    /// The field `holder`.
+    #[must_use]
+    pub fn holder(mut self, holder: impl Into<Option<&'a Holder>>) -> Self {
+        self.holders
+            .extend(holder.into().map(|holder| ("holder", holder)));
+        self
+    }
+
+    /// The field `lease`.
+    #[must_use]
+    pub fn lease(mut self, lease: impl Into<Option<&'a Lease>>) -> Self {
+        if let Some(lease) = lease.into() {
+            self.keys.push(("lease.key", &lease.key));
+            self.holders.push(("lease.holder", &lease.holder));
+            self.key = Some(&lease.key);
+            self.fencing_token = Some(lease.fencing_token);
+        }
+        self
+    }
+
+    /// The field `leases`.
+    #[must_use]
+    pub fn leases(mut self, leases: impl Into<Option<&'a LeaseSet>>) -> Self {
+        for lease in leases.into().into_iter().flat_map(LeaseSet::as_slice) {
+            self.keys.push(("leases.key", &lease.key));
+            self.holders.push(("leases.holder", &lease.holder));
+        }
+        self
+    }
+
+    /// The field `request_id`.
+    #[must_use]
+    pub fn request_id(mut self, request_id: impl Into<Option<&'a RequestId>>) -> Self {
+        self.request_id = request_id.into();
+        self
+    }
+
+    /// The field `reentrant`.
+    #[must_use]
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = reentrant;
+        self
+    }
+
+    /// The field `list`, which asks for everything.
+    #[must_use]
+    pub fn list(mut self, list: bool) -> Self {
+        self.list = list;
+        self
+    }
+}
