@@ -18,10 +18,20 @@ pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"]
 
 /// Until when a lease lasts that has no deadline, and how fresh that is.
 pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
-    let looked_at = match held.until {
-        ViewUntil::Execution { looked_at, .. } => looked_at,
-        ViewUntil::Ttl { .. } => None,
+    let ViewUntil::Execution {
+        looked_at,
+        look_again_at,
+        ..
+    } = held.until
+    else {
+        return String::new();
     };
+    if let Some(at) = look_again_at {
+        return format!(
+            "its execution is over; asked again {}, then free",
+            when(at, now)
+        );
+    }
     let looked = looked_at.map(|at| format!(", looked at {}", when(at, now)));
     format!("while its execution runs{}", looked.unwrap_or_default())
 }
@@ -72,7 +82,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
     let state = match (seen.state, &lease.held) {
         (_, None) | (LeaseState::Free, _) => "free".to_owned(),
         (state, Some(held)) => match (state, held.expires_at()) {
-            (_, None) => "held while its execution runs".to_owned(),
+            (_, None) => format!("held {}", while_it_runs(held, now)),
             (LeaseState::Expired, Some(at)) => format!("expired {}, not taken", when(at, now)),
             (_, Some(at)) => format!("held, ends {} unless extended", when(at, now)),
         },
@@ -93,22 +103,10 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
                 rows.push(("ends", expires_at.to_string()));
                 rows.push(("ttl", render(ttl.as_duration())));
             }
-            ViewUntil::Execution {
-                keep,
-                looked_at,
-                look_again_at,
-                ..
-            } => {
-                if !keep.as_duration().is_zero() {
-                    let keep = render(keep.as_duration());
-                    rows.push(("kept", format!("{keep} after a failure, for a redrive")));
-                }
-                let looked = looked_at.map_or_else(|| "not yet".to_owned(), |at| when(at, now));
-                rows.push(("looked at", looked));
-                if let Some(at) = look_again_at {
-                    let again = when(at, now);
-                    rows.push(("execution", format!("over; asked again {again}, then free")));
-                }
+            ViewUntil::Execution { keep, .. } if keep.as_duration().is_zero() => {}
+            ViewUntil::Execution { keep, .. } => {
+                let keep = render(keep.as_duration());
+                rows.push(("kept", format!("{keep} after a failure, for a redrive")));
             }
         }
         for (name, value) in held.metadata.entries() {

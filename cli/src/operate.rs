@@ -12,6 +12,7 @@ use leasehold_asl::plain;
 
 use crate::columns::pairs;
 use crate::connect::{TableArgs, TableClient};
+use crate::durations::render;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
 use crate::{environment, lease_text, step_functions};
@@ -98,7 +99,8 @@ work until then: stop it first, or fence the resource with the token that is pri
 
 A lease that lasts while an execution runs needs no extend, so its execution learns nothing, and works on beside the next
 holder. With --stop the execution is stopped instead, and the lease ends as after any stop: at once if every task has
-answered, else after the grace time of the stack. The command waits for that.
+answered, which the command waits for; else after the grace time of the stack, or when it was to be kept for a redrive
+(keep_seconds), which the command only tells.
 
 Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
@@ -221,7 +223,7 @@ impl ForceRelease {
         stopped.map_err(|error| step_functions::failed("StopExecution", &error))?;
         let name = lease_text::name(&one.lease);
         print_error(&format!(
-            "stopped {execution}; waiting until its lease of {name} has ended"
+            "asked Step Functions to stop {execution}; waiting until its lease of {name} has ended"
         ));
         let until = leases.now().plus(LOOKS);
         loop {
@@ -241,24 +243,34 @@ impl ForceRelease {
             let Some(held) = still else {
                 act.tell(
                     &serde_json::json!({"outcome": "stopped", "execution": execution}),
-                    &format!("{name} is free of it; {execution} was stopped"),
+                    &format!("{name} is free of it; {execution} has ended"),
                 )?;
                 return Ok(Code::DONE);
             };
-            let over = match held.until {
-                ViewUntil::Execution { look_again_at, .. } => look_again_at,
-                ViewUntil::Ttl { .. } => None,
+            let why = match held.until {
+                ViewUntil::Execution {
+                    look_again_at: Some(at),
+                    ..
+                } => {
+                    let when = lease_text::when(at, leases.now());
+                    Some(format!(
+                        "a task of {execution} may still be at work; its lease ends {when}, at the sweep after that"
+                    ))
+                }
+                ViewUntil::Execution { keep, .. } if !keep.as_duration().is_zero() => {
+                    let keep = render(keep.as_duration());
+                    Some(format!(
+                        "the lease of {execution} is kept for {keep} after its end, for a redrive"
+                    ))
+                }
+                _ => None,
             };
-            if let Some(at) = over {
-                let when = lease_text::when(at, leases.now());
-                let what =
-                    format!("a task of {execution} may still be at work; its lease ends {when}");
+            if let Some(why) = why {
                 let advice = "end it now without --stop, if you know that nothing is at work";
-                return Err(Failure::new(Code::FAILURE, what).advice(advice));
+                return Err(Failure::new(Code::FAILURE, why).advice(advice));
             }
             if leases.now() >= until {
-                let what =
-                    format!("{execution} is stopped, and its lease of {name} has not ended yet");
+                let what = format!("{execution} has ended, and its lease of {name} not yet");
                 let advice = "does the stack's sweep run? `leasehold doctor` checks it";
                 return Err(Failure::new(Code::FAILURE, what).advice(advice));
             }

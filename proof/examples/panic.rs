@@ -9,13 +9,24 @@ use leasehold::{
 };
 use serde::Deserialize;
 
-/// Whatever it is given.
+/// Whatever it is given, and the key in it.
 #[derive(Deserialize)]
-struct Request(serde_json::Value);
+#[serde(from = "serde_json::Value")]
+struct Request {
+    key: Option<Key>,
+    event: serde_json::Value,
+}
+
+impl From<serde_json::Value> for Request {
+    fn from(event: serde_json::Value) -> Self {
+        let key = event["key"].as_str().and_then(|key| Key::new(key).ok());
+        Self { key, event }
+    }
+}
 
 impl lambda::Request for Request {
     fn names(&self) -> Names<'_> {
-        Names::default()
+        Names::default().key(&self.key)
     }
 }
 
@@ -25,7 +36,8 @@ async fn main() -> Result<(), Fatal> {
 }
 
 /// Grants what is asked for, if that is a request, before it panics.
-async fn handle<S: Store>(leases: Leases<S>, Request(request): Request) -> Result<Released, Error> {
+async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Released, Error> {
+    let request = request.event;
     if let Some(wanted) = wanted(&request) {
         leases.acquire(wanted).await?.granted()?;
     }

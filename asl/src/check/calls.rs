@@ -273,7 +273,8 @@ fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
         || (whole.contains("'lifetime'") && whole.contains("'execution'"));
     let keep = field("keep_seconds");
     let keeps = keep.is_some_and(|keep| expression::literal_number(keep) != Some(0.0));
-    let of_execution = queued || field("task_token").is_some() || says_so;
+    let is_expression = payload.is_none_or(|payload| payload.members().is_empty());
+    let of_execution = field("task_token").is_some() || says_so || (queued && is_expression);
     Request {
         payload,
         queued,

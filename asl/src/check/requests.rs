@@ -30,7 +30,7 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
             let at = node.map_or(machine.states[id].at, |node| node.span);
             findings.push(Finding::of(machine, rule, id, at, message));
         };
-        for (field, why) in excluded(request) {
+        for (field, why) in refused(request) {
             say(Rule::InvalidRequest, Some(field), why);
         }
         for (key, cure) in literal_keys(machine, id, request) {
@@ -68,8 +68,26 @@ fn field<'a>(request: &Request<'a>, key: &str) -> Option<&'a Node> {
     request.payload.and_then(|payload| payload.field(key))
 }
 
-/// The fields that acquire refuses beside others: Lease.Invalid.
-fn excluded<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
+/// The fields of an acquire.
+const FIELDS: [&str; 14] = [
+    "key",
+    "keys",
+    "holder",
+    "request_id",
+    "lifetime",
+    "ttl_seconds",
+    "keep_seconds",
+    "permits",
+    "metadata",
+    "observed_version",
+    "reentrant",
+    "on_held",
+    "task_token",
+    "wait_seconds",
+];
+
+/// What acquire refuses, or nobody answers: fields that it does not have or that do not go together, and a wait without a token.
+fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     let mut found = Vec::new();
     let mut refuse = |names: &[&str], why: &str| {
         for name in names {
@@ -92,6 +110,28 @@ fn excluded<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
             &["keys", "permits", "on_held"],
             "the queue is of one key and one holder",
         );
+    }
+    // A payload that is one expression is not read.
+    let Some(payload) = request
+        .payload
+        .filter(|payload| !payload.members().is_empty())
+    else {
+        return found;
+    };
+    if request.queued && field(request, "task_token").is_none() {
+        let message = "waits for a task token and passes none to acquire, so nobody answers: it holds the key until its time limit";
+        found.push((payload, message.to_owned()));
+    }
+    for member in payload.members() {
+        let name = member.name();
+        if !FIELDS.contains(&name) {
+            let near = nearest(FIELDS.into_iter(), name, 3);
+            let near = near.map_or_else(String::new, |near| format!("; {near}?"));
+            found.push((
+                &member.value,
+                format!("has {name}, and acquire has no such field: Lease.Invalid{near}"),
+            ));
+        }
     }
     found
 }
@@ -330,4 +370,22 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
                 || name.starts_with("Lease.") && !raised(name)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::FIELDS;
+
+    #[test]
+    fn acquire_has_these_fields() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let schema = std::fs::read(root.join("schemas/acquire.event.json")).expect("a schema");
+        let schema: serde_json::Value = serde_json::from_slice(&schema).expect("JSON");
+        let fields = schema["properties"].as_object().expect("fields");
+        let mut known = FIELDS;
+        known.sort_unstable();
+        assert!(fields.keys().map(String::as_str).eq(known), "{fields:?}");
+    }
 }

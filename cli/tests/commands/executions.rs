@@ -36,7 +36,10 @@ impl Executions {
     }
 
     async fn grant(&self, key: &str) -> Granted {
-        let keep = KeepTime::default();
+        self.grant_and_keep(key, KeepTime::default()).await
+    }
+
+    async fn grant_and_keep(&self, key: &str, keep: KeepTime) -> Granted {
         let (key, holder) = (Key::new(key).unwrap(), Holder::new(EXECUTION).unwrap());
         let request = Acquire::new(key, holder, Lifetime::Execution { keep });
         let acquired = self.fixture.leases().acquire(request).await.unwrap();
@@ -103,7 +106,11 @@ async fn with_stop_the_execution_is_stopped_and_its_lease_waited_for() {
     // A task of it may be at work: it is stopped, and keeps its lease for the grace time.
     let (ran, ()) = tokio::join!(all.run(&ask), all.reaps());
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.err.contains("stopped arn:aws:states"), "{ran:?}");
+    assert!(
+        ran.err
+            .contains("asked Step Functions to stop arn:aws:states"),
+        "{ran:?}"
+    );
     assert!(
         ran.err
             .contains("may still be at work; its lease ends in 1"),
@@ -111,6 +118,23 @@ async fn with_stop_the_execution_is_stopped_and_its_lease_waited_for() {
     );
     assert!(ran.err.contains("without --stop"), "{ran:?}");
     assert_eq!(all.fixture.inspect("k").await.state, LeaseState::Held);
+}
+
+#[tokio::test]
+async fn with_stop_a_lease_that_is_kept_for_a_redrive_is_not_waited_for() {
+    let all = Executions::start().await;
+    all.server.run(EXECUTION);
+    let day = KeepTime::new(std::time::Duration::from_hours(24)).unwrap();
+    all.grant_and_keep("k", day).await;
+    let ask = [&["force-release", "k", "--stop"][..], &BECAUSE].concat();
+    let ran = all.run(&ask).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.err
+            .contains("kept for 1 d after its end, for a redrive"),
+        "{ran:?}"
+    );
+    assert!(ran.err.contains("without --stop"), "{ran:?}");
 }
 
 #[tokio::test]
@@ -140,13 +164,25 @@ async fn a_lease_is_listed_with_when_its_execution_was_looked_at() {
     // It is over, something of it may be at work, and it was asked about.
     all.server.stop(EXECUTION);
     all.reaps().await;
-    let listed = all.run(&["ls"]).await;
-    assert!(
-        listed.out.contains(&format!("{until}, looked at ")),
-        "{listed:?}"
-    );
-    let shown = all.run(&["show", "k"]).await;
-    assert!(shown.out.contains("over; asked again in "), "{shown:?}");
+    for command in [&["ls"][..], &["show", "k"]] {
+        let ran = all.run(command).await;
+        let over = "its execution is over; asked again in ";
+        assert!(ran.out.contains(over), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_listed_with_when_its_execution_was_looked_at_last() {
+    let all = Executions::start().await;
+    let day = KeepTime::new(std::time::Duration::from_hours(24)).unwrap();
+    all.grant_and_keep("k", day).await;
+    all.server.stop(EXECUTION);
+    all.reaps().await;
+    for command in [&["ls"][..], &["show", "k"]] {
+        let ran = all.run(command).await;
+        let looked = "while its execution runs, looked at ";
+        assert!(ran.out.contains(looked), "{ran:?}");
+    }
 }
 
 #[tokio::test]

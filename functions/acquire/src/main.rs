@@ -156,7 +156,12 @@ impl TryFrom<Request> for Call {
     fn try_from(request: Request) -> Result<Self, Error> {
         let queue = match (request.task_token, request.wait_seconds) {
             (None, None) => None,
-            (None, Some(_)) => return invalid("wait_seconds", "goes with task_token only"),
+            (None, Some(_)) => {
+                return invalid(
+                    "wait_seconds",
+                    "goes with task_token only, which is missing",
+                );
+            }
             (Some(task_token), wait) => {
                 for (field, given) in [
                     ("keys", request.keys.is_some()),

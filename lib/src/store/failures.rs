@@ -122,7 +122,7 @@ impl Request<'_> {
                 },
                 _ => Error::Misconfigured {
                     problem: format!(
-                        "table {table} does not take {action}: its key schema is not pk and sk"
+                        "table {table} does not take {action}: its keys are not pk and sk, or it has no index held"
                     ),
                     source: Some(source),
                 },

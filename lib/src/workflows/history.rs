@@ -247,13 +247,20 @@ const NOT_STARTED: [&str; 4] = [
 /// A failure without a name proves nothing.
 const UNNAMED: &str = "States.";
 
+/// Errors of Lambda for a call that it did not take: no such function, no permission, no capacity.
+const REJECTED: [&str; 3] = [
+    "Lambda.ResourceNotFoundException",
+    "Lambda.AccessDeniedException",
+    "Lambda.TooManyRequestsException",
+];
+
 /// Whether this error comes from the task itself, or says that the task did not run. After any other error of Step
 /// Functions the task may still be at work.
 fn is_an_answer(error: &str) -> bool {
     let unheard = error.starts_with("States.")
         || error.starts_with("Lambda.")
         || error.ends_with("SdkClientException");
-    !unheard || error == "Lambda.TooManyRequestsException"
+    !unheard || REJECTED.contains(&error)
 }
 
 #[cfg(test)]
@@ -365,6 +372,8 @@ mod tests {
             "Payment.Declined",
             "Sandbox.Timedout",
             "Lambda.TooManyRequestsException",
+            "Lambda.ResourceNotFoundException",
+            "Lambda.AccessDeniedException",
         ] {
             assert!(one(TaskFailed, own), "{own}");
         }

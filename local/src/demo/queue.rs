@@ -36,11 +36,13 @@ pub(super) struct Left {
 pub(super) async fn play(director: &Director<'_>) -> Result<Left, Error> {
     // In the first act a lease has to outlive its stopped holder.
     let functions = director.stack.functions();
-    let mut reap = functions.function("reap")?;
-    let grace = GRACE_SECONDS.to_string();
-    reap.environment
-        .insert("LEASE_REAP_GRACE_SECONDS".to_owned(), grace);
-    functions.register(reap);
+    for verb in ["reap", "sweep"] {
+        let mut function = functions.function(verb)?;
+        let grace = GRACE_SECONDS.to_string();
+        let environment = &mut function.environment;
+        environment.insert("LEASE_REAP_GRACE_SECONDS".to_owned(), grace);
+        functions.register(function);
+    }
     let request =
         json!({"key": QUEUE_KEY, "holder": "demo", "request_id": "demo", "ttl_seconds": 300});
     let lease = functions.call("acquire", &request).await?["lease"].clone();
