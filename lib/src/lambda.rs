@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use aws_config::SdkConfig;
 use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
 use tracing::Instrument as _;
 
@@ -51,38 +52,36 @@ const TO_ANSWER: Duration = Duration::from_millis(200);
 #[must_use = "it does nothing until it serves"]
 pub struct Function {
     operation: &'static str,
-    calls: Calls,
+    /// Gives the leases what they may call. A pointer, so that a function which calls nothing is built without its client.
+    connect: fn(Leases<DynamoDb>, &SdkConfig) -> Leases<DynamoDb>,
     clock: Option<Arc<dyn Clock>>,
-}
-
-/// What of Step Functions a function may call, by its role.
-#[derive(Clone, Copy)]
-enum Calls {
-    Nothing,
-    TaskTokens,
-    Executions,
 }
 
 impl Function {
     /// A function that calls nothing but the table.
-    pub const fn new(operation: &'static str) -> Self {
+    pub fn new(operation: &'static str) -> Self {
         Self {
             operation,
-            calls: Calls::Nothing,
+            connect: |leases, _| leases,
             clock: None,
         }
     }
 
     /// It also notifies waiters.
-    pub const fn that_notifies(mut self) -> Self {
-        self.calls = Calls::TaskTokens;
-        self
+    pub fn that_notifies(self) -> Self {
+        let connect = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
+            let workflows = env_config::CallbacksOnly(StepFunctions::new(ambient));
+            leases.with_workflows(Arc::new(workflows))
+        };
+        Self { connect, ..self }
     }
 
     /// It also notifies waiters and looks executions up, which [`Leases::reap`] and [`Leases::sweep`] need.
-    pub const fn that_looks(mut self) -> Self {
-        self.calls = Calls::Executions;
-        self
+    pub fn that_looks(self) -> Self {
+        let connect = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
+            leases.with_workflows(Arc::new(StepFunctions::new(ambient)))
+        };
+        Self { connect, ..self }
     }
 
     /// The clock of its leases, if not the system's.
@@ -141,14 +140,7 @@ impl Function {
         if !owns_rules {
             leases = leases.with_table_rules();
         }
-        let workflows = StepFunctions::new(&ambient);
-        leases = match self.calls {
-            Calls::Nothing => leases,
-            Calls::TaskTokens => {
-                leases.with_workflows(Arc::new(env_config::CallbacksOnly(workflows)))
-            }
-            Calls::Executions => leases.with_workflows(Arc::new(workflows)),
-        };
+        leases = (self.connect)(leases, &ambient);
         if let Some(clock) = &self.clock {
             leases = leases.with_clock(Arc::clone(clock));
         }
