@@ -16,6 +16,7 @@ use crate::durations::render;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
 use crate::{environment, lease_text, step_functions};
+use aws_sdk_sfn::types::ExecutionStatus;
 
 /// Time limit for STS. After it, the act goes on without the caller.
 const ASKING: Duration = Duration::from_secs(2);
@@ -99,17 +100,17 @@ work until then: stop it first, or fence the resource with the token that is pri
 
 A lease that lasts while an execution runs needs no extend, so its execution learns nothing, and works on beside the next
 holder. With --stop the execution is stopped instead, and the lease ends as after any stop: at once if every task has
-answered, which the command waits for; else after the grace time of the stack, or when it was to be kept for a redrive
-(keep_seconds), which the command only tells.
+answered, which the command waits for. If it is kept, for the grace time of the stack or for a redrive (keep_seconds), the
+command says so and does not wait.
 
 Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
-Exit codes: 0 ended, 1 nobody holds the key, you declined, or something of a stopped execution may still be at work.")]
+Exit codes: 0 ended, 1 nobody holds the key, you declined, or the lease of a stopped execution is kept.")]
 pub(crate) struct ForceRelease {
     /// The permit, counted from 0, if the key is a semaphore
     #[arg(long, value_name = "N")]
     permit: Option<u16>,
-    /// Stop the execution that holds the lease, and wait until its lease has ended
+    /// Stop the execution that holds the lease, and wait until its lease has ended, unless it is kept
     #[arg(long)]
     stop: bool,
     #[command(flatten)]
@@ -243,34 +244,38 @@ impl ForceRelease {
             let Some(held) = still else {
                 act.tell(
                     &serde_json::json!({"outcome": "stopped", "execution": execution}),
-                    &format!("{name} is free of it; {execution} has ended"),
+                    &format!("{execution} no longer holds {name}"),
                 )?;
                 return Ok(Code::DONE);
             };
-            let why = match held.until {
+            match held.until {
                 ViewUntil::Execution {
                     look_again_at: Some(at),
                     ..
                 } => {
                     let when = lease_text::when(at, leases.now());
-                    Some(format!(
+                    let what = format!(
                         "a task of {execution} may still be at work; its lease ends {when}, at the sweep after that"
-                    ))
+                    );
+                    let advice = "end it now without --stop, if you know that nothing is at work";
+                    return Err(Failure::new(Code::FAILURE, what).advice(advice));
                 }
-                ViewUntil::Execution { keep, .. } if !keep.as_duration().is_zero() => {
+                ViewUntil::Execution { keep, .. }
+                    if !keep.as_duration().is_zero()
+                        && step_functions::status(&sfn, execution).await?
+                            != ExecutionStatus::Succeeded =>
+                {
                     let keep = render(keep.as_duration());
-                    Some(format!(
+                    let what = format!(
                         "the lease of {execution} is kept for {keep} after its end, for a redrive"
-                    ))
+                    );
+                    let advice = "end it now without --stop, if nobody will redrive it";
+                    return Err(Failure::new(Code::FAILURE, what).advice(advice));
                 }
-                _ => None,
-            };
-            if let Some(why) = why {
-                let advice = "end it now without --stop, if you know that nothing is at work";
-                return Err(Failure::new(Code::FAILURE, why).advice(advice));
+                _ => {}
             }
             if leases.now() >= until {
-                let what = format!("{execution} has ended, and its lease of {name} not yet");
+                let what = format!("the lease of {name} has not ended yet");
                 let advice = "does the stack's sweep run? `leasehold doctor` checks it";
                 return Err(Failure::new(Code::FAILURE, what).advice(advice));
             }

@@ -212,7 +212,7 @@ async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
 
 /// The guard asks the command to end at the instant at which the wrapper gives up, and the command may be faster.
 #[tokio::test]
-async fn a_command_that_ends_as_soon_as_it_is_asked_has_lost_its_lease() {
+async fn a_command_faster_than_the_wrapper_lost_its_lease() {
     let fixture = Fixture::start().await;
     let run = |n: usize| {
         let key = format!("k{n}");

@@ -53,7 +53,7 @@ const TO_ANSWER: Duration = Duration::from_millis(200);
 pub struct Function {
     operation: &'static str,
     /// Gives the leases what they may call. A pointer, so that a function which calls nothing is built without its client.
-    connect: fn(Leases<DynamoDb>, &SdkConfig) -> Leases<DynamoDb>,
+    calls: fn(Leases<DynamoDb>, &SdkConfig) -> Leases<DynamoDb>,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -62,26 +62,26 @@ impl Function {
     pub fn new(operation: &'static str) -> Self {
         Self {
             operation,
-            connect: |leases, _| leases,
+            calls: |leases, _| leases,
             clock: None,
         }
     }
 
     /// It also notifies waiters.
     pub fn that_notifies(self) -> Self {
-        let connect = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
+        let calls = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
             let workflows = env_config::CallbacksOnly(StepFunctions::new(ambient));
             leases.with_workflows(Arc::new(workflows))
         };
-        Self { connect, ..self }
+        Self { calls, ..self }
     }
 
     /// It also notifies waiters and looks executions up, which [`Leases::reap`] and [`Leases::sweep`] need.
     pub fn that_looks(self) -> Self {
-        let connect = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
+        let calls = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
             leases.with_workflows(Arc::new(StepFunctions::new(ambient)))
         };
-        Self { connect, ..self }
+        Self { calls, ..self }
     }
 
     /// The clock of its leases, if not the system's.
@@ -140,7 +140,7 @@ impl Function {
         if !owns_rules {
             leases = leases.with_table_rules();
         }
-        leases = (self.connect)(leases, &ambient);
+        leases = (self.calls)(leases, &ambient);
         if let Some(clock) = &self.clock {
             leases = leases.with_clock(Arc::clone(clock));
         }

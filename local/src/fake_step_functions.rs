@@ -34,7 +34,8 @@ struct ServerState {
     /// Tokens without a waiting task.
     expired: HashSet<String>,
     running: HashSet<String>,
-    stopped: HashSet<String>,
+    /// With when.
+    stopped: HashMap<String, f64>,
     /// The result of a task of an execution.
     received_by: HashMap<String, String>,
     /// Executions with tasks that wait with tokens.
@@ -188,7 +189,7 @@ impl FakeStepFunctionsServer {
 
     /// From here on this execution counts as stopped, with a task still running.
     pub fn stop(&self, execution: &str) {
-        self.state().stopped.insert(execution.to_owned());
+        self.state().stopped.insert(execution.to_owned(), stop());
     }
 
     /// From here on the history of this execution has a task with this result.
@@ -236,7 +237,7 @@ impl ServerState {
         if let Some(arn) = body["executionArn"].as_str() {
             if operation == "StopExecution" {
                 self.running.remove(arn);
-                self.stopped.insert(arn.to_owned());
+                self.stopped.insert(arn.to_owned(), stop());
                 return (StatusCode::OK, json!({"stopDate": 4_102_444_800_u64}));
             }
             if operation == "RedriveExecution" {
@@ -286,9 +287,10 @@ impl ServerState {
         let (status, stopped) = match tracked {
             Some(tracked) => tracked.ended.unwrap_or(("RUNNING", now())),
             None if self.running.contains(arn) => ("RUNNING", much_later),
-            // Later than every write for it, but not by more than the grace.
-            None if self.stopped.contains(arn) => ("ABORTED", now() + 60.0),
-            None => ("SUCCEEDED", much_later),
+            None => match self.stopped.get(arn) {
+                Some(at) => ("ABORTED", *at),
+                None => ("SUCCEEDED", much_later),
+            },
         };
         if operation == "DescribeExecution" {
             return json!({
@@ -363,6 +365,11 @@ fn task((kind, resource): (&str, &str), end: Option<(&str, Value)>) -> Vec<Value
 }
 
 /// In seconds since the epoch.
+/// The end of an execution that is stopped now: later than every write for it.
+fn stop() -> f64 {
+    now() + 60.0
+}
+
 fn now() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_secs_f64()

@@ -119,12 +119,18 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         return found;
     };
     if request.queued && field(request, "task_token").is_none() {
-        let message = "waits for a task token and passes none to acquire, so nobody answers: it holds the key until its time limit";
+        let message = match field(request, "wait_seconds") {
+            Some(_) => "passes no task_token to acquire, which wait_seconds needs: Lease.Invalid",
+            None => {
+                "waits for a task token and passes none to acquire, so nobody answers: it waits until its time limit"
+            }
+        };
         found.push((payload, message.to_owned()));
     }
     for member in payload.members() {
         let name = member.name();
-        if !FIELDS.contains(&name) {
+        // A function of CloudFormation stands for the whole payload.
+        if !FIELDS.contains(&name) && !name.starts_with("Fn::") && name != "<<" {
             let near = nearest(FIELDS.into_iter(), name, 3);
             let near = near.map_or_else(String::new, |near| format!("; {near}?"));
             found.push((

@@ -32,7 +32,7 @@ pub enum Rule {
     UnstableRequest,
     /// An acquire is entered again with the same request.
     ConsumedRequest,
-    /// A request has fields that exclude each other.
+    /// A request has fields that it does not have or that exclude each other, or waits and passes no token.
     InvalidRequest,
     /// A key that looks computed is literal text.
     LiteralKey,

@@ -140,7 +140,7 @@ async fn attend(
                     let late = if limit.kill.left(now).is_zero() {
                         Some(LeaseEnd::Over)
                     } else if limit.warning().left(now).is_zero() {
-                        Some(LeaseEnd::Late("no extend succeeded".to_owned()))
+                        Some(LeaseEnd::Late("no extend succeeded in time".to_owned()))
                     } else {
                         None
                     };

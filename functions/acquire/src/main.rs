@@ -96,7 +96,7 @@ enum OnHeld {
 pub(crate) enum Answer {
     One(Acquired),
     All(AcquiredAll),
-    InLine(Queued),
+    Queued(Queued),
 }
 
 impl Response for Answer {
@@ -104,7 +104,7 @@ impl Response for Answer {
         match self {
             Self::One(answer) => answer.summary(),
             Self::All(answer) => answer.summary(),
-            Self::InLine(answer) => answer.summary(),
+            Self::Queued(answer) => answer.summary(),
         }
     }
 }
@@ -138,7 +138,7 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
         }
         // On the heap, because it is much larger than the others.
         Call::Queued(request, queue) => {
-            Answer::InLine(Box::pin(leases.acquire_queued(request, queue)).await?)
+            Answer::Queued(Box::pin(leases.acquire_queued(request, queue)).await?)
         }
     })
 }

@@ -112,7 +112,7 @@ impl Workflows for CallbacksOnly {
     fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async {
             Err(Error::Misconfigured {
-                problem: "this function cannot ask how executions stand: serve it with `serve_with_executions`".to_owned(),
+                problem: "this function cannot ask how executions stand: serve it by a `Function` with `that_looks`".to_owned(),
                 source: None,
             })
         })

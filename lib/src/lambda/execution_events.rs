@@ -61,7 +61,7 @@ impl FromEvent for ExecutionEvents {
     }
 }
 
-/// Whose executions they are, nobody chose: the events are the service's.
+/// The function handles the whole table, so it has no boundary.
 impl Request for ExecutionEvents {
     fn names(&self) -> Names<'_> {
         Names::default()

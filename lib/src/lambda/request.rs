@@ -1,4 +1,5 @@
-//! What a request names. Each request says it itself, and the boundary, the log and the error look nowhere else.
+//! What a request names. Each request says it itself, for the boundary, the log and the error. Of an event that is no request only
+//! the key is shown.
 
 use crate::{
     lambda::FromEvent,

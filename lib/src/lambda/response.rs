@@ -1,4 +1,4 @@
-//! What a response came to. Each response says it itself, and the log and the metrics look nowhere else.
+//! What a response came to. Each response says it itself; the rules count what no response says.
 
 use serde::Serialize;
 
@@ -131,10 +131,13 @@ impl Response for ReleasedAll {
 
 impl Response for Inspected {
     fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Found { .. } => "found",
-            Self::Absent => "absent",
-        })
+        match self {
+            Self::Found { first, .. } => Summary {
+                fencing_token: Some(first.lease.fencing_token),
+                ..Summary::of("found")
+            },
+            Self::Absent => Summary::of("absent"),
+        }
     }
 }
 
@@ -216,6 +219,8 @@ impl<T: Response> Response for FailedExecutions<T> {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
+    use aws_lambda_events::event::sqs::SqsBatchResponse;
+
     use super::*;
     use crate::{
         Acquire, ExtendOptions, Leases, Memory, Settings, conformance::make, values::RequestId,
@@ -266,6 +271,25 @@ mod tests {
         );
         let released = leases.release(&lease).await.expect("an answer");
         assert_eq!(told(&released), ("lost", vec![("Lost", 1)]));
+    }
+
+    /// The grant of a waiter is counted where it is made, and not again.
+    #[test]
+    fn what_counts_elsewhere_or_nothing_has_a_word() {
+        let batch = |failed: &[&str]| {
+            let mut batch = SqsBatchResponse::default();
+            for id in failed {
+                batch.add_failure(*id);
+            }
+            FailedExecutions::<Reaped>::Batch(batch)
+        };
+        assert_eq!(told(&Queued::Acquired), ("acquired", vec![]));
+        assert_eq!(told(&Queued::Queued { ticket: 5 }), ("queued", vec![]));
+        assert_eq!(told(&LeasePage::default()), ("listed", vec![]));
+        assert_eq!(told(&batch(&[])), ("done", vec![]));
+        assert_eq!(told(&batch(&["1"])), ("done_in_part", vec![]));
+        let done = FailedExecutions::Done(Reaped::Running);
+        assert_eq!(told(&done), ("running", vec![]));
     }
 
     #[test]

@@ -247,10 +247,9 @@ const NOT_STARTED: [&str; 4] = [
 /// A failure without a name proves nothing.
 const UNNAMED: &str = "States.";
 
-/// Errors of Lambda for a call that it did not take: no such function, no permission, no capacity.
-const REJECTED: [&str; 3] = [
+/// Errors of Lambda for a call that it did not take: no such function, no capacity.
+const REJECTED: [&str; 2] = [
     "Lambda.ResourceNotFoundException",
-    "Lambda.AccessDeniedException",
     "Lambda.TooManyRequestsException",
 ];
 
@@ -373,7 +372,6 @@ mod tests {
             "Sandbox.Timedout",
             "Lambda.TooManyRequestsException",
             "Lambda.ResourceNotFoundException",
-            "Lambda.AccessDeniedException",
         ] {
             assert!(one(TaskFailed, own), "{own}");
         }

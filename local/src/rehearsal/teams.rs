@@ -112,6 +112,7 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), Error> {
         ("extend", json!({"lease": theirs})),
         ("extend", json!({"leases": [leases[0], theirs]})),
         ("release", json!({"lease": theirs})),
+        ("release", json!({"leases": [leases[0], theirs]})),
         ("inspect", json!({"key": format!("{other}/mine")})),
         ("inspect", json!({"holder": person(other, "job")})),
         ("inspect", json!({"list": true})),
