@@ -29,7 +29,7 @@ flaws! {
     WaitersAreTakenForDead S12 RETOLD "a history without the lease is enough, although a task waits"
     HistoriesAreReadAtOnce S12 RETOLD "a history is believed at once, and not half a minute after the telling"
     HistoriesAreNotRead L4 CARRIES_ON "nobody asks whether a holder that runs was ever told of its grant"
-    ProofsLeaveTheGrace S12 GRACE "a proof does not end the wait for the grace"
+    ProofsLeaveTheGrace S12 GRACE "a proof does not end the wait for the grace, and a second end has none of its own"
     GrantsForgetWhoIsFirst L3 PARTING "a grant from the queue takes out whoever is first by now"
     GrantsKeepTheToken S1 ENDS "a grant from the queue keeps the token"
     PassedOverIsSpent L2 CRASHES "a request that was passed over counts as spent"

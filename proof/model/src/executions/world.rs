@@ -1,7 +1,7 @@
 //! A state of a world of executions, and what may happen next in it.
 
 use dashmap::DashMap;
-use leasehold::{Delivery, Execution, Receipt};
+use leasehold::{Delivery, Execution, Receipt, Timestamp};
 use stateright::{Model, Property};
 
 use super::{
@@ -345,6 +345,8 @@ impl World {
         let stopped_at = match self.flaw {
             Some(Flaw::KeepIsIgnored) => stopped_at.minus(keep + names::TICK),
             Some(Flaw::KeepEndsOnTime) => stopped_at.minus(names::TICK),
+            // As if it were the first end, whose grace is over.
+            Some(Flaw::ProofsLeaveTheGrace) => Timestamp::from_millis(0),
             _ => stopped_at,
         };
         Execution::Ended {
