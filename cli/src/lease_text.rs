@@ -18,34 +18,31 @@ pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"]
 
 /// Until when a lease lasts that has no deadline, and how fresh that is.
 pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
-    match held.until {
-        ViewUntil::Execution {
-            look_again_at: Some(at),
-            ..
-        } if at > now => format!(
-            "its execution is over or unknown; asked again {}",
-            when(at, now)
-        ),
-        ViewUntil::Execution {
-            look_again_at: Some(_),
-            ..
-        } => "its execution is over or unknown; asked again at the next sweep".to_owned(),
-        ViewUntil::Execution {
-            keep, looked_at, ..
-        } => {
-            let kept = if keep.as_duration().is_zero() {
-                ""
-            } else {
-                " or may be redriven"
-            };
-            let looked = looked_at.map(|at| format!(", looked at {}", when(at, now)));
-            format!(
-                "while its execution runs{kept}{}",
-                looked.unwrap_or_default()
-            )
-        }
-        ViewUntil::Ttl { .. } => String::new(),
+    let ViewUntil::Execution {
+        keep,
+        looked_at,
+        look_again_at,
+        ..
+    } = held.until
+    else {
+        return String::new();
+    };
+    if let Some(at) = look_again_at {
+        let again = if at > now {
+            format!("Step Functions is asked again {}", when(at, now))
+        } else {
+            "the next sweep asks Step Functions again".to_owned()
+        };
+        return format!("until {again}: its execution is over or unknown");
     }
+    let kept = if keep.as_duration().is_zero() {
+        ""
+    } else {
+        " or may be redriven"
+    };
+    let looked = looked_at.map(|at| format!(", looked at {}", when(at, now)));
+    let looked = looked.unwrap_or_default();
+    format!("while its execution runs{kept}{looked}")
 }
 
 /// A lease as a row of a table.
@@ -94,10 +91,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
     let state = match (seen.state, &lease.held) {
         (_, None) | (LeaseState::Free, _) => "free".to_owned(),
         (state, Some(held)) => match (state, held.expires_at()) {
-            (_, None) => match while_it_runs(held, now) {
-                while_ if while_.starts_with("while") => format!("held {while_}"),
-                over => format!("held: {over}"),
-            },
+            (_, None) => format!("held {}", while_it_runs(held, now)),
             (LeaseState::Expired, Some(at)) => format!("expired {}, not taken", when(at, now)),
             (_, Some(at)) => format!("held, ends {} unless extended", when(at, now)),
         },

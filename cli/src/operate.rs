@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use aws_sdk_sfn::types::ExecutionStatus;
 use clap::Args;
 use leasehold::{
     AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Holder,
@@ -16,7 +17,6 @@ use crate::durations::render;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
 use crate::{environment, lease_text, step_functions};
-use aws_sdk_sfn::types::ExecutionStatus;
 
 /// Time limit for STS. After it, the act goes on without the caller.
 const ASKING: Duration = Duration::from_secs(2);

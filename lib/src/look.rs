@@ -200,14 +200,15 @@ impl<S: Store> Leases<S> {
                     Execution::Ended { stopped_at, .. } => stopped_at.plus(grace),
                     Execution::Running | Execution::Unknown => now,
                 };
-                match look_again_at {
-                    Some(at) if at.max(after_end) <= now => Verdict::End(Ended::Expired),
-                    again => {
-                        let at = again.unwrap_or_else(|| now.plus(grace)).max(after_end);
-                        Verdict::Keep {
-                            look_again_at: Some(at),
-                            next: at,
-                        }
+                let at = look_again_at.unwrap_or_else(|| now.plus(grace));
+                let at = at.max(after_end);
+                // One answer alone ends nothing, even without a grace.
+                if look_again_at.is_some() && at <= now {
+                    Verdict::End(Ended::Expired)
+                } else {
+                    Verdict::Keep {
+                        look_again_at: Some(at),
+                        next: at,
                     }
                 }
             }

@@ -236,8 +236,10 @@ impl ServerState {
         }
         if let Some(arn) = body["executionArn"].as_str() {
             if operation == "StopExecution" {
-                self.running.remove(arn);
-                self.stopped.insert(arn.to_owned(), stop());
+                // What is over stays as it is.
+                if self.running.remove(arn) {
+                    self.stopped.insert(arn.to_owned(), stop());
+                }
                 return (StatusCode::OK, json!({"stopDate": 4_102_444_800_u64}));
             }
             if operation == "RedriveExecution" {

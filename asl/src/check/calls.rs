@@ -273,8 +273,8 @@ fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
         || (whole.contains("'lifetime'") && whole.contains("'execution'"));
     let keep = field("keep_seconds");
     let keeps = keep.is_some_and(|keep| expression::literal_number(keep) != Some(0.0));
-    let is_expression = payload.is_none_or(|payload| payload.members().is_empty());
-    let of_execution = field("task_token").is_some() || says_so || (queued && is_expression);
+    let of_execution =
+        field("task_token").is_some() || says_so || (queued && written_out(payload).is_none());
     Request {
         payload,
         queued,
@@ -287,6 +287,11 @@ fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
             Lifetime::Ttl(ttl(payload))
         },
     }
+}
+
+/// The payload, unless it is one expression, in which a missing field cannot be known.
+pub(crate) fn written_out(payload: Option<&Node>) -> Option<&Node> {
+    payload.filter(|payload| !payload.members().is_empty())
 }
 
 /// The `ttl_seconds` of a payload, in ms, if it is a literal number.

@@ -1,7 +1,7 @@
 //! The `request_id` of an acquire: the same for all its attempts, another each time it is entered, and another for each concurrent
 //! acquire.
 
-use crate::check::calls::{Call, Request};
+use crate::check::calls::{Call, Request, written_out};
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
@@ -111,11 +111,7 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
             "the queue is of one key and one holder",
         );
     }
-    // A payload that is one expression is not read.
-    let Some(payload) = request
-        .payload
-        .filter(|payload| !payload.members().is_empty())
-    else {
+    let Some(payload) = written_out(request.payload) else {
         return found;
     };
     if request.queued && field(request, "task_token").is_none() {
@@ -178,17 +174,13 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
             "has another request_id in every attempt ({word}): after a lost response its own lease refuses it"
         ));
     }
-    // A missing field is known only if the payload is written out.
-    let written_out = request
-        .payload
-        .is_some_and(|payload| !payload.members().is_empty());
     let repeats = retry.any(|retrier| {
         OUTCOME_UNKNOWN
             .iter()
             .any(|name| matches(&retrier.errors, name))
     });
     let message = "has no request_id, so every attempt has a random one: after a lost response its own lease refuses it";
-    (written_out && repeats).then(|| message.to_owned())
+    (written_out(request.payload).is_some() && repeats).then(|| message.to_owned())
 }
 
 /// Whether the value stays the same within one execution.

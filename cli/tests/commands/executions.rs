@@ -137,6 +137,17 @@ async fn with_stop_a_kept_lease_is_not_waited_for() {
     assert!(ran.err.contains("if nobody will redrive it"), "{ran:?}");
 }
 
+/// It is kept only after a failure.
+#[tokio::test]
+async fn with_stop_a_kept_lease_of_a_success_is_free() {
+    let all = Executions::start().await;
+    let day = KeepTime::new(std::time::Duration::from_hours(24)).unwrap();
+    all.grant_and_keep("k", day).await;
+    let ask = [&["force-release", "k", "--stop"][..], &BECAUSE].concat();
+    let (ran, ()) = tokio::join!(all.run(&ask), all.reaps());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
 #[tokio::test]
 async fn with_stop_a_lease_of_which_nothing_is_at_work_is_free() {
     let all = Executions::start().await;
@@ -166,8 +177,9 @@ async fn a_lease_is_listed_with_when_its_execution_was_looked_at() {
     all.reaps().await;
     for command in [&["ls"][..], &["show", "k"]] {
         let ran = all.run(command).await;
-        let over = "its execution is over or unknown; asked again in ";
+        let over = "until Step Functions is asked again in 1";
         assert!(ran.out.contains(over), "{ran:?}");
+        assert!(ran.out.contains("its execution is over"), "{ran:?}");
     }
 }
 

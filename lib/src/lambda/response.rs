@@ -269,6 +269,9 @@ mod tests {
             told(&acquire("b").await),
             ("acquired", vec![("TakeOvers", 1)])
         );
+        let shown = leases.inspect(&lease.key).await.expect("an answer");
+        assert!(shown.summary().fencing_token > token);
+        assert_eq!(told(&shown), ("found", vec![]));
         let released = leases.release(&lease).await.expect("an answer");
         assert_eq!(told(&released), ("lost", vec![("Lost", 1)]));
     }

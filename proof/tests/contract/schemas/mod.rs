@@ -177,6 +177,56 @@ fn every_sample_event_fits_its_schema_unless_it_is_invalid() {
     assert!(events().join("acquire-invalid.json").exists());
 }
 
+/// So that the boundary refuses whatever key or holder is not the caller's, in whichever field it stands.
+#[test]
+fn a_request_names_every_key_and_holder_in_it() {
+    fn walk<'a>(name: &str, value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::String(text) if ["key", "keys", "holder", "request_id"].contains(&name) => {
+                found.push(text);
+            }
+            Value::Array(all) => all.iter().for_each(|one| walk(name, one, found)),
+            Value::Object(fields) => {
+                let fields = fields.iter().filter(|(name, _)| *name != "metadata");
+                fields.for_each(|(name, field)| walk(name, field, found));
+            }
+            _ => {}
+        }
+    }
+    let mut fields = BTreeSet::new();
+    for (name, expected) in read::<BTreeMap<String, Value>>("local/scenes.yaml") {
+        let whole_table = ["reap", "sweep"].contains(&function(&name));
+        if whole_table || expected["error"] == "Lease.Invalid" {
+            continue;
+        }
+        let event = event(&name);
+        let named = written::names(function(&name), &event);
+        let mut found = Vec::new();
+        walk("", &event, &mut found);
+        for text in found {
+            assert!(
+                named.contains(&format!("{text:?}")),
+                "{name}: {text} is not in {named}"
+            );
+        }
+        for flag in ["reentrant", "list"] {
+            if event[flag] == true {
+                fields.insert(flag);
+                assert!(named.contains(&format!("{flag}: true")), "{name}: {named}");
+            }
+        }
+        let of_function = |field: &&str| event.get(field).is_some();
+        fields.extend(
+            ["key", "keys", "holder", "lease", "leases"]
+                .iter()
+                .copied()
+                .filter(of_function),
+        );
+    }
+    // Each of them stands in some sample.
+    assert_eq!(fields.len(), 7, "{fields:?}");
+}
+
 /// What only the function sees: how many bytes all metadata has, whether a ttl is longer than the guard, whether a holder is
 /// an execution that may be looked up, whether two handles are of the same lease. Function, field, and how its value begins.
 const BEYOND_SCHEMAS: [&str; 9] = [

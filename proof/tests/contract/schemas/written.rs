@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use leasehold::{
     Reaped, Swept,
-    lambda::{ExecutionEvents, FailedExecutions, Trigger},
+    lambda::{ExecutionEvents, FailedExecutions, Request, Trigger},
     schema::{self, answer, event},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 macro_rules! functions {
@@ -26,6 +27,22 @@ functions! {
     operate: "../../../../functions/operate/src/main.rs";
     release: "../../../../functions/release/src/main.rs";
     sweep: "../../../../functions/sweep/src/main.rs";
+}
+
+/// What a request of this function says that it names, as text.
+pub fn names(function: &str, event: &Value) -> String {
+    fn of<T: Request + DeserializeOwned>(event: &Value) -> String {
+        let request: T = serde_json::from_value(event.clone()).expect("a request");
+        format!("{:?}", request.names())
+    }
+    match function {
+        "acquire" => of::<acquire::Request>(event),
+        "extend" => of::<extend::Request>(event),
+        "inspect" => of::<inspect::Request>(event),
+        "operate" => of::<operate::Request>(event),
+        "release" => of::<release::Request>(event),
+        other => panic!("{other} names nothing"),
+    }
 }
 
 /// The schema by the name of its file in `schemas/`.
