@@ -240,6 +240,8 @@ impl ServerState {
                 if self.running.remove(arn) {
                     self.stopped.insert(arn.to_owned(), stop());
                 }
+                let operation = operation.to_owned();
+                self.received.push(StepFunctionsCall { operation, body });
                 return (StatusCode::OK, json!({"stopDate": 4_102_444_800_u64}));
             }
             if operation == "RedriveExecution" {

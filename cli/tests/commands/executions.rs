@@ -144,7 +144,13 @@ async fn with_stop_a_kept_lease_of_a_success_is_free() {
     let day = KeepTime::new(std::time::Duration::from_hours(24)).unwrap();
     all.grant_and_keep("k", day).await;
     let ask = [&["force-release", "k", "--stop"][..], &BECAUSE].concat();
-    let (ran, ()) = tokio::join!(all.run(&ask), all.reaps());
+    let asked_and_reaped = async {
+        while all.server.calls().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        all.reaps().await;
+    };
+    let (ran, ()) = tokio::join!(all.run(&ask), asked_and_reaped);
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
