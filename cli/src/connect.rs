@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn credentials_are_kept_while_they_last_and_looked_for_before_they_end() {
+    async fn credentials_are_kept_and_renewed_before_they_end() {
         let now = SystemClock.now();
         let (soon, later) = (Duration::from_mins(1), Duration::from_hours(1));
         let source = Arc::new(Source {

@@ -132,7 +132,7 @@ async fn a_lost_lease_ends_the_command_gently_and_then_not() {
 }
 
 #[tokio::test]
-async fn a_lease_that_cannot_be_extended_ends_the_command_before_it_is_over() {
+async fn a_command_is_ended_before_its_lease_is_over() {
     let fixture = Fixture::start().await;
     for fault in [Fault::LoseRequest, Fault::Hang, Fault::Denied] {
         let key = format!("{fault:?}");
@@ -155,7 +155,7 @@ async fn a_lease_that_cannot_be_extended_ends_the_command_before_it_is_over() {
 }
 
 #[tokio::test]
-async fn the_command_is_gone_before_the_lease_is_whoever_is_killed() {
+async fn a_command_is_gone_before_its_lease_after_any_kill() {
     let fixture = Fixture::start().await;
     for (key, victim) in [("wrapper", 0), ("guard", 1), ("command", 2)] {
         let running = Running::start(&fixture, key, "3s", STAYS).await;

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_of_an_unlisted_machine_is_refused_by_the_parameter() {
+    fn an_unlisted_machine_is_refused_by_its_parameter() {
         let machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:";
         let executions = Executions::of(&format!("{machine}app_*, {machine}*-lease,{machine}one"));
         let executions = executions.expect("valid");

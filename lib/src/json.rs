@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_at_fault_is_named_and_its_value_is_not_repeated() {
+    fn a_bad_field_is_named_without_its_value() {
         for (text, field) in [
             (r"{}", Some("key")),
             (r#"{"key":5}"#, Some("key")),

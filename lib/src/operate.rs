@@ -20,9 +20,9 @@ mod tests;
 /// Who acts, and why. Both are stored in the row and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditReason {
-    /// Who.
+    /// The person or program that acts.
     pub who: Operator,
-    /// Why.
+    /// The reason, a ticket for example.
     pub why: Reason,
 }
 

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reap_that_runs_out_of_time_has_done_what_it_had_time_for() {
+    async fn a_reap_out_of_time_has_ended_what_it_could() {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
@@ -353,7 +353,7 @@ mod tests {
 
     /// The index shows what a row was before.
     #[tokio::test]
-    async fn who_was_just_granted_the_key_is_reaped_though_the_index_shows_a_waiter() {
+    async fn a_new_holder_is_reaped_though_the_index_is_late() {
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(make::clock());
         let key = make::key("k");
         let request = make::of_execution(key.clone(), "a");

@@ -131,7 +131,7 @@ mod tests {
     };
 
     #[tokio::test(start_paused = true)]
-    async fn who_ends_a_grant_and_does_not_hear_so_tells_the_next_all_the_same() {
+    async fn a_release_with_a_lost_answer_notifies_the_next() {
         let ttl = make::ttl(Duration::from_mins(1));
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())

@@ -26,7 +26,7 @@ pub type Item = HashMap<String, AttributeValue>;
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "usually it is a row")]
 pub enum Stored {
-    /// Nothing.
+    /// No item.
     Absent,
     /// A row that this library wrote.
     Row(Row),

@@ -119,7 +119,7 @@ pub enum What {
     Lease(Address),
     /// A waiter's item.
     Waiter(Key, RequestDigest),
-    /// Neither.
+    /// An item that this library did not write.
     Foreign,
 }
 

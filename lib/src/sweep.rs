@@ -440,7 +440,7 @@ mod tests {
 
     /// Items that are not ours stay in the index, and each takes time.
     #[tokio::test]
-    async fn a_sweep_on_the_schedule_goes_on_where_the_last_one_stopped() {
+    async fn a_scheduled_sweep_continues_the_last_one() {
         let memory = Memory::new();
         for n in 0..600 {
             let item = [("holder".to_owned(), crate::row::s("a stranger"))];
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_key_that_cannot_be_written_does_not_keep_a_sweep_from_the_others() {
+    async fn one_unwritable_key_does_not_stop_a_sweep() {
         let store = Wire::default();
         let clock = make::clock();
         let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());

@@ -35,7 +35,7 @@ pub enum Execution {
     Running,
     /// It has ended, in success or failure.
     Ended {
-        /// When.
+        /// When it ended, by the service's clock.
         stopped_at: Timestamp,
         /// Whether it may have been redriven since, which the response may not show yet. An execution that succeeded
         /// cannot be redriven.

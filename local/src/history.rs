@@ -16,7 +16,7 @@ use std::fmt;
 /// An event of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in milliseconds.
+    /// The time since the start, in milliseconds.
     pub at: u64,
     /// The leased key.
     pub key: String,
@@ -26,7 +26,7 @@ pub struct Event {
     pub what: EventKind,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A waiter received the response that it is in the queue.
@@ -158,7 +158,7 @@ impl fmt::Display for Promise {
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which.
+    /// The promise that was broken.
     pub promise: Promise,
     /// The key.
     pub key: String,

@@ -20,7 +20,7 @@ fn demo(out: &Path) -> Command {
 }
 
 #[test]
-fn a_run_keeps_its_promises_and_tells_them_as_text_as_data_and_as_a_picture() {
+fn the_demo_passes_and_writes_text_data_and_pictures() {
     let out = tempfile::tempdir().unwrap();
     let output = demo(out.path()).output().unwrap();
     let output_text = String::from_utf8(output.stdout).unwrap();

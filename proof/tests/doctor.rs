@@ -188,7 +188,7 @@ async fn read_only_writes_nothing_and_says_what_was_not_checked() {
 }
 
 #[tokio::test]
-async fn what_is_no_stack_and_what_cannot_be_asked_has_a_code_of_its_own() {
+async fn no_stack_and_no_answer_have_their_own_exit_codes() {
     let options = Options {
         schedules: Schedules::Never,
         ..options()

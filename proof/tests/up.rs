@@ -173,7 +173,7 @@ fn what_is_ignored_from_the_start_stays_ignored() {
 }
 
 #[test]
-fn a_second_stack_on_the_same_directory_is_refused_and_the_first_goes_on() {
+fn a_second_stack_on_one_directory_is_refused() {
     let mut first = up(&["--no-engine", "--no-sweep"]);
     let directory = first.directory.path().to_owned();
     let script = std::fs::read(directory.join("env.sh")).unwrap();
@@ -223,7 +223,7 @@ fn containers_find_dynamodb_at_the_address_they_can_reach() {
 }
 
 #[test]
-fn who_does_not_ask_for_containers_is_reached_by_loopback_alone() {
+fn without_containers_only_loopback_is_listened_on() {
     let mut up = up(&["--no-engine", "--no-sweep"]);
     let json = up.env_json().to_string();
     assert!(
@@ -291,7 +291,7 @@ fn each_listener_refuses_web_pages_and_strangers() {
 
 /// Its port alone does not lead to the database behind the guard.
 #[test]
-fn the_database_behind_the_proxy_is_at_an_address_nobody_knows() {
+fn the_database_behind_the_proxy_is_hidden() {
     let mut up = up(&["--no-engine", "--no-sweep"]);
     let sockets = std::fs::read_to_string(format!("/proc/{}/net/tcp", up.child.id())).unwrap();
     let ours = format!("/proc/{}/fd", up.child.id());

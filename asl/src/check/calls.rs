@@ -26,7 +26,7 @@ pub(crate) enum Call<'a> {
 /// What may still be running after a task has failed without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum StillRunning {
-    /// Nothing.
+    /// Nothing is running.
     No,
     /// The service stops the job, or the request ends soon. Both a release and letting the lease expire are right.
     Maybe,

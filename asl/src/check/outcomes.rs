@@ -24,7 +24,7 @@ pub(crate) enum Error {
 /// The effect of a failure on the leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// It leaves them as they were.
     Same,
     /// The work may still be running.
     Work(StillRunning),

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_lambda_has_not_begun_takes_a_second_and_the_wait_after_it() {
+    fn an_attempt_not_begun_takes_a_second_and_its_wait() {
         let retrier = |errors: &[&str]| Retrier {
             errors: errors.iter().map(ToString::to_string).collect(),
             attempts: 6,

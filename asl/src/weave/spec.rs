@@ -65,7 +65,7 @@ pub enum Lifetime {
 /// What to do while somebody else holds the key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
-    /// Retry.
+    /// Ask again after a pause.
     Retry,
     /// Wait in the queue, at most this many seconds.
     Queue(f64),

@@ -83,7 +83,7 @@ fn every_rule_has_a_fault_in_the_corpus() {
 }
 
 #[test]
-fn every_rule_is_explained_by_a_file_at_fault_and_one_that_is_not() {
+fn every_rule_has_a_faulty_and_a_sound_file() {
     let expected = expected();
     for rule in Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge) {
         let explained = explain(*rule);

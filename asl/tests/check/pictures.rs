@@ -78,7 +78,7 @@ fn each_picture_shows_its_lines() {
 }
 
 #[test]
-fn a_document_gets_its_pictures_anew_and_nothing_else_changes() {
+fn redrawing_changes_only_the_pictures() {
     let definition = json!({"StartAt": "A", "States": {"A": {"Type": "Succeed"}}});
     let open = |path: &Path| match path.to_str() {
         Some("docs/a.asl.json") => Ok(definition.to_string()),
@@ -117,7 +117,7 @@ fn a_document_gets_its_pictures_anew_and_nothing_else_changes() {
 }
 
 #[test]
-fn the_pictures_of_the_documents_are_of_the_machines_as_they_are() {
+fn documents_show_the_machines_as_they_are() {
     let root = root();
     let text = std::fs::read_to_string(root.join("docs/reference/machines.md")).unwrap();
     for entry in std::fs::read_dir(root.join("statemachines")).unwrap() {

@@ -51,7 +51,7 @@ const FUNCTIONS: &str = "
 ";
 
 #[test]
-fn a_function_goes_by_its_binary_or_by_its_name_and_what_it_is_given() {
+fn a_function_is_known_by_binary_name_or_payload() {
     let not_released = [
         "stack/section.json:3 no-release Again?",
         "stack/section.json:4 no-release Give",

@@ -97,7 +97,7 @@ fn each_text_is_changed_in_its_own_form() {
 }
 
 #[test]
-fn what_is_written_is_in_the_partition_of_the_authors_states() {
+fn woven_arns_are_in_the_authors_partition() {
     let machine = r#"{"StartAt": "A", "States": {"A": {TASK, "End": true}}}"#.replace("TASK", TASK);
     for partition in ["arn:aws-cn", "arn:${Partition}", "arn:${AWS::Partition}"] {
         let machine = machine.replace("arn:aws", partition);
@@ -142,7 +142,7 @@ fn chain_in_yaml() -> String {
 }
 
 #[test]
-fn what_was_woven_by_one_specification_becomes_what_is_woven_by_another() {
+fn weaving_again_by_another_specification_replaces_it() {
     let specs = [
         "  - {states: [A], key: $.k, ttl_seconds: 300, name: S}\n",
         "  - {states: [A, B], key: $.k, ttl_seconds: 240, name: S}\n",
@@ -173,7 +173,7 @@ fn what_was_woven_by_one_specification_becomes_what_is_woven_by_another() {
 }
 
 #[test]
-fn a_limit_from_the_lease_goes_when_it_is_not_asked_for_any_more() {
+fn weaving_again_without_a_limit_removes_it() {
     let machine = format!(
         r#"{{"QueryLanguage": "JSONata", "StartAt": "A", "States": {{"A": {{{}, "End": true}}}}}}"#,
         TASK.replace("Parameters", "Arguments")
@@ -190,7 +190,7 @@ fn a_limit_from_the_lease_goes_when_it_is_not_asked_for_any_more() {
 }
 
 #[test]
-fn a_step_that_lambda_has_not_begun_is_asked_again_where_the_lease_is_long_enough() {
+fn a_step_is_retried_where_the_lease_is_long_enough() {
     let short = ONE.replace("300", "190");
     let lambda = "arn:aws:states:::lambda:invoke";
     let retry =

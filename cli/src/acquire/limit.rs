@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_gone_before_the_lease_may_not_be_used_any_more() {
+    fn a_command_is_gone_before_its_lease_is_unsafe() {
         let limit = Limit::of(&lease(), NOW, Duration::from_secs(10));
         assert_eq!(limit.kill.left(NOW), Duration::from_millis(58_500));
         assert_eq!(limit.warning().left(NOW), Duration::from_millis(48_500));

@@ -223,7 +223,7 @@ mod tests {
 
     /// Every action named in a refusal, and those of the library's check of the table.
     #[test]
-    fn the_policy_has_each_action_that_is_asked_for_and_no_other() {
+    fn doctors_policy_has_exactly_the_actions_used() {
         let sources = [
             include_str!("account.rs"),
             include_str!("inspect.rs"),

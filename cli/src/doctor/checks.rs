@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_check_has_a_name_of_its_own_a_promise_a_sentence_and_an_action() {
+    fn every_check_has_name_promise_sentence_and_action() {
         let ids: BTreeSet<_> = checks().map(|check| check.id).collect();
         assert_eq!(ids.len(), checks().count());
         let proofs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOFS.md");

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 #[tokio::test]
-async fn the_commands_own_code_is_passed_on_and_the_lease_released() {
+async fn the_commands_exit_code_is_passed_on() {
     let fixture = Fixture::start().await;
     for (command, code) in [
         (&["true"][..], 0),
@@ -140,7 +140,7 @@ async fn without_a_command_the_handle_is_the_answer() {
 }
 
 #[tokio::test]
-async fn a_handle_file_is_its_owners_alone_and_replaces_no_more_than_a_file_of_theirs() {
+async fn a_handle_file_is_private_and_replaces_only_a_file() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let fixture = Fixture::start().await;
     let path = fixture.home().join("handle.json");

@@ -173,7 +173,7 @@ fn the_checker_knows_the_names_of_the_librarys_errors() {
 }
 
 #[test]
-fn a_template_names_files_of_its_own_directory_unless_more_is_said() {
+fn check_reads_only_the_directory_of_its_template() {
     let place = tempfile::tempdir().unwrap();
     let own = place.path().join("own");
     std::fs::create_dir(&own).unwrap();

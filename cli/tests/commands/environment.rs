@@ -49,7 +49,7 @@ async fn what_is_missing_is_named_with_its_cure() {
 }
 
 #[tokio::test]
-async fn a_table_out_of_reach_is_told_from_one_that_refuses_and_one_that_is_not_there() {
+async fn a_table_unreachable_denied_or_missing_has_its_own_text() {
     let fixture = Fixture::start().await;
     let ran = fixture.run(&["show", "k", "--table", "other"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
@@ -147,7 +147,7 @@ async fn wrong_arguments_are_told_as_such() {
 }
 
 #[tokio::test]
-async fn completions_and_pages_are_made_and_show_nothing_that_is_hidden() {
+async fn completions_and_manual_show_nothing_hidden() {
     let fixture = Fixture::without_table().await;
     for (shell, sign) in [
         ("bash", "complete -F _leasehold"),

@@ -23,7 +23,7 @@ async fn filled() -> Fixture {
 }
 
 #[tokio::test]
-async fn a_list_is_a_table_for_people_and_the_contract_for_programs() {
+async fn a_list_is_a_table_or_the_contracts_json() {
     let fixture = filled().await;
     assert_eq!(fixture.secrets(), 3, "each run looks for them");
     let ran = fixture.run(&["ls"]).await;

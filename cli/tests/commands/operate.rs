@@ -48,7 +48,7 @@ async fn nobody_is_evicted_without_a_yes() {
 }
 
 #[tokio::test]
-async fn whose_credentials_sign_is_kept_beside_who_one_says_one_is() {
+async fn the_signing_identity_is_recorded_beside_who() {
     let fixture = Fixture::start().await;
     let freeze = [&["freeze", "k"][..], &BECAUSE, &["--yes"]].concat();
     let unfreeze = [&["unfreeze", "k"][..], &BECAUSE, &["--yes"]].concat();
@@ -182,7 +182,7 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_handle_extends_and_releases_and_its_secret_is_not_repeated() {
+async fn a_handle_extends_and_releases_without_its_secret() {
     let fixture = Fixture::start().await;
     let ran = fixture.run(&["acquire", "k", "--ttl", "5m"]).await;
     let printed: Value = serde_json::from_str(&ran.out).unwrap();

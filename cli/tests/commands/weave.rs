@@ -222,7 +222,7 @@ fn what_is_there_keeps_its_rights() {
 }
 
 #[test]
-fn a_specification_names_files_of_its_own_directory_unless_more_is_said() {
+fn weave_reads_only_the_directory_of_its_specification() {
     let place = Place::new();
     let other = tempfile::tempdir().unwrap();
     let elsewhere = |name: &str| other.path().join(name).to_str().unwrap().to_owned();

@@ -21,7 +21,7 @@ pub(crate) struct Request {
     key: Key,
     /// Who does it.
     who: Operator,
-    /// Why.
+    /// The reason, a ticket for example; stored and logged.
     why: Reason,
     /// With `force_release`, which permit; required if more than one is held.
     permit: Option<Permit>,

@@ -17,7 +17,7 @@ fn by(store: Wire, clock: &Arc<ManualClock>) -> Leases<Wire> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_all() {
+async fn an_extend_overtaken_twice_moves_the_version_once() {
     let clock = make::clock();
     let first = Wire::default();
     let lease = grant(
@@ -49,7 +49,7 @@ async fn an_extend_that_others_overtake_twice_moves_the_version_once_or_not_at_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_extend_does_not_end_what_another_one_has_extended_in_time() {
+async fn a_late_extend_keeps_what_another_extended() {
     let ttl = make::ttl(MINUTE);
     let clock = make::clock();
     let store = Wire::default();

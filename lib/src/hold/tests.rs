@@ -75,7 +75,7 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_is_done_under_a_lease_that_is_extended_and_released() {
+async fn work_is_held_extended_and_released() {
     let scene = Scene::new();
     let lease = scene.lease().await;
     let held = scene.leases.hold(lease, |_| async {
@@ -103,7 +103,7 @@ impl Work<'_> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_whose_lease_cannot_be_extended_is_dropped_before_it_is_unsafe() {
+async fn work_is_dropped_before_its_lease_is_unsafe() {
     for fate in [Fate::RequestLost, Fate::Throttled] {
         let scene = Scene::new();
         let lease = scene.lease().await;
@@ -208,7 +208,7 @@ async fn a_clock_that_is_set_back_does_not_prolong_the_work() {
 
 /// Dropped at any of its awaits, it leaves a lease that expires and work that has stopped.
 #[tokio::test(start_paused = true)]
-async fn dropped_anywhere_it_leaves_no_work_and_a_lease_that_expires() {
+async fn dropped_anywhere_it_leaves_only_an_expiring_lease() {
     for polls in 0.. {
         let scene = Scene::new();
         let lease = scene.lease().await;

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_in_a_batch_is_counted_though_the_call_goes_well() {
+    async fn failures_within_a_batch_are_counted() {
         let denied = || Error::Denied {
             action: "dynamodb:UpdateItem",
             resource: "table t".to_owned(),

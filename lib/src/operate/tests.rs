@@ -79,7 +79,7 @@ async fn a_freeze_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
+async fn a_force_release_does_not_evict_the_next_holder() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
     let before = row(leases.store()).await.to_item();
@@ -115,7 +115,7 @@ async fn whoever_comes_next_is_not_evicted_in_the_first_ones_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_floor_is_not_called_high_enough_because_somebody_came_in() {
+async fn a_grant_meanwhile_does_not_pass_for_the_floor() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
     let _ = leases.release(&lease).await.expect("released");

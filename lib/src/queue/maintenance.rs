@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_the_first_leaves_just_before_the_grant_the_next_is_granted_the_key_at_once() {
+    async fn a_waiter_that_leaves_before_its_grant_yields_to_the_next() {
         let first = Address::first(&make::key("k"));
         // The grant, the release, and the grant to the first.
         let store = Wire::meddled(Before::Apply, 3, move |table| {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_joins_anew_meanwhile_is_not_taken_for_one_without_an_item() {
+    async fn a_waiter_that_rejoins_is_not_one_without_an_item() {
         let first = Address::first(&make::key("k"));
         // Passed over and joined again by other calls, which is two versions later.
         let store = Wire::meddled(Before::Apply, 3, move |table| {

@@ -111,7 +111,7 @@ async fn the_last_attempt_is_made_when_the_budget_runs_out() {
 
 /// Limits double from the period up to the longest, and each pause is anything up to its limit.
 #[tokio::test(start_paused = true)]
-async fn pauses_are_jittered_in_full_under_a_limit_that_doubles_up_to_the_longest() {
+async fn pauses_have_full_jitter_under_a_doubling_limit() {
     const RUNS: usize = 200;
     let patience = RetryPolicy {
         budget: seconds(60),
@@ -193,7 +193,7 @@ async fn running_out_tells_who_held_it_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_whose_answer_was_lost_is_found_again_even_without_a_request_id() {
+async fn a_lost_grant_is_found_again_without_a_request_id() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     store.script([Fate::Throttled, Fate::AnswerLost, Fate::AnswerLost]);
@@ -314,7 +314,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
 
 /// Otherwise the last response, perhaps a grant, would arrive too late.
 #[tokio::test(start_paused = true)]
-async fn in_an_invocation_the_last_attempt_is_made_while_it_can_be_answered() {
+async fn the_last_attempt_can_still_be_answered() {
     let leases = leases_in(Wire::default());
     let start = leases.now();
     let dead = grant(&leases, request("dead")).await;

@@ -17,7 +17,7 @@ pub struct Record {
     pub act: Act,
     /// Who did it.
     pub who: Operator,
-    /// Why.
+    /// The reason that the operator gave.
     pub why: Reason,
     /// When, by the clock of the function that did it.
     pub at: Timestamp,

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_missing_answer_leads_to_the_sdks_own_error() {
+    fn a_missing_answers_source_is_the_sdks_error() {
         let error = request().failed(Failed::timeout_error("operation timeout"));
         assert!(chain(&error).any(<dyn std::error::Error + 'static>::is::<Failed>));
         assert_eq!(

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_however_it_is_written_and_only_within_its_range() {
+    fn a_number_is_read_in_any_notation_within_its_range() {
         let fraction = &[("300", 300_000), ("1.001", 1_001), ("86400", 86_400_000)];
         let bad = &["0", "0.999", "86400.001", "18446744073709551615"];
         reads(Ttl::as_millis, fraction, bad);

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_that_was_waited_for_has_a_history_of_its_own() {
+    fn a_nested_execution_has_its_own_history() {
         use Event::{
             ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted,
         };

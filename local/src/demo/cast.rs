@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_fixes_the_cast_in_which_every_key_has_a_crowd_and_one_a_queue() {
+    fn a_seed_fixes_who_takes_part() {
         let cast = contenders(12, 1);
         assert_eq!(cast, contenders(12, 1));
         assert_ne!(cast, contenders(12, 2));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_promise_of_the_story_is_reported_and_no_other() {
+    fn each_broken_promise_of_the_story_is_reported() {
         type Change = fn(&mut Record, &mut Left);
         let cases: [(&str, Change); 7] = [
             ("", |_, _| {}),

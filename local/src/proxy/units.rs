@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_condition_costs_what_the_item_there_would_and_a_transaction_twice_that_for_each() {
+    fn a_refused_condition_costs_a_write_of_the_stored_item() {
         let name = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
         let large = json!({"pk": {"S": "a"}, "text": {"S": "x".repeat(1500)}});
         let unknown = json!({"__type": name});

@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_nested_template_has_is_read_as_if_it_were_the_stacks_own() {
+    fn a_nested_template_is_read_as_the_stacks_own() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("local")).unwrap();
         let file = root.path().join("local/more.json");
@@ -681,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_those_of_this_stack_by_name_or_those_of_a_list() {
+    fn machines_are_the_stacks_by_name_or_a_list() {
         let machine = |name: &str| arn::state_machine(name);
         let event = |name: &str| {
             let detail = json!({"status": "FAILED", "stateMachineArn": machine(name)});
@@ -764,7 +764,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_has_its_substitutions_made_and_needs_them_all() {
+    fn a_definition_needs_all_its_substitutions() {
         let mut template = own();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let definition = |template: &Value| {

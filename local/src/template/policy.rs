@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_allows_each_of_its_actions_on_each_of_its_resources() {
+    fn a_statement_allows_every_action_on_every_resource() {
         let document = json!({"Statement": [
             {"Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:Query"], "Resource": ["a", "b*"]},
             {"Effect": "Allow", "Action": "kms:Decrypt", "Resource": "*", "Condition": {"StringEquals": {"x": "y"}}},

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_event_go_where_the_template_names_them_and_nothing_else_does() {
+    fn a_transformer_inserts_only_the_values_it_names() {
         let transformer = read("$.detail.x", r#"{"b": [<a>, "c"], "d": <a>}"#).unwrap();
         for value in [json!("text \"quoted\""), json!(1), json!({"e": null})] {
             let event = json!({"detail": {"x": value, "secret": 1}, "more": 2});

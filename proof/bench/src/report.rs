@@ -15,7 +15,7 @@ pub struct Measure {
     pub name: String,
     /// What is counted: `requests`, `write units`, `transitions`, `instructions`, `ratio` …
     pub unit: String,
-    /// Ours.
+    /// The figure of this library.
     pub ours: f64,
     /// The others', by name, as far as they can do it at all.
     pub peers: BTreeMap<String, f64>,

@@ -81,7 +81,7 @@ pub enum Phase {
     Ended(Handle),
     /// It was redriven, and proves its lease before it continues.
     Proving(Handle),
-    /// Dead.
+    /// It died without a word.
     Crashed,
 }
 

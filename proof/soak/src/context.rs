@@ -11,11 +11,11 @@ use crate::history::{ExtraEffect, Micros, Names, Op, Place};
 use crate::keys::{Keys, PERMITS};
 use crate::watch::Watch;
 
-/// See the module.
+/// What every client, operator and fault of a round is given.
 pub struct Context {
-    /// Where it happens.
+    /// The table and the functions.
     pub fixture: Arc<Fixture>,
-    /// When.
+    /// The clock that the history is written by.
     pub watch: Watch,
     /// The seed of the whole soak.
     pub seed: u64,
@@ -23,7 +23,7 @@ pub struct Context {
     pub round: u64,
     /// When nobody begins anything new any more.
     pub until: Micros,
-    /// What it is about.
+    /// The keys of the round.
     pub keys: Keys,
     /// What names were seen.
     pub names: Names,

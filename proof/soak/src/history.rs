@@ -37,7 +37,7 @@ pub struct Op {
 /// What a call may have done in addition to its answer: an attempt whose answer was lost was followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtraEffect {
-    /// Nothing.
+    /// It had no other effect.
     Nothing,
     /// Its effect may have happened earlier in the call.
     Within,
@@ -90,7 +90,7 @@ pub enum Invocation {
     Sweep,
     /// Whatever somebody holds who is no more is freed.
     Reap {
-        /// Who.
+        /// The holder that has ended.
         holder: Name,
     },
     /// The row is deleted without anybody's knowledge.
@@ -119,7 +119,7 @@ pub enum Response {
     },
     /// Somebody else has it.
     Held {
-        /// Who.
+        /// The holder.
         holder: Name,
         /// Their token.
         token: u64,
@@ -278,18 +278,18 @@ pub struct Belief {
     pub holder: String,
     /// Until when, if nothing else happens.
     pub until: Micros,
-    /// Who.
+    /// The client or operator that did it.
     pub by: String,
 }
 
 /// Somebody heard that an execution lease is over.
 #[derive(Clone, Debug)]
 pub struct Denial {
-    /// Of what.
+    /// The permit, or the key.
     pub place: Place,
-    /// Which grant.
+    /// The fencing token of the grant that was over.
     pub token: u64,
-    /// When.
+    /// When the caller heard it.
     pub at: Micros,
 }
 
@@ -306,7 +306,7 @@ pub struct Wait {
     pub token: Option<u64>,
     /// Whether its task token was answered, or needed no answer.
     pub answered: bool,
-    /// Who.
+    /// The client or operator that did it.
     pub by: String,
 }
 

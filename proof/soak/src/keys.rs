@@ -3,7 +3,7 @@
 /// How many permits the semaphores have.
 pub const PERMITS: u16 = 3;
 
-/// See the module.
+/// The keys of one round.
 #[derive(Clone, Debug)]
 pub struct Keys {
     /// The few that all clients want.
@@ -12,7 +12,7 @@ pub struct Keys {
     pub plain: Vec<String>,
     /// Their rows are deleted now and then.
     pub gone: Vec<String>,
-    /// Semaphores.
+    /// Keys with several permits.
     pub permits: Vec<String>,
     /// Several of these are asked for at once.
     pub sets: Vec<String>,

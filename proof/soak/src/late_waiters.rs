@@ -16,7 +16,7 @@ pub const SWEEPS_TO_TELL: u64 = 20;
 /// The waiter, and where its answer would arrive.
 #[derive(Debug)]
 pub struct PendingWait {
-    /// It.
+    /// The waiter.
     pub wait: Wait,
     /// Its execution, which ends when it is answered: nobody works any more.
     pub execution: String,

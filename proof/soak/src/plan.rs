@@ -110,11 +110,11 @@ pub enum Work {
 /// See [`Section::end`].
 #[derive(Clone, Copy, Debug)]
 pub enum End {
-    /// Releases, so many times at once.
+    /// It releases, so many times at once.
     Release(Step, u64),
-    /// Dies.
+    /// It dies unseen.
     Crash,
-    /// Dies, and that is noticed.
+    /// It dies, and that is noticed.
     Reaped(Step),
 }
 

@@ -21,7 +21,7 @@ mod tests {
     use super::seeded;
 
     #[test]
-    fn a_purpose_has_its_own_numbers_and_the_same_ones_every_time() {
+    fn each_purpose_has_its_own_repeatable_numbers() {
         let numbers = |seed, purpose: &[u64]| {
             let mut rng = seeded(seed, purpose);
             [rng.u64(..), rng.u64(..), rng.u64(..)]

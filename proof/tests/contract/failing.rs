@@ -44,7 +44,7 @@ async fn a_bad_environment_is_named_by_every_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_without_the_validated_module_does_not_start_where_fips_is_asked_for() {
+async fn without_the_fips_module_no_function_starts_under_fips() {
     let fixture = with("AWS_USE_FIPS_ENDPOINT", Some("true")).await;
     let functions = fixture.stack.functions();
     let invocation = functions.invoke("acquire", "{}").await.unwrap();
@@ -59,7 +59,7 @@ async fn a_function_without_the_validated_module_does_not_start_where_fips_is_as
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_is_missing_is_misconfigured_and_one_of_others_is_denied() {
+async fn a_missing_table_is_misconfigured_a_foreign_one_denied() {
     let elsewhere = with("LEASE_TABLE", Some("elsewhere")).await;
     let unprotected = [("DeletionProtection".to_owned(), "false".to_owned())];
     let gone = Fixture::with(Options {

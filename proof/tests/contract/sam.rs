@@ -29,7 +29,7 @@ struct Verdicts {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs SAM, Docker and functions built for Lambda: make sam-test"]
-async fn every_function_answers_in_lambdas_container_what_the_contract_says() {
+async fn every_function_keeps_the_contract_in_the_container() {
     let only = std::env::var("SAM_EVENTS").unwrap_or_default();
     let mut scenes = crate::scenes();
     scenes.retain(|(event, _)| event.contains(&only));

@@ -157,7 +157,7 @@ async fn a_transaction_is_refused_once_its_lease_is_over() {
 
 /// Nobody else can have read or written anything: the write is late and does no harm.
 #[tokio::test]
-async fn a_lease_that_ran_out_and_was_not_taken_still_guards_a_transaction() {
+async fn an_expired_lease_nobody_took_guards_a_transaction() {
     let table = Table::start().await;
     let past = SystemClock.now().minus(Duration::from_hours(1));
     let leases = table.leases().with_clock(Arc::new(ManualClock::at(past)));

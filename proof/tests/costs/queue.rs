@@ -98,7 +98,7 @@ fn of<const N: usize>(requests: [(&str, u64); N]) -> Requests {
 }
 
 #[tokio::test]
-async fn a_hand_over_costs_four_requests_however_many_wait_and_leaves_nothing() {
+async fn a_hand_over_costs_four_requests_however_many_wait() {
     let line = Waiting::start().await;
     for waiters in [2, 8, 32, 128] {
         let key = format!("{waiters} wait");
@@ -127,7 +127,7 @@ async fn waiters_left(table: &Table, key: &str) -> usize {
 }
 
 #[tokio::test]
-async fn sweep_sends_away_at_three_requests_each_however_many_wait() {
+async fn sweep_ends_each_wait_at_three_requests() {
     let line = Waiting::start().await;
     line.leases.sweep(SweepBounds::Schedule).await.unwrap();
     let nothing: u64 = line.requests().values().sum();

@@ -37,7 +37,7 @@ async fn permits_held(table: &Table) -> usize {
 }
 
 #[tokio::test]
-async fn a_permit_costs_a_query_and_a_write_and_a_full_semaphore_only_the_query() {
+async fn a_permit_costs_a_query_and_a_write() {
     let table = Table::start().await;
     let leases = table.leases();
     for n in 0..5 {
@@ -56,7 +56,7 @@ async fn a_permit_costs_a_query_and_a_write_and_a_full_semaphore_only_the_query(
 }
 
 #[tokio::test]
-async fn a_set_costs_a_transaction_and_a_read_and_a_refusal_only_the_transaction() {
+async fn a_set_costs_a_transaction_and_a_read() {
     let table = Table::start().await;
     let granted = grant_all(&table, &["a", "b", "c"], "1").await;
     assert_eq!(
@@ -156,7 +156,7 @@ async fn refused(table: &Table, keys: &[&str], (fault, of, times): (Fault, &str,
 }
 
 #[tokio::test]
-async fn a_conflict_of_writers_is_asked_through_and_never_called_held() {
+async fn a_conflict_of_writers_is_retried_never_held() {
     const WRITE: &str = "TransactWriteItems";
     const READ: &str = "TransactGetItems";
     let table = Table::start().await;

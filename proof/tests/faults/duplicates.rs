@@ -38,7 +38,7 @@ fn delayed(scenario: &Scenario) -> Grant {
 }
 
 #[tokio::test]
-async fn a_duplicate_beyond_the_rows_memory_ends_at_the_deadline_that_it_carried() {
+async fn a_duplicate_beyond_memory_ends_at_its_own_deadline() {
     for others in [REMEMBERED - 1, REMEMBERED] {
         let scenario = Scenario::of(Operation::Acquire).await;
         let address = Address {

@@ -63,7 +63,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fault_costs_as_many_requests_and_ends_as_the_table_says() {
+async fn each_fault_costs_and_ends_as_the_table_says() {
     each(&rows(), &Operation::ALL, async |row, scenario| {
         let Row(fault, times, (least, most), error, end) = row;
         scenario.table.proxy.inject(fault, UPDATE, times);
@@ -115,7 +115,7 @@ async fn ends(scenario: &Scenario, outcome: Outcome, end: End) {
 
 /// However many attempts are on their way, a holder knows before it must stop.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_never_answers_is_not_waited_for_past_the_lease() {
+async fn a_silent_server_is_not_waited_for_past_the_lease() {
     each(&[Fault::Hang], &Operation::ALL, async |fault, scenario| {
         // Less than one attempt is left of it, and one attempt is all that is made.
         if let Some(lease) = &scenario.lease {
@@ -148,7 +148,7 @@ enum Wrong {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_table_or_one_of_another_schema_is_misconfigured_and_not_tried_again() {
+async fn a_missing_or_foreign_table_is_misconfigured_at_once() {
     let wrong = [Wrong::Missing, Wrong::KeySchema];
     each(&wrong, &Operation::ALL, async |wrong, mut scenario| {
         let name = match wrong {
@@ -172,7 +172,7 @@ async fn a_missing_table_or_one_of_another_schema_is_misconfigured_and_not_tried
 }
 
 #[tokio::test]
-async fn a_table_without_the_index_is_misconfigured_for_whoever_needs_it() {
+async fn a_table_without_the_index_is_misconfigured() {
     let table = Table::without_table().await;
     let created = create_table(&table.client, TABLE, &["pk", "sk"], None).await;
     created.unwrap();

@@ -58,7 +58,7 @@ async fn again(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_between_request_and_answer_the_same_event_finds_out() {
+async fn after_a_kill_the_same_event_finds_the_outcome() {
     let answers = again(LambdaHost::kill_before_answer, true).await;
     let expected = json!([
         ["acquired", "replayed"],
@@ -76,7 +76,7 @@ async fn killed_before_the_request_nothing_has_happened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_after_the_write_is_unavailable_and_the_same_request_resolves_it() {
+async fn a_repeat_resolves_a_panic_after_the_write() {
     let fixture = Fixture::with(quiet()).await;
     let host = fixture.stack.functions();
     let mut faulty = host.function("acquire").unwrap();
@@ -112,7 +112,7 @@ async fn twice(fixture: &Fixture, function: &str, event: &Value, at_once: bool) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_runs_twice_grants_extends_and_releases_once() {
+async fn a_handler_run_twice_acts_once() {
     let fixture = Fixture::with(quiet()).await;
     for (n, at_once) in [false, true, true, true].into_iter().enumerate() {
         let key = format!("k{n}");
@@ -237,7 +237,7 @@ async fn is_held_by(fixture: &Fixture, lease: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extend_that_was_paused_longer_than_the_lease_is_lost_after_a_takeover() {
+async fn a_late_extend_after_a_takeover_is_lost() {
     let fixture = start().await;
     let other = tokio::sync::OnceCell::new();
     let answer = paused(&fixture, "extend", async || {
@@ -249,7 +249,7 @@ async fn an_extend_that_was_paused_longer_than_the_lease_is_lost_after_a_takeove
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extend_that_was_paused_longer_than_the_lease_revives_what_nobody_took() {
+async fn a_late_extend_revives_a_lease_that_nobody_took() {
     let fixture = start().await;
     let answer = paused(&fixture, "extend", async || runs_out(&fixture).await).await;
     let answer = answer.unwrap();
@@ -258,7 +258,7 @@ async fn an_extend_that_was_paused_longer_than_the_lease_revives_what_nobody_too
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_was_paused_longer_than_the_lease_leaves_the_others_lease_intact() {
+async fn a_late_release_leaves_the_next_lease_intact() {
     let fixture = start().await;
     let other = tokio::sync::OnceCell::new();
     let answer = paused(&fixture, "release", async || {

@@ -91,7 +91,7 @@ async fn is_left_alone(scenario: &Scenario, item: Item, what: &str) {
 }
 
 #[tokio::test]
-async fn a_lease_with_a_part_that_is_missing_ill_typed_negative_huge_or_fractional_is_corrupt() {
+async fn a_row_with_a_bad_attribute_is_corrupt() {
     let scenario = Scenario::of(Operation::Extend).await;
     let item = scenario.table.get(&address()).await.unwrap();
     for name in OF_A_LEASE {
@@ -112,7 +112,7 @@ async fn a_lease_with_a_part_that_is_missing_ill_typed_negative_huge_or_fraction
 
 /// The holder's own extend is what no longer fits.
 #[tokio::test]
-async fn a_lease_that_was_filled_up_to_400_kb_is_corrupt_and_can_still_be_given_back() {
+async fn a_row_filled_up_to_400_kb_can_still_be_released() {
     let scenario = Scenario::of(Operation::Extend).await;
     let lease = scenario.lease.as_ref().unwrap();
     let mut item = scenario.table.get(&address()).await.unwrap();
@@ -168,8 +168,7 @@ async fn an_item_of_somebody_elses_is_corrupt() {
 /// No condition can see that a number has a fraction: whoever has the `lease_id` of such a row may end it, and is
 /// answered what it was. Everybody else is refused.
 #[tokio::test]
-async fn a_fraction_that_no_condition_sees_is_reported_as_corrupt_and_only_its_own_lease_id_moves_it()
- {
+async fn a_fraction_in_a_row_is_corrupt_to_all_but_its_holder() {
     for name in ["acquired_at", "expires_at", "version"] {
         let scenario = Scenario::of(Operation::Extend).await;
         let lease = scenario.lease.clone().unwrap();
@@ -209,7 +208,7 @@ async fn a_fraction_that_no_condition_sees_is_reported_as_corrupt_and_only_its_o
 }
 
 #[tokio::test]
-async fn a_row_that_is_deleted_starts_above_its_tokens_and_its_holder_has_lost() {
+async fn a_deleted_row_starts_above_its_tokens() {
     for held in [true, false] {
         let scenario = Scenario::of(Operation::Extend).await;
         let lease = scenario.lease.clone().unwrap();
@@ -247,7 +246,7 @@ async fn a_row_that_is_deleted_starts_above_its_tokens_and_its_holder_has_lost()
 
 /// With a clock that was set back by less than the row was gone.
 #[tokio::test]
-async fn a_purged_row_starts_above_its_tokens_by_a_clock_that_was_set_back() {
+async fn a_purged_row_starts_above_its_tokens_by_any_clock() {
     let scenario = Scenario::of(Operation::Release).await;
     let mut last = scenario.lease.clone().unwrap();
     scenario.call().await.unwrap();

@@ -35,7 +35,7 @@ fn peak_kb(function: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn six_megabytes_of_small_values_fit_into_a_functions_memory() {
+async fn six_megabytes_of_small_values_fit_into_memory() {
     let fixture = Fixture::start().await;
     let nested = format!("{}0{}", r#"{"":"#.repeat(100), "}".repeat(100));
     for value in ["[1]", r#"{"":0}"#, &nested] {

@@ -77,7 +77,7 @@ async fn a_late_function_is_killed_at_its_time_limit() {
 }
 
 #[tokio::test]
-async fn killed_before_the_answer_the_work_is_done_and_nobody_hears_of_it() {
+async fn a_function_killed_before_its_answer_did_its_work() {
     let bench = bench(|_| {}).await;
     let mut ends = bench.host.invocations();
     bench.host.kill_before_answer("echo", 1).unwrap();

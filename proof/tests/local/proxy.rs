@@ -71,7 +71,7 @@ fn transact_put(pk: &str) -> TransactWriteItem {
 }
 
 #[tokio::test]
-async fn units_are_counted_as_reported_and_what_is_refused_apart_and_bytes_stay_as_they_were() {
+async fn the_proxy_counts_units_and_changes_no_byte() {
     let (counting, plain) = (bench(1).await, bench(1).await);
     counting.proxy.count_units();
     let step = |before: &Counts, operation: &str| {
@@ -116,7 +116,7 @@ async fn units_are_counted_as_reported_and_what_is_refused_apart_and_bytes_stay_
 }
 
 #[tokio::test]
-async fn an_applied_write_whose_answer_is_lost_comes_back_as_a_refusal_in_five_ways() {
+async fn a_write_whose_answer_is_lost_fails_in_five_ways() {
     for fault in Fault::LOST_ANSWERS {
         let bench = bench(3).await;
         bench.proxy.inject(fault, "PutItem", 1);
@@ -131,7 +131,7 @@ async fn an_applied_write_whose_answer_is_lost_comes_back_as_a_refusal_in_five_w
 }
 
 #[tokio::test]
-async fn when_every_answer_is_lost_the_outcome_is_unknown_and_the_write_is_there() {
+async fn with_every_answer_lost_the_write_is_there_unknown() {
     for fault in Fault::LOST_ANSWERS {
         let bench = bench(2).await;
         bench.proxy.inject(fault, "PutItem", 2);

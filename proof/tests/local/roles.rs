@@ -55,7 +55,7 @@ async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Resul
 }
 
 #[tokio::test]
-async fn a_state_machines_role_invokes_what_it_names_and_a_person_everything() {
+async fn a_machines_role_invokes_only_what_it_names() {
     let stack = start(None).await.unwrap();
     let inspect = json!({"key": "a"});
     let machine = "WithLeaseStateMachineRole";
@@ -72,7 +72,7 @@ async fn a_state_machines_role_invokes_what_it_names_and_a_person_everything() {
 }
 
 #[tokio::test]
-async fn a_stack_in_which_something_cannot_happen_by_itself_does_not_start() {
+async fn a_stack_with_an_unusable_rule_does_not_start() {
     let logs = "/Resources/InspectRole/Properties/Policies/0/PolicyDocument/Statement/2/Resource";
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();

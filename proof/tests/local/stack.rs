@@ -17,7 +17,7 @@ fn options() -> Options {
 }
 
 #[tokio::test]
-async fn a_function_finds_its_table_and_the_local_endpoints_and_the_changes_asked_for() {
+async fn a_function_is_given_table_endpoints_and_overrides() {
     let changes = |name: &str, value: Option<&str>| {
         BTreeMap::from([(name.to_owned(), value.map(str::to_owned))])
     };

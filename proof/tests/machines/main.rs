@@ -123,7 +123,7 @@ fn woven_machines_end_as_the_plain_ones_and_leave_no_lease() {
 }
 
 #[test]
-fn woven_machines_wait_for_whoever_has_the_key_and_then_end_as_the_plain_ones() {
+fn woven_machines_wait_and_then_end_as_the_plain_ones() {
     PLAIN.run(|| start(Schedules::Never), woven::contended);
 }
 

@@ -131,7 +131,7 @@ async fn an_item_as_large_as_items_get_is_a_stranger() {
 
 /// DynamoDB deletes whatever carries a `purge_at` that has passed, held or not.
 #[tokio::test]
-async fn only_a_free_row_can_be_purged_and_it_keeps_nothing_of_its_lease() {
+async fn only_a_free_row_can_be_purged() {
     let table = Table::start().await;
     let address = Address {
         key: Key::new("k").unwrap(),
@@ -218,7 +218,7 @@ async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
 
 /// A waiter that joins a queue writes both items in one transaction.
 #[tokio::test]
-async fn a_waiters_item_is_deleted_though_a_transaction_is_in_the_way() {
+async fn a_waiters_item_is_deleted_despite_a_transaction() {
     let table = Table::start().await;
     let leases = table.leases();
     let (store, limit) = (leases.store(), Duration::from_secs(1));

@@ -38,7 +38,7 @@ async fn the_delay_is_the_templates_if_nobody_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_message_that_fails_comes_back_until_it_is_a_dead_letter() {
+async fn a_failing_message_becomes_a_dead_letter() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
     for wish in ["poison", "bomb"] {

@@ -165,7 +165,7 @@ async fn stop_later(fixture: &Fixture, key: &str, execution: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn an_execution_that_is_stopped_at_work_keeps_what_it_holds_for_the_grace() {
+async fn an_execution_stopped_at_work_holds_for_the_grace() {
     let fixture = fixture().await;
     let execution = fixture.start("stopped", 3600, "work").await;
     let before = stop_later(&fixture, "stopped", &execution).await;

@@ -99,7 +99,7 @@ async fn a_team_and_the_command_line_follow_the_stacks_rules() {
 }
 
 #[tokio::test]
-async fn stopped_grants_are_stopped_for_a_team_and_the_command_line() {
+async fn stopped_grants_stop_teams_and_the_command_line() {
     let stack = stack(&[("Grants", "stopped")]).await;
     let ask = json!({"key": "team/1", "holder": "a", "ttl_seconds": 60}).to_string();
     let invoked = stack.functions().invoke("acquire", &ask).await.unwrap();

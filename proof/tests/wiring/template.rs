@@ -20,7 +20,7 @@ async fn stack() -> Stack {
 }
 
 #[tokio::test]
-async fn the_end_of_an_execution_that_may_have_leases_reaches_reap_twice() {
+async fn the_end_of_a_leasing_execution_reaches_reap_twice() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
     stack.put_event(&event("reap-running-again"));

@@ -135,7 +135,7 @@ fn of_many_answers_at_once_one_is_taken() {
 }
 
 #[test]
-fn a_function_that_fails_ends_its_attempt_and_the_next_has_another_token() {
+fn a_retry_after_a_failed_function_has_another_token() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("bomb", 60).await;
         let first = waiting.token().await;
@@ -166,7 +166,7 @@ fn the_token_of_a_task_that_is_over_is_refused() {
 }
 
 #[test]
-fn an_answer_that_overtakes_its_function_ends_the_wait_at_once() {
+fn an_answer_before_its_function_ends_ends_the_wait() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("dawdle", 60).await;
         let token = eventually("a token", async || waiting.tokens().await.pop()).await;

@@ -49,7 +49,7 @@ fn is_silent(definition: &Value, left_out: &[Rule]) -> bool {
 }
 
 #[test]
-fn silence_means_that_no_execution_outlasts_forgets_or_goes_without_its_lease() {
+fn a_machine_without_findings_keeps_its_lease() {
     let silent = sound(&[]).unwrap();
     // The silent cases must not be trivial.
     assert!(silent > CASES / 20, "{silent} of {CASES}");

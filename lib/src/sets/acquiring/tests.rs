@@ -38,7 +38,7 @@ async fn somebody_elses(name: &str) -> crate::row::Item {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_over_before_its_token_was_read_is_not_handed_out() {
+async fn a_lease_over_before_its_token_is_not_handed_out() {
     let theirs = somebody_elses("b").await;
     let taken = move |table: &Memory| table.put(at("b"), &theirs);
     let purged = |table: &Memory| table.delete(&at("a"));
@@ -55,7 +55,7 @@ async fn a_lease_that_is_over_before_its_token_was_read_is_not_handed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_of_the_holders_own_that_ends_meanwhile_is_granted_anew_or_held() {
+async fn an_own_lease_that_ends_meanwhile_is_granted_or_held() {
     let gone = |table: &Memory| table.delete(&at("a"));
     let theirs = somebody_elses("a").await;
     let taken = move |table: &Memory| table.put(at("a"), &theirs);
@@ -103,7 +103,7 @@ async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
 
 /// A cancelled transaction need not give a reason for each row that caused it.
 #[tokio::test(start_paused = true)]
-async fn a_replay_is_one_though_the_refusal_does_not_say_so_of_every_row() {
+async fn a_replayed_set_is_found_by_any_of_its_rows() {
     let store = Wire::default();
     let leases = Leases::new(store.clone(), Settings::default());
     let first = leases.acquire_all(set()).await;
@@ -121,7 +121,7 @@ async fn a_replay_is_one_though_the_refusal_does_not_say_so_of_every_row() {
 }
 
 #[tokio::test]
-async fn a_set_whose_answer_no_workflow_could_take_is_refused_before_it_is_granted() {
+async fn a_set_with_too_large_an_answer_is_refused_first() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let of = |keys: u16, metadata: usize| {
         let keys = (0..keys).map(|n| make::key(format!("k{n}"))).collect();

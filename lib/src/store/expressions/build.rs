@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mentioned_goes_in_and_nothing_else_however_often_it_is_asked_for() {
+    fn only_the_names_that_are_mentioned_are_sent_once() {
         for _ in 0..2 {
             let built = build(
                 "#a = :mine AND size(#bc) > :one OR #a = :one".to_owned(),

@@ -32,7 +32,7 @@ async fn a_section_and_a_wait_cost_what_the_calls_send() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workflow_pays_two_transitions_for_a_lease_and_none_for_a_wait() {
+async fn a_lease_costs_two_transitions_and_a_wait_none() {
     let fixture = WorkflowFixture::open().await;
     let section = alone(&fixture, "CriticalSection").await;
     assert_eq!(

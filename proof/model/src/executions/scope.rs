@@ -9,7 +9,7 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget {
     pub tick: u8,
-    /// Sweeps.
+    /// Looks at executions by sweep.
     pub look: u8,
     pub reap: u8,
     /// Calls with a task token that are late, or whose answers are lost.

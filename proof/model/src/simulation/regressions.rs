@@ -82,7 +82,7 @@ impl Simulation {
 }
 
 #[test]
-fn who_came_back_to_the_line_is_not_sent_away_for_having_waited_before() {
+fn a_waiter_that_rejoins_has_its_whole_waiting_time() {
     let mut sim = Simulation::quiet();
     sim.held();
     let back = sim.in_line(5_000);
@@ -101,7 +101,7 @@ fn who_came_back_to_the_line_is_not_sent_away_for_having_waited_before() {
 }
 
 #[test]
-fn who_came_back_to_a_line_that_was_deleted_does_not_lose_its_place() {
+fn a_waiter_that_rejoins_a_deleted_row_keeps_its_place() {
     let mut sim = Simulation::quiet();
     sim.held();
     let back = sim.in_line(LONG);
@@ -126,7 +126,7 @@ fn who_came_back_to_a_line_that_was_deleted_does_not_lose_its_place() {
 }
 
 #[test]
-fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
+fn a_waiter_removed_while_it_asks_again_joins_anew() {
     let mut sim = Simulation::quiet();
     sim.held();
     let back = sim.in_line(5_000);
@@ -146,7 +146,7 @@ fn who_asks_again_and_was_sent_away_meanwhile_is_not_left_without_a_place() {
 }
 
 #[test]
-fn a_key_that_one_waits_for_whose_item_is_gone_can_be_had_again() {
+fn a_waiter_without_an_item_does_not_block_its_key() {
     a_line_of_ghosts_gives_way(1);
 }
 
@@ -203,7 +203,7 @@ fn notified_by_another(broken: Option<Broken>) -> Simulation {
 }
 
 #[test]
-fn who_was_notified_by_another_is_not_passed_over_for_the_old_token() {
+fn a_waiter_another_notified_is_kept_by_an_old_token() {
     notified_by_another(None).nothing_is_wrong();
     let hasty = notified_by_another(Some(Broken::TakesBackWithoutCheck)).wrong();
     assert_eq!(
@@ -215,7 +215,7 @@ fn who_was_notified_by_another_is_not_passed_over_for_the_old_token() {
 /// The answer to a release was lost. When the release is sent again, it finds its own write, and a try that
 /// somebody has made since.
 #[test]
-fn who_was_notified_by_another_is_not_passed_over_by_a_release_that_is_sent_again() {
+fn a_repeated_release_keeps_a_waiter_another_notified() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
     let again = sim.in_line(LONG);
@@ -232,7 +232,7 @@ fn who_was_notified_by_another_is_not_passed_over_by_a_release_that_is_sent_agai
 }
 
 #[test]
-fn who_asked_again_is_notified_by_its_latest_token_whichever_is_written_last() {
+fn a_waiter_is_notified_by_its_latest_token() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
     let twice = sim.in_line(LONG);

@@ -74,7 +74,7 @@ fn two_grants_never_share_a_token_and_tokens_rise_with_time() {
 }
 
 #[test]
-fn copies_of_a_request_are_one_grant_while_the_row_remembers_it() {
+fn copies_of_a_remembered_request_are_one_grant() {
     let with_others = |others: u64| {
         let one = |n: u64| {
             let number = u32::try_from(n).unwrap();
@@ -130,7 +130,7 @@ fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
 }
 
 #[test]
-fn an_execution_lease_lasts_until_it_is_given_back_taken_or_its_execution_is_over() {
+fn an_execution_lease_lasts_as_long_as_its_execution() {
     let lost_at = |at: Micros, ops| {
         let belief = Belief {
             place: place(),
@@ -182,7 +182,7 @@ fn wait(begin: Micros, queued: Option<Micros>, token: Option<u64>) -> Wait {
 }
 
 #[test]
-fn nobody_overtakes_or_waits_in_vain_and_no_two_are_served_by_one_token() {
+fn overtaking_starving_and_double_service_are_found() {
     let with = |other| names(&waiters(&[wait(0, Some(10), Some(6)), other])).concat();
     assert_eq!(with(wait(11, Some(90), Some(8))), "");
     assert_eq!(with(wait(9, Some(90), Some(4))), "");

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::history::{Invocation, Kind, Name, Op, Response};
 
-/// See the module.
+/// The holders and requests that had grants which no answer reported.
 pub(super) struct Traces {
     /// The observed holder of a grant that no answer has reported as new.
     holders: HashSet<Name>,

@@ -129,7 +129,7 @@ fn every_answer_has_an_outcome() {
 }
 
 #[test]
-fn every_field_and_error_is_described_in_words_that_are_not_rusts() {
+fn every_field_and_error_is_described_without_rust_words() {
     fn walk(path: &str, value: &Value, wrong: &mut Vec<String>) {
         if let Some(text) = value["description"].as_str()
             && ["[`", "::", "crate"].iter().any(|rust| text.contains(rust))

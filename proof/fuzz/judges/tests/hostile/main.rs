@@ -24,7 +24,7 @@ fn judge_many(target: &str, cases: u64, bytes: usize) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn every_case_of_the_corpus_is_judged_as_the_fuzzer_judges_it() {
+fn the_corpus_is_judged_as_the_fuzzer_judges() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     for (target, judge) in TARGETS {
         let files = fs::read_dir(corpus.join(target)).unwrap();
@@ -39,7 +39,7 @@ fn every_case_of_the_corpus_is_judged_as_the_fuzzer_judges_it() {
 }
 
 #[test]
-fn a_hostile_event_is_refused_by_name_and_writes_nothing_and_shows_nothing() {
+fn a_hostile_event_is_refused_and_shows_and_writes_nothing() {
     let ends = judge_many("event", 10_000, 512);
     // They are hostile, and they get further than the first check.
     for function in Function::ALL {
@@ -56,7 +56,7 @@ fn a_hostile_event_is_refused_by_name_and_writes_nothing_and_shows_nothing() {
 }
 
 #[test]
-fn a_hostile_item_is_left_alone_and_reported_as_corrupt_and_shows_nothing() {
+fn a_hostile_item_is_corrupt_untouched_and_not_shown() {
     let ends = judge_many("row", 5_000, 256);
     // For most of what makes an item a stranger there was one, and as many that only look like one.
     assert!(ends.len() > 12, "{ends:#?}");
@@ -64,7 +64,7 @@ fn a_hostile_item_is_left_alone_and_reported_as_corrupt_and_shows_nothing() {
 }
 
 #[test]
-fn names_that_differ_in_any_byte_are_never_taken_for_each_other() {
+fn names_that_differ_in_a_byte_are_never_confused() {
     let ends = judge_many("key", 10_000, 256);
     for end in ["granted", "held", "refused", "replayed"] {
         assert!(ends[end] > 200, "{ends:#?}");
