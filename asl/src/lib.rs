@@ -54,7 +54,10 @@ pub use check::rule::{Rule, explain};
 pub use check::template::{Definition, definitions};
 pub use draw::{draw, pictures};
 pub use escape::{plain, plain_lines};
-pub use read::error_names::KNOWN as KNOWN_ERRORS;
+pub use read::error_names::{
+    KNOWN as KNOWN_ERRORS, LOST as ERRORS_OF_LOST_LEASES,
+    OUTCOME_UNKNOWN as ERRORS_OF_UNKNOWN_OUTCOME, RETRYABLE as RETRYABLE_ERRORS,
+};
 pub use read::node::{Member, Node, Span, Value};
 pub use read::source::{LARGEST, Place, Source, Unreadable};
 pub use read::within::confine_path;

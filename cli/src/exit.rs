@@ -29,15 +29,7 @@ impl Code {
     }
 
     const fn of(error: &Error) -> Self {
-        match error {
-            Error::Held(_) | Error::Frozen { .. } | Error::Throttled { .. } => Self::HELD,
-            Error::Lost { .. } | Error::Expired { .. } => Self::LOST,
-            Error::Invalid { .. } => Self::USAGE,
-            Error::Denied { .. } | Error::Misconfigured { .. } | Error::Unavailable { .. } => {
-                Self::UNREACHABLE
-            }
-            _ => Self::FAILURE,
-        }
+        Self(error.kind().exit_code)
     }
 }
 

@@ -1,5 +1,9 @@
 //! One error per fact. Each has a name that a workflow's Retry and Catch match.
 
+mod kind;
+
+pub use kind::{ErrorKind, Retriable};
+
 use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
@@ -8,7 +12,8 @@ use crate::{
     values::{Key, Metadata},
 };
 
-/// Why a call failed. [`Error::name`] is its name for workflows; the message says what to do.
+/// Why a call failed. [`Error::name`] is its name for workflows, [`Error::kind`] has what is the same for all of that name;
+/// the message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -198,53 +203,13 @@ fn words(error: &(dyn std::error::Error + 'static)) -> String {
     line
 }
 
-/// The name of each error, its meaning, and what the caller should do.
-macro_rules! names {
-    ($($error:ident = $name:literal: $fact:literal)+) => {
-        impl Error {
-            /// The names, as Retry and Catch match them.
-            pub const NAMES: [&str; [$($name),+].len()] = [$($name),+];
-
-            #[cfg(feature = "schema")]
-            pub(crate) const FACTS: [(&str, &str); Self::NAMES.len()] = [$(($name, $fact)),+];
-
-            /// The name for workflows, which is the whole `errorType`.
-            #[must_use]
-            pub fn name(&self) -> &'static str {
-                match self {
-                    Self::Multiple { worst, .. } => worst.name(),
-                    $(Self::$error { .. } => $name,)+
-                }
-            }
-        }
-    };
-}
-
-names! {
-    Held = "Lease.Held":
-        "Another holder has the key. Retry with backoff and full jitter, or wait in the queue."
-    Consumed = "Lease.Consumed":
-        "This request had its lease, and that lease has ended. A late duplicate: stop."
-    Lost = "Lease.Lost":
-        "Your grant has ended. Stop the work, then repair or acquire again; never retry."
-    Expired = "Lease.Expired":
-        "The lease expired and no one took it, but you required an unexpired one. As Lease.Lost."
-    Frozen = "Lease.Frozen": "An operator froze the key. Wait for the operator."
-    Invalid = "Lease.Invalid": "The request is malformed; field says where. Fix the definition."
-    Corrupt = "Lease.Corrupt": "The stored item is not a lease. An operator must look."
-    Denied = "Lease.Denied":
-        "IAM or credentials refused; the message names action and table. An operator must act."
-    Misconfigured = "Lease.Misconfigured":
-        "No such table, wrong keys, or a bad environment. An operator must act."
-    Throttled = "Lease.Throttled": "The table throttled the request. Retry with backoff."
-    Unavailable = "Lease.Unavailable":
-        "The outcome is unknown: time-out, connection, server error, a panic of the function. Retry with the same request."
-    QueueTimeout = "Lease.QueueTimeout":
-        "The request waited in the queue for its wait_seconds. Give up."
-    QueueFull = "Lease.QueueFull": "The queue is full (LEASE_QUEUE_CAP). Try again later."
-}
-
 impl Error {
+    /// The name for workflows, which is the whole `errorType`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.kind().name
+    }
+
     /// The error to match on: the error itself, or the worst one of [`Error::Multiple`].
     #[must_use]
     pub fn worst(&self) -> &Self {

@@ -73,7 +73,7 @@ mod workflows;
 
 pub use acquire::Queued;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use error::{Cause, Error};
+pub use error::{Cause, Error, ErrorKind, Retriable};
 pub use executions::Executions;
 pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
 pub use leases::Leases;

@@ -110,23 +110,6 @@ impl Metric {
             GrantKind::Takeover => Self::TakeOvers,
         }
     }
-
-    /// The metric of an error; none if the error concerns only the caller.
-    pub(crate) fn of_error(error: &Error) -> Option<Self> {
-        match error.worst() {
-            Error::Held(_) | Error::QueueFull { .. } | Error::Frozen { .. } => Some(Self::Refusals),
-            Error::Lost { .. } | Error::Expired { .. } => Some(Self::Lost),
-            Error::Corrupt { .. } => Some(Self::Corrupt),
-            Error::Unavailable { .. } => Some(Self::Unavailable),
-            Error::Throttled { .. } => Some(Self::Throttles),
-            Error::Denied { .. } | Error::Misconfigured { .. } => Some(Self::Denied),
-            // `Multiple` counts as its worst error.
-            Error::Consumed { .. }
-            | Error::QueueTimeout { .. }
-            | Error::Invalid { .. }
-            | Error::Multiple { .. } => None,
-        }
-    }
 }
 
 #[cfg(feature = "lambda")]
@@ -177,7 +160,7 @@ pub(crate) fn record_duration(metric: Metric, length: Duration) {
 
 /// Reports an error that no caller sees.
 pub(crate) fn record_error(error: &Error) {
-    if let Some(metric) = Metric::of_error(error) {
+    if let Some(metric) = error.kind().metric {
         record(metric, 1);
     }
 }

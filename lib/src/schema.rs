@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transfor
 use serde_json::{Map, Value, json};
 
 use crate::{
-    error::Error,
+    error::ErrorKind,
     outcomes::{Contention, HeldLease},
 };
 
@@ -37,7 +37,10 @@ pub fn answer<T: JsonSchema>(title: &str) -> Value {
 /// The schema of a failed call: what Lambda returns, and what a Catch finds in its Cause.
 #[must_use]
 pub fn error() -> Value {
-    let names = Error::FACTS.map(|(name, fact)| json!({"const": name, "description": fact}));
+    let names = ErrorKind::ALL.map(|kind| {
+        let description = format!("{} {}", kind.fact, kind.cure);
+        json!({"const": kind.name, "description": description})
+    });
     let message = json!({
         "type": "object",
         "properties": {

@@ -252,7 +252,7 @@ fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>,
             Err(error)
                 if worst
                     .as_ref()
-                    .is_none_or(|w| severity(&error) > severity(w)) =>
+                    .is_none_or(|w| error.kind().severity > w.kind().severity) =>
             {
                 worst = Some(error);
             }
@@ -265,25 +265,6 @@ fn all_well<T>(tried: Vec<Result<T, Error>>, outcomes: String) -> Result<Vec<T>,
             worst: Box::new(worst),
             outcomes,
         }),
-    }
-}
-
-/// The worst is what the caller has to know first: that it must stop.
-const fn severity(error: &Error) -> u8 {
-    match error {
-        Error::Lost { .. } => 6,
-        Error::Corrupt { .. } => 5,
-        Error::Expired { .. } => 4,
-        Error::Frozen { .. } => 3,
-        Error::Denied { .. } | Error::Misconfigured { .. } => 2,
-        Error::Unavailable { .. } => 1,
-        Error::Held(_)
-        | Error::Consumed { .. }
-        | Error::QueueTimeout { .. }
-        | Error::QueueFull { .. }
-        | Error::Invalid { .. }
-        | Error::Throttled { .. }
-        | Error::Multiple { .. } => 0,
     }
 }
 

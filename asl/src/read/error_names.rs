@@ -22,12 +22,11 @@ pub(crate) const MAY_STILL_RUN: [&str; 6] = [
 ];
 
 /// Errors of an acquire that may have been granted nevertheless.
-pub(crate) const OUTCOME_UNKNOWN: [&str; 3] =
-    ["Lease.Unavailable", TIMEOUT, "Lambda.ServiceException"];
+pub const OUTCOME_UNKNOWN: [&str; 3] = ["Lease.Unavailable", TIMEOUT, "Lambda.ServiceException"];
 
 /// Errors of Leasehold's functions and of Lambda after which a retry helps, because the outcome is unknown or the cause passes.
 /// The timeout is last.
-pub(crate) const RETRYABLE: [&str; 11] = [
+pub const RETRYABLE: [&str; 11] = [
     "Lease.Throttled",
     "Lease.Unavailable",
     "Lambda.ServiceException",
@@ -45,7 +44,8 @@ pub(crate) const RETRYABLE: [&str; 11] = [
 pub(crate) const THROTTLED: &str = "Lambda.TooManyRequestsException";
 
 pub(crate) const HELD: &str = "Lease.Held";
-pub(crate) const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
+/// The lease is over.
+pub const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
 
 /// The errors of the functions and of the shipped machines. This crate does not depend on the library, so a test of the command
 /// line, which depends on both, compares the two.

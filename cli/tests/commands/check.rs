@@ -1,9 +1,12 @@
 //! `leasehold check` as its users run it.
 
-use leasehold_asl::Rule;
-use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+
+use leasehold::{ErrorKind, Retriable};
+use leasehold_asl::Rule;
+use serde_json::Value;
 
 use crate::fixture::{LEASEHOLD, Ran};
 
@@ -170,6 +173,22 @@ fn the_checker_knows_the_names_of_the_librarys_errors() {
     known.sort_unstable();
     names.sort_unstable();
     assert_eq!(known, names);
+    // Beside those of Lambda and Step Functions.
+    let same = |checkers: &[&str], librarys: fn(&ErrorKind) -> bool| {
+        let of_leases = |name: &&&str| name.starts_with("Lease.");
+        let checkers: BTreeSet<_> = checkers.iter().filter(of_leases).copied().collect();
+        let librarys = ErrorKind::ALL.into_iter().filter(librarys);
+        assert_eq!(checkers, librarys.map(|kind| kind.name).collect());
+    };
+    same(&leasehold_asl::RETRYABLE_ERRORS, |kind| {
+        matches!(kind.retry, Retriable::Yes | Retriable::OutcomeUnknown)
+    });
+    same(&leasehold_asl::ERRORS_OF_UNKNOWN_OUTCOME, |kind| {
+        kind.retry == Retriable::OutcomeUnknown
+    });
+    same(&leasehold_asl::ERRORS_OF_LOST_LEASES, |kind| {
+        kind.exit_code == 79
+    });
 }
 
 #[test]

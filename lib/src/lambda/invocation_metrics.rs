@@ -25,7 +25,7 @@ impl InvocationMetrics {
 
     /// Counts an error.
     fn add_error(&mut self, error: &Error) {
-        if let Some(metric) = Metric::of_error(error) {
+        if let Some(metric) = error.kind().metric {
             self.add(metric, 1);
         }
         if let Error::QueueFull { waiting, .. } = error.worst() {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use lambda_runtime::{Context, Diagnostic};
 use serde_json::Value;
+use tracing::Level;
 
 use super::{Event, Names, Summary};
 use crate::{
@@ -119,41 +120,16 @@ impl About {
             }
             Err(error) => {
                 let (name, token) = (error.name(), self.fencing_token);
-                match error.worst() {
-                    Error::Held(_)
-                    | Error::Consumed { .. }
-                    | Error::QueueFull { .. }
-                    | Error::Frozen { .. } => {
-                        line!(
-                            info,
-                            self,
-                            token,
-                            name,
-                            error.to_string(),
-                            latency,
-                            "refused"
-                        );
+                match error.kind().level {
+                    Level::INFO => {
+                        let problem = error.to_string();
+                        line!(info, self, token, name, problem, latency, "refused");
                     }
-                    Error::Lost { .. } | Error::Expired { .. } | Error::Invalid { .. } => {
-                        line!(
-                            warn,
-                            self,
-                            token,
-                            name,
-                            error.to_string(),
-                            latency,
-                            "refused"
-                        );
+                    Level::WARN => {
+                        let problem = error.to_string();
+                        line!(warn, self, token, name, problem, latency, "refused");
                     }
-                    Error::QueueTimeout { .. }
-                    | Error::Multiple { .. }
-                    | Error::Corrupt { .. }
-                    | Error::Denied { .. }
-                    | Error::Misconfigured { .. }
-                    | Error::Throttled { .. }
-                    | Error::Unavailable { .. } => {
-                        line!(error, self, token, name, error.in_full(), latency, "failed");
-                    }
+                    _ => line!(error, self, token, name, error.in_full(), latency, "failed"),
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use leasehold::Error;
+use leasehold::{ErrorKind, Retriable};
 use leasehold_proof::{
     fixture::{Answer, event, events},
     root,
@@ -261,27 +261,43 @@ fn what_the_functions_refuse_their_schemas_refuse() {
     assert_eq!(beyond, BEYOND_SCHEMAS);
 }
 
+/// The page's table of errors, written from the library's.
 #[test]
-fn the_errors_are_those_of_the_contract_and_of_the_page() {
-    let error = &SCHEMAS["error"];
-    let all = error["properties"]["errorType"]["oneOf"]
-        .as_array()
-        .unwrap();
-    let mut names: Vec<_> = all
-        .iter()
-        .map(|one| one["const"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, Error::NAMES);
-    let facts: BTreeSet<_> = all.iter().map(|one| one["description"].as_str()).collect();
-    assert_eq!(facts.len(), names.len(), "each has a fact of its own");
-    let page = std::fs::read_to_string(root().join("docs/reference/errors.md")).unwrap();
-    let rows = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `Lease."));
-    let mut rows: Vec<_> = rows
-        .map(|row| format!("Lease.{}", row.split('`').next().unwrap()))
-        .collect();
-    rows.sort_unstable();
-    names.sort_unstable();
-    assert_eq!(rows, names);
+fn the_page_of_errors_has_the_librarys_table() {
+    let row = |kind: ErrorKind| {
+        let ErrorKind {
+            name,
+            fact,
+            cure,
+            exit_code,
+            ..
+        } = kind;
+        let retry = match kind.retry {
+            Retriable::No => "no",
+            Retriable::Later => "later",
+            Retriable::Yes => "yes",
+            Retriable::OutcomeUnknown => "yes, the same request",
+        };
+        format!("| `{name}` | {fact} | {cure} | {retry} | {exit_code} |\n")
+    };
+    let rows: String = ErrorKind::ALL.into_iter().map(row).collect();
+    let path = root().join("docs/reference/errors.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("|---|---|---|---|---|\n").unwrap();
+    let (_, after) = rest.split_once("\n\n").unwrap();
+    let written = format!("{before}|---|---|---|---|---|\n{rows}\n{after}");
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        std::fs::write(&path, &written).unwrap();
+    } else {
+        assert_eq!(
+            page, written,
+            "docs/reference/errors.md is old: see the schemas"
+        );
+    }
+}
+
+#[test]
+fn every_error_has_a_fact_of_its_own() {
+    let facts = BTreeSet::from(ErrorKind::ALL.map(|kind| kind.fact));
+    assert_eq!(facts.len(), ErrorKind::ALL.len());
 }
