@@ -1,16 +1,17 @@
 //! One error per fact. Each has a name that a workflow's Retry and Catch match.
 
-mod kind;
-
-pub use kind::{ErrorKind, Retriable};
-
 use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
+    metrics,
     outcomes::{Contention, HeldUntil},
     row::{Record, because},
     values::{Key, Metadata},
 };
+
+mod kind;
+
+pub use kind::{ErrorKind, Retriable};
 
 /// Why a call failed. [`Error::name`] is its name for workflows, [`Error::kind`] has what is the same for all of that name;
 /// the message says what to do.
@@ -266,6 +267,13 @@ impl Error {
     pub(crate) fn as_cause(&self, key: &Key) -> String {
         let message = self.as_message(Some(key));
         serde_json::json!({"errorType": self.name(), "errorMessage": message}).to_string()
+    }
+
+    /// Counts this error, which no caller sees.
+    pub(crate) fn count(&self) {
+        if let Some(metric) = self.kind().metric {
+            metrics::record(metric, 1);
+        }
     }
 
     /// The error and its sources in one line.

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crate::{error::Error, outcomes::GrantKind};
+use crate::outcomes::GrantKind;
 
 /// The target of the events.
 pub const TARGET: &str = "leasehold::metrics";
@@ -156,13 +156,6 @@ pub(crate) fn record_duration(metric: Metric, length: Duration) {
         metric,
         u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
     );
-}
-
-/// Reports an error that no caller sees.
-pub(crate) fn record_error(error: &Error) {
-    if let Some(metric) = error.kind().metric {
-        record(metric, 1);
-    }
 }
 
 #[cfg(all(test, feature = "lambda"))]

@@ -252,7 +252,7 @@ impl<S: Store> Leases<S> {
             Ok(said) => said,
             // One execution that may not be looked up keeps its leases, and does not stop the sweep.
             Err(error) => {
-                metrics::record_error(&error);
+                error.count();
                 let problem = error.in_full();
                 tracing::error!(%holder, problem, "an execution could not be looked up, and keeps its leases");
                 let failed = leases.len() as u64;
@@ -351,7 +351,7 @@ fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, 
         }
         Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => Err(error),
         Err(error) => {
-            metrics::record_error(&error);
+            error.count();
             let problem = error.in_full();
             tracing::error!(%key, problem, "sweep could not handle a key");
             Ok(Seen {

@@ -239,7 +239,9 @@ fn without_containers_only_loopback_is_listened_on() {
     let at: Vec<_> = at
         .filter(|at| at.ends_with(&format!(":{port:04X}")))
         .collect();
-    assert!(at.iter().all(|at| at.starts_with("0100007F:")), "{at:?}");
+    assert!(!at.is_empty());
+    // 127/8, since the database of another test may have the same port at an address of its own.
+    assert!(at.iter().all(|at| at[..8].ends_with("7F")), "{at:?}");
     up.end(Signal::TERM);
 }
 

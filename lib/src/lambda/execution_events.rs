@@ -123,7 +123,7 @@ impl ExecutionEvents {
                 Err(error) => Err(error),
             };
             if let Err(error) = done {
-                metrics::record_error(&error);
+                error.count();
                 let problem = error.in_full();
                 tracing::error!(message = id, problem, "a message of the queue failed");
                 if let Some(id) = id {

@@ -158,10 +158,11 @@ mod tests {
         let tally = INVOCATION_METRICS.scope(RefCell::default(), async {
             metrics::record(Metric::QueueDepth, 7);
             metrics::record_duration(Metric::HeldTime, Duration::from_secs(2));
-            metrics::record_error(&Error::Unavailable {
+            let unheard = Error::Unavailable {
                 problem: String::new(),
                 source: None,
-            });
+            };
+            unheard.count();
             INVOCATION_METRICS.with(RefCell::take)
         });
         let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];

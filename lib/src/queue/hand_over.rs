@@ -57,7 +57,7 @@ impl<S: Store> Leases<S> {
         // On the heap, because every caller's future contains it.
         let granted = Box::pin(self.grant_to_next(key, row)).await;
         granted.unwrap_or_else(|error| {
-            metrics::record_error(&error);
+            error.count();
             let problem = error.in_full();
             tracing::error!(%key, problem, "the next waiter is left to sweep");
             false
@@ -389,7 +389,7 @@ impl<S: Store> Leases<S> {
                 Ok(Delivery::Refused) => return Told::Unknown(unknown),
                 Err(error) => error,
             };
-            metrics::record_error(&error);
+            error.count();
             let problem = error.in_full();
             tracing::error!(%key, problem, "a waiter could not be told of its lease");
             match error {
@@ -405,7 +405,7 @@ impl<S: Store> Leases<S> {
     pub(crate) async fn forget_waiter(&self, key: &Key, waiter: &Waiter) {
         let deleted = self.store().delete_waiter(key, waiter, self.limit());
         if let Err(error) = deleted.await {
-            metrics::record_error(&error);
+            error.count();
             let problem = error.in_full();
             tracing::warn!(%key, problem, "the item of a waiter that was told is left to sweep");
         }

@@ -237,7 +237,7 @@ impl<S: Store> Leases<S> {
                 // Its item stays, and every later sweep tries again. Nobody else has to wait for that: perhaps the
                 // role does not allow the call for this one state machine.
                 Err(error) => {
-                    metrics::record_error(&error);
+                    error.count();
                     let problem = error.in_full();
                     tracing::error!(%key, holder, problem, "a waiter that lost its place could not be notified");
                     return Ok(());

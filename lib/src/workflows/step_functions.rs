@@ -91,7 +91,7 @@ impl StepFunctions {
                 Err(error) => {
                     let what = format!("execution {execution}");
                     let error = failed("states:GetExecutionHistory", what, error);
-                    metrics::record_error(&error);
+                    error.count();
                     let problem = error.in_full();
                     tracing::warn!(%execution, problem, "its history could not be read");
                     return false;

@@ -13,8 +13,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
             (PROOFS, "`it_conforms`", "`it_conformed`"),
             (
                 "proof/tests/demo.rs",
-                "#[test]\nfn a_run_keeps",
-                "#[test]\n#[ignore = \"slow\"]\nfn a_run_keeps",
+                "#[test]\nfn the_demo_passes",
+                "#[test]\n#[ignore = \"slow\"]\nfn the_demo_passes",
             ),
         ],
     ),
