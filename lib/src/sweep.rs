@@ -9,7 +9,6 @@ use crate::{
     error::Error,
     leases::{Leases, corrupt},
     look::Looked,
-    metrics,
     outcomes::{Ended, is_zero},
     pagination::Cursor,
     queue::{Waiting, Waits},

@@ -10,7 +10,6 @@ use super::{Event, FromEvent, Names, Request};
 use crate::{
     error::Error,
     json::{self, text},
-    metrics,
     values::Holder,
 };
 

@@ -19,7 +19,6 @@ use super::{
 use crate::{
     clock::{Timestamp, stopwatch},
     error::{Cause, Error},
-    metrics,
     store::{is_denial, is_throttling, lacks_credentials},
     values::{Holder, TaskToken},
 };
