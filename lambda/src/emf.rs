@@ -39,7 +39,7 @@ impl EmfWriter {
     fn line(&self, counts: &Counts, at: Timestamp) -> Value {
         let (mut of_table, mut of_operation) = (Vec::new(), Vec::new());
         let mut root = Map::new();
-        for (metric, value) in counts.iter() {
+        for (metric, value) in counts.values() {
             let name = metric.name();
             let definition = json!({"Name": name, "Unit": metric.unit()});
             match metric {

@@ -41,7 +41,7 @@ mod tests {
     use crate::{Event, ExecutionEvents, FromEvent as _, json};
 
     fn values(counts: &Counts) -> Vec<(&'static str, u64)> {
-        let values = counts.iter();
+        let values = counts.values();
         values.map(|(metric, n)| (metric.name(), n)).collect()
     }
 

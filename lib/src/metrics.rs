@@ -100,7 +100,7 @@ impl Counts {
     }
 
     /// The values, in the order of [`METRICS`].
-    pub fn iter(&self) -> impl Iterator<Item = (Metric, u64)> {
+    pub fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
         let counted = ALL.into_iter().zip(self.0);
         counted.filter_map(|(metric, value)| Some((metric, value?)))
     }
@@ -147,7 +147,7 @@ mod tests {
 
     fn values(counts: &Counts) -> Vec<(&'static str, u64)> {
         counts
-            .iter()
+            .values()
             .map(|(metric, n)| (metric.name(), n))
             .collect()
     }
