@@ -211,8 +211,8 @@ deny: $(DENY)
 	fi
 
 # Built from the contents of the package, with the default features.
-package: ## pack the crate as it is published, and build it from the package
-	cargo package --package leasehold --locked
+package: ## pack the crates as they are published, and build them from the packages
+	cargo package --package leasehold --package leasehold-lambda --locked
 
 # BASELINE="--baseline-rev REVISION" compares with an earlier state of the repository instead.
 semver: ## compare the crate's public API with the published version (PUBLISHED in the Makefile)

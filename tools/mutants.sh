@@ -23,7 +23,7 @@ try() {
 
 rm -rf "$results"
 mkdir -p "$results"
-try --features conformance,workflows,lambda --cargo-test-arg=--lib
+try --features conformance --cargo-test-arg=--lib
 out=$results/mutants.out
 missed=$(wc -l < "$out/missed.txt")
 cat "$out"/{caught,timeout}.txt | sort -u > "$results/noticed.txt"

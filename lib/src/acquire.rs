@@ -1,6 +1,7 @@
 //! Acquire: a key, or a permit of a semaphore; at once, or with a place in the queue (`queued`).
 
 mod queued;
+mod within;
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
@@ -18,6 +19,7 @@ use crate::{
 };
 
 pub use queued::Queued;
+pub use within::{AcquireOutcome, RetryPolicy};
 
 /// What a grant says of each of its rows.
 pub(crate) struct GrantRequest<'a> {

@@ -172,7 +172,8 @@ impl Cause {
     }
 
     /// One line of text.
-    pub(crate) fn said(text: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn said(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             source: None,
@@ -181,7 +182,8 @@ impl Cause {
 
     /// The same text, with `error` as the source. The `Display` of the error and of its sources must not show a
     /// secret.
-    pub(crate) fn by(self, error: impl std::error::Error + Send + Sync + 'static) -> Self {
+    #[must_use]
+    pub fn by(self, error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self {
             source: Some(Box::new(error)),
             ..self
@@ -250,9 +252,19 @@ impl Error {
         }
     }
 
+    /// An [`Error::Misconfigured`] about an environment variable.
+    #[must_use]
+    pub fn misconfigured(variable: &str, problem: &str) -> Self {
+        Self::Misconfigured {
+            problem: format!("environment variable {variable} {problem}"),
+            source: None,
+        }
+    }
+
     /// The `errorMessage` of a function whose request names this key: one JSON object. It contains the key, whatever
     /// the error is.
-    pub(crate) fn as_message(&self, key: Option<&Key>) -> String {
+    #[must_use]
+    pub fn as_message(&self, key: Option<&Key>) -> String {
         let mut message = serde_json::to_value(self).unwrap_or_default();
         if let (Some(fields), Some(key)) = (message.as_object_mut(), key) {
             fields
@@ -269,15 +281,16 @@ impl Error {
         serde_json::json!({"errorType": self.name(), "errorMessage": message}).to_string()
     }
 
-    /// Counts this error, which no caller sees.
-    pub(crate) fn count(&self) {
+    /// Reports this error, which no caller sees, as a [metric](crate::metrics).
+    pub fn count(&self) {
         if let Some(metric) = self.kind().metric {
             metrics::record(metric, 1);
         }
     }
 
     /// The error and its sources in one line.
-    pub(crate) fn in_full(&self) -> String {
+    #[must_use]
+    pub fn in_full(&self) -> String {
         words(self)
     }
 }

@@ -40,7 +40,6 @@ impl Leases<DynamoDb> {
             settings,
             owns_rules,
             executions,
-            ..
         } = Environment::read()?;
         let client = Connection::from_env().await;
         let leases = Self::new(DynamoDb::new(client, table), settings).with_executions(executions);

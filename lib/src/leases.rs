@@ -1,16 +1,14 @@
 //! The type [`Leases`], and what its calls share. Acquire, extend, release and the other calls have files of their own.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::{Clock, SystemClock, Timestamp},
     error::{Cause, Error},
     executions::Executions,
     outcomes::{Deadline, GrantKind, Granted, Lease, LeaseStatus},
-    pagination::Cursor,
+    pagination::{Cursor, SweptTo},
+    retry::ConflictBackoff,
     row::{Frozen, Row, State, Term},
     rules::RulesSource,
     settings::Settings,
@@ -43,8 +41,7 @@ pub struct Leases<S> {
     caller: Option<Caller>,
     executions: Executions,
     deadline: Option<Timestamp>,
-    /// Where a scheduled sweep stopped before it was done.
-    swept_to: Arc<Mutex<Option<Cursor>>>,
+    pub(crate) swept_to: SweptTo,
 }
 
 impl std::fmt::Debug for dyn Clock {
@@ -65,7 +62,7 @@ impl<S> Clone for Leases<S> {
             caller: self.caller.clone(),
             executions: self.executions.clone(),
             deadline: self.deadline,
-            swept_to: Arc::clone(&self.swept_to),
+            swept_to: self.swept_to.clone(),
         }
     }
 }
@@ -83,7 +80,7 @@ impl<S: Store> Leases<S> {
             caller: None,
             executions: Executions::default(),
             deadline: None,
-            swept_to: Arc::default(),
+            swept_to: SweptTo::default(),
         }
     }
 
@@ -164,15 +161,16 @@ impl<S: Store> Leases<S> {
         self.deadline
     }
 
-    pub(crate) fn swept_to(&self) -> MutexGuard<'_, Option<Cursor>> {
-        self.swept_to.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The time limit of a request that starts now.
     pub(crate) fn limit(&self) -> Duration {
         self.deadline.map_or(Connection::OPERATION, |at| {
             Connection::OPERATION.min(at.since(self.now()))
         })
+    }
+
+    /// Attempts at a write that conflicts with other writers, within the time of one request.
+    pub(crate) fn conflict_backoff(&self) -> ConflictBackoff {
+        ConflictBackoff::within(self.limit(), Arc::clone(&self.clock))
     }
 
     /// Whether the invocation's time is nearly over: what is not begun is left to a later call.

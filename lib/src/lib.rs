@@ -23,10 +23,7 @@
 #![doc = include_str!("cookbook.md")]
 
 mod acquire;
-mod backoff;
 mod clock;
-mod concurrency;
-mod conflicts;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod error;
@@ -36,10 +33,6 @@ pub mod fence;
 mod follow;
 mod hold;
 mod inspect;
-#[cfg(feature = "lambda")]
-mod json;
-#[cfg(feature = "lambda")]
-pub mod lambda;
 mod leases;
 mod look;
 pub mod metrics;
@@ -56,7 +49,7 @@ mod rules;
 #[doc(hidden)]
 pub mod row;
 #[cfg(feature = "schema")]
-pub mod schema;
+mod schema;
 mod sets;
 mod settings;
 pub mod store;
@@ -71,7 +64,7 @@ mod values;
 pub mod waiter;
 mod workflows;
 
-pub use acquire::Queued;
+pub use acquire::{AcquireOutcome, Queued, RetryPolicy};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error, ErrorKind, Retriable};
 pub use executions::Executions;
@@ -88,11 +81,10 @@ pub use outcomes::{
 pub use pagination::{Cursor, PageSize};
 pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Queue};
-pub use retry::{AcquireOutcome, RetryPolicy};
 pub use row::{Act, Record};
 pub use rules::TableRules;
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
-pub use settings::{Boundary, Environment, Settings};
+pub use settings::{Environment, Settings};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
@@ -100,6 +92,4 @@ pub use values::{
     ObservedVersion, Operator, Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl,
     WaitTime,
 };
-#[cfg(feature = "workflows")]
-pub use workflows::StepFunctions;
 pub use workflows::{Call, Delivery, Execution, GrantOf, Receipt, Workflows};

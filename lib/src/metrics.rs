@@ -1,97 +1,68 @@
 //! The metrics of leases, and how the rules report values that no response contains.
 //!
-//! The rules report them as `tracing` events at [`TARGET`], at INFO, with the fields `metric` (a name of [`METRICS`])
-//! and `value`, for any subscriber of a program that uses the crate. A function counts them itself (`leasehold::lambda`).
+//! Each such value is a `tracing` event at [`TARGET`], at INFO, with the fields `metric` (a name of [`METRICS`]) and `value`,
+//! for any subscriber of a program that uses the crate. [`counted`] counts those of one piece of work.
 
-#[cfg(feature = "lambda")]
-use std::cell::RefCell;
-use std::time::Duration;
+use std::{cell::RefCell, future::Future, time::Duration};
 
 use crate::outcomes::GrantKind;
 
 /// The target of the events.
 pub const TARGET: &str = "leasehold::metrics";
 
-/// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and
-/// which function writes it.
-pub const METRICS: [(&str, &str); 18] = [
-    ("Grants", "Count"),
-    ("Replays", "Count"),
-    ("TakeOvers", "Count"),
-    ("Refusals", "Count"),
-    ("HeldTime", "Milliseconds"),
-    ("WaitTime", "Milliseconds"),
-    ("QueueDepth", "Count"),
-    ("Lost", "Count"),
-    ("Revived", "Count"),
-    ("Corrupt", "Count"),
-    ("Unavailable", "Count"),
-    ("Throttles", "Count"),
-    ("Denied", "Count"),
-    ("Sweeps", "Count"),
-    ("SweepExamined", "Count"),
-    ("SweepFreed", "Count"),
-    ("ClockDifference", "Milliseconds"),
-    ("Latency", "Milliseconds"),
-];
+macro_rules! metrics {
+    ($($name:ident $unit:literal;)*) => {
+        /// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and
+        /// which function writes it.
+        pub const METRICS: [(&str, &str); [$($unit),*].len()] = [$((stringify!($name), $unit)),*];
 
-/// One of [`METRICS`], in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "lambda"),
-    expect(dead_code, reason = "only functions count what a response contains")
-)]
-pub(crate) enum Metric {
-    Grants,
-    Replays,
-    TakeOvers,
-    Refusals,
-    HeldTime,
-    WaitTime,
-    QueueDepth,
-    Lost,
-    Revived,
-    Corrupt,
-    Unavailable,
-    Throttles,
-    Denied,
-    Sweeps,
-    SweepExamined,
-    SweepFreed,
-    ClockDifference,
-    Latency,
+        /// One of [`METRICS`], in their order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "docs/reference/logs-and-metrics.md says what each means")]
+        pub enum Metric {
+            $($name),*
+        }
+
+        const ALL: [Metric; METRICS.len()] = [$(Metric::$name),*];
+    };
+}
+
+metrics! {
+    Grants "Count";
+    Replays "Count";
+    TakeOvers "Count";
+    Refusals "Count";
+    HeldTime "Milliseconds";
+    WaitTime "Milliseconds";
+    QueueDepth "Count";
+    Lost "Count";
+    Revived "Count";
+    Corrupt "Count";
+    Unavailable "Count";
+    Throttles "Count";
+    Denied "Count";
+    Sweeps "Count";
+    SweepExamined "Count";
+    SweepFreed "Count";
+    ClockDifference "Milliseconds";
+    Latency "Milliseconds";
 }
 
 impl Metric {
-    #[cfg(feature = "lambda")]
-    pub(crate) const ALL: [Self; METRICS.len()] = [
-        Self::Grants,
-        Self::Replays,
-        Self::TakeOvers,
-        Self::Refusals,
-        Self::HeldTime,
-        Self::WaitTime,
-        Self::QueueDepth,
-        Self::Lost,
-        Self::Revived,
-        Self::Corrupt,
-        Self::Unavailable,
-        Self::Throttles,
-        Self::Denied,
-        Self::Sweeps,
-        Self::SweepExamined,
-        Self::SweepFreed,
-        Self::ClockDifference,
-        Self::Latency,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
+    /// The name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         METRICS[self as usize].0
     }
 
-    /// Whether several values of one call add up. Of the others the largest counts.
-    #[cfg(feature = "lambda")]
-    pub(crate) const fn is_counter(self) -> bool {
+    /// The unit, as `CloudWatch` knows it.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        METRICS[self as usize].1
+    }
+
+    /// Whether several values add up. Of the others the largest counts.
+    const fn is_counter(self) -> bool {
         !matches!(
             self,
             Self::HeldTime
@@ -103,7 +74,8 @@ impl Metric {
     }
 
     /// The metric of a grant of this kind.
-    pub(crate) const fn of_grant(kind: GrantKind) -> Self {
+    #[must_use]
+    pub const fn of_grant(kind: GrantKind) -> Self {
         match kind {
             GrantKind::New => Self::Grants,
             GrantKind::Replayed => Self::Replays,
@@ -112,41 +84,46 @@ impl Metric {
     }
 }
 
-#[cfg(feature = "lambda")]
-tokio::task_local! {
-    /// Those of the current invocation. Outside an invocation nothing is counted.
-    pub(crate) static INVOCATION_METRICS: RefCell<InvocationMetrics>;
-}
-
-/// The values of one invocation, one for each metric that it has.
-#[cfg(feature = "lambda")]
+/// One value for each metric that was reported: counts add up; of lengths, depths and differences the largest is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct InvocationMetrics([Option<u64>; METRICS.len()]);
+pub struct Counts([Option<u64>; METRICS.len()]);
 
-#[cfg(feature = "lambda")]
-impl InvocationMetrics {
-    /// Counts add up; of lengths, depths and differences the largest is kept.
-    pub(crate) fn add(&mut self, metric: Metric, value: u64) {
-        let recorded = &mut self.0[metric as usize];
-        *recorded = Some(match *recorded {
+impl Counts {
+    /// Adds a value.
+    pub fn add(&mut self, metric: Metric, value: u64) {
+        let counted = &mut self.0[metric as usize];
+        *counted = Some(match *counted {
             None => value,
             Some(before) if metric.is_counter() => before.saturating_add(value),
             Some(before) => before.max(value),
         });
     }
 
-    /// The values, in the list's order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
-        let recorded = Metric::ALL.into_iter().zip(self.0);
-        recorded.filter_map(|(metric, value)| Some((metric, value?)))
+    /// The values, in the order of [`METRICS`].
+    pub fn values(&self) -> impl Iterator<Item = (Metric, u64)> {
+        let counted = ALL.into_iter().zip(self.0);
+        counted.filter_map(|(metric, value)| Some((metric, value?)))
     }
 }
 
-/// Reports a value that no response contains. A function counts it here and not by a subscriber: `tracing` may remember for
-/// good that nobody wants an event, if a thread without a subscriber reports it first.
+tokio::task_local! {
+    /// Those of the work that [`counted`] does.
+    static COUNTS: RefCell<Counts>;
+}
+
+/// Does `work`, and counts what the rules report meanwhile. It needs no subscriber: `tracing` may remember for good that
+/// nobody wants an event, if a thread without a subscriber reports it first.
+pub async fn counted<T>(work: impl Future<Output = T>) -> (T, Counts) {
+    let work = async {
+        let done = work.await;
+        (done, COUNTS.with(RefCell::take))
+    };
+    COUNTS.scope(RefCell::default(), work).await
+}
+
+/// Reports a value that no response contains.
 pub(crate) fn record(metric: Metric, value: u64) {
-    #[cfg(feature = "lambda")]
-    let _ = INVOCATION_METRICS.try_with(|tally| tally.borrow_mut().add(metric, value));
+    let _ = COUNTS.try_with(|counts| counts.borrow_mut().add(metric, value));
     tracing::info!(target: TARGET, metric = metric.name(), value);
 }
 
@@ -158,15 +135,89 @@ pub(crate) fn record_duration(metric: Metric, length: Duration) {
     );
 }
 
-#[cfg(all(test, feature = "lambda"))]
+#[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{
+        Acquire, Error, Execution, Leases, Memory, Settings, Timestamp,
+        conformance::{FakeStepFunctions, make},
+    };
+
+    fn values(counts: &Counts) -> Vec<(&'static str, u64)> {
+        counts
+            .values()
+            .map(|(metric, n)| (metric.name(), n))
+            .collect()
+    }
 
     #[test]
-    fn the_list_is_in_the_order_of_its_names() {
-        for (at, metric) in Metric::ALL.into_iter().enumerate() {
-            assert_eq!(metric as usize, at);
-            assert_eq!(METRICS[at].0, format!("{metric:?}"));
+    fn counts_add_up_and_of_the_rest_the_largest_stays() {
+        let mut counts = Counts::default();
+        for (metric, value) in [
+            (Metric::Unavailable, 1),
+            (Metric::Unavailable, 2),
+            (Metric::QueueDepth, 3),
+            (Metric::QueueDepth, 1),
+            (Metric::WaitTime, 5),
+            (Metric::WaitTime, 9),
+        ] {
+            counts.add(metric, value);
+        }
+        let expected = [("WaitTime", 9), ("QueueDepth", 3), ("Unavailable", 3)];
+        assert_eq!(values(&counts), expected);
+    }
+
+    #[tokio::test]
+    async fn what_the_rules_tell_is_counted_where_it_happens() {
+        record(Metric::QueueDepth, 5);
+        let (told, counts) = counted(async {
+            record(Metric::QueueDepth, 7);
+            record_duration(Metric::HeldTime, Duration::from_secs(2));
+            let unheard = Error::Unavailable {
+                problem: String::new(),
+                source: None,
+            };
+            unheard.count();
+            "done"
+        })
+        .await;
+        let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
+        assert_eq!((told, &values(&counts)[..]), ("done", &expected[..]));
+    }
+
+    #[tokio::test]
+    async fn release_and_reap_tell_how_long_the_lease_was_held() {
+        let clock = make::clock();
+        let calls = Arc::new(FakeStepFunctions::default());
+        let ended = Execution::Ended {
+            stopped_at: Timestamp::MAX,
+            redrivable: false,
+            all_answered: true,
+        };
+        calls.set_execution("h", ended);
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(Arc::clone(&clock) as _)
+            .with_workflows(calls);
+        for by_reap in [false, true] {
+            let work = async {
+                let (key, holder) = (make::key("k"), make::holder("h"));
+                let ttl = make::ttl(Duration::from_mins(1));
+                let wanted = Acquire::new(key, holder.clone(), ttl);
+                let granted = leases.acquire(wanted).await.expect("an answer");
+                let lease = granted.granted().expect("a grant").lease;
+                clock.advance(Duration::from_secs(7));
+                for _ in 0..2 {
+                    if by_reap {
+                        leases.reap(&holder).await.expect("an answer");
+                    } else {
+                        let _ = leases.release(&lease).await.expect("an answer");
+                    }
+                }
+            };
+            let ((), counts) = counted(work).await;
+            assert_eq!(values(&counts), [("HeldTime", 7000)], "{by_reap}");
         }
     }
 }

@@ -221,6 +221,14 @@ impl Lease {
         self.safe_until().since(now)
     }
 
+    /// When the next extend is due: a third of the ttl before `safe_until`, so that two attempts may fail before the
+    /// holder has to stop.
+    #[must_use]
+    pub fn extend_due(&self) -> Timestamp {
+        let third = self.ttl().map(|ttl| ttl.as_duration() / 3);
+        self.safe_until().minus(third.unwrap_or_default())
+    }
+
     /// Whether to continue, to extend, or to stop.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> LeaseStatus {
@@ -489,7 +497,9 @@ pub enum ReleaseOutcome {
 }
 
 impl ReleaseOutcome {
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// Its word in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Released => "released",
             Self::AlreadyReleased => "already_released",

@@ -1,5 +1,7 @@
 //! Pagination: the held rows in pages, from a cursor that a caller keeps between calls.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{
@@ -42,6 +44,21 @@ impl<'de, const DEFAULT: u32> Deserialize<'de> for PageSize<DEFAULT> {
             rows @ 1..=10_000 => Ok(Self(rows.into())),
             _ => Err(de::Error::custom("expected a whole number from 1 to 10000")),
         }
+    }
+}
+
+/// Where a scheduled sweep stopped before it was done, for the next one by the same leases or a clone of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SweptTo(Arc<Mutex<Option<Cursor>>>);
+
+impl SweptTo {
+    pub(crate) fn get(&self) -> Option<Cursor> {
+        let cursor = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cursor.clone()
+    }
+
+    pub(crate) fn set(&self, cursor: Option<Cursor>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = cursor;
     }
 }
 

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use crate::{
-    concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::Leases,
     look::Looked,
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
+    retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
     transition::{Change, ShortenDeadline},

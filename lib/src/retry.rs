@@ -1,134 +1,103 @@
-//! Waiting for a lease, in a process that can afford to wait.
+//! The pace of requests: the pauses between attempts at a write that conflicts with other writers, and how many requests
+//! are sent at once.
 
-use std::time::Duration;
+use std::{future::Future, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, stream};
 
 use crate::{
-    clock::Timestamp,
-    error::Error,
-    leases::Leases,
-    outcomes::{Acquired, Contention, Granted},
-    requests::Acquire,
-    store::{Connection, Store},
+    clock::{Clock, Timestamp},
     values::up_to,
 };
 
-/// How long to keep asking, and how often.
-///
-/// Between two attempts the call waits for a random time below a limit. The limit starts at `initial_backoff` and
-/// doubles each time, up to `max_backoff`. The random times spread contenders that started together. If the lease
-/// expires during a pause, the pause ends then, or up to `initial_backoff` later. A limit below 10 ms counts as 10 ms,
-/// because every attempt is a write; a limit above one day counts as one day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// When to give up, counted from the call.
-    pub budget: Duration,
-    /// The first pause is at most this long.
-    pub initial_backoff: Duration,
-    /// No later pause is longer than this.
-    pub max_backoff: Duration,
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// The time that must be left for one more attempt, unless the whole limit is short.
+const FOR_ANOTHER: Duration = Duration::from_millis(200);
+
+/// Pauses of random length. Each has a limit, which doubles, and they go on while there is time for another attempt.
+pub(crate) struct Backoff {
+    longest: Duration,
+    for_another: Duration,
 }
 
-impl RetryPolicy {
-    /// Attempts for `budget`, with pauses of at most 100 ms at first and 5 s later.
-    #[must_use]
-    pub const fn with_budget(budget: Duration) -> Self {
+impl Backoff {
+    /// For attempts that may take this long together.
+    pub(crate) fn within(limit: Duration) -> Self {
         Self {
-            budget,
-            initial_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(5),
-        }
-    }
-}
-
-/// The outcome of the wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "the budget may have run out"]
-pub enum AcquireOutcome {
-    /// The lease is the caller's.
-    Granted(Granted),
-    /// The budget ran out; this is who held the key then.
-    TimedOut(Contention),
-}
-
-impl<S: Store> Leases<S> {
-    /// Asks repeatedly until the lease is granted or the budget runs out. The last attempt starts when the budget
-    /// runs out, so the call takes at most the budget plus one attempt. In an invocation ([`Leases::for_call`]) the
-    /// last attempt starts while its response can still arrive in time.
-    ///
-    /// Throttling and lost responses are retried too. The request keeps its id, so a grant whose response was lost is
-    /// found again. Nothing continues when the future is dropped, but a grant may have been made by then. To find
-    /// out, acquire again with the same request id (set one for that), or let the lease expire. In Lambda waiting
-    /// costs money; let the workflow wait.
-    ///
-    /// # Errors
-    /// Those of [`Leases::acquire`]; [`Error::Throttled`] and [`Error::Unavailable`] only if the last attempt failed
-    /// with them.
-    pub async fn acquire_within(
-        &self,
-        request: Acquire,
-        patience: RetryPolicy,
-    ) -> Result<AcquireOutcome, Error> {
-        let own = self.now().plus(patience.budget);
-        // The invocation must still run when the last response arrives, because it may be a grant.
-        let last = |deadline: Timestamp| deadline.minus(Connection::OPERATION);
-        let end = self
-            .deadline()
-            .map_or(own, |deadline| own.min(last(deadline)));
-        let mut limit = within_reason(patience.initial_backoff);
-        loop {
-            let refused = match self.acquire(request.clone()).await {
-                Ok(Acquired::Granted(granted)) => return Ok(AcquireOutcome::Granted(granted)),
-                Ok(Acquired::Held(contention)) => Ok(AcquireOutcome::TimedOut(contention)),
-                Err(passing @ (Error::Throttled { .. } | Error::Unavailable { .. })) => {
-                    Err(passing)
-                }
-                Err(error) => return Err(error),
-            };
-            let left = end.since(self.now());
-            if left.is_zero() {
-                return refused;
-            }
-            let pause = up_to(limit).min(left);
-            self.sleep(match &refused {
-                Ok(AcquireOutcome::TimedOut(contention)) => {
-                    self.to_its_end(contention, patience, pause)
-                }
-                _ => pause,
-            })
-            .await;
-            limit = within_reason((limit * 2).min(patience.max_backoff));
+            longest: FIRST_PAUSE,
+            for_another: FOR_ANOTHER.min(limit / 4),
         }
     }
 
-    /// The holder may have crashed. A pause therefore ends at most the first limit after `retry_at`. If `retry_at`
-    /// has passed already, because somebody is in the queue or the key is frozen, it does not shorten the pause.
-    fn to_its_end(
-        &self,
-        contention: &Contention,
-        patience: RetryPolicy,
-        pause: Duration,
-    ) -> Duration {
-        let retry_at = contention.retry.map(|retry| retry.retry_at);
-        match retry_at.map_or(Duration::ZERO, |at| at.since(self.now())) {
-            Duration::ZERO => pause,
-            left => pause.min(left + up_to(within_reason(patience.initial_backoff))),
+    /// The next pause, if there is time for it.
+    pub(crate) fn next(&mut self, left: Duration) -> Option<Duration> {
+        let most = left
+            .checked_sub(self.for_another)
+            .filter(|most| !most.is_zero())?;
+        let pause = up_to(self.longest).min(most);
+        self.longest = (self.longest * 2).min(LONGEST_PAUSE);
+        Some(pause)
+    }
+}
+
+/// The same by the clock of leases, within the time of one request.
+pub(crate) struct ConflictBackoff {
+    clock: Arc<dyn Clock>,
+    end: Timestamp,
+    pauses: Backoff,
+}
+
+impl ConflictBackoff {
+    pub(crate) fn within(limit: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            end: clock.now().plus(limit),
+            pauses: Backoff::within(limit),
+            clock,
         }
     }
-}
 
-fn within_reason(limit: Duration) -> Duration {
-    limit.clamp(Duration::from_millis(10), Duration::from_hours(24))
-}
-
-impl crate::Lease {
-    /// When the next extend is due: a third of the ttl before `safe_until`, so that two attempts may fail before the
-    /// holder has to stop.
-    #[must_use]
-    pub fn extend_due(&self) -> Timestamp {
-        let third = self.ttl().map(|ttl| ttl.as_duration() / 3);
-        self.safe_until().minus(third.unwrap_or_default())
+    pub(crate) fn left(&self) -> Duration {
+        self.end.since(self.clock.now())
     }
+
+    /// Pauses, if there is time left for another attempt; whether there is.
+    pub(crate) async fn wait(&mut self) -> bool {
+        let Some(pause) = self.pauses.next(self.left()) else {
+            return false;
+        };
+        self.clock.sleep(pause).await;
+        true
+    }
+}
+
+/// Requests at once. A hundred sequential requests could take longer than a short lease.
+pub(crate) const AT_ONCE: usize = 10;
+
+/// The results in the order of the requests. It takes a `Vec`, not an iterator: with the closure of an iterator the
+/// future could not be sent to another thread.
+pub(crate) async fn some_at_a_time<F: Future>(most: usize, requests: Vec<F>) -> Vec<F::Output> {
+    stream::iter(requests).buffered(most.max(1)).collect().await
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::{clock::ManualClock, store::Connection};
+
+    #[tokio::test]
+    async fn attempts_end_in_time_for_another_one() {
+        let began = Timestamp::from_millis(1_800_000_000_000);
+        let clock = Arc::new(ManualClock::at(began));
+        let mut backoff = ConflictBackoff::within(Connection::OPERATION, clock.clone());
+        let mut took = 0;
+        while backoff.wait().await {
+            took += 1;
+            assert!(took < 1000, "nobody waits");
+        }
+        // The pauses get longer, so there are few of them.
+        assert!((5..100).contains(&took), "{took}");
+        let waited = clock.now().since(began);
+        assert_eq!(waited, Connection::OPERATION.saturating_sub(FOR_ANOTHER));
+    }
+}

@@ -1,160 +1,144 @@
-//! JSON Schemas (draft 2020-12) of the events, responses and errors of the functions; `schemas/` has them as files.
-//!
-//! They come from the Rust types. Types that read or write their JSON by hand have handwritten schemas here. A schema
-//! cannot say everything: lengths are in bytes and JSON Schema counts characters, and whether a ttl is longer than
-//! the guard depends on the stack. So a function may refuse an event that a schema accepts.
+//! JSON Schemas of the values whose JSON is read and written by hand. Those of the other types are derived.
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
-use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    error::ErrorKind,
-    outcomes::{Contention, HeldLease},
+    clock::Timestamp,
+    outcomes::Lease,
+    pagination::{Cursor, PageSize},
+    sets::LeaseSet,
+    values::{
+        Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator,
+        Permit, Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,
+    },
 };
 
-mod events;
-pub mod rules;
-mod values;
+/// Any character but a control character.
+const PLAIN: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 
-/// The schema of an event that a function takes. Fields that are not in it are refused.
-#[must_use]
-pub fn event<T: JsonSchema>(title: &str) -> Value {
-    let settings = SchemaSettings::draft2020_12().for_deserialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    without_null(&mut schema);
-    finished(schema, title)
+macro_rules! schemas {
+    ($($name:ident: $schema:expr;)*) => {
+        $(impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let schema: fn(&mut SchemaGenerator) -> Schema = $schema;
+                schema(generator)
+            }
+        })*
+    };
 }
 
-/// The schema of a function's response. A later version may add fields, so unknown fields are accepted.
-#[must_use]
-pub fn answer<T: JsonSchema>(title: &str) -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    open(&mut schema);
-    finished(schema, title)
+/// A text. The limit is in bytes, and no text has more characters than bytes.
+fn text(most: u32, description: &str) -> Schema {
+    json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": most,
+        "description": format!("{description} 1 to {most} bytes of UTF-8."),
+    })
 }
 
-/// The schema of a failed call: what Lambda returns, and what a Catch finds in its Cause.
-#[must_use]
-pub fn error() -> Value {
-    let names = ErrorKind::ALL.map(|kind| {
-        let description = format!("{} {}", kind.fact, kind.cure);
-        json!({"const": kind.name, "description": description})
-    });
-    let message = json!({
+fn plain(most: u32, description: &str) -> Schema {
+    let mut schema = text(most, description);
+    schema.insert("pattern".to_owned(), PLAIN.into());
+    schema
+}
+
+/// A whole number, which may be written as a float.
+fn whole(least: u64, most: u64, description: &str) -> Schema {
+    json_schema!({"type": "integer", "minimum": least, "maximum": most, "description": description})
+}
+
+schemas! {
+    Key: |_| plain(1024, "The name of what is leased, without control characters.");
+    Holder: |_| text(1024, "The name of the holder.");
+    RequestId: |_| text(1024, "The idempotency key of one acquire.");
+    Operator: |_| plain(128, "The name of a person, without control characters.");
+    Caller: |_| plain(2048, "Whose credentials signed, as STS names them.");
+    Reason: |_| plain(512, "A reason, without control characters.");
+    LeaseId: |_| text(256, "Proof of ownership: a secret. Do not log it.");
+    TaskToken: |_| text(2048, "The task token of a task that waits for a callback: a secret.");
+    Metadata: |_| json_schema!({
         "type": "object",
-        "properties": {
-            "message": {"description": "What happened, as text for people.", "type": "string"},
-            "key": {"description": "The key in the request, if it names one.", "type": "string"},
-            "field": {"description": "Of Lease.Invalid: the field at fault, with dots between levels.", "type": "string"},
-        },
-        "required": ["message"],
+        "additionalProperties": {"type": "string"},
+        "propertyNames": {"minLength": 1},
+        "description": "Strings by name; names and values have at most 4096 bytes together.",
     });
-    let mut generator = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator();
-    let held = generator.root_schema_for::<HeldLease>().to_value();
-    let contention = generator.root_schema_for::<Contention>().to_value();
-    let mut fields = held["properties"].clone();
-    let required = held["required"].as_array().cloned().unwrap_or_default();
-    if let Some(fields) = fields.as_object_mut() {
-        for name in ["retry_at", "wait_seconds"] {
-            fields.insert(name.to_owned(), contention["properties"][name].clone());
-        }
-    }
-    let mut definitions = held["$defs"].clone();
-    definitions["Message"] = message;
-    definitions["HeldMessage"] = json!({
-        "description": "Of Lease.Held: who holds the key, and when to ask again. The metadata is cut to 1 KB.",
-        "$ref": "#/$defs/Message",
-        "properties": fields,
-        "required": required,
-        "anyOf": held["anyOf"],
-        "dependentRequired": {"expires_at": ["retry_at", "wait_seconds"]},
+    Keys: |generator| json_schema!({
+        "type": "array",
+        "items": generator.subschema_for::<Key>(),
+        "minItems": 1,
+        "maxItems": 100,
+        "uniqueItems": true,
+        "description": "1 to 100 keys, no two the same.",
     });
-    let of = |message: &str| {
-        let content = json!({"$ref": format!("#/$defs/{message}")});
-        json!({"properties": {"errorMessage": {"contentSchema": content}}})
-    };
-    let mut schema = Schema::default();
-    let root = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "description": "A call that failed. Retry and Catch of a state machine match the whole errorType.",
-        "type": "object",
-        "properties": {
-            "errorType": {"description": "The name of the error.", "oneOf": names},
-            "errorMessage": {
-                "description": "One JSON object as text: parse it.",
-                "type": "string",
-                "contentMediaType": "application/json",
-            },
-        },
-        "required": ["errorType", "errorMessage"],
-        "if": {"properties": {"errorType": {"const": "Lease.Held"}}},
-        "then": of("HeldMessage"),
-        "else": of("Message"),
-        "$defs": definitions,
+    LeaseSet: |generator| json_schema!({
+        "type": "array",
+        "items": generator.subschema_for::<Lease>(),
+        "minItems": 1,
+        "maxItems": 100,
+        "description": "1 to 100 handles, no two of the same key and permit.",
     });
-    if let Value::Object(root) = root {
-        *schema.ensure_object() = root;
-    }
-    open(&mut schema);
-    finished(schema, "error")
-}
-
-/// The schema with its title, and without what only Rust needs.
-fn finished(mut schema: Schema, title: &str) -> Value {
-    plain(&mut schema);
-    schema.insert("title".to_owned(), title.into());
-    schema.to_value()
-}
-
-/// Null is not accepted for a field that is left out.
-fn without_null(schema: &mut Schema) {
-    transform_subschemas(&mut without_null, schema);
-    let Some(object) = schema.as_object_mut() else {
-        return;
+    Ttl: |generator| if generator.contract().is_serialize() {
+        json_schema!({"type": "number", "exclusiveMinimum": 0, "maximum": 86_400, "description": "A length in seconds."})
+    } else {
+        json_schema!({
+            "type": "number",
+            "minimum": 1,
+            "maximum": 86_400,
+            "description": "A length in seconds, 1 to 86400; fractions are rounded to milliseconds.",
+        })
     };
-    if let Some(Value::Array(types)) = object.get_mut("type") {
-        types.retain(|kind| kind != "null");
-        if let [one] = &types[..] {
-            let one = one.clone();
-            object.insert("type".to_owned(), one);
+    KeepTime: |_| json_schema!({
+        "type": "number",
+        "minimum": 0,
+        "maximum": 1_209_600,
+        "description": "A length in seconds, at most 14 days.",
+    });
+    WaitTime: |_| json_schema!({
+        "type": "number",
+        "minimum": 0,
+        "maximum": 31_536_000,
+        "description": "A length in seconds, at most 365 days.",
+    });
+    Counter: |_| whole(1, Counter::MAX, "A number that increases from grant to grant, or from write to write.");
+    ObservedVersion: |_| whole(0, Counter::MAX, "The version in a held response, or 0.");
+    Permits: |_| whole(1, 1000, "A number of permits.");
+    Permit: |_| whole(0, 999, "One of a semaphore's permits; 0 for a mutex.");
+    Timestamp: |generator| {
+        let mut schema = json_schema!({
+            "type": "string",
+            "format": "date-time",
+            "description": "An instant, RFC 3339 in UTC with milliseconds.",
+        });
+        if generator.contract().is_serialize() {
+            let pattern = "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$";
+            schema.insert("pattern".to_owned(), pattern.into());
         }
-    }
-    if let Some(Value::Array(any)) = object.get_mut("anyOf") {
-        any.retain(|one| one["type"] != "null");
-        if let [Value::Object(one)] = &any[..] {
-            let one = one.clone();
-            object.remove("anyOf");
-            object.extend(one);
-        }
-    }
-    if object.get("default") == Some(&Value::Null) {
-        object.remove("default");
-    }
-}
-
-/// Accepts any further field.
-fn open(schema: &mut Schema) {
-    transform_subschemas(&mut open, schema);
-    if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
-        schema.remove("additionalProperties");
-    }
-}
-
-/// Removes formats that only Rust has, and the line ends and marks of doc comments.
-fn plain(schema: &mut Schema) {
-    transform_subschemas(&mut plain, schema);
-    let Some(object): Option<&mut Map<String, Value>> = schema.as_object_mut() else {
-        return;
+        schema
     };
-    let is_rusts = |format: &Value| format.as_str().is_some_and(|name| name.starts_with("uint"));
-    if object.get("format").is_some_and(is_rusts) {
-        object.remove("format");
+    Cursor: |_| json_schema!({
+        "type": "string",
+        "pattern": "^([0-9a-fA-F]{2})+$",
+        "description": "Where to continue: pass it back unchanged.",
+    });
+}
+
+impl<const DEFAULT: u32> JsonSchema for PageSize<DEFAULT> {
+    fn schema_name() -> Cow<'static, str> {
+        "PageSize".into()
     }
-    if let Some(Value::String(text)) = object.get_mut("description") {
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        *text = words.replace('`', "");
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        whole(1, 10_000, "How many rows one call examines.")
     }
 }

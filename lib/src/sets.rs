@@ -5,13 +5,13 @@ use std::{collections::HashSet, fmt::Write as _, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::Leases,
     outcomes::{
         Contention, Extended, GrantKind, Lease, Previous, ReleaseOutcome, Released, as_millis,
     },
     requests::ExtendOptions,
+    retry::{AT_ONCE, some_at_a_time},
     store::Store,
     values::{BadValue, one_to_a_hundred},
 };

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    error::Error,
-    executions::Executions,
-    values::{Counter, Key},
-};
+use crate::{error::Error, executions::Executions, values::Counter};
 
 /// The durations of the rules, and the floor of the tokens. The defaults are those of the environment variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +47,7 @@ impl Default for Settings {
 
 const DAY: u64 = 86_400;
 
-/// The whole configuration of a function.
+/// What the environment of a process says of its leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// `LEASE_TABLE`.
@@ -62,32 +58,8 @@ pub struct Environment {
     /// `LEASE_RULES`: whether these settings are the table's rules (`own`), as in the functions of the table's stack.
     /// Otherwise (`table`) the process reads the table's rules: [`crate::Leases::with_table_rules`].
     pub owns_rules: bool,
-    /// `LEASE_KEY_PREFIX`, `LEASE_HOLDER_PREFIX`, `LEASE_REENTRANT`.
-    pub boundary: Boundary,
     /// `LEASE_EXECUTIONS`.
     pub executions: Executions,
-}
-
-/// The keys and holders that the callers of a function may name, for a table that several teams share. Functions
-/// enforce it; the methods of [`crate::Leases`] do not, because their callers can read the table anyway.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Boundary {
-    /// The prefix of every key.
-    pub key_prefix: Option<String>,
-    /// The prefix of every holder.
-    pub holder_prefix: Option<String>,
-    /// Whether an acquire may be `reentrant`.
-    pub reentrant: bool,
-}
-
-impl Default for Boundary {
-    fn default() -> Self {
-        Self {
-            key_prefix: None,
-            holder_prefix: None,
-            reentrant: true,
-        }
-    }
 }
 
 impl Environment {
@@ -117,7 +89,7 @@ impl Environment {
         let table = lookup("LEASE_TABLE").unwrap_or_default();
         // DynamoDB accepts a name or an ARN.
         if table.is_empty() || table.len() > 1024 {
-            return Err(misconfigured(
+            return Err(Error::misconfigured(
                 "LEASE_TABLE",
                 "must be the name of the lease table",
             ));
@@ -137,11 +109,6 @@ impl Environment {
         Ok(Self {
             table,
             owns_rules: either(&lookup, "LEASE_RULES", ["table", "own"])?,
-            boundary: Boundary {
-                key_prefix: prefix(&lookup, "LEASE_KEY_PREFIX")?,
-                holder_prefix: prefix(&lookup, "LEASE_HOLDER_PREFIX")?,
-                reentrant: !either(&lookup, "LEASE_REENTRANT", ["true", "false"])?,
-            },
             executions: executions(&lookup)?,
             settings: Settings {
                 clock_margin: millis("LEASE_CLOCK_MARGIN_MS", default.clock_margin)?,
@@ -160,74 +127,6 @@ impl Environment {
     }
 }
 
-/// A variable of the process's environment, if it is set and is Unicode.
-#[cfg(feature = "lambda")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only module that reads the ambient environment"
-)]
-pub(crate) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
-/// Refuses an endpoint with which every call of the SDK would fail.
-#[cfg(feature = "lambda")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only module that reads the ambient environment"
-)]
-pub(crate) fn check_endpoint() -> Result<(), Error> {
-    for name in [
-        "AWS_ENDPOINT_URL_DYNAMODB",
-        "AWS_ENDPOINT_URL_SFN",
-        "AWS_ENDPOINT_URL",
-    ] {
-        let Some(url) = std::env::var_os(name) else {
-            continue;
-        };
-        let host = url.to_str().and_then(|url| {
-            let rest = url
-                .strip_prefix("http://")
-                .or_else(|| url.strip_prefix("https://"))?;
-            rest.split('/').next()
-        });
-        if !host.is_some_and(|host| !host.is_empty() && !host.contains(char::is_whitespace)) {
-            return Err(misconfigured(
-                name,
-                "must be a URL such as https://host:port",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// The level of the log lines. Lambda's own setting counts only where ours is not set: Lambda would drop the lines
-/// with metrics too.
-#[cfg(feature = "lambda")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only module that reads the ambient environment"
-)]
-pub(crate) fn log_level() -> tracing_subscriber::filter::LevelFilter {
-    let levels = ["LEASE_LOG_LEVEL", "AWS_LAMBDA_LOG_LEVEL"];
-    let level = levels.iter().find_map(|name| std::env::var(name).ok());
-    level
-        .and_then(|level| level.parse().ok())
-        .unwrap_or(tracing_subscriber::filter::LevelFilter::INFO)
-}
-
-/// The table's name, also from an ARN, and also if another setting is wrong.
-#[cfg(feature = "lambda")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only module that reads the ambient environment"
-)]
-pub(crate) fn table_name() -> Option<String> {
-    let table = std::env::var("LEASE_TABLE").ok()?;
-    let name = table.rsplit('/').next().unwrap_or(&table);
-    Some(name.to_owned()).filter(|name| !name.is_empty())
-}
-
 fn number(
     lookup: impl Fn(&str) -> Option<String>,
     name: &str,
@@ -239,7 +138,7 @@ fn number(
     };
     match text.parse() {
         Ok(n) if n <= most => Ok(Some(n)),
-        _ => Err(misconfigured(
+        _ => Err(Error::misconfigured(
             name,
             &format!("must be a whole number of {unit} from 0 to {most}"),
         )),
@@ -256,18 +155,10 @@ fn either(
         None => Ok(false),
         Some(word) if word == usual => Ok(false),
         Some(word) if word == other => Ok(true),
-        Some(_) => Err(misconfigured(name, &format!("must be {usual} or {other}"))),
-    }
-}
-
-/// The prefix of keys or of holders. An empty one is refused, because it would limit nothing.
-fn prefix(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<String>, Error> {
-    let Some(text) = lookup(name) else {
-        return Ok(None);
-    };
-    match Key::new(text) {
-        Ok(prefix) => Ok(Some(prefix.as_str().to_owned())),
-        Err(problem) => Err(misconfigured(name, &problem.to_string())),
+        Some(_) => Err(Error::misconfigured(
+            name,
+            &format!("must be {usual} or {other}"),
+        )),
     }
 }
 
@@ -276,25 +167,21 @@ fn executions(lookup: impl Fn(&str) -> Option<String>) -> Result<Executions, Err
     const NAME: &str = "LEASE_EXECUTIONS";
     lookup(NAME).map_or_else(
         || Ok(Executions::default()),
-        |list| Executions::of(&list).map_err(|problem| misconfigured(NAME, &problem.to_string())),
+        |list| {
+            Executions::of(&list)
+                .map_err(|problem| Error::misconfigured(NAME, &problem.to_string()))
+        },
     )
 }
 
 fn look(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Duration>, Error> {
     const NAME: &str = "LEASE_LOOK_SECONDS";
     match number(lookup, NAME, 3600, "seconds")? {
-        Some(0) => Err(misconfigured(
+        Some(0) => Err(Error::misconfigured(
             NAME,
             "must be a whole number of seconds from 1 to 3600",
         )),
         seconds => Ok(seconds.map(Duration::from_secs)),
-    }
-}
-
-pub(crate) fn misconfigured(name: &str, problem: &str) -> Error {
-    Error::Misconfigured {
-        problem: format!("environment variable {name} {problem}"),
-        source: None,
     }
 }
 
@@ -315,33 +202,6 @@ mod tests {
         let read = read(&[("LEASE_TABLE", "leases")]).expect("valid");
         assert_eq!(read.table.as_str(), "leases");
         assert_eq!(read.settings, Settings::default());
-        assert_eq!(read.boundary, Boundary::default());
-    }
-
-    #[test]
-    fn a_boundary_is_read_as_it_is() {
-        let bounded = read(&[
-            ("LEASE_TABLE", "leases"),
-            ("LEASE_KEY_PREFIX", "team-a/"),
-            ("LEASE_HOLDER_PREFIX", "a*"),
-            ("LEASE_REENTRANT", "false"),
-        ]);
-        let expected = Boundary {
-            key_prefix: Some("team-a/".to_owned()),
-            holder_prefix: Some("a*".to_owned()),
-            reentrant: false,
-        };
-        assert_eq!(bounded.expect("valid").boundary, expected);
-        for (name, value) in [
-            ("LEASE_KEY_PREFIX", ""),
-            ("LEASE_HOLDER_PREFIX", ""),
-            ("LEASE_KEY_PREFIX", "a\n"),
-            ("LEASE_REENTRANT", ""),
-            ("LEASE_REENTRANT", "no"),
-        ] {
-            let refused = read(&[("LEASE_TABLE", "t"), (name, value)]);
-            assert!(refused.is_err_and(|e| e.contains(name)), "{name}={value}");
-        }
     }
 
     #[test]

@@ -22,8 +22,9 @@ pub(crate) mod wire;
 
 pub use dynamodb::{Connection, DynamoDb};
 pub(crate) use failures::failed;
-#[cfg(feature = "workflows")]
-pub(crate) use failures::{is_denial, is_throttling, lacks_credentials};
+// For the client of Step Functions in `leasehold-lambda`; not covered by versions.
+#[doc(hidden)]
+pub use failures::{lacks_credentials, refusal};
 pub use memory::Memory;
 
 /// The address of a lease row.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::{
-    concurrency::{AT_ONCE, some_at_a_time},
     error::Error,
     leases::{Leases, corrupt},
     look::Looked,
     outcomes::{Ended, is_zero},
     pagination::Cursor,
     queue::{Waiting, Waits},
+    retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
     store::{Address, Store, What},
     values::{Holder, Key},
@@ -137,10 +137,11 @@ impl<S: Store> Leases<S> {
             }
             SweepBounds::Schedule => {
                 let start = || Cursor::start(self.now().as_millis());
-                let from = self.swept_to().clone().unwrap_or_else(start);
+                let from = self.swept_to.get().unwrap_or_else(start);
                 let swept = self.sweep_from(from.clone(), u32::MAX).await?;
                 // If there was no progress, the next sweep starts elsewhere.
-                *self.swept_to() = swept.cursor.clone().filter(|cursor| *cursor != from);
+                let stopped_at = swept.cursor.clone().filter(|cursor| *cursor != from);
+                self.swept_to.set(stopped_at);
                 Ok(swept)
             }
         }

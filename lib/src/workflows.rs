@@ -8,14 +8,6 @@ use crate::{
     values::{Holder, LeaseId, TaskToken},
 };
 
-#[cfg(feature = "workflows")]
-mod history;
-#[cfg(feature = "workflows")]
-mod step_functions;
-
-#[cfg(feature = "workflows")]
-pub use step_functions::StepFunctions;
-
 /// The future of a call to [`Workflows`].
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 

@@ -1,11 +1,8 @@
 //! A handler that logs the proof of its caller's lease, in the form that the event asks for: for the test that the
 //! secret scanner finds it.
 
-use leasehold::{
-    Error, Lease, Leases, ReleaseOutcome, Released,
-    lambda::{self, Fatal, Function, Names},
-    store::Store,
-};
+use leasehold::{Error, Lease, Leases, ReleaseOutcome, Released, store::Store};
+use leasehold_lambda::{Fatal, Function, Names};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -14,7 +11,7 @@ struct Request {
     form: String,
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         Names::default()
     }

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{
-    Acquire, Error, Holder, Key, Leases, Released, RequestId, Ttl,
-    lambda::{self, Fatal, Function, Names},
-    store::Store,
-};
+use leasehold::{Acquire, Error, Holder, Key, Leases, Released, RequestId, Ttl, store::Store};
+use leasehold_lambda::{Fatal, Function, Names};
 use serde::Deserialize;
 
 /// Whatever it is given, and the key in it.
@@ -24,7 +21,7 @@ impl From<serde_json::Value> for Request {
     }
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         Names::default().key(&self.key)
     }

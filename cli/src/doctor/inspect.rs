@@ -122,11 +122,8 @@ pub(super) async fn inspect(
     let (machine, outcome) = of_machine(account, resources).await;
     report.record("machine", outcome);
     report.record("alarms", of_alarms(account, resources).await);
-    let environment = environments.get("acquire");
-    let environment =
-        environment.and_then(|all| Environment::from(|name| all.get(name).cloned()).ok());
-    let settings = environment.as_ref().map(|found| found.settings);
-    let boundary = environment.map(|found| found.boundary).unwrap_or_default();
+    let of_acquire = |name: &str| environments.get("acquire")?.get(name).cloned();
+    let settings = Environment::from(of_acquire).map(|found| found.settings);
     let names = FUNCTIONS.iter().filter_map(|(id, verb, _)| {
         let resource = resources.get(*id)?;
         Some((*verb, resource.id.clone()))
@@ -135,8 +132,8 @@ pub(super) async fn inspect(
         functions: names.collect(),
         machine,
         settings: settings.unwrap_or_default(),
-        key_prefix: boundary.key_prefix.unwrap_or_default(),
-        holder_prefix: boundary.holder_prefix.unwrap_or_default(),
+        key_prefix: of_acquire("LEASE_KEY_PREFIX").unwrap_or_default(),
+        holder_prefix: of_acquire("LEASE_HOLDER_PREFIX").unwrap_or_default(),
     }
 }
 

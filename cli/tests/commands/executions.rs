@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::fixture::{Fixture, Ran, ended};
-use leasehold::{
-    Acquire, Granted, Holder, KeepTime, Key, LeaseState, Leases, Lifetime, Reaped, StepFunctions,
-};
+use leasehold::{Acquire, Granted, Holder, KeepTime, Key, LeaseState, Leases, Lifetime, Reaped};
+use leasehold_lambda::StepFunctions;
 use leasehold_local::{FakeStepFunctionsServer, session_token};
 
 const EXECUTION: &str = "arn:aws:states:us-east-1:123456789012:execution:orders:7f3c";

@@ -6,16 +6,15 @@
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, KeepTime, Key, Keys, Leases,
     Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
-    TaskToken, Ttl, WaitTime,
-    lambda::{self, Fatal, Function, Names, Response, Summary},
-    store::Store,
+    TaskToken, Ttl, WaitTime, store::Store,
 };
+use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
 use serde::{Deserialize, Serialize};
 
 /// Asks for the lease of one key, for one permit of a key, or for the leases of several keys.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::acquire))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold_lambda::schema::rules::acquire))]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the contract's names")]
 pub(crate) struct Request {
@@ -52,7 +51,7 @@ pub(crate) struct Request {
     wait_seconds: Option<WaitTime>,
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         let Self {
             key,

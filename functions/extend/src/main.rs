@@ -2,16 +2,15 @@
 //! lease has ended, and with `Lease.Expired` or `Lease.Frozen` if it has expired and may not be revived.
 
 use leasehold::{
-    Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl,
-    lambda::{self, Fatal, Function, Names, Response, Summary},
-    store::Store,
+    Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl, store::Store,
 };
+use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
 use serde::{Deserialize, Serialize};
 
 /// Names the lease to extend, or several.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::one_or_several_leases))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold_lambda::schema::rules::one_or_several_leases))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// The handle, as acquire or extend returned it: this or `leases`.
@@ -34,7 +33,7 @@ pub(crate) enum Answer {
     All(ExtendedAll),
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         let Self {
             lease,

@@ -1,17 +1,14 @@
 //! Shows the state of a key, the leases of a holder, or everything that is held. Never shows a secret. Fails with
 //! `Lease.Invalid` if the request does not name exactly one of the three.
 
-use leasehold::{
-    Cursor, Error, Holder, Inspected, Key, LeasePage, Leases, PageSize,
-    lambda::{self, Fatal, Function, Names, Response, Summary},
-    store::Store,
-};
+use leasehold::{Cursor, Error, Holder, Inspected, Key, LeasePage, Leases, PageSize, store::Store};
+use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
 use serde::{Deserialize, Serialize};
 
 /// Names a key, a holder, or the whole list.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::inspect))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold_lambda::schema::rules::inspect))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// Show this key.
@@ -40,7 +37,7 @@ pub(crate) enum Answer {
     List(LeasePage),
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         let Self {
             key,

@@ -3,16 +3,15 @@
 
 use leasehold::{
     Act, AuditReason, Counter, Error, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Key,
-    Leases, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome,
-    lambda::{self, Fatal, Function, Names, Response, Summary},
-    store::Store,
+    Leases, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome, store::Store,
 };
+use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
 use serde::{Deserialize, Serialize};
 
 /// What an operator does to a key, who does it, and why.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::operate))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold_lambda::schema::rules::operate))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// What to do.
@@ -42,7 +41,7 @@ pub(crate) enum Answer {
     Raised(RaiseFloorOutcome),
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         let Self {
             operation: _,

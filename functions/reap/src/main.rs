@@ -1,11 +1,8 @@
 //! Ends or shortens the leases of an execution that has ended, and removes its waiters from the queues. Runs on
 //! status events of Step Functions, at once and once more later. Fails with `Lease.Invalid` for any other event.
 
-use leasehold::{
-    Error, Leases, Reaped,
-    lambda::{ExecutionEvents, FailedExecutions, Fatal, Function},
-    store::Store,
-};
+use leasehold::{Error, Leases, Reaped, store::Store};
+use leasehold_lambda::{ExecutionEvents, FailedExecutions, Fatal, Function};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {

@@ -1,17 +1,14 @@
 //! Ends one lease or several. It never frees somebody else's lease. If somebody else was granted the key since, the
 //! outcome is `lost`, or with `strict` the error `Lease.Lost`.
 
-use leasehold::{
-    Error, Lease, LeaseSet, Leases, Released, ReleasedAll,
-    lambda::{self, Fatal, Function, Names, Response, Summary},
-    store::Store,
-};
+use leasehold::{Error, Lease, LeaseSet, Leases, Released, ReleasedAll, store::Store};
+use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
 use serde::{Deserialize, Serialize};
 
 /// Names the lease to end, or several.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = leasehold::schema::rules::one_or_several_leases))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold_lambda::schema::rules::one_or_several_leases))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// The handle, as acquire or extend returned it: this or `leases`.
@@ -32,7 +29,7 @@ pub(crate) enum Answer {
     All(ReleasedAll),
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         let Self {
             lease,

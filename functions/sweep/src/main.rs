@@ -2,11 +2,8 @@
 //! `limit`. Fails with `Lease.Invalid` if it cannot use the limit or the cursor, and with `Lease.Misconfigured`, after the
 //! sweep, if the token floor was lowered.
 
-use leasehold::{
-    Cursor, Error, Leases, PageSize, SweepBounds, Swept,
-    lambda::{self, Fatal, Function, Names, Trigger},
-    store::Store,
-};
+use leasehold::{Cursor, Error, Leases, PageSize, SweepBounds, Swept, store::Store};
+use leasehold_lambda::{Fatal, Function, Names, Trigger};
 use serde::Deserialize;
 
 /// The request of a sweep on call.
@@ -21,7 +18,7 @@ pub(crate) struct Request {
     cursor: Option<Cursor>,
 }
 
-impl lambda::Request for Request {
+impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         let Self {
             limit: _,

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::{GrantRequest, other_keys};
 use crate::{
-    conflicts::ConflictBackoff,
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen_error},
     metrics::{self, Metric},
@@ -96,7 +95,7 @@ impl<S: Store> Leases<S> {
             over: grant.over,
             cap: self.settings().queue_cap,
         };
-        let mut backoff = ConflictBackoff::from(self);
+        let mut backoff = self.conflict_backoff();
         for _ in 0..TRIES {
             let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
@@ -104,8 +103,10 @@ impl<S: Store> Leases<S> {
                 Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request)),
                 Joined::SupersededByLaterCall => return Err(asked_again()),
                 Joined::Conflict => {
-                    backoff.wait(self).await?;
-                    continue;
+                    if backoff.wait().await {
+                        continue;
+                    }
+                    return Err(self.contention_error());
                 }
                 Joined::Refused(stood) => stood,
             };

@@ -20,13 +20,9 @@ pub struct ErrorKind {
     /// The exit code of the command `leasehold`.
     pub exit_code: u8,
     /// The level of the line in a function's log.
-    #[cfg_attr(
-        not(feature = "lambda"),
-        expect(dead_code, reason = "only functions log how a call ended")
-    )]
-    pub(crate) level: Level,
+    pub level: Level,
     /// The metric that counts it; none if the error concerns only the caller.
-    pub(crate) metric: Option<Metric>,
+    pub metric: Option<Metric>,
     /// Of several errors that of the largest number is the worst: what the caller has to know first is that it must stop.
     pub(crate) severity: u8,
 }

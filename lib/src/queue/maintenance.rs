@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::Told;
 use crate::{
     clock::Timestamp,
-    concurrency::some_at_a_time,
     error::Error,
     leases::{Leases, TRIES, corrupt},
     metrics::{self, Metric},
+    retry::some_at_a_time,
     row::{Row, Stored},
     store::{Address, Applied, Store},
     transition::{Change, Leave},

@@ -4,7 +4,6 @@ use super::{AcquiredAll, GrantedAll};
 use crate::{
     acquire::{GrantRequest, other_keys},
     clock::Timestamp,
-    conflicts::ConflictBackoff,
     error::Error,
     leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::GrantKind,
@@ -70,11 +69,12 @@ impl<S: Store> Leases<S> {
                 replayed => replayed,
             };
         }
-        let mut backoff = ConflictBackoff::from(self);
+        let mut backoff = self.conflict_backoff();
         loop {
-            match self.store().apply_all(&changes, backoff.left(self)).await? {
+            match self.store().apply_all(&changes, backoff.left()).await? {
                 AppliedAll::Done => return self.read_back(&changes).await,
-                AppliedAll::Conflict => backoff.wait(self).await?,
+                AppliedAll::Conflict if backoff.wait().await => {}
+                AppliedAll::Conflict => return Err(self.contention_error()),
                 AppliedAll::Refused(stood) => {
                     match judge(&changes, stood, &grant, request.reentrant)? {
                         SetRefusal::Retry(again) => changes = again,
@@ -103,15 +103,12 @@ impl<S: Store> Leases<S> {
     /// The rows of these changes, as they were at one moment.
     async fn rows_of(&self, changes: &[(Address, Change)]) -> Result<Vec<Stored>, Error> {
         let addresses: Vec<_> = changes.iter().map(|(address, _)| address.clone()).collect();
-        let mut backoff = ConflictBackoff::from(self);
+        let mut backoff = self.conflict_backoff();
         loop {
-            match self
-                .store()
-                .read_all(&addresses, backoff.left(self))
-                .await?
-            {
+            match self.store().read_all(&addresses, backoff.left()).await? {
                 Some(rows) => return Ok(rows),
-                None => backoff.wait(self).await?,
+                None if backoff.wait().await => {}
+                None => return Err(self.contention_error()),
             }
         }
     }

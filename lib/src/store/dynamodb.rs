@@ -27,9 +27,9 @@ use super::{
     foreign_item, foreign_rules, sweep_after, what,
 };
 use crate::{
-    backoff::Backoff,
     clock::stopwatch,
     error::Error,
+    retry::Backoff,
     row::attributes as at,
     row::{Holding, Item, Stored, s, text},
     rules::TableRules,

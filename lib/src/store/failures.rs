@@ -91,16 +91,6 @@ impl Request<'_> {
         } = *self;
         let source = Cause::said(format!("{code}: {message}")).by(error);
         match code {
-            code if is_throttling(code) => Error::Throttled {
-                action,
-                resource: format!("table {table}"),
-                source,
-            },
-            code if is_denial(code) => Error::Denied {
-                action,
-                resource: format!("table {table}"),
-                source,
-            },
             "ResourceNotFoundException" => Error::Misconfigured {
                 problem: format!(
                     "there is no table {table}, or it lacks the index: check LEASE_TABLE, the \
@@ -127,16 +117,36 @@ impl Request<'_> {
                     source: Some(source),
                 },
             },
-            _ => Error::Unavailable {
-                problem: format!("{action} on table {table} failed in the service"),
-                source: Some(source),
-            },
+            code => refusal(code, action, format!("table {table}"), source),
+        }
+    }
+}
+
+/// A refusal that any service of AWS may give, by its code.
+#[must_use]
+pub fn refusal(code: &str, action: &'static str, resource: String, source: Cause) -> Error {
+    if is_throttling(code) {
+        Error::Throttled {
+            action,
+            resource,
+            source,
+        }
+    } else if is_denial(code) {
+        Error::Denied {
+            action,
+            resource,
+            source,
+        }
+    } else {
+        Error::Unavailable {
+            problem: format!("{action} on {resource} failed in the service"),
+            source: Some(source),
         }
     }
 }
 
 /// Whether the service throttled the request.
-pub(crate) fn is_throttling(code: &str) -> bool {
+fn is_throttling(code: &str) -> bool {
     matches!(
         code,
         "LimitExceededException"
@@ -154,7 +164,7 @@ pub(crate) fn is_throttling(code: &str) -> bool {
 }
 
 /// Whether the service denied the request.
-pub(crate) fn is_denial(code: &str) -> bool {
+fn is_denial(code: &str) -> bool {
     matches!(
         code,
         "AccessDeniedException"
@@ -167,7 +177,9 @@ pub(crate) fn is_denial(code: &str) -> bool {
     )
 }
 
-pub(crate) fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Whether a request failed because no credentials could be loaded.
+#[must_use]
+pub fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(<dyn std::error::Error + 'static>::is::<CredentialsError>)
 }

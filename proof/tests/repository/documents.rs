@@ -361,6 +361,7 @@ fn environment(files: &Files) -> Vec<String> {
     // As a string literal: a constant may have the same name.
     let read = files
         .all("lib/src/", ".rs")
+        .chain(files.all("lambda/src/", ".rs"))
         .flat_map(|(_, text)| variables(text, "\"LEASE_"));
     let read: BTreeSet<String> = read.collect();
     let documents: String = files
@@ -377,10 +378,10 @@ fn environment(files: &Files) -> Vec<String> {
         let known = variables(text, "LEASE_");
         let missing = read
             .difference(&known)
-            .map(move |name| format!("{whose}: no {name}, which lib/src reads"));
+            .map(move |name| format!("{whose}: no {name}, which lib or lambda reads"));
         let idle = known
             .difference(&read)
-            .map(move |name| format!("{whose}: {name}, which lib/src does not read"));
+            .map(move |name| format!("{whose}: {name}, which neither lib nor lambda reads"));
         missing.chain(idle).collect::<Vec<_>>()
     })
     .collect()

@@ -11,7 +11,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         "every metric is written, shown and documented",
         metrics,
         &[
-            (METRICS, "(\"Lost\", ", "(\"Loss\", "),
+            (METRICS, "    Lost \"", "    Loss \""),
             (
                 TEMPLATE,
                 "\"ApplicationLogLevel\": \"INFO\"",
@@ -118,11 +118,11 @@ fn requests_are_private(files: &Files) -> Vec<String> {
 fn metrics(files: &Files) -> Vec<String> {
     let list = files
         .text(METRICS)
-        .split_once("pub const METRICS")
-        .and_then(|(_, rest)| rest.split_once("];"));
-    let pairs = list.map_or("", |(list, _)| list).split("(\"").skip(1);
-    let written: BTreeSet<String> = pairs
-        .filter_map(|pair| pair.split('"').next())
+        .split_once("\nmetrics! {")
+        .and_then(|(_, rest)| rest.split_once('}'));
+    let rows = list.map_or("", |(list, _)| list).lines();
+    let written: BTreeSet<String> = rows
+        .filter_map(|row| row.split_whitespace().next())
         .map(str::to_owned)
         .collect();
     let widgets = widgets(files);

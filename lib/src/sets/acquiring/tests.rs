@@ -5,9 +5,9 @@ use std::{collections::HashSet, time::Duration};
 use super::*;
 use crate::{
     Acquire, AcquireAll, Connection, Memory, Settings,
-    backoff::{FIRST_PAUSE, LONGEST_PAUSE},
     clock::paused::Paused,
     conformance::{grant, invalid, make},
+    retry::{FIRST_PAUSE, LONGEST_PAUSE},
     store::wire::{Before, Wire},
 };
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use leasehold::{
     Acquire, AcquireOutcome, Connection, DynamoDb, ExtendOptions, Holder, KeepTime, Key, Lease,
-    Leases, Lifetime, Queue, RequestId, RetryPolicy, Settings, StepFunctions, SweepBounds,
-    TaskToken, Ttl, WaitTime,
+    Leases, Lifetime, Queue, RequestId, RetryPolicy, Settings, SweepBounds, TaskToken, Ttl,
+    WaitTime,
 };
+use leasehold_lambda::StepFunctions;
 use leasehold_local::{FakeStepFunctionsServer, Proxy};
 use serde_json::Value;
 use tokio::task::JoinHandle;

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use arbitrary::{Result as Chosen, Unstructured};
-use leasehold::{Error, Leases, ManualClock, Memory, Settings, lambda::Diagnostic};
+use leasehold::{Error, Leases, ManualClock, Memory, Settings};
+use leasehold_lambda::Diagnostic;
 use serde_json::Value;
 
 use crate::{

@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use leasehold::{
-    Leases,
-    lambda::{Diagnostic, answer},
-    store::Store,
-};
+use leasehold::{Leases, store::Store};
+use leasehold_lambda::{Diagnostic, answer};
 use serde_json::Value;
 
 /// The handlers of the binaries; their `main` is not for here.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::{
-    Reaped, Swept,
-    lambda::{ExecutionEvents, FailedExecutions, Request, Trigger},
+use leasehold::{Reaped, Swept};
+use leasehold_lambda::{
+    ExecutionEvents, FailedExecutions, Request, Trigger,
     schema::{self, answer, event},
 };
 use serde::de::DeserializeOwned;

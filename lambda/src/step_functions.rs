@@ -12,16 +12,16 @@ use aws_sdk_sfn::{
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
-use super::{
-    Call, Delivery, Execution, GrantOf, Receipt, Workflows,
-    history::{History, Known, Received, known},
+use leasehold::{
+    Call, Cause, Connection, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken,
+    Timestamp, Workflows,
+    store::{lacks_credentials, refusal},
 };
-use crate::{
-    clock::{Timestamp, stopwatch},
-    error::{Cause, Error},
-    store::{is_denial, is_throttling, lacks_credentials},
-    values::{Holder, TaskToken},
-};
+use tokio::time::Instant;
+
+mod history;
+
+use history::{History, Known, Received, known};
 
 /// AWS Step Functions, through its API.
 #[derive(Clone, Debug)]
@@ -37,9 +37,8 @@ const CALL: Duration = Duration::from_millis(1500);
 impl StepFunctions {
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN` …) with pinned
     /// time limits and without retries.
-    #[cfg(feature = "https-client")]
     pub async fn from_env() -> Self {
-        Self::new(&crate::store::Connection::ambient().await)
+        Self::new(&Connection::ambient().await)
     }
 
     /// From your own configuration, with pinned time limits and without retries.
@@ -203,6 +202,15 @@ impl StepFunctions {
     }
 }
 
+/// Real time, as the SDK's own limits use it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measures only how long a request has taken"
+)]
+fn stopwatch() -> Instant {
+    Instant::now()
+}
+
 fn instant(at: &aws_smithy_types::DateTime) -> Timestamp {
     Timestamp::from_millis(
         at.to_millis()
@@ -358,22 +366,5 @@ where
         };
     }
     let source = Cause::said(format!("{code}: {message}")).by(error);
-    if is_throttling(&code) {
-        Error::Throttled {
-            action,
-            resource,
-            source,
-        }
-    } else if is_denial(&code) {
-        Error::Denied {
-            action,
-            resource,
-            source,
-        }
-    } else {
-        Error::Unavailable {
-            problem: format!("{action} on {resource} failed in the service"),
-            source: Some(source),
-        }
-    }
+    refusal(&code, action, resource, source)
 }

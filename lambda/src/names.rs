@@ -1,31 +1,19 @@
 //! What a request names. Each request says it itself, for the boundary, the log and the error. Of an event that is no request only
 //! the key is shown.
 
-use crate::{
-    lambda::FromEvent,
-    outcomes::Lease,
-    sets::LeaseSet,
-    values::{Counter, Holder, Key, Keys, RequestId},
-};
-
-/// A request of a function.
-pub trait Request: FromEvent {
-    /// Everything in it that the boundary limits or the log shows. Take the request apart without `..`, so that a new
-    /// field does not compile before somebody has thought about it.
-    fn names(&self) -> Names<'_>;
-}
+use leasehold::{Counter, Holder, Key, Keys, Lease, LeaseSet, RequestId};
 
 /// The keys and holders that a request names, each with its path, and the rest that identifies it.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
-    pub(super) keys: Vec<(&'static str, &'a Key)>,
-    pub(super) holders: Vec<(&'static str, &'a Holder)>,
+    pub(crate) keys: Vec<(&'static str, &'a Key)>,
+    pub(crate) holders: Vec<(&'static str, &'a Holder)>,
     /// The key, if the request is about one.
-    pub(super) key: Option<&'a Key>,
-    pub(super) request_id: Option<&'a RequestId>,
-    pub(super) fencing_token: Option<Counter>,
-    pub(super) reentrant: bool,
-    pub(super) list: bool,
+    pub(crate) key: Option<&'a Key>,
+    pub(crate) request_id: Option<&'a RequestId>,
+    pub(crate) fencing_token: Option<Counter>,
+    pub(crate) reentrant: bool,
+    pub(crate) list: bool,
 }
 
 impl<'a> Names<'a> {

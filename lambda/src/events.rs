@@ -11,18 +11,18 @@ use lambda_runtime::{
     LambdaInvocation,
     tower::{Layer, Service},
 };
+use leasehold::{Error, Key};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Names, Request};
-use crate::{error::Error, json, values::Key};
+use crate::{Names, json};
 
 /// An event, parsed but not yet understood.
-pub struct Event<'a>(pub(super) &'a Value);
+pub struct Event<'a>(pub(crate) &'a Value);
 
 impl Event<'_> {
     /// The key of an event that cannot be read as a request, for the log and the error.
-    pub(super) fn key(&self) -> Option<Key> {
+    pub(crate) fn key(&self) -> Option<Key> {
         let text = json::text(self.0, "/key").or_else(|| json::text(self.0, "/lease/key"));
         Key::new(text?).ok()
     }
@@ -51,6 +51,13 @@ impl<T: DeserializeOwned> FromEvent for T {
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
         json::read(event.0)
     }
+}
+
+/// A request of a function.
+pub trait Request: FromEvent {
+    /// Everything in it that the boundary limits or the log shows. Take the request apart without `..`, so that a new
+    /// field does not compile before somebody has thought about it.
+    fn names(&self) -> Names<'_>;
 }
 
 /// The request of a function that runs on a schedule and can be called by hand.
@@ -84,12 +91,12 @@ impl<T: Request + DeserializeOwned> Request for Trigger<T> {
 }
 
 /// Text that is not UTF-8 becomes the empty text, which is refused as text that is not JSON is.
-pub(super) fn text(event: &[u8]) -> &str {
+pub(crate) fn text(event: &[u8]) -> &str {
     std::str::from_utf8(event).unwrap_or_default()
 }
 
 /// Wraps the event's text as a JSON string, which always parses.
-pub(super) struct AsText;
+pub(crate) struct AsText;
 
 impl<S> Layer<S> for AsText {
     type Service = AsTextService<S>;
@@ -99,7 +106,7 @@ impl<S> Layer<S> for AsText {
     }
 }
 
-pub(super) struct AsTextService<S>(S);
+pub(crate) struct AsTextService<S>(S);
 
 impl<S: Service<LambdaInvocation>> Service<LambdaInvocation> for AsTextService<S> {
     type Response = S::Response;

@@ -1,4 +1,4 @@
-//! The configuration of the SDK's clients, which Lambda gives in variables only. The SDK's own loader would also look
+//! The environment, and the configuration of the SDK's clients, which Lambda gives in variables only. The SDK's own loader would also look
 //! for profiles, instance metadata and roles to assume; that code would be a third of every function.
 
 use std::time::Duration;
@@ -9,22 +9,69 @@ use aws_config::{
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
+use leasehold::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::{
-    error::Error,
-    settings::{misconfigured, variable},
-    values::{Holder, TaskToken},
-    workflows::{Call, Delivery, Execution, StepFunctions, Workflows},
-};
+use crate::StepFunctions;
 
 const FIPS: &str = "AWS_USE_FIPS_ENDPOINT";
 const DUAL_STACK: &str = "AWS_USE_DUALSTACK_ENDPOINT";
+
+/// A variable of the process's environment. One that is not Unicode is refused like any other value that does not parse.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only module that reads the ambient environment"
+)]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    match std::env::var(name) {
+        Ok(value) => Some(value),
+        Err(std::env::VarError::NotPresent) => None,
+        Err(std::env::VarError::NotUnicode(_)) => Some(String::new()),
+    }
+}
+
+/// Refuses an endpoint with which every call of the SDK would fail.
+pub(crate) fn check_endpoints(lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
+    for name in [
+        "AWS_ENDPOINT_URL_DYNAMODB",
+        "AWS_ENDPOINT_URL_SFN",
+        "AWS_ENDPOINT_URL",
+    ] {
+        let Some(url) = lookup(name) else {
+            continue;
+        };
+        let rest = url.strip_prefix("http://");
+        let rest = rest.or_else(|| url.strip_prefix("https://"));
+        let host = rest.and_then(|rest| rest.split('/').next());
+        if !host.is_some_and(|host| !host.is_empty() && !host.contains(char::is_whitespace)) {
+            let problem = "must be a URL such as https://host:port";
+            return Err(Error::misconfigured(name, problem));
+        }
+    }
+    Ok(())
+}
+
+/// The level of the log lines. Lambda's own setting counts only where ours is not set: Lambda would drop the lines
+/// with metrics too.
+pub(crate) fn log_level(lookup: impl Fn(&str) -> Option<String>) -> LevelFilter {
+    let level = lookup("LEASE_LOG_LEVEL").or_else(|| lookup("AWS_LAMBDA_LOG_LEVEL"));
+    level
+        .and_then(|level| level.parse().ok())
+        .unwrap_or(LevelFilter::INFO)
+}
+
+/// The table's name, also from an ARN, and also if another setting is wrong.
+pub(crate) fn table_name(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let table = lookup("LEASE_TABLE")?;
+    let name = table.rsplit('/').next().unwrap_or(&table);
+    Some(name.to_owned()).filter(|name| !name.is_empty())
+}
 
 /// The configuration in the variables, for all clients of a sandbox.
 ///
 /// # Errors
 /// [`Error::Misconfigured`] naming the variable that is missing or does not parse.
-pub(super) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<SdkConfig, Error> {
+pub(crate) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<SdkConfig, Error> {
     let region = lookup("AWS_REGION").or_else(|| lookup("AWS_DEFAULT_REGION"));
     let Some(region) = region.filter(|region| !region.is_empty()) else {
         return Err(Error::Misconfigured {
@@ -50,14 +97,14 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<SdkConfig,
 ///
 /// # Errors
 /// [`Error::Misconfigured`], which says what is missing.
-pub(super) fn check_fips(
+pub(crate) fn check_fips(
     lookup: impl Fn(&str) -> Option<String>,
     module: Result<(), &str>,
 ) -> Result<(), Error> {
     if module.is_ok() || !matches!(flag(lookup, FIPS), Ok(Some(true))) {
         return Ok(());
     }
-    Err(misconfigured(
+    Err(Error::misconfigured(
         FIPS,
         "is true, but this function was built without a FIPS-validated module: to build one with it, see Small functions in docs/how-to/deploy.md",
     ))
@@ -70,7 +117,7 @@ fn flag(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<bo
     };
     match value.to_ascii_lowercase().parse() {
         Ok(flag) => Ok(Some(flag)),
-        Err(_) => Err(misconfigured(name, "must be true or false")),
+        Err(_) => Err(Error::misconfigured(name, "must be true or false")),
     }
 }
 
@@ -87,7 +134,7 @@ impl LoadServiceConfig for Variables {
 
 /// Step Functions for a function that notifies waiters and never asks for the state of an execution. Its role does
 /// not allow that either, and the code that reads the response need not be linked.
-pub(super) struct CallbacksOnly(pub(super) StepFunctions);
+pub(crate) struct CallbacksOnly(pub(crate) StepFunctions);
 
 impl Workflows for CallbacksOnly {
     fn succeed<'a>(

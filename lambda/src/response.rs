@@ -1,19 +1,13 @@
 //! What a response came to. Each response says it itself; the rules count what no response says.
 
+use leasehold::{
+    Acquired, AcquiredAll, Counter, ExtendOutcome, Extended, ExtendedAll, ForceReleaseOutcome,
+    FreezeOutcome, GrantKind, Inspected, Lease, LeasePage, Queued, RaiseFloorOutcome, Reaped,
+    ReleaseOutcome, Released, ReleasedAll, Swept, UnfreezeOutcome, metrics::Metric,
+};
 use serde::Serialize;
 
-use crate::{
-    acquire::Queued,
-    inspect::{Inspected, LeasePage},
-    lambda::FailedExecutions,
-    metrics::Metric,
-    operate::{ForceReleaseOutcome, FreezeOutcome, RaiseFloorOutcome, UnfreezeOutcome},
-    outcomes::{Acquired, Extended, GrantKind, Lease, ReleaseOutcome, Released},
-    reap::Reaped,
-    sets::{AcquiredAll, ExtendOutcome, ExtendedAll, ReleasedAll},
-    sweep::Swept,
-    values::Counter,
-};
+use crate::FailedExecutions;
 
 /// A response of a function.
 pub trait Response: Serialize {
@@ -24,9 +18,9 @@ pub trait Response: Serialize {
 /// An outcome in a word, the token of the lease, and what to count.
 #[derive(Debug)]
 pub struct Summary {
-    pub(super) outcome: &'static str,
-    pub(super) fencing_token: Option<Counter>,
-    pub(super) counts: Vec<(Metric, u64)>,
+    pub(crate) outcome: &'static str,
+    pub(crate) fencing_token: Option<Counter>,
+    pub(crate) counts: Vec<(Metric, u64)>,
 }
 
 impl Summary {
@@ -221,10 +215,12 @@ mod tests {
 
     use aws_lambda_events::event::sqs::SqsBatchResponse;
 
-    use super::*;
-    use crate::{
-        Acquire, ExtendOptions, Leases, Memory, Settings, conformance::make, values::RequestId,
+    use leasehold::{
+        Acquire, ExtendOptions, Holder, Key, Leases, ManualClock, Memory, RequestId, Settings,
+        Timestamp, Ttl,
     };
+
+    use super::*;
 
     fn told(response: &impl Response) -> (&'static str, Vec<(&'static str, u64)>) {
         let Summary {
@@ -237,12 +233,14 @@ mod tests {
 
     #[tokio::test]
     async fn each_response_counts_as_what_it_came_to() {
-        let clock = make::clock();
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
         let leases =
             Leases::new(Memory::new(), Settings::default()).with_clock(Arc::clone(&clock) as _);
         let minute = Duration::from_mins(1);
         let wanted = |who: &str| {
-            let wanted = Acquire::new(make::key("k"), make::holder(who), make::ttl(minute));
+            let (key, holder) = (Key::new("k"), Holder::new(who));
+            let ttl = Ttl::new(minute).expect("valid");
+            let wanted = Acquire::new(key.expect("valid"), holder.expect("valid"), ttl);
             wanted.request_id(RequestId::new(who).expect("valid"))
         };
         let acquire = async |who: &str| leases.acquire(wanted(who)).await.expect("an answer");

@@ -1,15 +1,52 @@
 //! The boundary of a function: which keys and holders its callers may name. With it, several teams can share one
 //! table but no leases: each team has functions of its own.
 
-use super::Names;
-use crate::{
-    error::Error,
-    settings::{Boundary, misconfigured},
-};
+use leasehold::{Error, Key};
+
+use crate::Names;
+
+/// The keys and holders that the callers of a function may name. Functions enforce it; the methods of `Leases` do not, because
+/// their callers can read the table anyway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Boundary {
+    /// The prefix of every key.
+    key_prefix: Option<String>,
+    /// The prefix of every holder.
+    holder_prefix: Option<String>,
+    /// Whether an acquire may be `reentrant`.
+    reentrant: bool,
+}
+
+impl Default for Boundary {
+    fn default() -> Self {
+        Self {
+            key_prefix: None,
+            holder_prefix: None,
+            reentrant: true,
+        }
+    }
+}
 
 impl Boundary {
+    /// Reads `LEASE_KEY_PREFIX`, `LEASE_HOLDER_PREFIX`, `LEASE_REENTRANT`.
+    ///
+    /// # Errors
+    /// [`Error::Misconfigured`] naming the variable that does not parse.
+    pub(crate) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        const REENTRANT: &str = "LEASE_REENTRANT";
+        Ok(Self {
+            key_prefix: prefix(&lookup, "LEASE_KEY_PREFIX")?,
+            holder_prefix: prefix(&lookup, "LEASE_HOLDER_PREFIX")?,
+            reentrant: match lookup(REENTRANT).as_deref() {
+                None | Some("true") => true,
+                Some("false") => false,
+                Some(_) => return Err(Error::misconfigured(REENTRANT, "must be true or false")),
+            },
+        })
+    }
+
     /// Refuses a request that names anything outside the boundary.
-    pub(super) fn check(&self, request: &Names<'_>) -> Result<(), Error> {
+    pub(crate) fn check(&self, request: &Names<'_>) -> Result<(), Error> {
         for (path, key) in &request.keys {
             let prefix = self.key_prefix.as_deref();
             within(path, key.as_str(), prefix, "LEASE_KEY_PREFIX")?;
@@ -42,10 +79,10 @@ impl Boundary {
     }
 
     /// For a function that handles all rows of a table: with a boundary, no function would handle the other rows.
-    pub(super) fn check_absence(&self) -> Result<(), Error> {
+    pub(crate) fn check_absence(&self) -> Result<(), Error> {
         self.prefix().map_or(Ok(()), |(variable, _)| {
             let problem = "cannot be set for this function, which handles the whole table";
-            Err(misconfigured(variable, problem))
+            Err(Error::misconfigured(variable, problem))
         })
     }
 
@@ -55,6 +92,17 @@ impl Boundary {
         let holder = self.holder_prefix.as_deref();
         key.map(|prefix| ("LEASE_KEY_PREFIX", prefix))
             .or_else(|| holder.map(|prefix| ("LEASE_HOLDER_PREFIX", prefix)))
+    }
+}
+
+/// The prefix of keys or of holders. An empty one is refused, because it would limit nothing.
+fn prefix(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<String>, Error> {
+    let Some(text) = lookup(name) else {
+        return Ok(None);
+    };
+    match Key::new(text) {
+        Ok(prefix) => Ok(Some(prefix.as_str().to_owned())),
+        Err(problem) => Err(Error::misconfigured(name, &problem.to_string())),
     }
 }
 
@@ -70,11 +118,12 @@ fn within(path: &str, text: &str, prefix: Option<&str>, variable: &str) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use leasehold::{Holder, Keys, Lease, LeaseSet, Timestamp};
     use serde::Deserialize;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Holder, Key, Keys, Lease, LeaseSet, Timestamp, json};
+    use crate::json;
 
     fn boundary(key: Option<&str>, holder: Option<&str>, reentrant: bool) -> Boundary {
         Boundary {
@@ -117,6 +166,34 @@ mod tests {
         let at = Timestamp::from_millis(1_795_230_000_120);
         json!({"key": key, "holder": holder, "lease_id": "i".repeat(32), "fencing_token": 5, "version": 5,
             "lifetime": "execution", "acquired_at": at})
+    }
+
+    #[test]
+    fn a_boundary_is_read_as_it_is() {
+        let read = |pairs: &[(&str, &str)]| {
+            Boundary::read(|name| {
+                let pair = pairs.iter().find(|(n, _)| *n == name)?;
+                Some(pair.1.to_owned())
+            })
+        };
+        let bounded = read(&[
+            ("LEASE_KEY_PREFIX", "team-a/"),
+            ("LEASE_HOLDER_PREFIX", "a*"),
+            ("LEASE_REENTRANT", "false"),
+        ]);
+        let expected = boundary(Some("team-a/"), Some("a*"), false);
+        assert_eq!(bounded.expect("valid"), expected);
+        assert_eq!(read(&[]).expect("valid"), Boundary::default());
+        for (name, value) in [
+            ("LEASE_KEY_PREFIX", ""),
+            ("LEASE_HOLDER_PREFIX", ""),
+            ("LEASE_KEY_PREFIX", "a\n"),
+            ("LEASE_REENTRANT", ""),
+            ("LEASE_REENTRANT", "no"),
+        ] {
+            let refused = read(&[(name, value)]).expect_err("refused").to_string();
+            assert!(refused.contains(name), "{name}={value}: {refused}");
+        }
     }
 
     #[test]

@@ -3,14 +3,13 @@
 
 use std::{cell::Cell, fmt};
 
+use leasehold::Error;
 use serde::{
     Deserializer,
     de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment, Track};
-
-use crate::error::Error;
 
 /// How many values an event may contain, fields and list entries each counted. A value of two letters takes hundreds
 /// of bytes of memory as an object, so that six megabytes of them would take more than a function has. The largest

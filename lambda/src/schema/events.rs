@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::lambda::{ExecutionEvents, FailedExecutions, Trigger};
+use crate::{ExecutionEvents, FailedExecutions, Trigger};
 
 /// The response to a batch: the messages to deliver again.
 #[derive(Debug)]

@@ -2,45 +2,46 @@
 
 use std::io::Write as _;
 
+use leasehold::{
+    Timestamp,
+    metrics::{Counts, Metric},
+};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    clock::Timestamp,
-    metrics::{InvocationMetrics, METRICS, Metric},
-    settings,
-};
+use crate::environment;
 
 const NAMESPACE: &str = "Leasehold";
 const TABLE: &str = "Table";
 const OPERATION: &str = "Operation";
 
 /// What all lines of a sandbox share.
-pub(super) struct EmfWriter {
+pub(crate) struct EmfWriter {
     table: String,
     operation: &'static str,
 }
 
 impl EmfWriter {
-    pub(super) fn new(operation: &'static str) -> Self {
+    pub(crate) fn new(operation: &'static str) -> Self {
         Self {
             // A missing table name must be counted too.
-            table: settings::table_name().unwrap_or_else(|| "none".to_owned()),
+            table: environment::table_name(environment::variable)
+                .unwrap_or_else(|| "none".to_owned()),
             operation,
         }
     }
 
     /// Writes the line. If that fails the line is lost; no response waits for it.
-    pub(super) fn write(&self, tally: &InvocationMetrics, at: Timestamp) {
-        let line = format!("{}\n", self.line(tally, at));
+    pub(crate) fn write(&self, counts: &Counts, at: Timestamp) {
+        let line = format!("{}\n", self.line(counts, at));
         let _ = std::io::stdout().lock().write_all(line.as_bytes());
     }
 
-    fn line(&self, tally: &InvocationMetrics, at: Timestamp) -> Value {
+    fn line(&self, counts: &Counts, at: Timestamp) -> Value {
         let (mut of_table, mut of_operation) = (Vec::new(), Vec::new());
         let mut root = Map::new();
-        for (metric, value) in tally.values() {
-            let (name, unit) = METRICS[metric as usize];
-            let definition = json!({"Name": name, "Unit": unit});
+        for (metric, value) in counts.values() {
+            let name = metric.name();
+            let definition = json!({"Name": name, "Unit": metric.unit()});
             match metric {
                 Metric::Latency => of_operation.push(definition),
                 _ => of_table.push(definition),
@@ -72,6 +73,8 @@ impl EmfWriter {
 
 #[cfg(test)]
 mod tests {
+    use leasehold::metrics::METRICS;
+
     use super::*;
 
     fn meter() -> EmfWriter {
@@ -85,12 +88,12 @@ mod tests {
 
     #[test]
     fn a_line_is_one_object_in_the_embedded_metric_format() {
-        let mut tally = InvocationMetrics::default();
-        tally.add(Metric::HeldTime, 5_000);
-        tally.add(Metric::QueueDepth, 0);
-        tally.add(Metric::Latency, 12);
+        let mut counts = Counts::default();
+        counts.add(Metric::HeldTime, 5_000);
+        counts.add(Metric::QueueDepth, 0);
+        counts.add(Metric::Latency, 12);
         assert_eq!(
-            meter().line(&tally, AT).to_string(),
+            meter().line(&counts, AT).to_string(),
             r#"{"HeldTime":5000,"Latency":12,"Operation":"release","QueueDepth":0,"Table":"leases","#
                 .to_owned()
                 + r#""_aws":{"CloudWatchMetrics":["#
@@ -104,9 +107,9 @@ mod tests {
 
     #[test]
     fn nothing_counted_is_no_list_of_metrics() {
-        let mut tally = InvocationMetrics::default();
-        tally.add(Metric::Latency, 0);
-        let line = meter().line(&tally, AT);
+        let mut counts = Counts::default();
+        counts.add(Metric::Latency, 0);
+        let line = meter().line(&counts, AT);
         let directives = line["_aws"]["CloudWatchMetrics"].as_array();
         assert_eq!(directives.expect("a list").len(), 1);
     }

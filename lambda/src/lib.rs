@@ -1,8 +1,36 @@
-//! What every handler needs, in one place: logging, configuration, one client per sandbox, strict parsing, error
-//! names.
+//! Serves leases (the crate [`leasehold`]) as Lambda functions. What every handler needs is here, in one place: logging,
+//! configuration, one client per sandbox, strict parsing, error names.
+//!
+//! A handler takes the leases and its own request, and returns its response. Its `main` is one call:
+//!
+//! ```no_run
+//! use leasehold::{Error, Key, Leases, Inspected, store::Store};
+//! use leasehold_lambda::{Fatal, Function, Names, Request};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Show {
+//!     key: Key,
+//! }
+//!
+//! impl Request for Show {
+//!     fn names(&self) -> Names<'_> {
+//!         Names::default().key(&self.key)
+//!     }
+//! }
+//!
+//! async fn handle<S: Store>(leases: Leases<S>, request: Show) -> Result<Inspected, Error> {
+//!     leases.inspect(&request.key).await
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Fatal> {
+//!     Function::new("show").serve(handle).await
+//! }
+//! ```
+//!
+//! [`StepFunctions`] notifies waiters and looks executions up. It also serves a program that is no Lambda function.
 
 use std::{
-    cell::RefCell,
     fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,36 +41,37 @@ use std::{
 
 use aws_config::SdkConfig;
 use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
-use tracing::Instrument as _;
-
-use crate::{
-    clock::{Clock, SystemClock, Timestamp},
-    error::Error,
-    json,
-    leases::Leases,
-    metrics::{INVOCATION_METRICS, InvocationMetrics},
-    settings::{self, Boundary, Environment},
-    store::{Connection, DynamoDb, Store},
-    workflows::StepFunctions,
+use leasehold::{
+    Cause, Clock, Connection, DynamoDb, Environment, Error, Leases, SystemClock, Timestamp,
+    metrics::{self, Counts},
+    store::Store,
 };
+use tracing::Instrument as _;
 
 mod boundary;
 mod emf;
-mod env_config;
+mod environment;
 mod events;
 mod execution_events;
 mod invocation_metrics;
+mod json;
 mod log;
-mod request;
+mod names;
 mod response;
+#[cfg(feature = "schema")]
+pub mod schema;
+mod step_functions;
 
-pub use events::{Event, FromEvent, Trigger};
+pub use events::{Event, FromEvent, Request, Trigger};
 pub use execution_events::{ExecutionEvents, FailedExecutions};
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
-pub use request::{Names, Request};
+pub use names::Names;
 pub use response::{Response, Summary};
+pub use step_functions::StepFunctions;
 
+use boundary::Boundary;
 use emf::EmfWriter;
+use environment::CallbacksOnly;
 use log::About;
 
 /// The time at the end of an invocation that is reserved for sending the response.
@@ -70,7 +99,7 @@ impl Function {
     /// It also notifies waiters.
     pub fn that_notifies(self) -> Self {
         let calls = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
-            let workflows = env_config::CallbacksOnly(StepFunctions::new(ambient));
+            let workflows = CallbacksOnly(StepFunctions::new(ambient));
             leases.with_workflows(Arc::new(workflows))
         };
         Self { calls, ..self }
@@ -109,13 +138,14 @@ impl Function {
         log::listen();
         // A string, because the process ends with the `Debug` of the error.
         let module = aws_lc_rs::try_fips_mode();
-        env_config::check_fips(settings::variable, module).map_err(|error| error.to_string())?;
+        environment::check_fips(environment::variable, module)
+            .map_err(|error| error.to_string())?;
         let served = self.connect(Q::WHOLE_TABLE).map_err(Arc::new);
         let meter = EmfWriter::new(self.operation);
         let (handle, served, meter) = (&handle, &served, &meter);
         let service = service_fn(move |event: LambdaEvent<String>| async move {
-            let (outcome, tally) = outcome(self.operation, handle, served, event).await;
-            meter.write(&tally, SystemClock.now());
+            let (outcome, counts) = outcome(self.operation, handle, served, event).await;
+            meter.write(&counts, SystemClock.now());
             outcome
         });
         Runtime::new(service).layer(events::AsText).run().await
@@ -127,14 +157,14 @@ impl Function {
             table,
             settings,
             owns_rules,
-            boundary,
             executions,
         } = Environment::read()?;
-        settings::check_endpoint()?;
+        let boundary = Boundary::read(environment::variable)?;
+        environment::check_endpoints(environment::variable)?;
         if whole_table {
             boundary.check_absence()?;
         }
-        let ambient = env_config::read(settings::variable)?;
+        let ambient = environment::read(environment::variable)?;
         let store = DynamoDb::new(Connection::client(&ambient), table);
         let mut leases = Leases::new(store, settings).with_executions(executions);
         if !owns_rules {
@@ -193,7 +223,7 @@ async fn outcome<S, Q, A, H, F>(
     handle: &H,
     served: &Result<(Leases<S>, Boundary), Arc<Error>>,
     LambdaEvent { payload, context }: LambdaEvent<String>,
-) -> (Result<serde_json::Value, Failure>, InvocationMetrics)
+) -> (Result<serde_json::Value, Failure>, Counts)
 where
     S: Store,
     Q: Request,
@@ -218,7 +248,7 @@ where
     };
     let work = async {
         let served = served.as_ref().map_err(Arc::clone);
-        let outcome = match (served, request) {
+        match (served, request) {
             (Err(misconfigured), _) => Err(misconfigured),
             (_, Err(unreadable)) => Err(Arc::new(unreadable)),
             (Ok((leases, boundary)), Ok(request)) => {
@@ -230,7 +260,7 @@ where
                     let json =
                         serde_json::to_value(&answer).map_err(|error| Error::Unavailable {
                             problem: "the response could not be written as JSON".to_owned(),
-                            source: Some(crate::Cause::of(&error)),
+                            source: Some(Cause::of(&error)),
                         })?;
                     let summary = answer.summary();
                     debug_assert!(
@@ -242,18 +272,18 @@ where
                 };
                 unless_it_panics(work).await.map_err(Arc::new)
             }
-        };
-        (outcome, INVOCATION_METRICS.with(RefCell::take))
+        }
     };
-    let work = INVOCATION_METRICS.scope(RefCell::default(), work);
-    let (outcome, mut tally) = work.instrument(about.span()).await;
+    let work = metrics::counted(work);
+    let (outcome, mut counts) = work.instrument(about.span()).await;
     let took = SystemClock.now().since(began);
-    tally.add_outcome(outcome.as_ref().map(|(_, summary)| summary), took);
-    about.log(outcome.as_ref().map(|(_, summary)| summary), took);
+    let summary = outcome.as_ref().map(|(_, summary)| summary);
+    invocation_metrics::add(&mut counts, summary, took);
+    about.log(summary, took);
     let answered = outcome.map(|(json, _)| json);
     (
         answered.map_err(|error| Failure(about.diagnose(&error))),
-        tally,
+        counts,
     )
 }
 

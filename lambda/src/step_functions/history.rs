@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType as Event};
 
-use super::Receipt;
+use leasehold::Receipt;
 
 /// An execution's events, added one after the other, from the first.
 #[derive(Debug, Default)]

@@ -3,18 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use lambda_runtime::{Context, Diagnostic};
+use leasehold::{Counter, Error, Key, metrics};
 use serde_json::Value;
 use tracing::Level;
 
-use super::{Event, Names, Summary};
-use crate::{
-    error::Error,
-    metrics, settings,
-    values::{Counter, Key},
-};
+use crate::{Event, Names, Summary, environment};
 
 /// The fields that identify an invocation, for its log lines and its error.
-pub(super) struct About {
+pub(crate) struct About {
     operation: &'static str,
     /// Lambda's request id of the invocation.
     invocation: String,
@@ -51,7 +47,7 @@ macro_rules! line {
 }
 
 impl About {
-    pub(super) fn of(names: &Names<'_>, context: &Context, operation: &'static str) -> Self {
+    pub(crate) fn of(names: &Names<'_>, context: &Context, operation: &'static str) -> Self {
         let keys = names.keys.iter().map(|(_, key)| key.as_str());
         let keys: Vec<_> = keys.collect();
         Self {
@@ -68,7 +64,7 @@ impl About {
     }
 
     /// Of an event that is no request: the key, if that can be read.
-    pub(super) fn unreadable(
+    pub(crate) fn unreadable(
         event: Option<&Value>,
         context: &Context,
         operation: &'static str,
@@ -86,7 +82,7 @@ impl About {
     }
 
     /// The fields that lines from inside the invocation get. At ERROR, so that they are there at every level.
-    pub(super) fn span(&self) -> tracing::Span {
+    pub(crate) fn span(&self) -> tracing::Span {
         tracing::error_span!(
             "invocation",
             key = self.key(),
@@ -102,7 +98,7 @@ impl About {
     }
 
     /// The line. Expected outcomes are INFO, those that the holder has to know are WARN, the rest ERROR.
-    pub(super) fn log(&self, outcome: Result<&Summary, &Arc<Error>>, took: Duration) {
+    pub(crate) fn log(&self, outcome: Result<&Summary, &Arc<Error>>, took: Duration) {
         let latency = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let none = None::<String>;
         match outcome {
@@ -136,7 +132,7 @@ impl About {
     }
 
     /// Name and message. The message is one JSON object, which contains the key whenever the event did.
-    pub(super) fn diagnose(&self, error: &Error) -> Diagnostic {
+    pub(crate) fn diagnose(&self, error: &Error) -> Diagnostic {
         Diagnostic {
             error_type: error.name().to_owned(),
             error_message: error.as_message(self.key.as_ref()),
@@ -158,13 +154,13 @@ fn cut(text: &str) -> String {
 
 /// Writes one line of JSON per event. The SDK and the layers below it stay at WARN, whatever the level: at TRACE they
 /// would show requests, and with them lease ids. The metrics of the rules are counted without a subscriber, and not logged.
-pub(super) fn listen() {
+pub(crate) fn listen() {
     use tracing_subscriber::{
         filter::{LevelFilter, Targets},
         fmt,
         prelude::*,
     };
-    let level = settings::log_level();
+    let level = environment::log_level(environment::variable);
     let filter = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target("leasehold", level)

@@ -3,14 +3,13 @@
 use std::future::Future;
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
+use leasehold::{Error, Holder};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Event, FromEvent, Names, Request};
 use crate::{
-    error::Error,
+    Event, FromEvent, Names, Request,
     json::{self, text},
-    values::Holder,
 };
 
 /// The executions that status events name: one, or a batch of them from a queue.
