@@ -14,23 +14,10 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, RequestId},
+    values::{Holder, Key, KeysDigest, LeaseId, RequestDigest},
 };
 
 pub use queued::Queued;
-
-/// What a grant says of each of its rows.
-pub(crate) struct GrantRequest<'a> {
-    pub(crate) holder: &'a Holder,
-    pub(crate) request_id: RequestId,
-    pub(crate) keys: Option<KeysDigest>,
-    pub(crate) lifetime: Lifetime,
-    pub(crate) metadata: Metadata,
-    /// The rule of takeover, if not the clock's.
-    pub(crate) over: Option<TakeoverRule>,
-    /// Whether the holder waits for it with a task token.
-    pub(crate) by_token: bool,
-}
 
 impl<S: Store> Leases<S> {
     /// Grants the lease if nobody holds it, or if it may be taken over: it expired more than the clock margin ago or,
@@ -61,15 +48,7 @@ impl<S: Store> Leases<S> {
             let problem = "goes with a mutex only, not with permits";
             return Err(Error::invalid("observed_version", problem));
         }
-        let grant = self.grant(GrantRequest {
-            holder: &request.holder,
-            request_id: request.request_id,
-            keys: None,
-            lifetime: request.lifetime,
-            metadata: request.metadata,
-            over: request.observed_version.map(TakeoverRule::VersionUnchanged),
-            by_token: false,
-        })?;
+        let grant = self.grant(&request, None, false)?;
         if let Some(permits) = request.permits {
             let key = request.key;
             return self
@@ -215,7 +194,12 @@ impl<S: Store> Leases<S> {
     }
 
     /// The grant for `asked`, starting now.
-    pub(crate) fn grant(&self, asked: GrantRequest<'_>) -> Result<Grant, Error> {
+    pub(crate) fn grant<K>(
+        &self,
+        asked: &Acquire<K>,
+        keys: Option<KeysDigest>,
+        by_token: bool,
+    ) -> Result<Grant, Error> {
         // The deadline counts from before the request is sent.
         let now = self.now();
         let margin = self.settings().clock_margin;
@@ -227,7 +211,7 @@ impl<S: Store> Leases<S> {
             }
             Lifetime::Execution { keep } => {
                 let problem = |problem| Error::invalid("holder", problem);
-                self.executions().check(asked.holder).map_err(problem)?;
+                self.executions().check(&asked.holder).map_err(problem)?;
                 let term = Term::Execution {
                     keep,
                     looked_at: None,
@@ -237,19 +221,20 @@ impl<S: Store> Leases<S> {
             }
         };
         Ok(Grant {
-            request: RequestDigest::of(asked.holder, &asked.request_id),
+            request: RequestDigest::of(&asked.holder, &asked.request_id),
             holder: asked.holder.clone(),
-            keys: asked.keys,
+            keys,
             lease_id: LeaseId::random(),
             term,
-            metadata: asked.metadata,
+            metadata: asked.metadata.clone(),
             now,
-            over: asked
-                .over
-                .unwrap_or(TakeoverRule::ExpiredBy(now.minus(margin))),
+            over: asked.observed_version.map_or(
+                TakeoverRule::ExpiredBy(now.minus(margin)),
+                TakeoverRule::VersionUnchanged,
+            ),
             tokens: TokenFloor::Reached(self.settings().token_floor),
             sweep_after,
-            by_token: asked.by_token,
+            by_token,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{GrantRequest, other_keys};
+use super::other_keys;
 use crate::{
     conflicts::ConflictBackoff,
     error::Error,
@@ -64,16 +64,8 @@ impl<S: Store> Leases<S> {
                 source: None,
             });
         };
+        let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
-        let grant = self.grant(GrantRequest {
-            holder: &request.holder,
-            request_id: request.request_id,
-            keys: None,
-            lifetime: request.lifetime,
-            metadata: request.metadata,
-            over: None,
-            by_token: true,
-        })?;
         let waiter = self.waiter(&grant, keep, queue);
         let stopped = self.settings().stopped;
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
