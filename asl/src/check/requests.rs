@@ -80,7 +80,7 @@ static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 /// What acquire refuses, or nobody answers: fields that it does not have or that do not go together, and a wait without a token.
 fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
-    let mut found = Vec::new();
+    let mut found: Vec<(&Node, String)> = Vec::new();
     let has = |name: &str| field(request, name).is_some();
     let says = |name: &str, texts: &[&str]| {
         let text = field(request, name).and_then(Node::text);
@@ -88,7 +88,10 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     };
     let mut refuse = |names: &[&str], why: &str| {
         for name in names {
-            if let Some(node) = field(request, name) {
+            let node = field(request, name);
+            // One reason is enough.
+            let is_new = |node: &&Node| !found.iter().any(|(other, _)| std::ptr::eq(*other, *node));
+            if let Some(node) = node.filter(is_new) {
                 found.push((node, format!("has {name}, but {why}: Lease.Invalid")));
             }
         }
@@ -109,8 +112,11 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         if says("lifetime", &["ttl"]) {
             refuse(&["lifetime"], "only an execution lease has a queue");
         }
-    } else if says("if_held", &["wait"]) {
-        refuse(&["if_held"], "\"wait\" needs a task_token");
+    } else {
+        refuse(&["wait_seconds"], "it needs a task_token");
+        if says("if_held", &["wait"]) {
+            refuse(&["if_held"], "\"wait\" needs a task_token");
+        }
     }
     if has("keys") {
         let why = "it goes with one key, and keys are several";
