@@ -122,10 +122,10 @@ impl<S: Store> Leases<S> {
             let floor = grant.tokens.floor();
             suits(TokenFloor::Reached(floor)) || suits(TokenFloor::Below(floor))
         };
-        for permit in from(grant.request.number(), permits) {
+        for permit in permits_starting_at(grant.request.number(), permits) {
             // Permits above the number count as well: a lowered number takes effect when enough of them have been
             // returned. Count again in each round, because another request may have been faster.
-            let out = rows.values().filter(|stored| is_out(stored, &grant));
+            let out = rows.values().filter(|stored| is_taken(stored, &grant));
             if out.count() >= usize::from(permits) {
                 break;
             }
@@ -170,7 +170,7 @@ impl<S: Store> Leases<S> {
                 _ => {}
             }
             if let Stored::Row(row) = stored
-                && is_out(stored, grant)
+                && is_taken(stored, grant)
             {
                 let until = row.holding().map(Holding::expires_at);
                 out.push((until.unwrap_or(grant.now), *permit, row));
@@ -360,7 +360,7 @@ impl<S: Store> Leases<S> {
             permit: address.permit,
             metadata: waiter.metadata,
         };
-        Ok(self.in_the_way(lease, &row, asker))
+        Ok(self.contention_for(lease, &row, asker))
     }
 
     /// The same for a row that somebody holds.
@@ -371,10 +371,10 @@ impl<S: Store> Leases<S> {
         asker: &Holder,
     ) -> Result<Contention, Error> {
         let lease = self.lease_of(address, row.clone())?;
-        Ok(self.in_the_way(lease, row, asker))
+        Ok(self.contention_for(lease, row, asker))
     }
 
-    fn in_the_way(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {
+    fn contention_for(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {
         let by_you = lease.holder == *asker;
         let retry = lease.deadline.map(|deadline| Retry {
             retry_at: deadline
@@ -417,7 +417,7 @@ impl Acquired {
 const FLOOR_TRIES: usize = 4;
 
 /// Whether a permit is held by somebody; false if this grant may take it over.
-fn is_out(stored: &Stored, grant: &Grant) -> bool {
+fn is_taken(stored: &Stored, grant: &Grant) -> bool {
     matches!(stored, Stored::Row(row) if !grant.over.allows(row) || row.head().is_some())
 }
 
@@ -438,7 +438,7 @@ pub(crate) fn other_keys() -> Error {
 
 /// The permits, starting with one that the request's number selects. Copies of a request try the same permit first;
 /// different requests try different ones.
-fn from(number: u64, permits: u16) -> impl Iterator<Item = u16> {
+fn permits_starting_at(number: u64, permits: u16) -> impl Iterator<Item = u16> {
     let start = number % u64::from(permits);
     let start = u16::try_from(start).unwrap_or(0);
     (start..permits).chain(0..start)

@@ -132,7 +132,7 @@ impl Acquire {
 /// How to wait in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// The task token to notify when the turn has come.
+    /// The task token that the lease is sent to.
     pub task_token: TaskToken,
     /// How long the request stays in the queue, counted from the first call. In a workflow, at most the task's own
     /// time limit: a token that has timed out cannot be notified.
