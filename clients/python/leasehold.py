@@ -223,16 +223,16 @@ class Leasehold:
         The same holder and request_id get the same lease, and LeaseConsumed once it has ended. Pass a request_id to
         repeat an acquire that ended with LeaseUnavailable.
         """
-        event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
-        answer = self.call("acquire", {**event, "key": key, "permits": permits, "observed_version": observed_version})
+        answer = self._acquire(holder, request_id, key=key, ttl_seconds=ttl_seconds, permits=permits, metadata=metadata,
+                               observed_version=observed_version, reentrant=reentrant or None)
         return Lease(self, answer["lease"], answer["grant"], answer["previous"])
 
     def acquire_all(self, keys: Sequence[str], *, ttl_seconds: float, holder: Optional[str] = None,
                     request_id: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                     reentrant: bool = False) -> list[Lease]:
         """Acquires the leases of all keys or of none, in their order. Each is extended and released by itself."""
-        event = self._request(holder, request_id, ttl_seconds, metadata, reentrant)
-        answer = self.call("acquire", {**event, "keys": list(keys)})
+        answer = self._acquire(holder, request_id, keys=list(keys), ttl_seconds=ttl_seconds, metadata=metadata,
+                               reentrant=reentrant or None)
         pairs = zip(answer["leases"], answer["previous"])
         return [Lease(self, handle, answer["grant"], previous) for handle, previous in pairs]
 
@@ -244,9 +244,8 @@ class Leasehold:
         The lease goes to the task token: `resume` it there. It lasts while the holder runs, which is the ARN of the
         execution, and `keep_seconds` longer if that fails.
         """
-        event = self._request(holder, request_id, None, metadata, False)
-        return self.call("acquire", {**event, "key": key, "keep_seconds": keep_seconds, "task_token": task_token,
-                                     "wait_seconds": wait_seconds})
+        return self._acquire(holder, request_id, key=key, keep_seconds=keep_seconds, metadata=metadata,
+                             task_token=task_token, wait_seconds=wait_seconds)
 
     def resume(self, handle: Mapping[str, Any]) -> Lease:
         """The lease of a handle that another process acquired. Calls no function."""
@@ -271,10 +270,9 @@ class Leasehold:
             raise
         lease.release(strict=True)
 
-    def _request(self, holder: Optional[str], request_id: Optional[str], ttl_seconds: Optional[float],
-                 metadata: Optional[Mapping[str, str]], reentrant: bool) -> dict[str, Any]:
-        return {"holder": holder or self._holder, "request_id": request_id or str(uuid.uuid4()),
-                "ttl_seconds": ttl_seconds, "metadata": metadata, "reentrant": reentrant or None}
+    def _acquire(self, holder: Optional[str], request_id: Optional[str], **fields: Any) -> dict[str, Any]:
+        event = {"holder": holder or self._holder, "request_id": request_id or str(uuid.uuid4()), **fields}
+        return self.call("acquire", event)
 
     def call(self, function: str, event: Mapping[str, Any]) -> dict[str, Any]:
         """Invokes a function with the fields of the event that are not None."""

@@ -184,14 +184,12 @@ export class Leasehold {
 
   /** Acquires the lease of a key. Throws LeaseHeld if another holder holds it. */
   async acquire(request: Acquire): Promise<Lease> {
-    const { key, permits, observedVersion } = request;
-    const event = { ...this.#request(request), key, permits, observed_version: observedVersion };
-    const answer = await this.call("acquire", event);
+    const answer = await this.#acquire(request);
     return new Lease(this, answer.lease as Handle, answer.grant as string, answer.previous as Previous | null);
   }
   /** Acquires the leases of all keys or of none, in their order. Each is extended and released by itself. */
   async acquireAll(request: AcquireAll): Promise<Lease[]> {
-    const answer = await this.call("acquire", { ...this.#request(request), keys: request.keys });
+    const answer = await this.#acquire(request);
     const previous = answer.previous as (Previous | null)[];
     return (answer.leases as Handle[]).map((handle, at) => new Lease(this, handle, answer.grant as string, previous[at] ?? null));
   }
@@ -200,9 +198,7 @@ export class Leasehold {
    * holder runs, which is the ARN of the execution, and `keepSeconds` longer if that fails.
    */
   async joinQueue(request: JoinQueue): Promise<Details> {
-    const { key, keepSeconds, taskToken, waitSeconds } = request;
-    const waiting = { key, keep_seconds: keepSeconds, task_token: taskToken, wait_seconds: waitSeconds };
-    return this.call("acquire", { ...this.#request(request), ...waiting });
+    return this.#acquire(request);
   }
   /** The lease of a handle that another process acquired. Calls no function. */
   resume(handle: Handle): Lease { return new Lease(this, handle); }
@@ -226,9 +222,11 @@ export class Leasehold {
     return result;
   }
 
-  #request(request: Omit<Common, "ttlSeconds"> & { ttlSeconds?: number | undefined }): Details {
-    return { holder: request.holder ?? this.#options.holder, request_id: request.requestId ?? crypto.randomUUID(),
-      ttl_seconds: request.ttlSeconds, metadata: request.metadata, reentrant: request.reentrant };
+  /** The event has the request's fields under the contract's names: `ttlSeconds` is `ttl_seconds`. */
+  async #acquire(request: Acquire | AcquireAll | JoinQueue): Promise<Details> {
+    const given = Object.entries(request).filter(([, value]) => value !== undefined);
+    const fields = given.map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]);
+    return this.call("acquire", { holder: this.#options.holder, request_id: crypto.randomUUID(), ...Object.fromEntries(fields) });
   }
 
   /** Invokes a function; what is undefined of the event is left out. */

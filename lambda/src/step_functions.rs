@@ -30,7 +30,7 @@ pub struct StepFunctions {
 }
 
 /// There are no retries. After a retry, a refusal could mean that the first call arrived. Without one, a refusal
-/// proves that nobody waits with the token, and the turn may pass to the next waiter at once.
+/// proves that nobody waits with the token, and the next waiter may have the key at once.
 const CONNECT: Duration = Duration::from_millis(500);
 const CALL: Duration = Duration::from_millis(1500);
 

@@ -15,24 +15,11 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, RequestId},
+    values::{Holder, Key, KeysDigest, LeaseId, RequestDigest},
 };
 
 pub use queued::Queued;
 pub use within::{AcquireOutcome, RetryPolicy};
-
-/// What a grant says of each of its rows.
-pub(crate) struct GrantRequest<'a> {
-    pub(crate) holder: &'a Holder,
-    pub(crate) request_id: RequestId,
-    pub(crate) keys: Option<KeysDigest>,
-    pub(crate) lifetime: Lifetime,
-    pub(crate) metadata: Metadata,
-    /// The rule of takeover, if not the clock's.
-    pub(crate) over: Option<TakeoverRule>,
-    /// Whether the holder waits for it with a task token.
-    pub(crate) by_token: bool,
-}
 
 impl<S: Store> Leases<S> {
     /// Grants the lease if nobody holds it, or if it may be taken over: it expired more than the clock margin ago or,
@@ -63,15 +50,7 @@ impl<S: Store> Leases<S> {
             let problem = "goes with a mutex only, not with permits";
             return Err(Error::invalid("observed_version", problem));
         }
-        let grant = self.grant(GrantRequest {
-            holder: &request.holder,
-            request_id: request.request_id,
-            keys: None,
-            lifetime: request.lifetime,
-            metadata: request.metadata,
-            over: request.observed_version.map(TakeoverRule::VersionUnchanged),
-            by_token: false,
-        })?;
+        let grant = self.grant(&request, None, false)?;
         if let Some(permits) = request.permits {
             let key = request.key;
             return self
@@ -145,10 +124,10 @@ impl<S: Store> Leases<S> {
             let floor = grant.tokens.floor();
             suits(TokenFloor::Reached(floor)) || suits(TokenFloor::Below(floor))
         };
-        for permit in from(grant.request.number(), permits) {
+        for permit in permits_starting_at(grant.request.number(), permits) {
             // Permits above the number count as well: a lowered number takes effect when enough of them have been
             // returned. Count again in each round, because another request may have been faster.
-            let out = rows.values().filter(|stored| is_out(stored, &grant));
+            let out = rows.values().filter(|stored| is_taken(stored, &grant));
             if out.count() >= usize::from(permits) {
                 break;
             }
@@ -193,7 +172,7 @@ impl<S: Store> Leases<S> {
                 _ => {}
             }
             if let Stored::Row(row) = stored
-                && is_out(stored, grant)
+                && is_taken(stored, grant)
             {
                 let until = row.holding().map(Holding::expires_at);
                 out.push((until.unwrap_or(grant.now), *permit, row));
@@ -217,7 +196,12 @@ impl<S: Store> Leases<S> {
     }
 
     /// The grant for `asked`, starting now.
-    pub(crate) fn grant(&self, asked: GrantRequest<'_>) -> Result<Grant, Error> {
+    pub(crate) fn grant<K>(
+        &self,
+        asked: &Acquire<K>,
+        keys: Option<KeysDigest>,
+        by_token: bool,
+    ) -> Result<Grant, Error> {
         // The deadline counts from before the request is sent.
         let now = self.now();
         let margin = self.settings().clock_margin;
@@ -229,7 +213,7 @@ impl<S: Store> Leases<S> {
             }
             Lifetime::Execution { keep } => {
                 let problem = |problem| Error::invalid("holder", problem);
-                self.executions().check(asked.holder).map_err(problem)?;
+                self.executions().check(&asked.holder).map_err(problem)?;
                 let term = Term::Execution {
                     keep,
                     looked_at: None,
@@ -239,19 +223,20 @@ impl<S: Store> Leases<S> {
             }
         };
         Ok(Grant {
-            request: RequestDigest::of(asked.holder, &asked.request_id),
+            request: RequestDigest::of(&asked.holder, &asked.request_id),
             holder: asked.holder.clone(),
-            keys: asked.keys,
+            keys,
             lease_id: LeaseId::random(),
             term,
-            metadata: asked.metadata,
+            metadata: asked.metadata.clone(),
             now,
-            over: asked
-                .over
-                .unwrap_or(TakeoverRule::ExpiredBy(now.minus(margin))),
+            over: asked.observed_version.map_or(
+                TakeoverRule::ExpiredBy(now.minus(margin)),
+                TakeoverRule::VersionUnchanged,
+            ),
             tokens: TokenFloor::Reached(self.settings().token_floor),
             sweep_after,
-            by_token: asked.by_token,
+            by_token,
         })
     }
 
@@ -377,7 +362,7 @@ impl<S: Store> Leases<S> {
             permit: address.permit,
             metadata: waiter.metadata,
         };
-        Ok(self.in_the_way(lease, &row, asker))
+        Ok(self.contention_for(lease, &row, asker))
     }
 
     /// The same for a row that somebody holds.
@@ -388,10 +373,10 @@ impl<S: Store> Leases<S> {
         asker: &Holder,
     ) -> Result<Contention, Error> {
         let lease = self.lease_of(address, row.clone())?;
-        Ok(self.in_the_way(lease, row, asker))
+        Ok(self.contention_for(lease, row, asker))
     }
 
-    fn in_the_way(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {
+    fn contention_for(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {
         let by_you = lease.holder == *asker;
         let retry = lease.deadline.map(|deadline| Retry {
             retry_at: deadline
@@ -434,7 +419,7 @@ impl Acquired {
 const FLOOR_TRIES: usize = 4;
 
 /// Whether a permit is held by somebody; false if this grant may take it over.
-fn is_out(stored: &Stored, grant: &Grant) -> bool {
+fn is_taken(stored: &Stored, grant: &Grant) -> bool {
     matches!(stored, Stored::Row(row) if !grant.over.allows(row) || row.head().is_some())
 }
 
@@ -455,7 +440,7 @@ pub(crate) fn other_keys() -> Error {
 
 /// The permits, starting with one that the request's number selects. Copies of a request try the same permit first;
 /// different requests try different ones.
-fn from(number: u64, permits: u16) -> impl Iterator<Item = u16> {
+fn permits_starting_at(number: u64, permits: u16) -> impl Iterator<Item = u16> {
     let start = number % u64::from(permits);
     let start = u16::try_from(start).unwrap_or(0);
     (start..permits).chain(0..start)

@@ -432,7 +432,7 @@ impl<S: Store> Leases<S> {
         let applied = self.store().apply(address, &change, self.limit()).await?;
         match applied {
             // Our own write, whose response was lost and which was sent again.
-            Applied::Refused(found) if !is_but_for_the_line(&found, next) => {
+            Applied::Refused(found) if !is_but_for_the_queue(&found, next) => {
                 return Ok(Some(found));
             }
             Applied::Done { .. } | Applied::Refused(_) => {}
@@ -460,7 +460,7 @@ impl<S: Store> Leases<S> {
 }
 
 /// The queue may grow and shrink at any time, whatever the operator does.
-fn is_but_for_the_line(found: &Stored, next: Row) -> bool {
+fn is_but_for_the_queue(found: &Stored, next: Row) -> bool {
     match found {
         Stored::Row(row) => {
             let queue = row.queue.clone();

@@ -201,7 +201,7 @@ mod tests {
             };
             let waits = make::of_execution(key.clone(), n);
             let joined = leases.acquire_queued(waits, queue).await;
-            joined.expect("in line");
+            joined.expect("queued");
         }
         let began = leases.now();
         let released = leases.release(&lease).await.expect("an answer");

@@ -28,39 +28,42 @@ impl From<Ttl> for Lifetime {
     }
 }
 
-/// What to acquire.
+/// What to acquire: one key, or several [`Keys`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Acquire {
+pub struct Acquire<K = Key> {
     /// What to lease.
-    pub key: Key,
+    pub key: K,
     /// Who asks.
     pub holder: Holder,
     /// How long the lease lasts.
     pub lifetime: Lifetime,
-    /// The idempotency key of this logical acquire: with the same id, the same holder gets the same lease. Random if
-    /// not set. A clone has the same id, and so is the same request.
+    /// The idempotency key of this logical acquire: with the same id, the same holder gets the same lease, or the same set
+    /// of leases. Random if not set. A clone has the same id, and so is the same request.
     pub request_id: RequestId,
     /// What others may see of the lease.
     pub metadata: Metadata,
     /// How many may hold the key at once. All requests for a key should use the same number. It may be lowered at any
     /// time; a lower number takes effect as permits are returned. If not set, the key is a mutex: the request uses
-    /// the first permit and does not look at others, which saves the query.
+    /// the first permit and does not look at others, which saves the query. Not with several keys.
     pub permits: Option<Permits>,
     /// Take the lease over if its version is still this one, and compare no clock. The caller must have waited for
     /// [`Retry::wait_seconds`](crate::Retry::wait_seconds) since it saw that version; the library cannot
     /// check that. [`ObservedVersion::NONE`] takes nothing over, so it suits the first request of a caller that
-    /// trusts no clock. Not with [`Acquire::permits`].
+    /// trusts no clock. Not with [`Acquire::permits`] or several keys.
     pub observed_version: Option<ObservedVersion>,
     /// Return the lease that the same holder has by another request, as long as it has not expired, instead of
-    /// [`Acquired::Held`](crate::Acquired::Held).
+    /// [`Acquired::Held`](crate::Acquired::Held); of several keys, for each.
     pub reentrant: bool,
 }
 
-impl Acquire {
+/// What to acquire together: all keys or none.
+pub type AcquireAll = Acquire<Keys>;
+
+impl<K> Acquire<K> {
     /// An acquire of `key` by `holder` for a [`Ttl`] or another [`Lifetime`].
     #[must_use]
-    pub fn new(key: Key, holder: Holder, lifetime: impl Into<Lifetime>) -> Self {
+    pub fn new(key: K, holder: Holder, lifetime: impl Into<Lifetime>) -> Self {
         Self {
             key,
             holder,
@@ -71,17 +74,6 @@ impl Acquire {
             observed_version: None,
             reentrant: false,
         }
-    }
-
-    /// The same from plain strings and a duration.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] names the field whose value is out of range.
-    pub fn of(key: &str, holder: &str, ttl: Duration) -> Result<Self, Error> {
-        let key = Key::new(key).map_err(|problem| Error::invalid("key", problem))?;
-        let holder = Holder::new(holder).map_err(|problem| Error::invalid("holder", problem))?;
-        let ttl = Ttl::new(ttl).map_err(|problem| Error::invalid("ttl", problem))?;
-        Ok(Self::new(key, holder, ttl))
     }
 
     /// With this request id.
@@ -124,68 +116,27 @@ impl Acquire {
     }
 }
 
+impl Acquire {
+    /// An acquire of one key, from plain strings and a duration.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] names the field whose value is out of range.
+    pub fn of(key: &str, holder: &str, ttl: Duration) -> Result<Self, Error> {
+        let key = Key::new(key).map_err(|problem| Error::invalid("key", problem))?;
+        let holder = Holder::new(holder).map_err(|problem| Error::invalid("holder", problem))?;
+        let ttl = Ttl::new(ttl).map_err(|problem| Error::invalid("ttl", problem))?;
+        Ok(Self::new(key, holder, ttl))
+    }
+}
+
 /// How to wait in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// The task token to notify when the turn has come.
+    /// The task token that the lease is sent to.
     pub task_token: TaskToken,
     /// How long the request stays in the queue, counted from the first call. In a workflow, at most the task's own
     /// time limit: a token that has timed out cannot be notified.
     pub wait: WaitTime,
-}
-
-/// What to acquire together: all keys or none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AcquireAll {
-    /// What to lease.
-    pub keys: Keys,
-    /// Who asks.
-    pub holder: Holder,
-    /// How long each lease lasts.
-    pub lifetime: Lifetime,
-    /// As [`Acquire::request_id`]; it names the whole set.
-    pub request_id: RequestId,
-    /// What others may see of each lease.
-    pub metadata: Metadata,
-    /// As [`Acquire::reentrant`], for each key separately.
-    pub reentrant: bool,
-}
-
-impl AcquireAll {
-    /// An acquire of all `keys` by `holder` for a [`Ttl`] or another [`Lifetime`].
-    #[must_use]
-    pub fn new(keys: Keys, holder: Holder, lifetime: impl Into<Lifetime>) -> Self {
-        Self {
-            keys,
-            holder,
-            lifetime: lifetime.into(),
-            request_id: RequestId::random(),
-            metadata: Metadata::default(),
-            reentrant: false,
-        }
-    }
-
-    /// With this request id.
-    #[must_use]
-    pub fn request_id(self, request_id: RequestId) -> Self {
-        Self { request_id, ..self }
-    }
-
-    /// With this metadata.
-    #[must_use]
-    pub fn metadata(self, metadata: Metadata) -> Self {
-        Self { metadata, ..self }
-    }
-
-    /// For each key, accept the lease that the holder already has.
-    #[must_use]
-    pub fn reentrant(self) -> Self {
-        Self {
-            reentrant: true,
-            ..self
-        }
-    }
 }
 
 /// How to extend.

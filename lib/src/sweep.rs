@@ -412,7 +412,7 @@ mod tests {
             };
             let waits = make::of_execution(key.clone(), n);
             let joined = leases.acquire_queued(waits, queue).await;
-            joined.expect("in line");
+            joined.expect("queued");
         }
         leases.sleep(Duration::from_secs(60)).await;
         in_invocations(&leases).await;

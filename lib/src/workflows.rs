@@ -1,4 +1,4 @@
-//! The workflow engine: it notifies a waiter whose turn has come, and knows whether an execution is still running.
+//! The workflow engine: it notifies a waiter that was granted the key, and knows whether an execution is still running.
 
 use std::{future::Future, pin::Pin, time::Duration};
 

@@ -40,8 +40,8 @@ pub(crate) struct Request<'a> {
     pub payload: Option<&'a Node>,
     /// It waits in the queue, and the response comes to a task token.
     pub queued: bool,
-    /// Contention is a result, not an error.
-    pub on_held_result: bool,
+    /// That somebody else holds the key is an answer, not an error.
+    pub skips: bool,
     pub reentrant: bool,
     pub lifetime: Lifetime,
 }
@@ -278,7 +278,7 @@ fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
     Request {
         payload,
         queued,
-        on_held_result: text("on_held") == Some("result"),
+        skips: text("if_held") == Some("skip"),
         reentrant: field("reentrant").is_some_and(Node::is_true),
         lifetime: if of_execution {
             let keeps = keeps || whole.contains("keep_seconds");

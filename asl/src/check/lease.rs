@@ -11,7 +11,7 @@ pub(crate) enum Status {
     Held,
     Released,
     Lost,
-    /// Somebody else holds it, and the acquire has `on_held: "result"`.
+    /// Somebody else holds it, and the acquire has `if_held: "skip"`.
     Refused,
     /// Its acquire failed.
     Failed,

@@ -132,7 +132,7 @@ fn waits_for_held(
     };
     let state = &machine.states[id];
     let next = clause(state, "Lease.Held").and_then(|nth| state.catch[nth].next);
-    request.on_held_result || next.is_some_and(|next| round.contains(&next))
+    request.skips || next.is_some_and(|next| round.contains(&next))
 }
 
 fn events(machine: &Machine<'_>, id: StateId) -> u64 {

@@ -8,7 +8,9 @@ use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, ma
 use crate::read::expression as text;
 use crate::read::machine::{Machine, StateId, closure};
 use crate::read::node::{Node, Span};
+use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// Expressions with a new value at every evaluation.
 const VOLATILE: [&str; 7] = [
@@ -68,30 +70,28 @@ fn field<'a>(request: &Request<'a>, key: &str) -> Option<&'a Node> {
     request.payload.and_then(|payload| payload.field(key))
 }
 
-/// The fields of an acquire.
-const FIELDS: [&str; 14] = [
-    "key",
-    "keys",
-    "holder",
-    "request_id",
-    "lifetime",
-    "ttl_seconds",
-    "keep_seconds",
-    "permits",
-    "metadata",
-    "observed_version",
-    "reentrant",
-    "on_held",
-    "task_token",
-    "wait_seconds",
-];
+/// The fields of an acquire, by its schema.
+static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let schema = include_str!("../../../schemas/acquire.event.json");
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    fields.map(|(name, _)| name.clone()).collect()
+});
 
 /// What acquire refuses, or nobody answers: fields that it does not have or that do not go together, and a wait without a token.
 fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
-    let mut found = Vec::new();
+    let mut found: Vec<(&Node, String)> = Vec::new();
+    let has = |name: &str| field(request, name).is_some();
+    let says = |name: &str, texts: &[&str]| {
+        let text = field(request, name).and_then(Node::text);
+        text.is_some_and(|text| texts.contains(&text))
+    };
     let mut refuse = |names: &[&str], why: &str| {
         for name in names {
-            if let Some(node) = field(request, name) {
+            let node = field(request, name);
+            // One reason is enough.
+            let is_new = |node: &&Node| !found.iter().any(|(other, _)| std::ptr::eq(*other, *node));
+            if let Some(node) = node.filter(is_new) {
                 found.push((node, format!("has {name}, but {why}: Lease.Invalid")));
             }
         }
@@ -100,16 +100,30 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         let why = "an execution lease lasts as long as the execution";
         refuse(&["ttl_seconds", "observed_version"], why);
     } else {
-        refuse(
-            &["keep_seconds"],
-            "only an execution lease is kept for a redrive",
-        );
+        let why = "only an execution lease is kept for a redrive";
+        refuse(&["keep_seconds"], why);
     }
-    if request.queued || field(request, "task_token").is_some() {
-        refuse(
-            &["keys", "permits", "on_held"],
-            "the queue is of one key and one holder",
-        );
+    if request.queued || has("task_token") {
+        let why = "the queue is of one key and one holder";
+        refuse(&["keys", "permits"], why);
+        if says("if_held", &["fail", "skip"]) {
+            refuse(&["if_held"], "with a task token it can only be \"wait\"");
+        }
+        if says("lifetime", &["ttl"]) {
+            refuse(&["lifetime"], "only an execution lease has a queue");
+        }
+    } else {
+        refuse(&["wait_seconds"], "it needs a task_token");
+        if says("if_held", &["wait"]) {
+            refuse(&["if_held"], "\"wait\" needs a task_token");
+        }
+    }
+    if has("keys") {
+        let why = "it goes with one key, and keys are several";
+        refuse(&["key", "permits", "observed_version"], why);
+    }
+    if has("observed_version") {
+        refuse(&["permits"], "an observation is of one holder");
     }
     let Some(payload) = written_out(request.payload) else {
         return found;
@@ -126,8 +140,9 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     for member in payload.members() {
         let name = member.name();
         // A function of CloudFormation stands for the whole payload.
-        if !FIELDS.contains(&name) && !name.starts_with("Fn::") && name != "<<" {
-            let near = nearest(FIELDS.into_iter(), name, 3);
+        let is_field = FIELDS.iter().any(|field| field == name);
+        if !is_field && !name.starts_with("Fn::") && name != "<<" {
+            let near = nearest(FIELDS.iter().map(String::as_str), name, 3);
             let near = near.map_or_else(String::new, |near| format!("; {near}?"));
             found.push((
                 &member.value,
@@ -368,22 +383,4 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
                 || name.starts_with("Lease.") && !raised(name)
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::FIELDS;
-
-    #[test]
-    fn acquire_has_these_fields() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let schema = std::fs::read(root.join("schemas/acquire.event.json")).expect("a schema");
-        let schema: serde_json::Value = serde_json::from_slice(&schema).expect("JSON");
-        let fields = schema["properties"].as_object().expect("fields");
-        let mut known = FIELDS;
-        known.sort_unstable();
-        assert!(fields.keys().map(String::as_str).eq(known), "{fields:?}");
-    }
 }

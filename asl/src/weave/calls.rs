@@ -376,7 +376,7 @@ impl Planner<'_, '_> {
             .cloned()
             .unwrap_or(JsonValue::Object(Vec::new()));
         // This field marks it as a copy.
-        let (key, value) = kept(jsonata, &failure);
+        let (key, value) = failure_kept(jsonata, &failure);
         assign.set(&key, value);
         copy.set("Assign", assign);
         let next = if self.sections[section].of_execution() {
@@ -393,7 +393,7 @@ impl Planner<'_, '_> {
 }
 
 /// The assignment of the failure to a variable.
-fn kept(jsonata: bool, failure: &str) -> (String, JsonValue) {
+fn failure_kept(jsonata: bool, failure: &str) -> (String, JsonValue) {
     computed(jsonata, failure, "$states.errorOutput", "$")
 }
 
@@ -410,7 +410,7 @@ fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, 
 pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> JsonValue {
     let mut clause = object! {
         "ErrorEquals" => JsonValue::texts(names),
-        "Assign" => JsonValue::Object(vec![kept(jsonata, failure)]),
+        "Assign" => JsonValue::Object(vec![failure_kept(jsonata, failure)]),
     };
     if !jsonata {
         clause.set("ResultPath", JsonValue::Null);

@@ -5,11 +5,11 @@ use crate::weave::authored::{Slot, StateId, Target, errors};
 use crate::weave::calls::{LIMIT, again, failed, held};
 use crate::weave::plan::{EdgeTarget, How, Planner};
 use crate::weave::render::{JsonValue, object};
-use crate::weave::section::{Role, line};
-use crate::weave::spec::{Lifetime, Mode, Unfinished};
+use crate::weave::section::{Role, wait_in_queue};
+use crate::weave::spec::{IfHeld, Lifetime, Unfinished};
 
-/// In queue mode the response comes to the task token.
-const IN_LINE: &str = ".waitForTaskToken";
+/// In the queue the response comes to the task token.
+const IN_QUEUE: &str = ".waitForTaskToken";
 /// How many seconds longer than `wait_seconds` the state waits, because a sweep may be late.
 const LATE: f64 = 120.0;
 
@@ -95,34 +95,34 @@ impl Planner<'_, '_> {
                 .map(|member| self.specified(&member.key, member.value.text().unwrap_or_default()));
             payload.push(("metadata".to_owned(), JsonValue::Object(shown.collect())));
         }
-        let wait = line(spec.mode);
+        let wait = wait_in_queue(spec.if_held);
         if let Some(wait) = wait {
             payload.push(self.context("task_token", "Task.Token"));
             payload.push(("wait_seconds".to_owned(), wait.into()));
         }
         let function = self.spec.functions.acquire.clone();
-        let reason = match spec.mode {
-            Mode::Retry => {
+        let reason = match spec.if_held {
+            IfHeld::Retry => {
                 "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is retried 60 times, after 1 s at first and 10 s at last, with full jitter. Refusals are not caught, so the execution ends with their names. The handle is a variable, which no step's result can overwrite."
             }
-            Mode::Fail => {
+            IfHeld::Fail => {
                 "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is neither retried nor caught, so the execution ends with that name. The handle is a variable, which no step's result can overwrite."
             }
-            Mode::Skip => {
+            IfHeld::Skip => {
                 "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is not retried, because the holder does the work. The handle is a variable, which no step's result can overwrite."
             }
-            Mode::Queue(_) => {
+            IfHeld::Queue(_) => {
                 "Waits in the queue. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
             }
         };
         let mut state = self.call(section, reason, &function, JsonValue::Object(payload));
         if wait.is_some() {
-            state.set("Resource", (self.invoke() + IN_LINE).into());
+            state.set("Resource", (self.invoke() + IN_QUEUE).into());
         }
         let limit = wait.map_or(LIMIT, |wait| wait.ceil() + LATE);
         state.set("TimeoutSeconds", limit.into());
         let mut retry = vec![again(wait.is_none())];
-        if spec.mode == Mode::Retry {
+        if spec.if_held == IfHeld::Retry {
             retry.insert(0, held());
         }
         state.set("Retry", JsonValue::List(retry));
@@ -147,7 +147,7 @@ impl Planner<'_, '_> {
         }
         state.set("Assign", assign);
         self.keeps_data(&mut state);
-        if spec.mode == Mode::Skip {
+        if spec.if_held == IfHeld::Skip {
             let skipped = self.need(section, Role::Skipped);
             let clause = failed(jsonata, &vars.failure(), &[HELD], skipped);
             state.set("Catch", JsonValue::List(vec![clause]));

@@ -46,7 +46,7 @@ mod section;
 mod spec;
 
 pub use refusal::Refusal;
-pub use spec::{Functions, Lifetime, Mode, Section, Spec, Unfinished};
+pub use spec::{Functions, IfHeld, Lifetime, Section, Spec, Unfinished};
 
 use crate::check::calls::{Options, Verb, calls};
 use crate::check::checker::check;

@@ -5,7 +5,7 @@ use crate::read::error_names::NO_VALUE;
 use crate::weave::authored::{
     AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, errors, is_written,
 };
-use crate::weave::spec::{self, Lifetime, Mode};
+use crate::weave::spec::{self, IfHeld, Lifetime};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A section of the specification in the definition.
@@ -88,7 +88,7 @@ impl Section<'_> {
         let around = machine.enclosing(machine.states[task].scope).into_iter();
         let mut around = around.map(|(around, _)| &machine.states[around]);
         // Their items are executions of their own, without these variables.
-        let elsewhere = around.any(|state| state.processor_config("Mode") == Some("DISTRIBUTED"));
+        let elsewhere = around.any(|state| state.processor_config("IfHeld") == Some("DISTRIBUTED"));
         let member = machine.outermost(task, self.scope);
         // The author's clause for these errors takes those of a guard, too.
         let named = |member| {
@@ -156,11 +156,11 @@ pub(crate) fn slug(name: &str) -> String {
         .collect()
 }
 
-/// The `wait_seconds` in the queue. None for other modes.
-pub(crate) fn line(mode: Mode) -> Option<f64> {
-    match mode {
-        Mode::Queue(wait) => Some(wait),
-        Mode::Retry | Mode::Fail | Mode::Skip => None,
+/// The `wait_seconds` in the queue. None if the section does not wait there.
+pub(crate) fn wait_in_queue(if_held: IfHeld) -> Option<f64> {
+    match if_held {
+        IfHeld::Queue(wait) => Some(wait),
+        IfHeld::Retry | IfHeld::Fail | IfHeld::Skip => None,
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Section {
     /// How long the lease lasts.
     pub lifetime: Lifetime,
     /// What to do while somebody else holds the key.
-    pub mode: Mode,
+    pub if_held: IfHeld,
     /// How many executions may be in the section at once. The default is one.
     pub permits: Option<f64>,
     /// Whether tasks take their time limits from the lease.
@@ -64,11 +64,11 @@ pub enum Lifetime {
 
 /// What to do while somebody else holds the key.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mode {
-    /// Ask again after a pause.
-    Retry,
+pub enum IfHeld {
     /// Wait in the queue, at most this many seconds.
     Queue(f64),
+    /// Wait without a queue, which a ttl lease and permits do not have: ask again after a pause.
+    Retry,
     /// Fail at once with the refusal's error.
     Fail,
     /// Succeed at once, without the section and the states after it.
@@ -95,7 +95,7 @@ const FIELDS: [&str; 12] = [
     "lifetime",
     "ttl_seconds",
     "keep_seconds",
-    "mode",
+    "if_held",
     "wait_seconds",
     "permits",
     "bound",
@@ -187,10 +187,7 @@ impl Reader<'_> {
                 })
             })
             .transpose()?;
-        let mode = self.mode(node, lifetime)?;
-        if let (Mode::Queue(_), Some(permits)) = (mode, node.member("permits")) {
-            return Err(self.at(permits, "permits have no queue: leave one of the two out"));
-        }
+        let if_held = self.if_held(node, lifetime)?;
         if let Some(metadata) = node.get("metadata") {
             let Value::Object(members) = &metadata.value else {
                 return Err(self.expected(metadata, "an object of texts"));
@@ -209,7 +206,7 @@ impl Reader<'_> {
             states: names.clone(),
             key: key.clone(),
             lifetime,
-            mode,
+            if_held,
             permits,
             bound,
             unfinished: match node.get("unfinished").map(|how| (how, how.text())) {
@@ -261,30 +258,30 @@ impl Reader<'_> {
         Ok(Lifetime::Ttl(ttl))
     }
 
-    fn mode(&self, node: &Node, lifetime: Lifetime) -> Result<Mode, Refusal> {
+    fn if_held(&self, node: &Node, lifetime: Lifetime) -> Result<IfHeld, Refusal> {
         let wait = node.member("wait_seconds");
-        let of_execution = matches!(lifetime, Lifetime::Execution(_));
-        let queues = of_execution && node.get("permits").is_none();
-        let said = node.get("mode");
-        let mode = match said.map(Node::text) {
-            None if !queues => Mode::Retry,
-            Some(Some("retry")) => Mode::Retry,
-            Some(Some("fail")) => Mode::Fail,
-            Some(Some("skip")) => Mode::Skip,
-            None | Some(Some("queue")) if of_execution => {
+        let has_queue = matches!(lifetime, Lifetime::Execution(_)) && node.get("permits").is_none();
+        let if_held = match node.get("if_held").map(|said| (said, said.text())) {
+            None | Some((_, Some("wait"))) if has_queue => {
                 let what = "a number of seconds from 1 to 31536000";
                 let fits = |n: f64| (1.0..=31_536_000.0).contains(&n);
                 let wait = wait.map_or(Ok(WAIT), |wait| self.number(&wait.value, what, fits));
-                return wait.map(Mode::Queue);
+                return wait.map(IfHeld::Queue);
             }
-            _ => {
-                let what = "a mode of retry (try again), queue (wait in the queue, with lifetime: execution), fail (end with Lease.Held) or skip (succeed without the work)";
-                return Err(self.expected(said.unwrap_or(node), what));
+            None | Some((_, Some("wait"))) => IfHeld::Retry,
+            Some((_, Some("fail"))) => IfHeld::Fail,
+            Some((_, Some("skip"))) => IfHeld::Skip,
+            Some((said, _)) => {
+                let what = "wait, fail (end with Lease.Held) or skip (succeed without the work)";
+                return Err(self.expected(said, what));
             }
         };
         match wait {
-            Some(wait) => Err(self.at(wait, "wait_seconds is for mode: queue")),
-            None => Ok(mode),
+            Some(wait) => {
+                let why = "wait_seconds is for the queue: with if_held: wait and lifetime: execution, without permits";
+                Err(self.at(wait, why))
+            }
+            None => Ok(if_held),
         }
     }
 

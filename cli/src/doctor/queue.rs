@@ -30,7 +30,7 @@ impl Actor<'_> {
             return self.report.record("redrive", why);
         };
         let key = self.key("queue");
-        let (held, first, second) = match self.in_line(&machine, &key).await {
+        let (held, first, second) = match self.queued_executions(&machine, &key).await {
             Ok(started) => started,
             Err(outcome) => {
                 self.report.record("queue", outcome.clone());
@@ -54,7 +54,11 @@ impl Actor<'_> {
     }
 
     /// Holds the key, and lets two executions wait for it. Returns the lease and both executions.
-    async fn in_line(&mut self, machine: &str, key: &str) -> Step<(Value, String, String)> {
+    async fn queued_executions(
+        &mut self,
+        machine: &str,
+        key: &str,
+    ) -> Step<(Value, String, String)> {
         let request = self.request(key, "first", HELD);
         let held = self.acquire(&request).await?;
         let first = self.start(machine, key, 1).await?;

@@ -1,5 +1,5 @@
 //! Grants a lease, one permit of a semaphore, or several leases at once. With a task token the request waits in the
-//! queue. While somebody else holds the key it fails with `Lease.Held`, or returns that as a result if asked to. It
+//! queue. While somebody else holds the key it fails with `Lease.Held`, or returns who holds it if asked to. It
 //! fails with `Lease.Consumed` for a late duplicate, with `Lease.Frozen` for a frozen key, and with `Lease.QueueFull`
 //! if the queue has reached its cap.
 
@@ -43,8 +43,8 @@ pub(crate) struct Request {
     /// Return the unexpired lease that the same holder has by another request, instead of Lease.Held.
     #[serde(default)]
     reentrant: bool,
-    /// How to report that the key is held; "error" if left out.
-    on_held: Option<OnHeld>,
+    /// What to do while somebody else holds the key.
+    if_held: Option<IfHeld>,
     /// Wait in the queue: the task token of Step Functions that the lease is sent to.
     task_token: Option<TaskToken>,
     /// How long to wait in the queue, in seconds.
@@ -65,7 +65,7 @@ impl leasehold_lambda::Request for Request {
             metadata: _,
             observed_version: _,
             reentrant,
-            on_held: _,
+            if_held: _,
             task_token: _,
             wait_seconds: _,
         } = self;
@@ -78,14 +78,16 @@ impl leasehold_lambda::Request for Request {
     }
 }
 
-#[derive(Deserialize, PartialEq)]
+#[derive(Clone, Copy, Deserialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-enum OnHeld {
-    /// As the error Lease.Held.
-    Error,
-    /// As a response with the outcome "held".
-    Result,
+enum IfHeld {
+    /// Fail with Lease.Held: the default without `task_token`.
+    Fail,
+    /// Return the outcome "held", which says who holds it.
+    Skip,
+    /// Wait in the queue: the default with `task_token`, and only with it.
+    Wait,
 }
 
 /// The response of acquire.
@@ -117,22 +119,22 @@ async fn main() -> Result<(), Fatal> {
 }
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
-    let strict = request.on_held != Some(OnHeld::Result);
+    let skips = request.if_held == Some(IfHeld::Skip);
     Ok(match Call::try_from(request)? {
         Call::One(request) => {
             let acquired = leases.acquire(request).await?;
-            Answer::One(if strict {
-                Acquired::Granted(acquired.granted()?)
-            } else {
+            Answer::One(if skips {
                 acquired
+            } else {
+                Acquired::Granted(acquired.granted()?)
             })
         }
         Call::All(request) => {
             let acquired = leases.acquire_all(request).await?;
-            Answer::All(if strict {
-                AcquiredAll::Granted(acquired.granted()?)
-            } else {
+            Answer::All(if skips {
                 acquired
+            } else {
+                AcquiredAll::Granted(acquired.granted()?)
             })
         }
         // On the heap, because it is much larger than the others.
@@ -152,38 +154,60 @@ enum Call {
 impl TryFrom<Request> for Call {
     type Error = Error;
 
-    fn try_from(request: Request) -> Result<Self, Error> {
-        let queue = match (request.task_token, request.wait_seconds) {
-            (None, None) => None,
-            (None, Some(_)) => {
-                return invalid(
-                    "wait_seconds",
-                    "goes with task_token only, which is missing",
-                );
+    fn try_from(mut request: Request) -> Result<Self, Error> {
+        let queue = request.queue()?;
+        let lifetime = request.lifetime(queue.is_some());
+        match (request.key.take(), request.keys.take(), queue) {
+            (Some(_), Some(_), _) => invalid("keys", "give key or keys, not both"),
+            (None, None, _) => invalid("key", "is required, or keys instead"),
+            (None, Some(_), Some(_)) => invalid("keys", "does not go with task_token"),
+            (None, Some(keys), None) => Ok(Self::All(request.acquire(keys, lifetime?))),
+            (Some(key), None, None) => Ok(Self::One(request.acquire(key, lifetime?))),
+            (Some(key), None, Some(queue)) => {
+                Ok(Self::Queued(request.acquire(key, lifetime?), queue))
             }
-            (Some(task_token), wait) => {
-                for (field, given) in [
-                    ("keys", request.keys.is_some()),
-                    ("on_held", request.on_held.is_some()),
-                    ("ttl_seconds", request.ttl_seconds.is_some()),
-                    ("lifetime", request.lifetime == Some(LifetimeKind::Ttl)),
-                ] {
-                    if given {
-                        return invalid(field, "does not go with task_token");
-                    }
-                }
-                let Some(wait) = wait else {
-                    return invalid("wait_seconds", "is required with task_token");
-                };
-                Some(Queue { task_token, wait })
+        }
+    }
+}
+
+impl Request {
+    /// The place to wait, if the request has a task token.
+    fn queue(&mut self) -> Result<Option<Queue>, Error> {
+        let Some(task_token) = self.task_token.take() else {
+            if self.if_held == Some(IfHeld::Wait) {
+                return invalid("if_held", "\"wait\" needs a task_token, which is missing");
             }
+            if self.wait_seconds.is_some() {
+                let problem = "goes with task_token only, which is missing";
+                return invalid("wait_seconds", problem);
+            }
+            return Ok(None);
         };
+        for (field, given) in [
+            ("ttl_seconds", self.ttl_seconds.is_some()),
+            ("lifetime", self.lifetime == Some(LifetimeKind::Ttl)),
+        ] {
+            if given {
+                return invalid(field, "does not go with task_token");
+            }
+        }
+        if self.if_held.is_some_and(|how| how != IfHeld::Wait) {
+            return invalid("if_held", "can only be \"wait\" with task_token");
+        }
+        let Some(wait) = self.wait_seconds else {
+            return invalid("wait_seconds", "is required with task_token");
+        };
+        Ok(Some(Queue { task_token, wait }))
+    }
+
+    fn lifetime(&self, queued: bool) -> Result<Lifetime, Error> {
         // Only executions wait in the queue.
-        let kind = request.lifetime.unwrap_or(match queue {
-            Some(_) => LifetimeKind::Execution,
-            None => LifetimeKind::Ttl,
+        let kind = self.lifetime.unwrap_or(if queued {
+            LifetimeKind::Execution
+        } else {
+            LifetimeKind::Ttl
         });
-        let lifetime = || match (kind, request.ttl_seconds, request.keep_seconds) {
+        match (kind, self.ttl_seconds, self.keep_seconds) {
             (LifetimeKind::Ttl, Some(ttl), None) => Ok(Lifetime::Ttl(ttl)),
             (LifetimeKind::Ttl, None, _) => invalid(
                 "ttl_seconds",
@@ -199,38 +223,17 @@ impl TryFrom<Request> for Call {
             (LifetimeKind::Execution, None, keep) => Ok(Lifetime::Execution {
                 keep: keep.unwrap_or_default(),
             }),
-        };
-        match (request.key, request.keys) {
-            (Some(_), Some(_)) => invalid("keys", "give key or keys, not both"),
-            (None, None) => invalid("key", "is required, or keys instead"),
-            (Some(key), None) => {
-                let mut acquire = Acquire::new(key, request.holder, lifetime()?);
-                acquire.request_id = request.request_id.unwrap_or(acquire.request_id);
-                acquire.metadata = request.metadata;
-                acquire.permits = request.permits;
-                acquire.observed_version = request.observed_version;
-                acquire.reentrant = request.reentrant;
-                Ok(match queue {
-                    Some(queue) => Self::Queued(acquire, queue),
-                    None => Self::One(acquire),
-                })
-            }
-            (None, Some(keys)) => {
-                for (field, given) in [
-                    ("observed_version", request.observed_version.is_some()),
-                    ("permits", request.permits.is_some()),
-                ] {
-                    if given {
-                        return invalid(field, "goes with key only, not with keys");
-                    }
-                }
-                let mut acquire = AcquireAll::new(keys, request.holder, lifetime()?);
-                acquire.request_id = request.request_id.unwrap_or(acquire.request_id);
-                acquire.metadata = request.metadata;
-                acquire.reentrant = request.reentrant;
-                Ok(Self::All(acquire))
-            }
         }
+    }
+
+    fn acquire<K>(self, key: K, lifetime: Lifetime) -> Acquire<K> {
+        let mut acquire = Acquire::new(key, self.holder, lifetime);
+        acquire.request_id = self.request_id.unwrap_or(acquire.request_id);
+        acquire.metadata = self.metadata;
+        acquire.permits = self.permits;
+        acquire.observed_version = self.observed_version;
+        acquire.reentrant = self.reentrant;
+        acquire
     }
 }
 

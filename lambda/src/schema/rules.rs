@@ -19,7 +19,8 @@ pub fn acquire(schema: &mut Schema) {
             "dependentSchemas": {
                 "keys": {"properties": {"permits": false, "observed_version": false, "task_token": false}},
                 "observed_version": {"properties": {"permits": false}},
-                "task_token": {"properties": {"permits": false, "on_held": false, "lifetime": {"const": "execution"}}},
+                "if_held": {"anyOf": [{"properties": {"if_held": {"enum": ["fail", "skip"]}}}, {"required": ["task_token"]}]},
+                "task_token": {"properties": {"permits": false, "if_held": {"const": "wait"}, "lifetime": {"const": "execution"}}},
             },
             "if": {"anyOf": [
                 {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{GrantRequest, other_keys};
+use super::other_keys;
 use crate::{
     error::Error,
     leases::{Leases, TRIES, corrupt, frozen_error},
@@ -63,16 +63,8 @@ impl<S: Store> Leases<S> {
                 source: None,
             });
         };
+        let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
-        let grant = self.grant(GrantRequest {
-            holder: &request.holder,
-            request_id: request.request_id,
-            keys: None,
-            lifetime: request.lifetime,
-            metadata: request.metadata,
-            over: None,
-            by_token: true,
-        })?;
         let waiter = self.waiter(&grant, keep, queue);
         let stopped = self.settings().stopped;
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
@@ -111,7 +103,7 @@ impl<S: Store> Leases<S> {
                 Joined::Refused(stood) => stood,
             };
             let done = match why_not_joined(stood, &join, &grant) {
-                JoinRefusal::InLine => Some(self.still_in_line(workflows, &key, &waiter).await?),
+                JoinRefusal::Queued => Some(self.still_queued(workflows, &key, &waiter).await?),
                 JoinRefusal::Full(_) => {
                     let waiting = usize::from(cap);
                     return Err(Error::QueueFull { key, waiting });
@@ -162,7 +154,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// A repeated call of a request that waits: its token replaces the old one.
-    async fn still_in_line(
+    async fn still_queued(
         &self,
         workflows: &dyn Workflows,
         key: &Key,
@@ -178,7 +170,7 @@ impl<S: Store> Leases<S> {
                 self.try_to_grant_to_next(key, row).await;
                 Ok(queued(&latest))
             }
-            // Its turn has come in the meantime.
+            // It was granted the key in the meantime.
             Some(row) if row.holding().is_some() && row.request == waiter.request => {
                 self.tell_of_its_lease(workflows, key, row, waiter).await
             }
@@ -270,13 +262,13 @@ impl<S: Store> Leases<S> {
 }
 
 fn check(request: &Acquire) -> Result<KeepTime, Error> {
-    let not_in_line = |field| Err(Error::invalid(field, "does not go with task_token"));
+    let not_queued = |field| Err(Error::invalid(field, "does not go with task_token"));
     // Also with 1: the queue is that of the first permit, and does not count the others that are still held.
     if request.permits.is_some() {
-        return not_in_line("permits");
+        return not_queued("permits");
     }
     if request.observed_version.is_some() {
-        return not_in_line("observed_version");
+        return not_queued("observed_version");
     }
     match request.lifetime {
         Lifetime::Execution { keep } => Ok(keep),

@@ -17,7 +17,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_floor_is_not_raised_under_a_holder(bench).await;
     a_row_is_kept_until_the_clock_has_passed_its_token(bench).await;
     a_deployment_may_have_a_floor(bench).await;
-    a_line_is_handed_over_above_the_floor(bench).await;
+    a_queue_is_handed_over_above_the_floor(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -231,45 +231,45 @@ impl<B: Bench> QueueCase<'_, B> {
     }
 }
 
-async fn a_line_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
+async fn a_queue_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
     // By a release: the first token is lifted, and the others count from there.
-    let (mut line, holder) = QueueCase::held(bench, "floor/released", &["a", "b"]).await;
-    let floor = line.lifted();
-    line.release(&holder).await;
-    let turn = line.next("a", floor, 1).await;
+    let (mut case, holder) = QueueCase::held(bench, "floor/released", &["a", "b"]).await;
+    let floor = case.lifted();
+    case.release(&holder).await;
+    let turn = case.next("a", floor, 1).await;
     turn.follows(&holder);
-    let row = line.row().await;
+    let row = case.row().await;
     let before = row.previous.map(|p| p.fencing_token);
     assert_eq!(before, Some(holder.fencing_token));
-    line.release(&turn.lease).await;
-    line.next("b", floor, 2).await;
+    case.release(&turn.lease).await;
+    case.next("b", floor, 2).await;
 
     // By sweep.
-    let (mut line, _) = QueueCase::held(bench, "floor/swept", &["a"]).await;
-    let floor = line.lifted();
-    line.expire();
-    line.sweep().await;
-    line.next("a", floor, 1).await;
+    let (mut case, _) = QueueCase::held(bench, "floor/swept", &["a"]).await;
+    let floor = case.lifted();
+    case.expire();
+    case.sweep().await;
+    case.next("a", floor, 1).await;
 
     // By an extend that came too late.
-    let (mut line, holder) = QueueCase::held(bench, "floor/late", &["a"]).await;
-    let floor = line.lifted();
-    line.expire();
-    refused!(line.extend(&holder).await, Lost);
-    line.next("a", floor, 1).await;
+    let (mut case, holder) = QueueCase::held(bench, "floor/late", &["a"]).await;
+    let floor = case.lifted();
+    case.expire();
+    refused!(case.extend(&holder).await, Lost);
+    case.next("a", floor, 1).await;
 
     // By `hand_over`, for a row that was freed by a client that cannot tell anybody.
-    let (mut line, holder) = QueueCase::held(bench, "floor/left", &["a"]).await;
-    line.release_silently(&holder).await;
-    let floor = line.lifted();
-    assert!(line.hand_over().await);
-    line.next("a", floor, 1).await;
+    let (mut case, holder) = QueueCase::held(bench, "floor/left", &["a"]).await;
+    case.release_silently(&holder).await;
+    let floor = case.lifted();
+    assert!(case.hand_over().await);
+    case.next("a", floor, 1).await;
 
     // An operator's own token is no holder's, before the restore or after it.
-    let (mut line, holder) = QueueCase::held(bench, "floor/forced", &["a"]).await;
-    let floor = line.lifted();
-    let (_, fencing_token) = line.evict(None).await;
+    let (mut case, holder) = QueueCase::held(bench, "floor/forced", &["a"]).await;
+    let floor = case.lifted();
+    let (_, fencing_token) = case.evict(None).await;
     assert_eq!(fencing_token, floor.plus(1));
-    let turn = line.next("a", floor, 2).await;
+    let turn = case.next("a", floor, 2).await;
     turn.follows(&holder);
 }

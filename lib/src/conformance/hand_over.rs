@@ -15,7 +15,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_does_not_wait_any_more_is_passed_over(bench).await;
     whoever_was_passed_over_may_ask_anew(bench).await;
     an_expired_lease_that_others_wait_for_is_over(bench).await;
-    a_frozen_line_stands_still(bench).await;
+    a_frozen_queue_stands_still(bench).await;
     whoever_may_not_be_told_is_passed_over_and_no_more_than_one(bench).await;
 }
 
@@ -29,112 +29,112 @@ fn previous(lease: &crate::Lease, ended: &str) -> Value {
 
 async fn first_come_first_served<B: Bench>(bench: &B) {
     let waiting = ["a", "b", "c", "d", "e"];
-    let (line, mut lease) = QueueCase::held(bench, "line/order", &waiting).await;
+    let (case, mut lease) = QueueCase::held(bench, "queue/order", &waiting).await;
     for (n, who) in waiting.into_iter().enumerate() {
-        line.pass(MS);
-        assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
-        let turn = line.turn_of(who);
+        case.pass(MS);
+        assert_eq!(case.release(&lease).await, ReleaseOutcome::Released);
+        let turn = case.turn_of(who);
         assert_eq!(turn.lease.holder, make::execution(who));
         assert_eq!(turn.output["previous"], previous(&lease, "released"));
         assert_eq!(turn.output["grant"], "new");
         assert_eq!(turn.lease.fencing_token, lease.fencing_token.plus(1));
-        let row = line.row().await;
+        let row = case.row().await;
         assert_eq!(row.request, QueueCase::<B>::digest(who));
         assert_eq!(row.waiting().len(), 4 - n);
-        assert_eq!(line.waiter(who).await, None, "nothing is left to sweep");
+        assert_eq!(case.waiter(who).await, None, "nothing is left to sweep");
         // Repeated, the release changes nothing.
-        let again = line.release(&lease).await;
+        let again = case.release(&lease).await;
         assert_eq!(again, ReleaseOutcome::AlreadyReleased);
-        assert_eq!(line.row().await, row);
+        assert_eq!(case.row().await, row);
         lease = turn.lease;
     }
-    assert_eq!(line.release(&lease).await, ReleaseOutcome::Released);
-    line.expect_no_answers();
-    let next = line.granted("x").await;
+    assert_eq!(case.release(&lease).await, ReleaseOutcome::Released);
+    case.expect_no_answers();
+    let next = case.granted("x").await;
     assert!(next.lease.fencing_token > lease.fencing_token);
     assert_eq!(next.previous.map(|p| p.holder), Some(lease.holder));
 }
 
 async fn a_hand_over_is_the_grant<B: Bench>(bench: &B) {
-    let line = QueueCase::new(bench, "line/granted");
-    let holder = line.lease("holder").await;
+    let case = QueueCase::new(bench, "queue/granted");
+    let holder = case.lease("holder").await;
     let metadata = make::metadata("order", "42");
     let keep = KeepTime::new(TTL).expect("valid");
-    let mut asked = line.request("a").metadata(metadata.clone());
+    let mut asked = case.request("a").metadata(metadata.clone());
     asked.lifetime = Lifetime::Execution { keep };
-    let queued = line.leases.acquire_queued(asked, line.queue("a", WAIT));
-    queued.await.expect("in line");
-    line.join("b").await;
-    line.pass(TTL / 2);
-    line.release(&holder).await;
-    let granted = line.turn().lease;
+    let queued = case.leases.acquire_queued(asked, case.queue("a", WAIT));
+    queued.await.expect("queued");
+    case.join("b").await;
+    case.pass(TTL / 2);
+    case.release(&holder).await;
+    let granted = case.turn().lease;
     assert_eq!((granted.deadline, granted.permit), (None, 0));
     assert_eq!(granted.metadata, metadata);
-    assert_eq!(granted.acquired_at, line.now());
-    let row = line.row().await;
+    assert_eq!(granted.acquired_at, case.now());
+    let row = case.row().await;
     let held = row.holding().expect("held");
     assert_eq!(held.lease_id, granted.lease_id);
     assert_eq!((row.version, held.term.keep()), (granted.version, keep));
     assert_eq!(row.purge_at, None);
     // Extend only proves it.
-    let proven = line.prove(&granted).await;
+    let proven = case.prove(&granted).await;
     assert!(proven.version > granted.version);
     let version = granted.version;
     assert_eq!(crate::Lease { version, ..proven }, granted);
-    assert_eq!(line.release(&granted).await, ReleaseOutcome::Released);
-    line.turn_of("b");
-    refused!(line.ask("a", "a again").await, Consumed);
+    assert_eq!(case.release(&granted).await, ReleaseOutcome::Released);
+    case.turn_of("b");
+    refused!(case.ask("a", "a again").await, Consumed);
 }
 
 async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
-    let (line, holder) = QueueCase::held(bench, "line/previous", &["a", "b", "c"]).await;
-    line.expire();
-    line.sweep().await;
-    let turn = line.turn();
+    let (case, holder) = QueueCase::held(bench, "queue/previous", &["a", "b", "c"]).await;
+    case.expire();
+    case.sweep().await;
+    let turn = case.turn();
     assert_eq!(turn.output["previous"], previous(&holder, "expired"));
     assert_eq!(turn.output["grant"], "takeover");
     let first = turn.lease.clone();
     // A repeated request gets the same response.
-    let again = line.ask("a", "again").await;
+    let again = case.ask("a", "again").await;
     again.expect("an answer");
-    assert_eq!(line.turn().output["previous"], turn.output["previous"]);
+    assert_eq!(case.turn().output["previous"], turn.output["previous"]);
 
     // An operator's forced release hands over too.
-    line.force(None).await;
-    let turn = line.turn_of("b");
+    case.force(None).await;
+    let turn = case.turn_of("b");
     assert_eq!(turn.output["previous"], previous(&first, "forced"));
-    refused!(line.extend(&first).await, Lost);
-    assert_eq!(line.release(&first).await, ReleaseOutcome::Lost);
+    refused!(case.extend(&first).await, Lost);
+    assert_eq!(case.release(&first).await, ReleaseOutcome::Lost);
     let second = turn.lease;
     assert!(second.fencing_token.get() > first.fencing_token.get() + 1);
-    line.release(&second).await;
+    case.release(&second).await;
     assert_eq!(
-        line.turn().output["previous"],
+        case.turn().output["previous"],
         previous(&second, "released")
     );
 }
 
 async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
-    let (line, holder) = QueueCase::held(bench, "line/refused", &["a", "b", "c"]).await;
-    line.calls.expire_token(&line.token("a"));
-    line.release(&holder).await;
-    let turn = line.turn_of("b");
+    let (case, holder) = QueueCase::held(bench, "queue/refused", &["a", "b", "c"]).await;
+    case.calls.expire_token(&case.token("a"));
+    case.release(&holder).await;
+    let turn = case.turn_of("b");
     assert_eq!(turn.lease.fencing_token, holder.fencing_token.plus(2));
     assert_eq!(turn.output["previous"], previous(&holder, "released"));
-    assert_eq!(line.waiter("a").await, None);
+    assert_eq!(case.waiter("a").await, None);
     let lease = turn.lease;
     assert_eq!(
-        line.row().await.last_ended().map(|p| p.holder),
+        case.row().await.last_ended().map(|p| p.holder),
         Some(holder.holder.clone())
     );
-    let again = line.release(&holder).await;
+    let again = case.release(&holder).await;
     assert_eq!(again, ReleaseOutcome::AlreadyReleased);
 
     // Nobody is left: the key is free, and the tokens that were used up are not used again.
-    line.calls.expire_token(&line.token("c"));
-    line.release(&lease).await;
-    line.expect_no_answers();
-    let next = line.granted("x").await;
+    case.calls.expire_token(&case.token("c"));
+    case.release(&lease).await;
+    case.expect_no_answers();
+    let next = case.granted("x").await;
     assert!(next.lease.fencing_token.get() > lease.fencing_token.get() + 1);
     assert_eq!(
         json!(next.previous),
@@ -144,96 +144,96 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
 }
 
 async fn whoever_was_passed_over_may_ask_anew<B: Bench>(bench: &B) {
-    let (line, holder) = QueueCase::held(bench, "line/anew", &["a", "b"]).await;
-    line.calls.expire_token(&line.token("a"));
-    line.release(&holder).await;
-    let lease = line.turn_of("b").lease;
+    let (case, holder) = QueueCase::held(bench, "queue/anew", &["a", "b"]).await;
+    case.calls.expire_token(&case.token("a"));
+    case.release(&holder).await;
+    let lease = case.turn_of("b").lease;
     // Its task timed out, and its workflow retries.
-    let again = line.ask("a", "a again").await.expect("an answer");
+    let again = case.ask("a", "a again").await.expect("an answer");
     assert!(matches!(again, crate::Queued::Queued { .. }), "{again:?}");
-    line.release(&lease).await;
-    line.turn_of("a again");
+    case.release(&lease).await;
+    case.turn_of("a again");
 
     // Of the very first grant of a key, and of one at once.
-    let line = QueueCase::new(bench, "line/anew at once");
-    line.calls.expire_token(&line.token("dead"));
-    refused!(line.ask("a", "dead").await, Unavailable);
-    assert!(line.row().await.holding().is_none(), "it never knew");
-    line.acquires("a", "alive").await;
+    let case = QueueCase::new(bench, "queue/anew at once");
+    case.calls.expire_token(&case.token("dead"));
+    refused!(case.ask("a", "dead").await, Unavailable);
+    assert!(case.row().await.holding().is_none(), "it never knew");
+    case.acquires("a", "alive").await;
 }
 
 async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
-    let (line, holder) = QueueCase::held(bench, "line/expired holder", &["a"]).await;
-    line.pass(TTL.saturating_sub(MS));
-    let holder = line.extend(&holder).await.expect("in time");
-    let before = line.row().await;
+    let (case, holder) = QueueCase::held(bench, "queue/expired holder", &["a"]).await;
+    case.pass(TTL.saturating_sub(MS));
+    let holder = case.extend(&holder).await.expect("in time");
+    let before = case.row().await;
     // By another clock it may not have expired yet, so its holder may still trust it.
     let over = holder.expires_at().plus(MARGIN);
     for at in [holder.expires_at(), over.minus(MS)] {
-        line.clock.set(at);
-        refused!(line.extend(&holder).await, Lost);
-        line.expect_no_answers();
-        assert_eq!(line.row().await, before);
+        case.clock.set(at);
+        refused!(case.extend(&holder).await, Lost);
+        case.expect_no_answers();
+        assert_eq!(case.row().await, before);
     }
-    line.clock.set(over);
-    refused!(line.extend(&holder).await, Lost);
+    case.clock.set(over);
+    refused!(case.extend(&holder).await, Lost);
     // The waiter need not wait for sweep.
-    let turn = line.turn();
+    let turn = case.turn();
     assert_eq!(turn.output["previous"], previous(&holder, "expired"));
     // No clock ends its lease.
-    line.pass(100 * TTL);
-    line.contention("x").await;
-    line.release(&turn.lease).await;
+    case.pass(100 * TTL);
+    case.contention("x").await;
+    case.release(&turn.lease).await;
     // A late release counts as a release.
-    let late = line.lease("late").await;
-    line.join("b").await;
-    line.pass(2 * TTL);
-    assert_eq!(line.release(&late).await, ReleaseOutcome::Released);
-    assert_eq!(line.turn().output["previous"], previous(&late, "released"));
+    let late = case.lease("late").await;
+    case.join("b").await;
+    case.pass(2 * TTL);
+    assert_eq!(case.release(&late).await, ReleaseOutcome::Released);
+    assert_eq!(case.turn().output["previous"], previous(&late, "released"));
 }
 
-async fn a_frozen_line_stands_still<B: Bench>(bench: &B) {
-    let (line, holder) = QueueCase::held(bench, "line/frozen", &["a", "b"]).await;
-    line.freeze_by_operator().await;
-    assert_eq!(line.release(&holder).await, ReleaseOutcome::Released);
-    line.expect_no_answers();
-    line.has_waiting(&["a", "b"]).await;
-    assert!(!line.hand_over().await);
-    line.sweep().await;
-    line.expect_no_answers();
-    line.unfreeze_by_operator().await;
-    let turn = line.turn_of("a");
-    assert!(!line.hand_over().await, "it was told");
+async fn a_frozen_queue_stands_still<B: Bench>(bench: &B) {
+    let (case, holder) = QueueCase::held(bench, "queue/frozen", &["a", "b"]).await;
+    case.freeze_by_operator().await;
+    assert_eq!(case.release(&holder).await, ReleaseOutcome::Released);
+    case.expect_no_answers();
+    case.has_waiting(&["a", "b"]).await;
+    assert!(!case.hand_over().await);
+    case.sweep().await;
+    case.expect_no_answers();
+    case.unfreeze_by_operator().await;
+    let turn = case.turn_of("a");
+    assert!(!case.hand_over().await, "it was told");
 
     // Frozen after the grant: the holder keeps it, and nobody is granted it after that.
-    line.freeze_by_operator().await;
-    let lease = line.prove(&turn.lease).await;
-    line.pass(WAIT / 2);
-    line.sweep().await;
-    line.prove(&lease).await;
-    line.release(&lease).await;
-    line.expect_no_answers();
-    assert_eq!(line.row().await.purge_at, Some(crate::row::Row::NEVER));
+    case.freeze_by_operator().await;
+    let lease = case.prove(&turn.lease).await;
+    case.pass(WAIT / 2);
+    case.sweep().await;
+    case.prove(&lease).await;
+    case.release(&lease).await;
+    case.expect_no_answers();
+    assert_eq!(case.row().await.purge_at, Some(crate::row::Row::NEVER));
 }
 
 async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
-    let (line, holder) = QueueCase::held(bench, "line/forbidden", &["a", "b"]).await;
-    line.calls.deny_token(&line.token("a"));
-    line.release(&holder).await;
-    line.turn_of("b");
+    let (case, holder) = QueueCase::held(bench, "queue/forbidden", &["a", "b"]).await;
+    case.calls.deny_token(&case.token("a"));
+    case.release(&holder).await;
+    case.turn_of("b");
     // If our own role may tell nobody, no other waiter loses its place.
     let waiting = ["a", "b", "c"];
-    let (line, holder) = QueueCase::held(bench, "line/all forbidden", &waiting).await;
+    let (case, holder) = QueueCase::held(bench, "queue/all forbidden", &waiting).await;
     for who in waiting {
-        line.calls.deny_token(&line.token(who));
+        case.calls.deny_token(&case.token(who));
     }
-    line.release(&holder).await;
-    line.expect_no_answers();
-    line.has_waiting(&["c"]).await;
+    case.release(&holder).await;
+    case.expect_no_answers();
+    case.has_waiting(&["c"]).await;
     // The call may have arrived before it was denied, so the key is not passed on.
-    let (line, holder) = QueueCase::held(bench, "line/forbidden since", &["a", "b"]).await;
-    line.calls.lose(&line.token("a"), super::Lost::Response, 1);
-    line.calls.deny_token(&line.token("a"));
-    line.release(&holder).await;
-    line.prove(&line.turn_of("a").lease).await;
+    let (case, holder) = QueueCase::held(bench, "queue/forbidden since", &["a", "b"]).await;
+    case.calls.lose(&case.token("a"), super::Lost::Response, 1);
+    case.calls.deny_token(&case.token("a"));
+    case.release(&holder).await;
+    case.prove(&case.turn_of("a").lease).await;
 }

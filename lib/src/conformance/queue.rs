@@ -62,29 +62,29 @@ impl<'a, B: Bench> QueueCase<'a, B> {
 
     /// A held key, and these waiters.
     pub(super) async fn held(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Lease) {
-        let line = Self::new(bench, key);
-        let lease = line.case.lease("holder").await;
+        let case = Self::new(bench, key);
+        let lease = case.case.lease("holder").await;
         for who in waiting {
-            line.join(who).await;
+            case.join(who).await;
         }
-        (line, lease)
+        (case, lease)
     }
 
     /// A held key, and these waiters. The lease was just released, and the calls that tell the first of them are lost
     /// like this.
     pub(super) async fn released_with(bench: &'a B, key: &str, lost: (Lost, u32)) -> (Self, Lease) {
-        let (line, holder) = Self::held(bench, key, &["a", "b"]).await;
-        line.calls.lose(&line.token("a"), lost.0, lost.1);
-        line.release(&holder).await;
-        (line, holder)
+        let (case, holder) = Self::held(bench, key, &["a", "b"]).await;
+        case.calls.lose(&case.token("a"), lost.0, lost.1);
+        case.release(&holder).await;
+        (case, holder)
     }
 
     /// A key that was just granted to the first of these waiters.
     pub(super) async fn handed_over(bench: &'a B, key: &str, waiting: &[&str]) -> (Self, Turn) {
-        let (line, lease) = Self::held(bench, key, waiting).await;
-        line.release(&lease).await;
-        let turn = line.turn();
-        (line, turn)
+        let (case, lease) = Self::held(bench, key, waiting).await;
+        case.release(&lease).await;
+        let turn = case.turn();
+        (case, turn)
     }
 
     /// Tokens contain the key, because a sweep covers all keys.

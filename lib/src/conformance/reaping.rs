@@ -11,7 +11,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_runs_or_is_unknown_is_left_alone(bench).await;
     what_was_written_after_the_end_is_left_to_a_later_look(bench).await;
     whoever_was_served_is_not_looked_up(bench).await;
-    places_in_line_are_given_up(bench).await;
+    places_in_the_queue_are_given_up(bench).await;
     whoever_was_granted_the_key_and_ended_gives_it_on(bench).await;
 }
 
@@ -61,15 +61,15 @@ impl<B: Bench> QueueCase<'_, B> {
 }
 
 async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
-    let line = QueueCase::new(bench, "reap/answered");
+    let case = QueueCase::new(bench, "reap/answered");
     let execution = "an execution whose tasks have answered";
-    let lease = line.granted(execution).await.lease;
-    let (beside, _) = line.long("beside", execution).await;
-    let (others, others_lease) = line.long("another's", "somebody else").await;
-    line.join("a").await;
-    line.ends(execution, true);
-    assert_eq!(line.reap(execution).await, reaped(2, 0, 0));
-    let turn = line.turn_of("a");
+    let lease = case.granted(execution).await.lease;
+    let (beside, _) = case.long("beside", execution).await;
+    let (others, others_lease) = case.long("another's", "somebody else").await;
+    case.join("a").await;
+    case.ends(execution, true);
+    assert_eq!(case.reap(execution).await, reaped(2, 0, 0));
+    let turn = case.turn_of("a");
     assert_eq!(turn.output["previous"]["ended"], "released");
     turn.follows(&lease);
     assert!(beside.row().await.holding().is_none());
@@ -78,25 +78,25 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
         others_lease.version,
         "untouched"
     );
-    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
-    line.expect_no_answers();
+    assert_eq!(case.reap(execution).await, reaped(0, 0, 0));
+    case.expect_no_answers();
 }
 
 async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
-    let line = QueueCase::new(bench, "reap/at work");
+    let case = QueueCase::new(bench, "reap/at work");
     let execution = "an execution with a task at work";
-    let short = line.granted(execution).await.lease;
-    line.join("a").await;
-    let (beside, long) = line.long("long", execution).await;
-    line.ends(execution, false);
-    assert_eq!(line.reap(execution).await, reaped(0, 1, 0));
+    let short = case.granted(execution).await.lease;
+    case.join("a").await;
+    let (beside, long) = case.long("long", execution).await;
+    case.ends(execution, false);
+    assert_eq!(case.reap(execution).await, reaped(0, 1, 0));
     // It is not freed, and nobody is notified.
-    line.expect_no_answers();
+    case.expect_no_answers();
     let row = beside.row().await;
     let held = row.holding().expect("held");
     assert_eq!(held.lease_id, long.lease_id);
     assert_eq!(row.fencing_token, long.fencing_token);
-    assert_eq!(held.expires_at(), line.now().plus(GRACE));
+    assert_eq!(held.expires_at(), case.now().plus(GRACE));
     assert_eq!(
         held.sweep_after,
         Some(held.expires_at().plus(MARGIN)),
@@ -104,18 +104,18 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     );
     assert!(row.version > long.version);
     // A lease that ends sooner is not made longer.
-    assert_eq!(line.row().await.version, short.version);
+    assert_eq!(case.row().await.version, short.version);
     // A lease is not shortened twice.
-    line.pass(TTL / 2);
-    assert_eq!(line.reap(execution).await, reaped(0, 0, 0));
+    case.pass(TTL / 2);
+    assert_eq!(case.reap(execution).await, reaped(0, 0, 0));
     assert_eq!(beside.row().await, row);
 
-    line.expire();
-    line.sweep().await;
-    let turn = line.turn();
+    case.expire();
+    case.sweep().await;
+    let turn = case.turn();
     assert_eq!(turn.output["previous"]["ended"], "expired");
-    line.pass(GRACE);
-    line.sweep().await;
+    case.pass(GRACE);
+    case.sweep().await;
     assert!(
         beside.row().await.holding().is_none(),
         "after the grace, by sweep alone"
@@ -123,91 +123,91 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
 }
 
 async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
-    let line = QueueCase::new(bench, "reap/not ended");
+    let case = QueueCase::new(bench, "reap/not ended");
     let execution = "an execution that has not ended";
-    let lease = line.granted(execution).await.lease;
+    let lease = case.granted(execution).await.lease;
     assert_eq!(
-        line.reap(execution).await,
+        case.reap(execution).await,
         reaped(0, 0, 0),
         "nobody knows it"
     );
-    line.join("who waits unknown").await;
+    case.join("who waits unknown").await;
     let waits = make::execution("who waits unknown");
-    line.calls.set_execution(waits.as_str(), Execution::Unknown);
-    assert_eq!(line.reap_holder(&waits).await, reaped(0, 0, 0));
-    assert!(line.row().await.head().is_some(), "it waits on");
-    line.calls.set_execution(execution, Execution::Running);
-    assert_eq!(line.reap(execution).await, Reaped::Running);
-    assert_eq!(line.row().await.version, lease.version);
-    line.ends(execution, true);
-    assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
+    case.calls.set_execution(waits.as_str(), Execution::Unknown);
+    assert_eq!(case.reap_holder(&waits).await, reaped(0, 0, 0));
+    assert!(case.row().await.head().is_some(), "it waits on");
+    case.calls.set_execution(execution, Execution::Running);
+    assert_eq!(case.reap(execution).await, Reaped::Running);
+    assert_eq!(case.row().await.version, lease.version);
+    case.ends(execution, true);
+    assert_eq!(case.reap(execution).await, reaped(1, 0, 0));
 }
 
 /// The look-up may be older than a redrive that has written the lease.
 async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench: &B) {
     for all_answered in [true, false] {
-        let line = QueueCase::new(bench, &format!("reap/redriven {all_answered}"));
+        let case = QueueCase::new(bench, &format!("reap/redriven {all_answered}"));
         let execution = format!("an execution redriven {all_answered}");
-        let (beside, lease) = line.long("beside", &execution).await;
-        line.ends(&execution, all_answered);
-        line.pass(Duration::from_secs(1));
-        let proven = line.extend(&lease).await.expect("extended");
-        assert_eq!(line.reap(&execution).await, reaped(0, 0, 0));
+        let (beside, lease) = case.long("beside", &execution).await;
+        case.ends(&execution, all_answered);
+        case.pass(Duration::from_secs(1));
+        let proven = case.extend(&lease).await.expect("extended");
+        assert_eq!(case.reap(&execution).await, reaped(0, 0, 0));
         assert_eq!(beside.row().await.version, proven.version);
         // Half a minute later the look-up would show the redrive, whatever the clocks.
-        line.pass(Duration::from_secs(30) + MARGIN);
+        case.pass(Duration::from_secs(30) + MARGIN);
         let (released, cut) = if all_answered { (1, 0) } else { (0, 1) };
-        assert_eq!(line.reap(&execution).await, reaped(released, cut, 0));
+        assert_eq!(case.reap(&execution).await, reaped(released, cut, 0));
     }
     // An execution that succeeded cannot be redriven.
-    let line = QueueCase::new(bench, "reap/succeeded");
+    let case = QueueCase::new(bench, "reap/succeeded");
     let execution = "an execution that has just succeeded";
-    line.granted(execution).await;
+    case.granted(execution).await;
     let ended = Execution::Ended {
-        stopped_at: line.now(),
+        stopped_at: case.now(),
         redrivable: false,
         all_answered: true,
     };
-    line.calls.set_execution(execution, ended);
-    assert_eq!(line.reap(execution).await, reaped(1, 0, 0));
+    case.calls.set_execution(execution, ended);
+    assert_eq!(case.reap(execution).await, reaped(1, 0, 0));
 }
 
 async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
-    let (line, turn) = QueueCase::handed_over(bench, "reap/served", &["served"]).await;
-    line.release(&turn.lease).await;
+    let (case, turn) = QueueCase::handed_over(bench, "reap/served", &["served"]).await;
+    case.release(&turn.lease).await;
     let holder = make::execution("served");
-    assert_eq!(line.reap_holder(&holder).await, reaped(0, 0, 0));
+    assert_eq!(case.reap_holder(&holder).await, reaped(0, 0, 0));
 }
 
-async fn places_in_line_are_given_up<B: Bench>(bench: &B) {
+async fn places_in_the_queue_are_given_up<B: Bench>(bench: &B) {
     for all_answered in [true, false] {
         let execution = format!("waiting execution {all_answered}");
         let waiting = ["a", &execution, "b"];
         let key = format!("reap/waits {all_answered}");
-        let (line, holder) = QueueCase::held(bench, &key, &waiting).await;
-        line.ends(&execution, all_answered);
+        let (case, holder) = QueueCase::held(bench, &key, &waiting).await;
+        case.ends(&execution, all_answered);
         let waits = make::execution(&execution);
-        assert_eq!(line.reap_holder(&waits).await, reaped(0, 0, 1));
-        line.has_waiting(&["a", "b"]).await;
-        assert_eq!(line.reap_holder(&waits).await, reaped(0, 0, 0));
-        line.sweep().await;
-        assert!(line.waiter(&execution).await.is_none(), "no ghost");
-        drop(line.answers());
-        line.release(&holder).await;
-        line.release(&line.turn_of("a").lease).await;
-        line.turn_of("b");
+        assert_eq!(case.reap_holder(&waits).await, reaped(0, 0, 1));
+        case.has_waiting(&["a", "b"]).await;
+        assert_eq!(case.reap_holder(&waits).await, reaped(0, 0, 0));
+        case.sweep().await;
+        assert!(case.waiter(&execution).await.is_none(), "no ghost");
+        drop(case.answers());
+        case.release(&holder).await;
+        case.release(&case.turn_of("a").lease).await;
+        case.turn_of("b");
     }
 }
 
 async fn whoever_was_granted_the_key_and_ended_gives_it_on<B: Bench>(bench: &B) {
     let execution = "granted and ended";
     let waiting = [execution, "b"];
-    let (line, turn) = QueueCase::handed_over(bench, "reap/next", &waiting).await;
-    line.ends(execution, true);
-    line.pass(STALE + MARGIN);
+    let (case, turn) = QueueCase::handed_over(bench, "reap/next", &waiting).await;
+    case.ends(execution, true);
+    case.pass(STALE + MARGIN);
     let holder = make::execution(execution);
-    assert_eq!(line.reap_holder(&holder).await, reaped(1, 0, 0));
-    let next = line.turn_of("b");
+    assert_eq!(case.reap_holder(&holder).await, reaped(1, 0, 0));
+    let next = case.turn_of("b");
     next.follows(&turn.lease);
-    refused!(line.extend(&turn.lease).await, Lost);
+    refused!(case.extend(&turn.lease).await, Lost);
 }

@@ -160,19 +160,19 @@ async fn while_stopped_nothing_is_granted<B: Bench>(bench: &B) {
 }
 
 async fn while_stopped_nothing_is_handed_over<B: Bench>(bench: &B) {
-    let (mut line, holder) = QueueCase::held(bench, "rules/line", &["a"]).await;
-    let going = line.leases.clone();
-    line.case.leases = Leases::new(bench.store(), stopped())
-        .with_clock(line.clock.clone())
-        .with_workflows(line.calls.clone());
-    line.release(&holder).await;
-    assert!(!line.hand_over().await);
-    line.sweep().await;
-    let row = line.row().await;
+    let (mut case, holder) = QueueCase::held(bench, "rules/queue", &["a"]).await;
+    let going = case.leases.clone();
+    case.case.leases = Leases::new(bench.store(), stopped())
+        .with_clock(case.clock.clone())
+        .with_workflows(case.calls.clone());
+    case.release(&holder).await;
+    assert!(!case.hand_over().await);
+    case.sweep().await;
+    let row = case.row().await;
     assert!(row.holding().is_none(), "{row:?}");
-    line.case.leases = going;
-    assert!(line.hand_over().await);
-    line.turn_of("a");
+    case.case.leases = going;
+    assert!(case.hand_over().await);
+    case.turn_of("a");
 }
 
 async fn a_published_floor_is_not_lowered<B: Bench>(bench: &B) {

@@ -285,7 +285,7 @@ mod tests {
         };
         let waits = make::of_execution(make::key("k"), who);
         let joined = leases.acquire_queued(waits, queue).await;
-        joined.expect("in line");
+        joined.expect("queued");
     }
 
     fn row_in(table: &Memory) -> Row {
@@ -339,19 +339,19 @@ mod tests {
         });
         let (leases, _, lease) = held(&store, &["a"]).await;
         let key = make::key("k");
-        let line = store.row().await.waiting().to_vec();
-        let waiter = leases.waiting(&key, &line[0]).await.expect("an answer");
+        let queue = store.row().await.waiting().to_vec();
+        let waiter = leases.waiting(&key, &queue[0]).await.expect("an answer");
         let waiter = waiter.expect("an item");
         let deleted = store.delete_waiter(&key, &waiter, leases.limit());
         deleted.await.expect("deleted");
         let _ = leases.release(&lease).await.expect("released");
         assert!(store.is_done(), "somebody did join");
-        assert_eq!(store.row().await.waiting(), line);
+        assert_eq!(store.row().await.waiting(), queue);
     }
 
     /// A request changes its place between two removals, so the row that sweep has read is out of date.
     #[tokio::test(start_paused = true)]
-    async fn who_has_moved_in_line_meanwhile_is_sent_away_too() {
+    async fn a_waiter_that_moved_up_is_sent_away_too() {
         let key = make::key("k");
         let first = Address::first(&key);
         let turned = move |table: &Memory| {

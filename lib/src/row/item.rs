@@ -96,8 +96,8 @@ impl Row {
         if let Some(at) = self.purge_at {
             set(at::PURGE_AT, n(at));
         }
-        let line = self.queue.iter().map(|request| b(request.as_bytes()));
-        set(at::LINE, AttributeValue::L(line.collect()));
+        let queue = self.queue.iter().map(|request| b(request.as_bytes()));
+        set(at::LINE, AttributeValue::L(queue.collect()));
         match &self.state {
             State::Held(held) => {
                 set(at::HOLDER, s(self.granted_to.as_str()));

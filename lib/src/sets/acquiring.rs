@@ -2,7 +2,7 @@
 
 use super::{AcquiredAll, GrantedAll};
 use crate::{
-    acquire::{GrantRequest, other_keys},
+    acquire::other_keys,
     clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt, frozen_error, stopped_error},
@@ -40,23 +40,15 @@ impl<S: Store> Leases<S> {
     /// jitter, as long as a request may take.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for a request id that was granted other
-    /// keys. If several keys refuse, [`Error::Corrupt`] before [`Error::Consumed`] before [`Error::Frozen`], naming
+    /// [`Error::Invalid`] for a ttl that is no longer than the guard, for permits or an observed version, or for a request id
+    /// that was granted other keys. If several keys refuse, [`Error::Corrupt`] before [`Error::Consumed`] before [`Error::Frozen`], naming
     /// the first such key. [`Error::Throttled`] if the conflicts do not end; and those of [`Store::apply`].
     /// Contention is [`AcquiredAll::Held`].
     pub async fn acquire_all(&self, request: AcquireAll) -> Result<AcquiredAll, Error> {
-        let keys = request.keys.as_slice();
-        check_size(&request)?;
+        let keys = request.key.as_slice();
+        check(&request)?;
         self.follow_rules().await?;
-        let grant = self.grant(GrantRequest {
-            holder: &request.holder,
-            request_id: request.request_id,
-            keys: KeysDigest::of(&request.keys),
-            lifetime: request.lifetime,
-            metadata: request.metadata,
-            over: None,
-            by_token: false,
-        })?;
+        let grant = self.grant(&request, KeysDigest::of(&request.key), false)?;
         let first = keys.iter();
         let first = first.map(|key| (Address::first(key), one_of(&grant)));
         let mut changes: Vec<_> = first.collect();
@@ -181,12 +173,24 @@ const LARGEST_ANSWER: usize = 262_144;
 /// that grant's holder, whose name is assumed to be as long as this holder's.
 const REST_OF_A_LEASE: usize = 480;
 
+fn check(request: &AcquireAll) -> Result<(), Error> {
+    for (field, given) in [
+        ("observed_version", request.observed_version.is_some()),
+        ("permits", request.permits.is_some()),
+    ] {
+        if given {
+            return Err(Error::invalid(field, "goes with one key only"));
+        }
+    }
+    check_size(request)
+}
+
 /// A workflow must not lose the response to a grant because it is too long.
 fn check_size(request: &AcquireAll) -> Result<(), Error> {
     let length = |text: Result<String, _>| text.map_or(0, |text: String| text.len());
     let metadata = length(serde_json::to_string(&request.metadata));
     let each = REST_OF_A_LEASE + metadata + 2 * length(serde_json::to_string(&request.holder));
-    let keys = request.keys.as_slice();
+    let keys = request.key.as_slice();
     let all: usize = keys
         .iter()
         .map(|key| each + length(serde_json::to_string(key)))

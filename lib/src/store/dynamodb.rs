@@ -334,8 +334,8 @@ impl Store for DynamoDb {
     ) -> Result<Joined, Error> {
         let request = self.request(WRITE, Some(key));
         let address = Address::first(key);
-        let line = self.transact_item(&address, &Change::Join(join.clone()));
-        let items = [line, self.put_beside(key, waiter)].into_iter();
+        let join = self.transact_item(&address, &Change::Join(join.clone()));
+        let items = [join, self.put_beside(key, waiter)].into_iter();
         let reasons = match self.transact(request, items, |_| Some(key), limit).await? {
             Transacted::Done => return Ok(Joined::Done),
             Transacted::Conflict => return Ok(Joined::Conflict),

@@ -95,7 +95,7 @@ const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, 
 const TELLING: &str = "#tellings, #told_at, #refused_at, #ticket";
 
 /// The queue is empty.
-const NO_LINE: &str = "attribute_not_exists(#line[0])";
+const NO_QUEUE: &str = "attribute_not_exists(#line[0])";
 
 /// What every grant does to the history. A first grant writes NULL for its predecessor.
 const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
@@ -151,7 +151,7 @@ fn granting(grant: &Grant) -> Expressions {
     };
     let not_remembered = not_remembered("request");
     let condition = format!(
-        "{absent}((({FREE}) OR ({expired})) AND {NO_LINE} AND {OURS}{which_tokens} \
+        "{absent}((({FREE}) OR ({expired})) AND {NO_QUEUE} AND {OURS}{which_tokens} \
          AND attribute_not_exists(#frozen) AND {not_remembered})"
     );
     let update = format!(
@@ -212,7 +212,7 @@ fn extending(extend: &Extend) -> Expressions {
     let in_time = if extend.require_unexpired {
         "#expires_at > :now".to_owned()
     } else {
-        format!("(#expires_at > :now OR (attribute_not_exists(#frozen) AND {NO_LINE}))")
+        format!("(#expires_at > :now OR (attribute_not_exists(#frozen) AND {NO_QUEUE}))")
     };
     build(
         format!(

@@ -72,7 +72,7 @@ pub enum JoinRefusal {
     /// It can be granted at once, so there is nothing to wait for.
     Grantable,
     /// The request is in the queue already.
-    InLine,
+    Queued,
     /// The queue has reached its cap.
     Full(Row),
     /// Another reason that also prevents a grant, and takes precedence.
@@ -88,7 +88,7 @@ pub fn why_not_joined(stored: Stored, join: &Join, grant: &Grant) -> JoinRefusal
     if let Stored::Row(row) = &stored
         && row.waiting().contains(&join.request)
     {
-        return JoinRefusal::InLine;
+        return JoinRefusal::Queued;
     }
     let suits = |tokens| transition(&stored, &Change::Grant(grant.with_tokens(tokens))).is_some();
     let floor = grant.tokens.floor();

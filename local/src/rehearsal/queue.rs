@@ -190,7 +190,7 @@ async fn is_free_meanwhile(fixture: &Fixture<'_>) -> CheckResult {
     let proxy = fixture.stack.proxy();
     proxy.inject_matching(Fault::Hang, "TransactWriteItems", &key, u32::MAX);
     let run = start(fixture, WRAPPER, &key, 100).await?;
-    fixture.until_entered(&run, "AcquireInLine").await?;
+    fixture.until_entered(&run, "AcquireInQueue").await?;
     fixture.release(&lease).await?;
     proxy.cancel_matching_faults(&key);
     fixture.success(&run).await.map(|_| ())

@@ -99,26 +99,26 @@ fn of<const N: usize>(requests: [(&str, u64); N]) -> Requests {
 
 #[tokio::test]
 async fn a_hand_over_costs_four_requests_however_many_wait() {
-    let line = Waiting::start().await;
+    let case = Waiting::start().await;
     for waiters in [2, 8, 32, 128] {
         let key = format!("{waiters} wait");
-        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        let holder = case.table.grant(&key, "holder", "1").await.lease;
         for n in 1..waiters {
-            line.join(&key, &format!("{n}")).await;
+            case.join(&key, &format!("{n}")).await;
         }
-        line.requests();
-        line.join(&key, "last").await;
+        case.requests();
+        case.join(&key, "last").await;
         let joining = of([("TransactWriteItems", 1)]);
-        assert_eq!(line.requests(), joining, "{waiters}");
-        assert_eq!(line.released(&holder).await, ReleaseOutcome::Released);
-        assert_eq!(line.requests(), hand_over(), "{waiters}");
-        let (who, lease) = line.woken();
+        assert_eq!(case.requests(), joining, "{waiters}");
+        assert_eq!(case.released(&holder).await, ReleaseOutcome::Released);
+        assert_eq!(case.requests(), hand_over(), "{waiters}");
+        let (who, lease) = case.woken();
         assert_eq!(who, "1", "first come, first served");
         // From one waiter to the next it is the same.
-        assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
-        assert_eq!(line.requests(), hand_over(), "{waiters}");
-        line.woken();
-        assert_eq!(waiters_left(&line.table, &key).await, waiters - 2);
+        assert_eq!(case.released(&lease).await, ReleaseOutcome::Released);
+        assert_eq!(case.requests(), hand_over(), "{waiters}");
+        case.woken();
+        assert_eq!(waiters_left(&case.table, &key).await, waiters - 2);
     }
 }
 
@@ -128,24 +128,24 @@ async fn waiters_left(table: &Table, key: &str) -> usize {
 
 #[tokio::test]
 async fn sweep_ends_each_wait_at_three_requests() {
-    let line = Waiting::start().await;
-    line.leases.sweep(SweepBounds::Schedule).await.unwrap();
-    let nothing: u64 = line.requests().values().sum();
+    let case = Waiting::start().await;
+    case.leases.sweep(SweepBounds::Schedule).await.unwrap();
+    let nothing: u64 = case.requests().values().sum();
     // By this clock the waiters' hour has passed, and the lease has not expired: nobody's turn comes.
-    let later = line.leases.now().plus(Duration::from_hours(2));
-    let late = line.leases.clone();
+    let later = case.leases.now().plus(Duration::from_hours(2));
+    let late = case.leases.clone();
     let late = late.with_clock(Arc::new(ManualClock::at(later)));
     for waiting in [1, 8, 32] {
         let key = format!("{waiting} give up");
         let held = late.acquire(request(&key, "holder", "1")).await;
         held.unwrap().granted().unwrap();
         for n in 0..waiting {
-            line.join(&key, &format!("{n}")).await;
+            case.join(&key, &format!("{n}")).await;
         }
-        line.requests();
+        case.requests();
         late.sweep(SweepBounds::Schedule).await.unwrap();
-        let requests = line.requests();
-        let answers = line.calls.take_answers();
+        let requests = case.requests();
+        let answers = case.calls.take_answers();
         let away = |answers: &TaskAnswer| {
             answers
                 .result
@@ -154,7 +154,7 @@ async fn sweep_ends_each_wait_at_three_requests() {
         };
         assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
         assert!(answers.iter().all(away), "{answers:?}");
-        assert!(line.table.row(&key).await.waiting().is_empty());
+        assert!(case.table.row(&key).await.waiting().is_empty());
         // The row is read for the lease and for its queue; then each item is read, its place is left, and it is deleted.
         let total: u64 = requests.values().sum();
         assert_eq!(total, nothing + 2 + 3 * waiting, "{requests:?}");
@@ -163,73 +163,73 @@ async fn sweep_ends_each_wait_at_three_requests() {
 
 #[tokio::test]
 async fn what_is_free_is_granted_at_two_requests() {
-    let line = Waiting::start().await;
+    let case = Waiting::start().await;
     for who in ["a", "b"] {
-        assert_eq!(line.join("k", who).await, Queued::Acquired);
+        assert_eq!(case.join("k", who).await, Queued::Acquired);
         let costs = of([("TransactWriteItems", 1), ("UpdateItem", 1)]);
-        assert_eq!(line.requests(), costs);
-        let (woken, lease) = line.woken();
+        assert_eq!(case.requests(), costs);
+        let (woken, lease) = case.woken();
         assert_eq!(woken, who);
-        assert_eq!(line.released(&lease).await, ReleaseOutcome::Released);
-        assert_eq!(line.requests(), of([("UpdateItem", 1)]), "nobody waits");
+        assert_eq!(case.released(&lease).await, ReleaseOutcome::Released);
+        assert_eq!(case.requests(), of([("UpdateItem", 1)]), "nobody waits");
     }
 }
 
 #[tokio::test]
 async fn a_repeated_release_costs_one_request() {
-    let line = Waiting::start().await;
-    let holder = line.table.grant("k", "holder", "1").await.lease;
-    line.join("k", "a").await;
-    line.released(&holder).await;
-    line.requests();
+    let case = Waiting::start().await;
+    let holder = case.table.grant("k", "holder", "1").await.lease;
+    case.join("k", "a").await;
+    case.released(&holder).await;
+    case.requests();
     for _ in 0..3 {
-        let released = line.released(&holder).await;
+        let released = case.released(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased);
-        assert_eq!(line.requests(), of([("UpdateItem", 1)]));
+        assert_eq!(case.requests(), of([("UpdateItem", 1)]));
     }
-    let (who, _) = line.woken();
+    let (who, _) = case.woken();
     assert_eq!(who, "a", "once: a token is answered once");
 }
 
 #[tokio::test]
 async fn a_lost_answer_costs_one_more_request_and_changes_nothing() {
-    let line = Waiting::start().await;
+    let case = Waiting::start().await;
     for (n, fault) in Fault::LOST_ANSWERS.into_iter().enumerate() {
         let key = format!("k{n}");
-        let holder = line.table.grant(&key, "holder", "1").await.lease;
+        let holder = case.table.grant(&key, "holder", "1").await.lease;
         let inject = |operation| {
-            line.table.proxy.reset();
-            line.table.proxy.inject(fault, operation, 1);
+            case.table.proxy.reset();
+            case.table.proxy.inject(fault, operation, 1);
         };
 
         inject("TransactWriteItems");
-        let joined = line.join(&key, "a").await;
+        let joined = case.join(&key, "a").await;
         assert!(
             matches!(joined, Queued::Queued { .. }),
             "{fault:?}: {joined:?}"
         );
         assert_eq!(
-            line.requests(),
+            case.requests(),
             of([("TransactWriteItems", 2)]),
             "{fault:?}"
         );
-        assert_eq!(line.table.row(&key).await.waiting().len(), 1, "{fault:?}");
-        line.join(&key, "b").await;
+        assert_eq!(case.table.row(&key).await.waiting().len(), 1, "{fault:?}");
+        case.join(&key, "b").await;
 
         inject("UpdateItem");
-        let released = line.released(&holder).await;
+        let released = case.released(&holder).await;
         assert_eq!(released, ReleaseOutcome::AlreadyReleased, "{fault:?}");
         let costs = of([("DeleteItem", 1), ("GetItem", 1), ("UpdateItem", 3)]);
-        assert_eq!(line.requests(), costs, "{fault:?}");
-        let (who, lease) = line.woken();
+        assert_eq!(case.requests(), costs, "{fault:?}");
+        let (who, lease) = case.woken();
         assert_eq!(who, "a", "{fault:?}");
 
         inject("GetItem");
-        let released = line.released(&lease).await;
+        let released = case.released(&lease).await;
         assert_eq!(released, ReleaseOutcome::Released, "{fault:?}");
         let costs = of([("DeleteItem", 1), ("GetItem", 2), ("UpdateItem", 2)]);
-        assert_eq!(line.requests(), costs, "{fault:?}");
-        assert_eq!(line.woken().0, "b", "{fault:?}");
+        assert_eq!(case.requests(), costs, "{fault:?}");
+        assert_eq!(case.woken().0, "b", "{fault:?}");
     }
 }
 
@@ -259,18 +259,18 @@ fn size(item: &leasehold::row::Item) -> usize {
 
 /// A row over 1 KB takes another write unit with each write, the holder's extends too.
 #[tokio::test]
-async fn a_row_with_so_many_in_line_is_one_write_unit() {
-    let line = Waiting::start().await;
+async fn a_row_with_so_many_waiting_is_one_write_unit() {
+    let case = Waiting::start().await;
     let name = |n| format!("0c4f5a52-6a3c-4d0e-9d3b-{n:012}");
     // Every attribute that a row can have while it is held.
-    line.join("orders/42", &name(0)).await;
-    let mut lease = line.woken().1;
+    case.join("orders/42", &name(0)).await;
+    let mut lease = case.woken().1;
     for n in 1..6 {
-        line.join("orders/42", &name(n)).await;
-        line.released(&lease).await;
-        lease = line.woken().1;
+        case.join("orders/42", &name(n)).await;
+        case.released(&lease).await;
+        lease = case.woken().1;
     }
-    let proven = line.leases.extend(&lease, ExtendOptions::default()).await;
+    let proven = case.leases.extend(&lease, ExtendOptions::default()).await;
     drop(proven.unwrap());
     let address = leasehold::store::Address {
         key: lease.key,
@@ -278,11 +278,11 @@ async fn a_row_with_so_many_in_line_is_one_write_unit() {
     };
     let mut fitting = 0;
     for n in 0..40 {
-        let size = size(&line.table.get(&address).await.unwrap());
+        let size = size(&case.table.get(&address).await.unwrap());
         if size <= 1024 {
             fitting = n;
         }
-        line.join("orders/42", &name(100 + n)).await;
+        case.join("orders/42", &name(100 + n)).await;
     }
     assert_eq!(fitting, 14, "docs/reference/cost.md says so");
 }
@@ -299,11 +299,11 @@ async fn waiters(table: &Table, key: &str) -> Vec<Item> {
 
 #[tokio::test]
 async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
-    let line = Waiting::start().await;
-    let table = &line.table;
+    let case = Waiting::start().await;
+    let table = &case.table;
     let holder = table.grant("k", "holder", "1").await.lease;
     table.grant("elsewhere", "holder", "1").await;
-    line.join("elsewhere", "a").await;
+    case.join("elsewhere", "a").await;
     let mut stranger = waiters(table, "elsewhere").await.remove(0);
     for (name, value) in [
         ("pk", "k"),
@@ -315,13 +315,13 @@ async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
     let put = table.client.put_item().table_name(TABLE);
     put.set_item(Some(stranger.clone())).send().await.unwrap();
 
-    let refused = line.ask_to_join("k", "a").await;
+    let refused = case.ask_to_join("k", "a").await;
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
     assert!(table.row("k").await.waiting().is_empty(), "both or neither");
     // Others are none the worse for it.
-    line.join("k", "b").await;
-    line.released(&holder).await;
-    assert_eq!(line.woken().0, "b");
+    case.join("k", "b").await;
+    case.released(&holder).await;
+    assert_eq!(case.woken().0, "b");
     let found = waiters(table, "k").await;
     assert!(found.contains(&stranger), "untouched");
 }
@@ -335,10 +335,10 @@ async fn dynamodb_purges_nobody_who_still_waits() {
     leasehold::table::create(&table.client, TABLE)
         .await
         .unwrap();
-    let line = Waiting::on(table);
-    let table = &line.table;
+    let case = Waiting::on(table);
+    let table = &case.table;
     table.grant("k", "holder", "1").await;
-    line.join("k", "a").await;
+    case.join("k", "a").await;
     clock.tick(WAIT.saturating_sub(Duration::from_secs(1)));
     assert_eq!(table.server.sweep_ttl().unwrap(), 0);
     // Sweep sends it away at its time: this is for tables that nobody sweeps.
@@ -352,7 +352,7 @@ async fn dynamodb_purges_nobody_who_still_waits() {
     assert_eq!(
         table.server.sweep_ttl().unwrap(),
         1,
-        "and the row that has the line never"
+        "and the row that has the queue never"
     );
     assert_eq!(waiters(table, "k").await, []);
     assert_eq!(table.row("k").await.waiting().len(), 1);

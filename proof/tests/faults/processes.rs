@@ -172,7 +172,7 @@ async fn start() -> Fixture {
 }
 
 async fn ask(fixture: &Fixture, holder: &str) -> Answer {
-    let request = json!({"key": KEY, "holder": holder, "request_id": holder, "ttl_seconds": 1, "on_held": "result"});
+    let request = json!({"key": KEY, "holder": holder, "request_id": holder, "ttl_seconds": 1, "if_held": "skip"});
     fixture.call("acquire", request).await
 }
 

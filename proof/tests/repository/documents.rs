@@ -109,7 +109,7 @@ const RELEASE: &str = ".github/workflows/release.yml";
 const UPDATES: &str = ".github/dependabot.yml";
 
 /// The rows that PROOFS.md has to have: kind, and how many.
-const PROMISED: [(&str, usize); 8] = [
+const LAST_ROWS: [(&str, usize); 8] = [
     ("S", 12),
     ("L", 5),
     ("F", 37),
@@ -152,7 +152,7 @@ fn promises(files: &Files) -> Vec<String> {
             }
         }
     }
-    for (kind, last) in PROMISED {
+    for (kind, last) in LAST_ROWS {
         for id in (1..=last).map(|nth| format!("{kind}{nth}")) {
             if !ids.contains(&id) {
                 wrong.push(format!("{PROOFS}: nothing is said of {id}"));

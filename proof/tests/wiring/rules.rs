@@ -78,7 +78,7 @@ async fn a_team_and_the_command_line_follow_the_stacks_rules() {
         expires - 30_000,
         "S8: the guard"
     );
-    let ask = json!({"key": "team/1", "holder": "b", "ttl_seconds": 60, "on_held": "result"});
+    let ask = json!({"key": "team/1", "holder": "b", "ttl_seconds": 60, "if_held": "skip"});
     let held = stack.functions().call("acquire", &ask).await.unwrap();
     assert_eq!(
         instant(&held["retry_at"]),

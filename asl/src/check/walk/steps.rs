@@ -136,7 +136,7 @@ impl Walker<'_, '_> {
         let mut granted = env.clone();
         put(&mut granted, lease.clone());
         edges.push(self.onward(id, granted));
-        if request.on_held_result {
+        if request.skips {
             lease.end(Status::Refused);
             put(&mut env, lease);
             let mut edge = self.onward(id, env);
@@ -283,10 +283,10 @@ impl Walker<'_, '_> {
         let state = &machine.states[id];
         let mut after = env.clone();
         flow(&mut after, |handle| handle.after(id, state));
-        // The outcome of the last acquire with `on_held: "result"`. Empty if that acquire failed.
+        // The outcome of the last acquire with `if_held: "skip"`. Empty if that acquire failed.
         let asked = env.iter().filter(|lease| {
             self.request(lease.acquire)
-                .is_some_and(|request| request.on_held_result)
+                .is_some_and(|request| request.skips)
         });
         let outcome = asked
             .max_by_key(|lease| lease.since)

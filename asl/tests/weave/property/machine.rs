@@ -27,7 +27,7 @@ pub struct Section {
     pub members: Vec<usize>,
     /// None of an execution lease.
     pub ttl: Option<u32>,
-    mode: usize,
+    if_held: usize,
     bound: bool,
     leave: bool,
 }
@@ -140,10 +140,10 @@ fn sections(count: usize) -> impl Strategy<Value = Section> {
         Some(1000),
     ]);
     (members, ttl, 0_usize..5, any::<bool>(), any::<bool>()).prop_map(
-        |(members, ttl, mode, bound, leave)| Section {
+        |(members, ttl, if_held, bound, leave)| Section {
             members,
             ttl,
-            mode,
+            if_held,
             bound,
             leave,
         },
@@ -169,13 +169,13 @@ impl Section {
         } else {
             "$.k"
         };
-        let mode = [
+        let if_held = [
             "",
-            ", mode: retry",
+            ", if_held: wait",
             ", permits: 3",
-            ", mode: skip",
-            ", mode: fail",
-        ][self.mode];
+            ", if_held: skip",
+            ", if_held: fail",
+        ][self.if_held];
         let lifetime = match self.ttl {
             Some(ttl) => format!(
                 ", ttl_seconds: {ttl}{}{}",
@@ -190,7 +190,7 @@ impl Section {
             None => String::new(),
         };
         format!(
-            "machine: m\nsections:\n  - {{name: G, states: [{}], key: {key}{mode}{lifetime}}}\n",
+            "machine: m\nsections:\n  - {{name: G, states: [{}], key: {key}{if_held}{lifetime}}}\n",
             states.join(", ")
         )
     }

@@ -67,7 +67,7 @@ impl ClientKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Queued => "in line",
+            Self::Queued => "in the queue",
             Self::Polling => "polling",
             Self::Direct => "direct calls",
             Self::DynamodbLease => "dynamodb-lease",

@@ -21,13 +21,11 @@ const TEXTS: &str = "| |a|\u{0}|a\u{0}b|\n|\r\n|\u{7f}|\u{85}|\u{2028}|\u{202e}d
     +10000-01-01T00:00:00Z|-0001-01-01T00:00:00Z|1969-12-31T23:59:59Z|1970-01-01T00:00:00Z|2026-11-21T24:00:00Z|\
     2026-02-30T00:00:00Z|2026-11-21|orders/42|orders/50|orders/81|stranger|free|frozen|line|untold|first|\
     ../../etc/passwd|' OR attribute_exists(pk) --|#pk = :pk|${jndi:ldap://x}|%s%n%p|<script>|\\|\"|force_release|\
-    unfreeze|raise_floor|result|ABORTED|TIMED_OUT|SUCCEEDED|RUNNING|PENDING_REDRIVE";
+    unfreeze|raise_floor|skip|wait|ABORTED|TIMED_OUT|SUCCEEDED|RUNNING|PENDING_REDRIVE";
 
-/// Names of fields, known and not; one between two bars.
-const NAMES: &str = "key|keys|holder|request_id|lifetime|ttl_seconds|keep_seconds|permits|permit|metadata|observed_version|reentrant|on_held|\
-    task_token|wait_seconds|lease|leases|lease_id|fencing_token|version|acquired_at|expires_at|safe_until|\
-    require_unexpired|strict|limit|cursor|list|operation|who|why|floor|Records|dynamodb|Keys|pk|sk|S|body|messageId|\
-    detail|detail-type|executionArn|status|error||Key|KEY|key |k\u{435}y|__proto__|\u{0}|a.b|lease.key";
+/// Names that no sample event has; one between two bars.
+const NAMES: &str =
+    "cursor|dynamodb|Keys|pk|sk|S||Key|KEY|key |k\u{435}y|__proto__|\u{0}|a.b|lease.key";
 
 /// Lengths at the limits of some field.
 const LENGTHS: [usize; 14] = [
@@ -174,7 +172,12 @@ fn name(choices: &mut Unstructured<'_>) -> Chosen<String> {
     if choices.ratio(1, 30)? {
         return Ok("n".repeat(*choices.choose(&LENGTHS)?));
     }
-    part(NAMES, choices)
+    if choices.ratio(1, 4)? {
+        return part(NAMES, choices);
+    }
+    let sample = choices.choose(fixture::samples())?;
+    let path = choose_node(&sample.event, choices)?;
+    Ok(path.rsplit('/').next().unwrap_or_default().to_owned())
 }
 
 /// One of the parts between bars.

@@ -24,7 +24,7 @@ pub const OPERATIONS: [(&str, bool); 23] = [
     ("acquire permit", false),
     ("acquire set", true),
     ("acquire execution", true),
-    ("acquire in line", true),
+    ("acquire in the queue", true),
     ("extend", true),
     ("extend in time", true),
     ("extend set", true),
@@ -108,7 +108,7 @@ impl<S: Store> Caller<S> {
                 let lasting = fixture::ask_as_execution(key.as_str(), "anybody");
                 private(leases.acquire(lasting).await)
             }
-            "acquire in line" => {
+            "acquire in the queue" => {
                 let queue = Queue {
                     task_token: TaskToken::new(secrets::secret("token")).expect("valid"),
                     wait: WaitTime::new(Duration::from_secs(60)).expect("valid"),

@@ -171,7 +171,7 @@ async fn acquire(caller: &Caller<'_>, wanted: &Wanted, step: Step, observed: Opt
     }
     // The same in another form.
     if step.after.is_multiple_of(2) && wanted.shape != Shape::Set {
-        payload["on_held"] = "result".into();
+        payload["if_held"] = "skip".into();
     }
     let reply = caller.call("acquire", step, &payload, &caller.mark).await;
     let (said, asked) = read(caller, wanted, &reply);

@@ -1,6 +1,7 @@
 //! `schemas/`: what the functions take, answer and fail with, as JSON Schemas. They are written from the Rust types, agree
 //! with the documents, and hold every answer that a test of the contract gets.
 
+mod acquire;
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet};

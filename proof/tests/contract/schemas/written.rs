@@ -15,7 +15,7 @@ macro_rules! functions {
         $(
             #[path = $path]
             #[expect(dead_code, reason = "it is a whole program")]
-            mod $name;
+            pub mod $name;
         )*
     };
 }

@@ -188,7 +188,7 @@ fn a_lost_event_leaks() {
         let run = fixture.start(section, &input).await;
         run.in_task("First", 1).await;
         run.stop().await;
-        let event = json!({"key": key, "holder": "next", "ttl_seconds": 2, "on_held": "result"});
+        let event = json!({"key": key, "holder": "next", "ttl_seconds": 2, "if_held": "skip"});
         let held = call(fixture, "AcquireFunction", &event).await.unwrap();
         assert_eq!(held["outcome"], "held", "{held}");
         outwait(&held["held"]).await;
@@ -246,7 +246,7 @@ fn a_clean_up_while_the_step_runs() {
         let input = json!({"key": key, "ttl_seconds": 60, "first": {"seconds": 2}});
         let run = fixture.start(section, &input).await;
         let stopped_at = stop_later(&run).await;
-        let event = json!({"key": key, "holder": "next", "ttl_seconds": 60, "on_held": "result"});
+        let event = json!({"key": key, "holder": "next", "ttl_seconds": 60, "if_held": "skip"});
         let mut refusals = 0;
         let next = loop {
             let answer = call(fixture, "AcquireFunction", &event).await.unwrap();

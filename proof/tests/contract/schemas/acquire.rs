@@ -1,0 +1,116 @@
+//! The fields of acquire, and which of them go together, stand in its function, its schema, the checker of state machines and the
+//! page of the functions. All combinations of fields show that the first three agree.
+
+use leasehold::{Error, Leases, Settings, store::Memory};
+use leasehold_asl::{Options, Rule, Source, check};
+use leasehold_proof::root;
+use serde_json::{Map, Value, json};
+
+use super::{SCHEMAS, VALIDATORS, written};
+
+type Request = Map<String, Value>;
+
+/// Values that the schema allows: of a choice all, of anything else one.
+fn values(field: &Value) -> Vec<Value> {
+    let place = field["$ref"].as_str().unwrap_or_default();
+    let schema = SCHEMAS["acquire.event"].pointer(place.trim_start_matches('#'));
+    let schema = schema.filter(|_| !place.is_empty()).unwrap_or(field);
+    if let Some(choice) = schema["oneOf"].as_array() {
+        return choice.iter().map(|one| one["const"].clone()).collect();
+    }
+    let value = match schema["type"].as_str() {
+        Some("string") => "arn:aws:states:us-east-1:123456789012:execution:deploy:7f3c".into(),
+        Some("number" | "integer") => 60.into(),
+        Some("boolean") => true.into(),
+        Some("array") => json!(["orders/42"]),
+        _ => json!({}),
+    };
+    vec![value]
+}
+
+/// The required fields with each combination of the others.
+fn combinations() -> Vec<Request> {
+    let schema = &SCHEMAS["acquire.event"];
+    let mut all = vec![Request::new()];
+    for (name, field) in schema["properties"].as_object().unwrap() {
+        let required = schema["required"].as_array().unwrap();
+        let mut more = Vec::new();
+        for request in &all {
+            let with = |value| {
+                let mut request = request.clone();
+                request.insert(name.clone(), value);
+                request
+            };
+            more.extend(values(field).into_iter().map(with));
+        }
+        if required.contains(&Value::from(name.as_str())) {
+            all.clear();
+        }
+        all.extend(more);
+    }
+    all
+}
+
+fn fits_schema(request: &Request) -> bool {
+    VALIDATORS["acquire.event"].is_valid(&request.clone().into())
+}
+
+#[tokio::test]
+async fn acquire_takes_the_fields_that_its_schema_takes() {
+    for request in combinations() {
+        let leases = Leases::new(Memory::new(), Settings::default());
+        let typed = serde_json::from_value(request.clone().into()).expect("each field is right");
+        let answer = written::acquire::handle(leases, typed).await;
+        let is_invalid = matches!(answer, Err(Error::Invalid { .. }));
+        assert_eq!(
+            !is_invalid,
+            fits_schema(&request),
+            "{request:?}: {:?}",
+            answer.err()
+        );
+    }
+}
+
+#[test]
+fn check_refuses_fields_that_never_go_together() {
+    let all = combinations();
+    let (right, wrong): (Vec<_>, Vec<_>) = all.iter().partition(|request| fits_schema(request));
+    let has = |more: &Request, request: &Request| {
+        request
+            .iter()
+            .all(|(name, value)| more.get(name) == Some(value))
+    };
+    let is_refused = |request: &Request| {
+        let machine = json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": {"Acquire": {
+            "Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": true,
+            "Arguments": {"FunctionName": "acquire", "Payload": request}}}});
+        let source = Source::new("machine", machine.to_string());
+        let checked = check(&source.read().unwrap(), &Options::default());
+        let mut rules = checked.findings.iter().map(|finding| finding.rule);
+        rules.any(|rule| rule == Rule::InvalidRequest)
+    };
+    for request in &right {
+        assert!(!is_refused(request), "{request:?}");
+    }
+    // What another field would make right is not reported, and what has no key is not taken for an acquire.
+    let keys = |request: &&&Request| request.contains_key("key") || request.contains_key("keys");
+    for request in wrong.iter().filter(keys) {
+        let may_become_right = right.iter().any(|more| has(more, request));
+        assert!(may_become_right || is_refused(request), "{request:?}");
+    }
+}
+
+#[test]
+fn the_page_of_functions_has_the_fields_of_acquire() {
+    let page = std::fs::read_to_string(root().join("docs/reference/functions.md")).unwrap();
+    let (_, section) = page.split_once("\n## acquire\n\n").unwrap();
+    let (table, _) = section.split_once("\n\n").unwrap();
+    let mut named: Vec<_> = table
+        .lines()
+        .skip(2)
+        .filter_map(|row| row.split('`').nth(1))
+        .collect();
+    named.sort_unstable();
+    let fields = SCHEMAS["acquire.event"]["properties"].as_object().unwrap();
+    assert_eq!(named, fields.keys().collect::<Vec<_>>());
+}
