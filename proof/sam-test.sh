@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every function with every sample event by `sam local invoke`, in Lambda's container, against the local DynamoDB
-# (proof/tests/contract/sam.rs). `make sam-test` builds the functions first and calls this. Takes the Docker that runs here; on
+# (proof/tests/contract/sam.rs). `make -C proof sam-test` builds the functions first and calls this. Takes the Docker that runs here; on
 # Debian as root it installs one and starts it for as long as the test takes, with its data below target/engine.
 #
 #   proof/sam-test.sh SAM [EVENT]     SAM: the sam command; EVENT: only events whose names contain this

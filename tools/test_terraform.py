@@ -1,7 +1,9 @@
 """Compares examples/terraform with the plain template: its variables set, and its outputs read, only what is there and all of it.
-Terraform itself does not run; python-hcl2 parses the files. A second test shows that each check detects a fault."""
+Terraform itself does not run; python-hcl2 parses the files. A second test shows that each check detects a fault. With --write it
+writes the module's outputs instead, which are those of the template."""
 
 import re
+import sys
 import unittest
 from pathlib import Path
 
@@ -34,6 +36,16 @@ def snake(name):
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
+def written(outputs):
+    """The module's outputs. One that may be missing is looked up, and is null then."""
+    text = "# The outputs of the template; `make translate` writes them. A conditional output is null if its condition is false.\n"
+    for name, output in outputs.items():
+        stack = "aws_cloudformation_stack.leasehold.outputs"
+        value = f'lookup({stack}, "{name}", null)' if "Condition" in output else f'{stack}["{name}"]'
+        text += f'\noutput "{snake(name)}" {{\n  value       = {value}\n  description = "{output["Description"]}"\n}}\n'
+    return text
+
+
 def problems(files, template):
     module = parsed(files, "leasehold/main.tf", "leasehold/variables.tf", "leasehold/outputs.tf")
     root = parsed(files, "main.tf")
@@ -64,14 +76,8 @@ def problems(files, template):
     found += [f"variable {name}: is not declared" for name in set(re.findall(r"var\.(\w+)", text)) - variables.keys()]
     found += [f"variable {name}: is missing" for name in OF_THE_STACK - variables.keys()]
 
-    for name, output in template["Outputs"].items():
-        value = outputs.get(snake(name), {}).get("value", "")
-        # An output that may be missing is looked up, and is null then.
-        form = 'lookup(aws_cloudformation_stack.leasehold.outputs, "{}", null)' if "Condition" in output else \
-            'aws_cloudformation_stack.leasehold.outputs["{}"]'
-        if value.removeprefix("${").removesuffix("}") != form.format(name):
-            found.append(f"output {snake(name)}: is {value or 'missing'}, not {form.format(name)}")
-    found += [f"output {name}: the template has none of that name" for name in outputs.keys() - {snake(name) for name in template["Outputs"]}]
+    if files["leasehold/outputs.tf"] != written(template["Outputs"]):
+        found.append("leasehold/outputs.tf: is not of this template: make translate")
 
     call = {name for name in root["module"]["leasehold"] if not name.startswith("__")} - {"source"}
     found += [f"the example gives {name}, which is no variable of the module" for name in call - variables.keys()]
@@ -123,4 +129,7 @@ class Terraform(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if sys.argv[1:] == ["--write"]:
+        (EXAMPLE / "leasehold" / "outputs.tf").write_text(written(plain("template")["Outputs"]), encoding="utf-8")
+    else:
+        unittest.main()

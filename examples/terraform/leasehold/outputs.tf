@@ -1,4 +1,4 @@
-# The outputs of the template. A conditional output is null if its condition is false.
+# The outputs of the template; `make translate` writes them. A conditional output is null if its condition is false.
 
 output "lease_table_name" {
   value       = aws_cloudformation_stack.leasehold.outputs["LeaseTableName"]
@@ -27,7 +27,7 @@ output "release_function_arn" {
 
 output "sweep_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["SweepFunctionArn"]
-  description = "ARN of the function that frees expired leases"
+  description = "ARN of the function that frees the leases of crashed holders"
 }
 
 output "reap_function_arn" {
@@ -37,12 +37,12 @@ output "reap_function_arn" {
 
 output "reap_later_queue_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReapLaterQueueArn"]
-  description = "ARN of the queue through which the end of each execution reaches reap a second time"
+  description = "ARN of the queue that delivers each end of an execution to reap a second time"
 }
 
 output "reap_dead_letter_queue_url" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReapDeadLetterQueueUrl"]
-  description = "URL of the queue of ended executions that reap did not receive or could not handle; normally empty"
+  description = "URL of the queue with ended executions that reap did not receive or could not handle; normally empty"
 }
 
 output "inspect_function_arn" {
@@ -77,7 +77,7 @@ output "observe_state_machine_arn" {
 
 output "semaphore_state_machine_arn" {
   value       = lookup(aws_cloudformation_stack.leasehold.outputs, "SemaphoreStateMachineArn", null)
-  description = "ARN of the sample that runs your function over a list, a fixed number at once"
+  description = "ARN of the sample that runs your function over a list, a limited number at once"
 }
 
 output "transfer_state_machine_arn" {

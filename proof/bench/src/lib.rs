@@ -37,7 +37,7 @@ pub enum Error {
     #[error("valgrind is not installed: install the package valgrind")]
     NoValgrind,
     /// A program that is to be counted was not built.
-    #[error("{} is not built: `make counted` builds it", .0.display())]
+    #[error("{} is not built: `make -C proof counted` builds it", .0.display())]
     NotBuilt(PathBuf),
 }
 

@@ -146,7 +146,7 @@ mod tests {
         let readme = read("README.md");
         assert!(
             readme.contains(&format!("-->\n\n{expected}\n<!--")),
-            "`make bench` writes README's table; this is not it. Expected:\n{expected}"
+            "`make -C proof bench` writes README's table; this is not it. Expected:\n{expected}"
         );
     }
 

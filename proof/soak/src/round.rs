@@ -225,7 +225,7 @@ impl Round {
         for violation in found {
             let fault_log = history.fault_log.iter().rev().take(5);
             let replay = format!(
-                "replay: make soak SOAK=\"--seed {} --round {} --clients {}\" (the same plan; how it interleaves differs)",
+                "replay: make -C proof soak SOAK=\"--seed {} --round {} --clients {}\" (the same plan; how it interleaves differs)",
                 self.seed, self.number, self.clients
             );
             violation.around.push(replay);

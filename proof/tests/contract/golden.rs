@@ -1,5 +1,5 @@
 //! Events and answers of each version, in `proof/golden/VERSION/answers.json`: this version reads the events, and its
-//! schemas fit the answers. `make golden` writes the file of this version. The clients read the answers too.
+//! schemas fit the answers. `make -C proof golden` writes the file of this version. The clients read the answers too.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
 //! Every function with every sample event in Lambda's container, by `sam local invoke`: it answers what the contract says, as
-//! the same functions do as processes of this machine. `make sam-test` starts it.
+//! the same functions do as processes of this machine. `make -C proof sam-test` starts it.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,7 +28,7 @@ struct Verdicts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs SAM, Docker and functions built for Lambda: make sam-test"]
+#[ignore = "needs SAM, Docker and functions built for Lambda: make -C proof sam-test"]
 async fn every_function_keeps_the_contract_in_the_container() {
     let only = std::env::var("SAM_EVENTS").unwrap_or_default();
     let mut scenes = crate::scenes();

@@ -24,7 +24,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[
             (".ci/run", "step make rehearsal\n", ""),
             ("Makefile", "asl types leases", "asl leases"),
-            (PROOFS, "except `dist` and", "except `doc` and"),
+            (".ci/run", "step make -C proof model\n", ""),
+            (PROOFS, "except `mutants`", "except `model`"),
             (RELEASE, "- run: make dist-test\n", ""),
         ],
     ),
@@ -69,7 +70,10 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "every make target that a document names exists",
         make_targets,
-        &[("Makefile", "\nsoak:", "\nsoaks:")],
+        &[
+            ("proof/Makefile", "\nsoak:", "\nsoaks:"),
+            ("tools/check.mk", "\ncdk:", "\ncdks:"),
+        ],
     ),
     (
         "environment variables are the same in library, template and documents",
@@ -98,6 +102,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         locked,
         &[
             ("Makefile", "--require-hashes ", ""),
+            ("tools/tools.mk", "--require-hashes ", ""),
             ("Cargo.toml", "version = \"=", "version = \""),
             ("tools/asl/package-lock.json", "sha512-", "sha1-"),
         ],
@@ -162,39 +167,37 @@ fn promises(files: &Files) -> Vec<String> {
     wrong
 }
 
-/// CI runs each target that proves a promise, except those that PROOFS names beside it: `mutants`, and what a release runs.
+/// CI runs each target that proves a promise, except `mutants`. A release runs those of `dist` again, as shipped.
 fn targets_of_ci(files: &Files) -> Vec<String> {
-    let (proofs, makefile) = (files.text(PROOFS), files.text("Makefile"));
-    let runs = |path: &str, target: &str| {
-        let run = format!("make {target}");
+    let proofs = files.text(PROOFS);
+    let runs = |path: &str, make: &str| {
         let mut lines = files.text(path).lines();
         lines.any(|line| {
-            line.split_once(&run).is_some_and(|(before, after)| {
+            line.split_once(make).is_some_and(|(before, after)| {
                 ["step ", "- run: "].contains(&before.trim_start())
                     && (after.is_empty() || after.starts_with(' '))
             })
         })
     };
-    let check = makefile
-        .lines()
-        .find_map(|line| line.strip_prefix("check: "));
-    let checked: Vec<&str> = check.unwrap_or_default().split(' ').collect();
-    let said = |text: &str| proofs.contains(text);
+    let makefile = files.text("Makefile").lines();
+    let check = makefile.filter_map(|line| line.strip_prefix("check: "));
+    let checked: Vec<&str> = check.flat_map(|parts| parts.split(' ')).collect();
     let mut wrong = Vec::new();
-    let pairs = proofs.split("`Makefile` `").skip(1);
-    let targets: BTreeSet<&str> = pairs.filter_map(|rest| rest.split('`').next()).collect();
-    for target in targets {
-        let in_ci =
-            runs(".ci/run", target) || (runs(".ci/run", "check") && checked.contains(&target));
-        let excepted = match target {
-            "mutants" => said("except `mutants`"),
-            "dist" | "dist-test" => {
-                said("except `dist` and\n  `dist-test`") && runs(RELEASE, target)
+    for (makefile, make) in [("Makefile", "make"), ("proof/Makefile", "make -C proof")] {
+        let start = format!("`{makefile}` `");
+        let pairs = proofs.split(&start).skip(1);
+        let targets: BTreeSet<&str> = pairs.filter_map(|rest| rest.split('`').next()).collect();
+        for target in targets {
+            let run = format!("{make} {target}");
+            let in_ci = runs(".ci/run", &run)
+                || (make == "make"
+                    && runs(".ci/run", "make -j3 -O check")
+                    && checked.contains(&target));
+            let in_release = !target.starts_with("dist") || runs(RELEASE, &run);
+            let excepted = target == "mutants" && proofs.contains("except `mutants`");
+            if in_ci == excepted || !in_release {
+                wrong.push(format!("{PROOFS}: is not so of `{run}` in CI"));
             }
-            _ => false,
-        };
-        if in_ci == excepted {
-            wrong.push(format!("{PROOFS}: is not so of `make {target}` in CI"));
         }
     }
     wrong
@@ -211,8 +214,8 @@ fn is_ignored(text: &str, at: usize) -> bool {
 /// Whether the file has a test, a target or a case of this name. A test that is ignored shows nothing.
 fn names(files: &Files, path: &str, name: &str) -> bool {
     let text = files.text(path);
-    if path == "Makefile" {
-        return text.contains(&format!("\n{name}:"));
+    if path.ends_with("Makefile") {
+        return has_target(files, path, name);
     }
     let functions = ["(", "<"].map(|end| format!("fn {name}{end}"));
     let mut functions = functions.iter().filter_map(|function| text.find(function));
@@ -226,7 +229,7 @@ fn names(files: &Files, path: &str, name: &str) -> bool {
 fn advisories(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, says) in [
-        ("Makefile", "cd proof/fuzz && ../../$(DENY)"),
+        ("tools/check.mk", "cd proof/fuzz && ../../$(DENY)"),
         ("Makefile", "check: NOT CHECKED: $$(cat $(UNCHECKED))"),
         (".ci/run", "== NOT CHECKED: $(cat target/unchecked)"),
     ] {
@@ -324,8 +327,21 @@ fn joined(document: &str, link: &str) -> String {
     parts.join("/")
 }
 
+/// Whether a Makefile has this target, by itself or by what it includes.
+fn has_target(files: &Files, makefile: &str, target: &str) -> bool {
+    let text = files.text(makefile);
+    let included = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("include "));
+    let included = included.flat_map(|paths| paths.split(' '));
+    let start = format!("\n{target}:");
+    text.contains(&start)
+        || included
+            .into_iter()
+            .any(|path| files.text(path).contains(&start))
+}
+
 fn make_targets(files: &Files) -> Vec<String> {
-    let makefile = files.text("Makefile");
     let mut wrong = Vec::new();
     for (path, text) in files.all("", ".md") {
         // Only what is set as code: `make test`, or a line of a block that begins with it.
@@ -335,12 +351,16 @@ fn make_targets(files: &Files) -> Vec<String> {
             .chain(spans)
             .filter_map(|code| code.strip_prefix("make "))
         {
+            let (makefile, command) = match command.strip_prefix("-C proof ") {
+                Some(command) => ("proof/Makefile", command),
+                None => ("Makefile", command),
+            };
             let target = command
                 .split(|c: char| !c.is_ascii_lowercase() && c != '-')
                 .next();
             let target = target.unwrap_or_default();
-            if !target.is_empty() && !makefile.contains(&format!("\n{target}:")) {
-                wrong.push(format!("{path}: `make {target}` is not in the Makefile"));
+            if !target.is_empty() && !has_target(files, makefile, target) {
+                wrong.push(format!("{path}: `make {target}` is not in {makefile}"));
             }
         }
     }
@@ -419,7 +439,14 @@ const PINNED: [(&str, &str); 6] = [
 
 fn locked(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
-    for script in ["Makefile", ".ci/run"] {
+    let scripts = [
+        "Makefile",
+        "tools/check.mk",
+        "tools/tools.mk",
+        "proof/Makefile",
+        ".ci/run",
+    ];
+    for script in scripts {
         // A command may go on in the next line.
         let commands = files.text(script).replace("\\\n", " ");
         for line in commands

@@ -232,8 +232,17 @@ fn place(value: &Value) -> String {
             {"Fn::Join": [":execution:", {"Fn::Split": [":stateMachine:", {"Fn::Join": [format!("{end},"), parameter]}]}]},
             end,
         ]]}]});
-        if *value == executions {
-            return format!("{what} of {}", text(parameter));
+        match parameter.as_array() {
+            _ if *value != executions => {}
+            // Of a list that the template writes out, each.
+            Some(machines) => {
+                let all = machines.iter().map(|machine| {
+                    let arn = text(machine).replace(":stateMachine:", ":execution:");
+                    format!("{arn}{end}")
+                });
+                return all.collect::<Vec<_>>().join(", ");
+            }
+            None => return format!("{what} of {}", text(parameter)),
         }
     }
     let parameter = &value["Fn::Split"][1]["Fn::Join"][1][0]["Fn::Join"][1];

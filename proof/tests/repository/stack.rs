@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 pub const TEMPLATE: &str = "local/template.json";
 pub const MONITORING: &str = "local/monitoring.json";
 pub const SAMPLES: &str = "local/samples.json";
+const MACHINES: &str = "docs/reference/machines.md";
+const OPERATORS: &str = "examples/operators/policy.json";
 /// The stack's template, and those that it nests.
 pub const TRANSLATED: [&str; 3] = [TEMPLATE, MONITORING, SAMPLES];
 
@@ -17,9 +19,19 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[(TEMPLATE, "functions/sweep\"", "functions/sweeps\"")],
     ),
     (
-        "a state machine's file is a resource with its name",
+        "a state machine's file is a resource with its name, and whatever lists the machines has it",
         machines,
-        &[(TEMPLATE, "/with-lease.asl.json", "/with-leases.asl.json")],
+        &[
+            (TEMPLATE, "/with-lease.asl.json", "/with-leases.asl.json"),
+            (TEMPLATE, "{Prefix}-observe\"", "{Prefix}-observes\""),
+            (TEMPLATE, "\"TransferStateMachineArn\"", "\"TransferArn\""),
+            (OPERATORS, "leasehold-semaphore:*", "leasehold-semaphores:*"),
+            (
+                MACHINES,
+                "statemachines/observe.asl",
+                "statemachines/observes.asl",
+            ),
+        ],
     ),
     (
         "a burst of events takes only as much concurrency as a parameter says",
@@ -125,6 +137,26 @@ fn machines(files: &Files) -> Vec<String> {
             wrong.push(format!(
                 "{id}: {path} does not exist, is another one's or has another name"
             ));
+        }
+        // Written once in template.yaml, for the policy that looks up executions, LEASE_EXECUTIONS and the rule of reap.
+        let list = format!("stateMachine:${{Prefix}}-{name}\"");
+        let execution = format!("execution:leasehold-{name}:*\"");
+        for (file, says) in [
+            (TEMPLATE, list),
+            (TEMPLATE, format!("\"{id}Arn\": {{")),
+            (
+                MACHINES,
+                format!("drawn from ../../statemachines/{name}.asl.json"),
+            ),
+            (OPERATORS, execution),
+            (
+                format!("proof/machines/{name}.yaml").as_str(),
+                "cases:".to_owned(),
+            ),
+        ] {
+            if !files.text(file).contains(&says) {
+                wrong.push(format!("{id}: {file} does not say {says}"));
+            }
         }
     }
     wrong.extend(

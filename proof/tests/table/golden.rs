@@ -1,5 +1,5 @@
 //! Rows, waiters and handles as each version wrote them, in `proof/golden/VERSION/rows.json`: this version does with them
-//! what that version did. `make golden` writes the file of this version.
+//! what that version did. `make -C proof golden` writes the file of this version.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 

@@ -91,7 +91,7 @@ const FUNCTIONS: [Function; 7] = [
     Function::new("reap", "reap-succeeded", About::Same, 1),
 ];
 
-/// Counts everything that `make counted` has built, and holds each count to its bound. What has none misses it.
+/// Counts everything that `make -C proof counted` has built, and holds each count to its bound. What has none misses it.
 pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
     valgrind::find().await?;
     let budget = std::fs::read(root().join("proof/bench/budget.json")).unwrap();

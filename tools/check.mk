@@ -1,0 +1,89 @@
+# The parts of `make check`. None needs another, so that `make -j3 check` installs tools while it compiles.
+.PHONY: fmt clippy doc leases pictures template translate translated ask-aws asked asl types cdk terraform deny
+
+fmt:
+	cargo fmt --all --check
+
+# Others build the library with any features, so it is checked with all of them, which the workspace enables, and with none.
+clippy:
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy -p leasehold --locked --no-default-features -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Checks the shipped machines through the template, which says what their functions are, and those of the tutorial.
+leases: ## check the state machines for leases that can expire, leak or be used after their end
+	cargo run --quiet --locked --bin leasehold -- check template.yaml samples.yaml docs/tutorial.md
+
+# Through a file, so that a definition that cannot be read does not destroy the document. A test fails if a picture is outdated.
+pictures: ## redraw the state machines in docs/reference/machines.md from their definitions
+	cargo run --quiet --locked --bin leasehold -- check --within . --pictures docs/reference/machines.md > target/pictures.md
+	cp target/pictures.md docs/reference/machines.md
+
+# The stack's own template and its two nested ones.
+TEMPLATES := template.yaml monitoring.yaml samples.yaml
+TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
+
+# Lints the templates as written, with `sam validate --lint`, and as translated with the state machines included, with cfn-lint.
+# The same for the templates of a release.
+template: $(SAM_ENV)/complete
+	$(TRANSLATE)
+	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is outdated: make translate"; exit 1; }; done
+	$(SAM_ENV)/bin/python tools/release/templates.py target/templates/release
+	ln -sfn $(CURDIR)/statemachines target/templates/release/statemachines
+	$(SAM_ENV)/bin/python tools/lint.py . target/templates/release
+
+# The local stack reads the translation, so that starting it does not need SAM. The Terraform module's outputs are the template's.
+translate: $(SAM_ENV)/complete ## translate the templates to local/*.json and Terraform's outputs, after every change
+	$(TRANSLATE)
+	cp target/templates/*.json local/
+	$(SAM_ENV)/bin/python tools/test_terraform.py --write
+
+translated:
+	@for name in $(TEMPLATES:.yaml=); do grep -q "$$(sha256sum < $$name.yaml | cut -c1-64)" local/$$name.json || { echo "$$name.yaml has changed: make translate"; exit 1; }; done
+
+# Read-only: nothing is deployed, and nothing runs.
+ask-aws: $(SAM_ENV)/complete ## let Step Functions validate the machines and what they assume of it (ROLE=arn of a role without permissions)
+	$(SAM_ENV)/bin/python tools/ask_aws.py $(if $(ROLE),--role $(ROLE))
+
+asked: $(SAM_ENV)/complete
+	$(SAM_ENV)/bin/python tools/test_ask_aws.py
+
+asl: $(ASL_ROOT)/complete
+	NODE_PATH=$(ASL_ROOT)/node_modules $(NODE) tools/asl/check.js .
+
+# The compiler looks for packages next to its input, hence the copies.
+types: $(TYPES_ROOT)/complete
+	cp clients/typescript/*.ts clients/typescript/tsconfig.json $(TYPES_ROOT)
+	$(NODE) $(TYPES_ROOT)/node_modules/typescript/bin/tsc --project $(TYPES_ROOT)
+
+# Offline except for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. The
+# result is linted (without W3005, because CDK writes DependsOn beside each GetAtt), and compared with the template by
+# tools/test_cdk.py. Its machines are not checked for leases: they start with-lease, and have none of their own.
+cdk: $(CDK_ROOT)/complete ## compile, synthesise and lint the CDK construct and app of examples/
+	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
+	$(SAM_ENV)/bin/python tools/release/templates.py target/cdk/release
+	cd target/cdk && export PATH="$$(echo $(CURDIR)/$(NODE_HOME)/bin):$$PATH" CDK_DISABLE_CLI_TELEMETRY=true && node_modules/.bin/tsc && \
+	  node_modules/.bin/cdk synth --quiet --no-notices --context template=release/leasehold.json > synth.log 2>&1 || { cat synth.log; exit 1; }
+	$(SAM_ENV)/bin/python tools/test_cdk.py target/cdk/cdk.out
+	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 --ignore-checks W3005 -- target/cdk/cdk.out/*.template.json target/cdk/release/*.json
+
+# Terraform is in no package registry, so its files are only parsed and compared with the template.
+terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with the template
+	$(SAM_ENV)/bin/python tools/test_terraform.py
+
+# The advisories are a git repository. If it cannot be reached, the check says so, also in its last line. With
+# ADVISORIES=required, as on GitHub, the check then fails.
+UNCHECKED := target/unchecked
+deny: $(DENY)
+	$(DENY) --locked --log-level error check bans licenses sources
+	cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check bans licenses sources
+	@rm -f $(UNCHECKED)
+	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
+	  $(DENY) --locked --log-level error check --disable-fetch advisories && \
+	  cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check --disable-fetch advisories; \
+	else \
+	  echo "advisories, whose database cannot be reached (target/deny-fetch.log)" > $(UNCHECKED); \
+	  echo "NOT CHECKED: $$(cat $(UNCHECKED))"; [ "$(ADVISORIES)" != required ]; \
+	fi
