@@ -113,12 +113,13 @@ tokio::task_local! {
 
 /// Does `work`, and counts what the rules report meanwhile. It needs no subscriber: `tracing` may remember for good that
 /// nobody wants an event, if a thread without a subscriber reports it first.
-pub async fn counted<T>(work: impl Future<Output = T>) -> (T, Counts) {
-    let work = async {
+pub fn counted<T>(work: impl Future<Output = T>) -> impl Future<Output = (T, Counts)> {
+    // On the heap, because a future that is moved into another one takes its place twice.
+    let work = Box::pin(work);
+    COUNTS.scope(RefCell::default(), async {
         let done = work.await;
         (done, COUNTS.with(RefCell::take))
-    };
-    COUNTS.scope(RefCell::default(), work).await
+    })
 }
 
 /// Reports a value that no response contains.
