@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs bench counted instructions golden model model-deep soak fuzz mutants test track-record rehearsal sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types cdk terraform leases build dist dist-test command-line deploy clean tools-lock pictures
+.PHONY: help demo local local-stack local-programs bench counted instructions golden model model-deep soak fuzz mutants test track-record sam-test sizes built-size invoke other-arch one-function check fmt clippy doc deny package semver translated translate template ask-aws asked asl types cdk terraform leases build dist dist-test command-line deploy clean tools-lock pictures
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
@@ -96,11 +96,6 @@ test: translated $(SAM_ENV)/complete ## build everything, run every test, and li
 track-record: ## reproduce known bugs of other locks, and show that they are absent here
 	cargo build --workspace --locked
 	cargo test --workspace --locked --test bench -- known_bugs --nocapture --test-threads=1
-
-# Shows that the roles allow exactly what is needed: everything runs with the permissions of the translated template, and each is used.
-rehearsal: translated ## run every workflow with only the permissions that the template gives
-	cargo build --workspace --locked
-	cargo run --quiet --locked --bin leasehold-local -- rehearse
 
 golden: ## record rows, handles, events and answers of a version that is about to be published
 	UPDATE_GOLDEN=1 cargo test --locked --workspace --test table --test contract golden
@@ -258,7 +253,7 @@ counted: $(SAM_ENV)/complete
 	$(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS="$(FUNCTIONS) leasehold-calls"
 	rm -rf target/instructions && cp -r target/lambda target/instructions && rm -r target/lambda/calls
 
-# With --bin, as for the rehearsal, so that nothing is built twice. CI adds INSTRUCTIONS="--quick".
+# With --bin, so that nothing is built twice. CI adds INSTRUCTIONS="--quick".
 instructions: $(SAM_ENV)/complete ## count the instructions of calls and functions, and hold them to proof/bench/budget.json
 	@command -v valgrind > /dev/null || { echo "valgrind is not installed: install the package valgrind (apt-get install valgrind)"; exit 1; }
 	$(MAKE) counted

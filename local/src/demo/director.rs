@@ -29,7 +29,6 @@ pub(super) fn options(out: &Path) -> Options {
         run_directory: Some(out.to_owned()),
         engine: true,
         schedules: Schedules::Every(SWEEP_EVERY),
-        secret_scanner: false,
         ..Options::default()
     }
 }

@@ -8,7 +8,8 @@ use leasehold::{
     Leases, Lifetime, Queue, RequestId, RetryPolicy, Settings, StepFunctions, SweepBounds,
     TaskToken, Ttl, WaitTime,
 };
-use leasehold_local::{FakeStepFunctionsServer, Proxy};
+use leasehold_local::Proxy;
+use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
