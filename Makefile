@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs test check rehearsal package semver build invoke other-arch one-function built-size sizes dist command-line dist-test deploy clean
+.PHONY: help demo local local-stack local-programs test check package semver build invoke other-arch one-function built-size sizes dist command-line dist-test deploy clean
 
 include tools/tools.mk tools/check.mk
 
@@ -53,10 +53,6 @@ test: translated $(SAM_ENV)/complete ## build everything, run every test, and li
 	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
 	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
 
-# Shows that the roles allow exactly what is needed: everything runs with the permissions of the translated template, and each is used.
-rehearsal: translated ## run every workflow with only the permissions that the template gives
-	cargo build --workspace --locked
-	cargo run --quiet --locked --bin leasehold-local -- rehearse
 
 check: fmt clippy doc template asked asl types leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi

@@ -86,7 +86,7 @@ pub(crate) fn refused(why: &str) -> Value {
 }
 
 /// Refuses every other request with 403.
-pub(crate) async fn check(request: Request, next: Next) -> Response {
+pub async fn check(request: Request, next: Next) -> Response {
     match refusal(request.uri().path(), request.headers()) {
         Some(why) => {
             let kind = [(CONTENT_TYPE, "application/x-amz-json-1.0")];

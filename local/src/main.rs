@@ -1,7 +1,6 @@
 //! `leasehold-local`: the command line of the local stack.
 
 mod demo;
-mod rehearsal;
 
 use std::process::ExitCode;
 
@@ -23,8 +22,6 @@ enum Command {
     Up(up::Up),
     /// Run executions that contend and queue for leases, and check that every promise was kept.
     Demo(demo::Demo),
-    /// Run all workflows on a local stack that enforces the template's roles.
-    Rehearse(rehearsal::Rehearse),
 }
 
 const EXIT_CODES: &str =
@@ -45,7 +42,6 @@ async fn main() -> ExitCode {
     let ended = match arguments.command {
         Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
         Command::Demo(demo) => demo::run(demo).await,
-        Command::Rehearse(rehearse) => Box::pin(rehearsal::run(rehearse)).await,
     };
     match ended {
         Ok(code) => code,

@@ -100,7 +100,6 @@ impl Up {
                 sfn: self.sfn_port.unwrap_or(0),
                 events: self.events_port.unwrap_or(0),
             },
-            secret_scanner: false,
             ..defaults
         }
     }

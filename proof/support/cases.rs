@@ -65,6 +65,7 @@ impl Case {
             ("\"redrive\"", "redrive"),
             ("\"freeze\"", "processes that are stopped"),
             ("\"kill\"", "processes that are killed"),
+            ("\"stack\"", "roles that are enforced"),
         ];
         let own = self.file["functions"].as_object().into_iter().flatten();
         let own = own.map(|(name, _)| (name.clone(), "functions of its own"));
@@ -306,7 +307,8 @@ impl Player<'_> {
                     let arn = Box::pin(self.machine(machine.as_str().unwrap())).await;
                     substitutions.insert(placeholder.clone(), arn);
                 }
-                self.on.create(name, &text, &substitutions).await
+                let stack = own["stack"].as_str().unwrap_or("leasehold");
+                self.on.create_for(stack, name, &text, &substitutions).await
             }
         };
         self.machines.insert(name.to_owned(), arn.clone());

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::Path;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
@@ -24,6 +24,8 @@ use leasehold_local::{Options, Proxy, Stack, session_token};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
+
+use crate::secret_scanner::SecretScanner;
 
 /// The name of the lease table of a [`Table`].
 pub const TABLE: &str = "leases";
@@ -318,11 +320,19 @@ pub fn event(name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// Options of a stack whose logs are searched for secrets at its end.
+pub fn scanned() -> Options {
+    Options {
+        observer: Some(Arc::new(SecretScanner::default())),
+        ..Options::default()
+    }
+}
+
 /// Options of a stack in which nothing happens by itself.
 pub fn quiet() -> Options {
     Options {
         follow: false,
-        ..Options::default()
+        ..scanned()
     }
 }
 
@@ -343,7 +353,7 @@ pub struct Fixture {
 impl Fixture {
     /// The template's stack, without the state machine engine.
     pub async fn start() -> Self {
-        Self::with(Options::default()).await
+        Self::with(scanned()).await
     }
 
     /// A stack by these options.

@@ -11,8 +11,11 @@
 
 pub mod cases;
 pub mod execution;
+pub mod fake_step_functions;
 pub mod fixture;
 pub mod machines;
+pub mod permissions;
+pub mod secret_scanner;
 
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use leasehold_local::{Options, Schedules, Stack};
 use serde_json::{Value, json};
 
 use crate::execution::Execution;
-use crate::fixture::{Items, ROW, config, environment, n, unique};
+use crate::fixture::{Items, ROW, config, environment, n, scanned, unique};
 
 /// The table of what leases protect: who was inside, and the accounts of transfers.
 const RESOURCES: &str = "ResourceTable";
@@ -31,7 +31,8 @@ pub struct Machines {
     lambda: aws_sdk_lambda::Client,
     dynamodb: aws_sdk_dynamodb::Client,
     stack: Option<Stack>,
-    role: String,
+    /// The role of the machines that tests create, on somebody else's endpoint.
+    role: Option<String>,
     /// What the placeholders in definitions stand for, by name: functions' ARNs and tables' names.
     substitutions: BTreeMap<String, String>,
     /// The ARNs of the machines of the template, by logical id.
@@ -54,7 +55,7 @@ impl Machines {
                 ("LEASE_GUARD_MS", "200"),
                 ("LEASE_REAP_GRACE_SECONDS", grace),
             ]),
-            ..Options::default()
+            ..scanned()
         });
         let stack = stack.await.unwrap_or_else(|error| panic!("{error}"));
         let arn = |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
@@ -63,7 +64,7 @@ impl Machines {
             sfn: stack.sfn(),
             lambda: aws_sdk_lambda::Client::new(&config(&stack.lambda_url()).await),
             dynamodb: stack.dynamodb(),
-            role: "arn:aws:iam::123456789012:role/test".to_owned(),
+            role: None,
             substitutions: Self::tables("LeaseTable", RESOURCES)
                 .chain(functions)
                 .collect(),
@@ -110,8 +111,10 @@ impl Machines {
             lambda,
             dynamodb,
             stack: None,
-            role: std::env::var("LEASEHOLD_MACHINE_ROLE")
-                .unwrap_or_else(|_| "arn:aws:iam::123456789012:role/test".to_owned()),
+            role: Some(
+                std::env::var("LEASEHOLD_MACHINE_ROLE")
+                    .unwrap_or_else(|_| "arn:aws:iam::123456789012:role/test".to_owned()),
+            ),
             substitutions: tables.chain(functions).collect(),
             deployed: BTreeMap::new(),
         })
@@ -153,6 +156,17 @@ impl Machines {
         definition: &str,
         own: &BTreeMap<String, String>,
     ) -> String {
+        self.create_for("leasehold", name, definition, own).await
+    }
+
+    /// The same with a name that another stack's machines would have.
+    pub(crate) async fn create_for(
+        &self,
+        stack: &str,
+        name: &str,
+        definition: &str,
+        own: &BTreeMap<String, String>,
+    ) -> String {
         let mut definition = definition.to_owned();
         for (name, value) in own.iter().chain(&self.substitutions) {
             definition = definition.replace(&format!("${{{name}}}"), value);
@@ -162,10 +176,17 @@ impl Machines {
         } else {
             "wrapped"
         };
-        let name = unique(&format!("leasehold_{kind}_{name}")).replace('/', "-");
-        let create = self.sfn.create_state_machine().name(name);
-        let created = create.definition(definition).role_arn(&self.role).send();
-        created.await.unwrap().state_machine_arn().to_owned()
+        let name = unique(&format!("{stack}_{kind}_{name}")).replace('/', "-");
+        // On the embedded stack a role of its own, by which a task token is known to be this machine's.
+        let own_role = || format!("arn:aws:iam::123456789012:role/{name}");
+        let role = self.role.clone().unwrap_or_else(own_role);
+        let create = self.sfn.create_state_machine().name(&name);
+        let created = create.definition(definition).role_arn(role).send();
+        let arn = created.await.unwrap().state_machine_arn;
+        if let Some(stack) = &self.stack {
+            stack.roles().machine(&name, &arn);
+        }
+        arn
     }
 
     /// Starts an execution.

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use axum::{Router, routing::get};
-use leasehold_local::{
-    FakeStepFunctionsServer, PythonEnvironment, create_table, prepare_python, session_token,
-};
+use leasehold_local::{PythonEnvironment, create_table, prepare_python, session_token};
+use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
 use leasehold_proof::{
     fixture::{Fixture, environment, events, quiet},
     root,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_local::{EnvironmentChanges, Options, Outcome, Schedules, Stack, session_token};
+use leasehold_proof::fixture::scanned;
 use leasehold_proof::program;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -76,7 +77,7 @@ fn options() -> Options {
         parameters: [("ClockMarginMs".to_owned(), "500".to_owned())].into(),
         schedules: Schedules::Every(Duration::from_secs(1)),
         queue_delay: Some(Duration::from_secs(1)),
-        ..Options::default()
+        ..scanned()
     }
 }
 

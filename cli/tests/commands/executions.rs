@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::fixture::{Fixture, Ran, ended};
 use leasehold::{Acquire, Granted, Holder, KeepTime, Key, LeaseState, Leases, Lifetime, Reaped};
 use leasehold_lambda::StepFunctions;
-use leasehold_local::{FakeStepFunctionsServer, session_token};
+use leasehold_local::session_token;
+use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
 
 const EXECUTION: &str = "arn:aws:states:us-east-1:123456789012:execution:orders:7f3c";
 const BECAUSE: [&str; 5] = ["--who", "alice", "--why", "ticket 7", "--yes"];

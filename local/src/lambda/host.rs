@@ -20,8 +20,8 @@ use super::{invoke_api, runtime_api};
 use crate::error::{Error, io};
 use crate::guard;
 use crate::iam::Roles;
+use crate::observer::Observer;
 use crate::process::Program;
-use crate::secret_scanner::SecretScanner;
 use crate::task::OwnedTask;
 
 /// How many invocations a slow reader of the live view may lag behind before it misses some.
@@ -61,7 +61,7 @@ pub(super) struct Inner {
     invocations: broadcast::Sender<Invocation>,
     started: AtomicU64,
     stopped: AtomicBool,
-    secret_scanner: OnceLock<Arc<SecretScanner>>,
+    observer: OnceLock<Arc<dyn Observer>>,
     pub(super) roles: OnceLock<Arc<Roles>>,
     pub(super) event_sources: OnceLock<BTreeMap<String, Value>>,
 }
@@ -96,7 +96,7 @@ impl LambdaHost {
             invocations: broadcast::channel(INVOCATIONS_KEPT).0,
             started: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            secret_scanner: OnceLock::new(),
+            observer: OnceLock::new(),
             roles: OnceLock::new(),
             event_sources: OnceLock::new(),
         });
@@ -144,10 +144,10 @@ impl LambdaHost {
         Ok(())
     }
 
-    /// From now on functions log everything, and a secret scanner learns the secrets in their events and responses. When the host
-    /// ends, the secret scanner searches all logs for every known secret. Finding one is a panic.
-    pub fn watch(&self, secret_scanner: &Arc<SecretScanner>) {
-        let _ = self.inner.secret_scanner.set(Arc::clone(secret_scanner));
+    /// From now on functions log everything, and an observer sees their events and responses. When the host ends, it reads all logs.
+    /// The first observer stays.
+    pub fn observe(&self, observer: &Arc<dyn Observer>) {
+        let _ = self.inner.observer.set(Arc::clone(observer));
     }
 
     /// Adds a function, or replaces the one with the same logical id and kills its sandboxes.
@@ -247,10 +247,10 @@ impl Drop for LambdaHost {
         for sandbox in self.inner.sandboxes().values() {
             sandbox.order(Order::Kill);
         }
-        let found = self.inner.leaks();
+        let found = self.inner.faults();
         // A failing test already has its message, and a second panic would abort it.
         if !std::thread::panicking() {
-            assert!(found.is_empty(), "secrets in logs: {found:#?}");
+            assert!(found.is_empty(), "faults in logs: {found:#?}");
         }
     }
 }
@@ -353,11 +353,7 @@ impl Inner {
         let program = Program {
             path: &function.binary,
             arguments: Vec::new(),
-            environment: function.environment(
-                &runtime_api,
-                &id,
-                self.secret_scanner.get().is_some(),
-            ),
+            environment: function.environment(&runtime_api, &id, self.observer.get().is_some()),
             output: OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -383,29 +379,29 @@ impl Inner {
         )))
     }
 
-    /// Teaches the secret scanner the secrets of an invocation that has ended.
+    /// Shows the observer an invocation that has ended.
     fn learn(&self, invocation: &Invocation) {
-        let Some(secret_scanner) = self.secret_scanner.get() else {
+        let Some(observer) = self.observer.get() else {
             return;
         };
-        secret_scanner.learn(invocation.payload.as_bytes());
+        observer.learn(invocation.payload.as_bytes());
         if let Outcome::Answer(text) | Outcome::FunctionError(text) = &invocation.outcome {
-            secret_scanner.learn(text.as_bytes());
+            observer.learn(text.as_bytes());
         }
     }
 
-    /// The first secret in the log of each function that has one.
-    fn leaks(&self) -> Vec<String> {
-        let Some(secret_scanner) = self.secret_scanner.get() else {
+    /// What is wrong with the log of each function.
+    fn faults(&self) -> Vec<String> {
+        let Some(observer) = self.observer.get() else {
             return Vec::new();
         };
         let registered = self.registered().into_iter();
-        let leaks = registered.filter_map(|function| {
+        let faults = registered.filter_map(|function| {
             let log = std::fs::read(self.log_file(&function)).unwrap_or_default();
-            let leak = secret_scanner.finds(&log)?;
-            Some(format!("{}, {leak}", function.logical_id))
+            let fault = observer.finds(&log)?;
+            Some(format!("{}, {fault}", function.logical_id))
         });
-        leaks.collect()
+        faults.collect()
     }
 
     fn log_file(&self, function: &Function) -> PathBuf {

@@ -23,7 +23,7 @@ pub use units::Units;
 
 use crate::error::{Error, io};
 use crate::iam::Roles;
-use crate::secret_scanner::SecretScanner;
+use crate::observer::Observer;
 use crate::task::OwnedTask;
 use fault::Injection;
 
@@ -46,7 +46,7 @@ struct Wire {
         http_body_util::Full<bytes::Bytes>,
     >,
     state: Mutex<State>,
-    secret_scanner: OnceLock<Arc<SecretScanner>>,
+    observer: OnceLock<Arc<dyn Observer>>,
     roles: OnceLock<Arc<Roles>>,
     counts_units: AtomicBool,
 }
@@ -83,7 +83,7 @@ impl Proxy {
             upstream: OnceLock::new(),
             client,
             state: Mutex::default(),
-            secret_scanner: OnceLock::new(),
+            observer: OnceLock::new(),
             roles: OnceLock::new(),
             counts_units: AtomicBool::new(false),
         });
@@ -118,9 +118,9 @@ impl Proxy {
         let _ = self.wire.roles.set(Arc::clone(roles));
     }
 
-    /// Lets a secret scanner learn the secrets in all requests and responses. The first secret scanner stays.
-    pub fn attach_scanner(&self, secret_scanner: &Arc<SecretScanner>) {
-        let _ = self.wire.secret_scanner.set(Arc::clone(secret_scanner));
+    /// Lets an observer see all requests and responses. The first observer stays.
+    pub fn observe(&self, observer: &Arc<dyn Observer>) {
+        let _ = self.wire.observer.set(Arc::clone(observer));
     }
 
     /// Counts capacity units from now on, by adding `ReturnConsumedCapacity` to each request. The added bytes of requests
@@ -208,8 +208,8 @@ impl Proxy {
 
 impl Wire {
     fn learn(&self, body: &[u8]) {
-        if let Some(secret_scanner) = self.secret_scanner.get() {
-            secret_scanner.learn(body);
+        if let Some(observer) = self.observer.get() {
+            observer.learn(body);
         }
     }
 

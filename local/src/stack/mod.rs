@@ -24,7 +24,6 @@ use crate::guard::session_token;
 use crate::iam::{self, Roles};
 use crate::lambda::LambdaHost;
 use crate::proxy::Proxy;
-use crate::secret_scanner::SecretScanner;
 use crate::task::OwnedTask;
 use crate::template::{StateMachineResource, Target, Template};
 
@@ -113,10 +112,9 @@ impl Stack {
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
         let delay = options.queue_delay;
-        let secret_scanner = options.secret_scanner.then(Arc::<SecretScanner>::default);
-        if let Some(secret_scanner) = &secret_scanner {
-            proxy.attach_scanner(secret_scanner);
-            lambda.watch(secret_scanner);
+        if let Some(observer) = &options.observer {
+            proxy.observe(observer);
+            lambda.observe(observer);
         }
         proxy.enforce_roles(&roles);
         lambda.enforce_roles(&roles);
@@ -130,8 +128,8 @@ impl Stack {
                 status_events: format!("{}/events", events.url()),
             };
             let started = Machines::start(&options, &logs, wiring, &roles).await?;
-            if let Some(secret_scanner) = &secret_scanner {
-                started.proxy.attach_scanner(secret_scanner);
+            if let Some(observer) = &options.observer {
+                started.proxy.observe(observer);
             }
             machines = Some(started);
         }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, io};
+use crate::observer::Observer;
 use crate::template::STACK;
 
 /// Changes to a function's environment: a text sets a variable, `None` removes it.
 pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 
 /// How to start a [`Stack`](crate::Stack). The default suits tests: everything in the template, no
-/// state machine engine, queues and rules on, no schedules, a secret scanner, free ports, and a temporary run directory.
+/// state machine engine, queues and rules on, no schedules, free ports, and a temporary run directory.
 #[derive(Clone)]
 pub struct Options {
     /// The repository: where `local/asl/` and `target/` are.
@@ -38,9 +40,8 @@ pub struct Options {
     pub queue_delay: Option<Duration>,
     /// Changes to environments, by logical id or verb; `"*"` is every function.
     pub environment: BTreeMap<String, EnvironmentChanges>,
-    /// Whether functions log everything, and a [`SecretScanner`](crate::SecretScanner) searches the logs for secrets when the stack ends,
-    /// and panics if it finds one.
-    pub secret_scanner: bool,
+    /// Who sees everything that passes, and reads the logs when the stack ends. With an observer, functions log everything.
+    pub observer: Option<Arc<dyn Observer>>,
     /// Ports for DynamoDB, Lambda, Step Functions and events. 0 takes a free one.
     pub ports: Ports,
 }
@@ -88,7 +89,7 @@ impl Default for Options {
             follow: true,
             queue_delay: None,
             environment: BTreeMap::new(),
-            secret_scanner: true,
+            observer: None,
             ports: Ports::default(),
         }
     }

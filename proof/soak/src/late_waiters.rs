@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use leasehold_local::StepFunctionsCall;
+use leasehold_proof::fake_step_functions::StepFunctionsCall;
 use tokio::sync::oneshot::{Receiver, error::TryRecvError};
 
 use crate::context::Context;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use axum::{Router, http::StatusCode, routing::post};
 use leasehold_local::{Options, Outcome};
-use leasehold_proof::fixture::{Fixture, event, quiet};
+use leasehold_proof::fixture::{Fixture, event, quiet, scanned};
 use tokio::net::TcpListener;
 
 use crate::log::Written;
@@ -14,7 +14,7 @@ const CALLS: [&str; 5] = ["acquire", "extend", "release", "sweep", "inspect"];
 
 /// A stack whose functions have another value of a variable, or none.
 async fn with(variable: &str, value: Option<&str>) -> Fixture {
-    let mut options = Options::default();
+    let mut options = scanned();
     let change = [(variable.to_owned(), value.map(str::to_owned))].into();
     options.environment.insert("*".to_owned(), change);
     Fixture::with(options).await
@@ -64,7 +64,7 @@ async fn a_missing_table_is_misconfigured_a_foreign_one_denied() {
     let unprotected = [("DeletionProtection".to_owned(), "false".to_owned())];
     let gone = Fixture::with(Options {
         parameters: unprotected.into(),
-        ..Options::default()
+        ..scanned()
     })
     .await;
     let delete = gone.stack.dynamodb().delete_table();

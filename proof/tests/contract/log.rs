@@ -88,7 +88,7 @@ impl Written {
 async fn metrics_are_written_at_every_level() {
     let mut options = quiet();
     // It has the functions log everything.
-    options.secret_scanner = false;
+    options.observer = None;
     options.environment = environment([("LEASE_LOG_LEVEL", "ERROR")]);
     let fixture = Fixture::with(options).await;
     fixture.acquire("k", "a", "1").await;

@@ -11,7 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use leasehold_local::{FakeStepFunctionsServer, Fault};
+use leasehold_local::Fault;
+use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
 use leasehold_proof::fixture::{Answer, Fixture, environment, event, n, quiet, s};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -3,13 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use leasehold_local::{Options, Outcome, Stack};
+use leasehold_proof::fixture::scanned;
 use serde_json::{Value, json};
 
 /// A stack in which a function that is not ours has been called with somebody's lease.
-async fn stack(form: &str, scanned: bool) -> Stack {
+async fn stack(form: &str, searched: bool) -> Stack {
     let options = Options {
-        secret_scanner: scanned,
-        ..Options::default()
+        observer: scanned().observer.filter(|_| searched),
+        ..scanned()
     };
     let stack = Stack::start(options).await.unwrap();
     let mut leaky = stack.functions().function("acquire").unwrap();

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use leasehold_local::{Options, Outcome, Stack};
+use leasehold_local::{Outcome, Stack};
+use leasehold_proof::fixture::scanned;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
 /// A stack whose functions have these variables too.
 async fn stack(variables: &[(&str, &str)]) -> Stack {
-    let mut options = Options::default();
+    let mut options = scanned();
     for (name, value) in variables {
         let everywhere = options.environment.entry("*".to_owned()).or_default();
         everywhere.insert((*name).to_owned(), Some((*value).to_owned()));

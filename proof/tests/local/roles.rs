@@ -6,7 +6,7 @@ use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::{Builder, Credentials};
 use aws_sdk_lambda::primitives::Blob;
 use leasehold_local::{Options, Stack, session_token};
-use leasehold_proof::fixture::config;
+use leasehold_proof::fixture::{config, scanned};
 use serde_json::{Value, json};
 
 /// The repository's template with one value, at a JSON pointer, changed.
@@ -36,7 +36,7 @@ fn without(action: &str) -> impl FnOnce(&mut Value) {
 async fn start(template: Option<PathBuf>) -> Result<Stack, leasehold_local::Error> {
     Stack::start(Options {
         template,
-        ..Options::default()
+        ..scanned()
     })
     .await
 }

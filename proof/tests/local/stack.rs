@@ -5,6 +5,7 @@ use std::path::Path;
 
 use leasehold_local::{Error, Options, Outcome, Stack};
 use leasehold_proof::example;
+use leasehold_proof::fixture::scanned;
 use serde_json::Value;
 
 fn options() -> Options {
@@ -12,7 +13,7 @@ fn options() -> Options {
     Options {
         template: Some(template),
         binaries: example("echo").parent().map(Path::to_owned),
-        ..Options::default()
+        ..scanned()
     }
 }
 

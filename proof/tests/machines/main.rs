@@ -10,13 +10,11 @@ use leasehold_local::Schedules;
 use leasehold_proof::cases::{Case, cases};
 use leasehold_proof::fixture::Shared;
 use leasehold_proof::machines::Machines;
+use leasehold_proof::permissions::Permissions;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 mod woven;
-
-/// How many cases are played at once: most of their time goes by in waits.
-const AT_ONCE: usize = 3;
 
 static PLAIN: Shared<Machines> = Shared::new();
 /// Where sweep runs all the time; the cases of the other one want expired leases to stay as they are.
@@ -25,16 +23,17 @@ static SWEPT: Shared<Machines> = Shared::new();
 /// What a case turned into.
 type Played = (Case, Result<(), tokio::task::JoinError>, String);
 
-/// Plays the cases of these files, each in a thread of its own; those of `CASE=word` alone if that is set.
-async fn play(files: &[&str], on: &'static Machines) {
-    let only = std::env::var("CASE").unwrap_or_default();
+/// Plays the cases of these files, so many at once because most of their time goes by in waits, each in a thread of its own. Returns
+/// what failed.
+async fn play(files: &[String], on: &'static Machines, at_once: usize) -> Vec<String> {
+    let only = word();
     let mut waiting: Vec<_> = files.iter().flat_map(|file| cases(file).0).collect();
     waiting.retain(|case| case.name.contains(&only));
     waiting.reverse();
     let (mut playing, mut failed) = (JoinSet::<Played>::new(), Vec::new());
     let (mut played, mut skipped) = (0, BTreeMap::<&str, usize>::new());
     loop {
-        while playing.len() < AT_ONCE
+        while playing.len() < at_once
             && let Some(case) = waiting.pop()
         {
             if let Some(need) = case.needs().filter(|_| on.is_remote()) {
@@ -62,12 +61,7 @@ async fn play(files: &[&str], on: &'static Machines) {
         }
     }
     println!("cases: {played} played, skipped for want of {skipped:?}");
-    assert!(
-        failed.is_empty(),
-        "{} failed:\n{}",
-        failed.len(),
-        failed.join("\n")
-    );
+    failed
 }
 
 async fn start(schedules: Schedules) -> Machines {
@@ -77,64 +71,74 @@ async fn start(schedules: Schedules) -> Machines {
     }
 }
 
-fn on_plain(files: &[&str]) {
-    let start = || start(Schedules::Never);
-    PLAIN.run(start, async |on| play(files, on).await);
+/// `CASE=word` plays those cases alone whose names contain the word.
+fn word() -> String {
+    std::env::var("CASE").unwrap_or_default()
 }
 
-/// The files that a test names below, because they are long or need sweep.
-const NAMED: [&str; 8] = [
-    "critical-section",
-    "observe",
-    "queued-section",
-    "semaphore",
-    "with-lease",
-    "woven",
-    "queued-ends",
-    "one-state",
-];
+/// The files whose cases need sweep.
+const WITH_SWEEP: [&str; 3] = ["one-state", "queued-ends", "roles-swept"];
 
-#[test]
-fn the_critical_section_and_the_observer() {
-    on_plain(&["critical-section", "observe"]);
-}
-
-#[test]
-fn the_queued_section_and_the_semaphore() {
-    on_plain(&["queued-section", "semaphore"]);
-}
-
-#[test]
-fn all_other_machines() {
+/// The names of all files of cases.
+fn all_files() -> impl Iterator<Item = String> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/machines");
     let entries = std::fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let files: Vec<String> = names
-        .filter_map(|name| Some(name.strip_suffix(".yaml")?.to_owned()))
-        .filter(|file| !NAMED.contains(&file.as_str()))
-        .collect();
-    assert!(!files.is_empty(), "{directory}");
-    on_plain(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    names.filter_map(|name| Some(name.strip_suffix(".yaml")?.to_owned()))
 }
 
-#[test]
-fn the_wrapper() {
-    on_plain(&["with-lease"]);
-}
+/// Refusals that a case is about.
+const MEANT: [&str; 1] = ["leasehold-2_wrapped_"];
+
+/// Permissions whose need no case shows: how the line of each begins, and why it is granted.
+const UNUSED: [(&str, &str); 2] = [
+    ("SweepRole states:DescribeExecution ", LOOKS),
+    ("SweepRole states:GetExecutionHistory ", LOOKS),
+];
+const LOOKS: &str = "sweep looks at any execution that reap may have missed, after LookSeconds, which is longer than a test. Both have \
+     the same LookingPolicy, of which reap needs every permission.";
 
 #[test]
-fn the_woven_machines() {
-    on_plain(&["woven"]);
-}
-
-#[test]
-fn what_sweep_ends() {
-    let start = || start(Schedules::Every(Duration::from_millis(500)));
-    SWEPT.run(start, async |on| {
+fn all_cases_hold_by_the_permissions_of_the_roles_and_need_each() {
+    let (permissions, wrong) = (Mutex::new(Permissions::default()), Mutex::new(Vec::new()));
+    let played = |on: &Machines, failed: Vec<String>| {
+        wrong.lock().unwrap().extend(failed);
         if !on.is_remote() {
-            play(&["queued-ends", "one-state"], on).await;
+            permissions.lock().unwrap().add(on.stack().roles());
         }
+    };
+    let plain = async |on: &'static Machines| {
+        let files = all_files().filter(|file| !WITH_SWEEP.contains(&file.as_str()));
+        let mut files: Vec<_> = files.collect();
+        // The longest first.
+        files.sort_by_key(|file| file != "with-lease");
+        played(on, play(&files, on, 9).await);
+    };
+    let swept = async |on: &'static Machines| {
+        if !on.is_remote() {
+            played(on, play(&WITH_SWEEP.map(str::to_owned), on, 3).await);
+        }
+    };
+    let every = Schedules::Every(Duration::from_millis(500));
+    std::thread::scope(|scope| {
+        scope.spawn(|| SWEPT.run(|| start(every), swept));
+        PLAIN.run(|| start(Schedules::Never), plain);
     });
+    let mut wrong = wrong.into_inner().unwrap();
+    let permissions = permissions.into_inner().unwrap();
+    let refused = permissions.refused(&MEANT).into_iter();
+    wrong.extend(refused.map(str::to_owned));
+    if word().is_empty() {
+        let idle = permissions.idle().into_iter();
+        let idle = idle.filter(|idle| !UNUSED.iter().any(|(unused, _)| idle.starts_with(unused)));
+        wrong.extend(idle.map(|idle| format!("no case needs {idle}")));
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]

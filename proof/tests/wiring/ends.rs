@@ -10,7 +10,7 @@ use leasehold::{Clock as _, SystemClock};
 use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
-use leasehold_proof::fixture::{config, environment, eventually, s};
+use leasehold_proof::fixture::{config, environment, eventually, s, scanned};
 
 const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:AcquireFunction";
 const INSPECT: &str = "arn:aws:lambda:us-east-1:123456789012:function:InspectFunction";
@@ -36,7 +36,7 @@ async fn fixture() -> Fixture {
             ("LEASE_GUARD_MS", "100"),
             ("LEASE_REAP_GRACE_SECONDS", "60"),
         ]),
-        ..Options::default()
+        ..scanned()
     });
     let stack = stack.await.unwrap_or_else(|error| panic!("{error}"));
     let definition = json!({

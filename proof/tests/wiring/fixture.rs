@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use leasehold_local::{Invocation, Options, Stack};
-use leasehold_proof::fixture::{TIMEOUT, eventually};
+use leasehold_proof::fixture::{TIMEOUT, eventually, scanned};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
@@ -16,7 +16,7 @@ pub fn options() -> Options {
         template: Some(template),
         binaries: Some(binaries),
         queue_delay: Some(Duration::from_millis(30)),
-        ..Options::default()
+        ..scanned()
     }
 }
 

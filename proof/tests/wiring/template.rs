@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_local::{Options, Stack};
 use serde_json::{Value, json};
 
-use leasehold_proof::fixture::event;
+use leasehold_proof::fixture::{event, scanned};
 
 use crate::fixture::next;
 
@@ -13,7 +13,7 @@ async fn stack() -> Stack {
     // `make test` has built the functions; the error says so otherwise.
     Stack::start(Options {
         queue_delay: Some(Duration::from_millis(30)),
-        ..Options::default()
+        ..scanned()
     })
     .await
     .unwrap_or_else(|error| panic!("{error}"))

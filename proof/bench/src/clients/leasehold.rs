@@ -9,7 +9,8 @@ use leasehold::{
     WaitTime,
 };
 use leasehold_lambda::StepFunctions;
-use leasehold_local::{FakeStepFunctionsServer, Proxy};
+use leasehold_local::Proxy;
+use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 

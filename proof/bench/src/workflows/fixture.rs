@@ -128,7 +128,6 @@ impl WorkflowFixture {
     pub async fn open() -> Self {
         let fixture = Fixture::with(Options {
             engine: true,
-            secret_scanner: false,
             queue_delay: Some(SECOND_READING),
             environment: short(),
             ..Options::default()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_local::SecretScanner;
+use leasehold_proof::secret_scanner::SecretScanner;
 use serde_json::json;
 
 use crate::checks::Violation;

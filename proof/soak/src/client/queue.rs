@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_local::StepFunctionsCall;
+use leasehold_proof::fake_step_functions::StepFunctionsCall;
 use serde_json::{Value, json};
 use tokio::sync::oneshot::Receiver;
 

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::{Clock as _, SystemClock, Timestamp};
 use leasehold_bench::workflows::fixture::short;
 use leasehold_local::{Options, Outcome};
-use leasehold_proof::fixture::{Fixture, TIMEOUT, s};
+use leasehold_proof::fixture::{Fixture, TIMEOUT, s, scanned};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -42,7 +42,7 @@ impl Ours {
     pub async fn start() -> Self {
         let options = Options {
             environment: short(),
-            ..Options::default()
+            ..scanned()
         };
         Self(Fixture::with(options).await)
     }

@@ -1,13 +1,12 @@
-//! The secret scanner learns every secret that it sees, and panics if one of them is in a log.
-//!
-//! It sees the events and responses of functions, and their requests to `DynamoDB` and Step Functions. Every
-//! stack that a test starts has one, and its functions log as much as possible.
+//! The secret scanner learns every secret that passes through a stack, and finds them in logs. Every stack that a test starts has
+//! one, and its functions log as much as possible.
 
 mod forms;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use leasehold_local::Observer;
 use serde_json::Value;
 
 use forms::{SHORTEST, window_of, windows};
@@ -98,6 +97,16 @@ impl SecretScanner {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for SecretScanner {
+    fn learn(&self, passing: &[u8]) {
+        self.learn(passing);
+    }
+
+    fn finds(&self, log: &[u8]) -> Option<String> {
+        self.finds(log)
     }
 }
 

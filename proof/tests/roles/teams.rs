@@ -2,13 +2,13 @@
 //! functions refuse, and without their own check its role does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use leasehold_local::{Allowed, Error, Options, Stack};
+use leasehold_local::{Options, Stack};
+use leasehold_proof::fixture::scanned;
+use leasehold_proof::permissions::Permissions;
 use serde_json::{Map, Value, json};
 
-use super::usage::Usage;
-use super::{options, read, write};
+use crate::{read, start, template};
 
 const EXAMPLE: &str = "examples/teams/template.yaml";
 const VERBS: [&str; 5] = ["acquire", "extend", "release", "inspect", "operate"];
@@ -16,54 +16,48 @@ const VERBS: [&str; 5] = ["acquire", "extend", "release", "inspect", "operate"];
 const TEAMS: [(&str, &str); 2] = [("TeamA", "team"), ("TeamB", "team-b")];
 const VARIABLES: [&str; 3] = ["LEASE_KEY_PREFIX", "LEASE_HOLDER_PREFIX", "LEASE_REENTRANT"];
 
-/// Returns what went wrong. Empty if nothing did.
-pub(super) async fn play(template: &Path, out: &Path) -> Result<Vec<String>, Error> {
-    let example = read(&Options::default().root.join(EXAMPLE))?;
-    let mut whole: Value = serde_json::from_str(&read(template)?).unwrap_or_default();
+/// The stack with both teams; without the functions' own boundary, the role has to refuse.
+async fn teams(by_role: bool) -> Stack {
+    let mut whole: Value = serde_json::from_str(&template()).unwrap();
+    let example = read(EXAMPLE);
     for (id, team) in TEAMS {
-        for (name, resource) in of_team(&example, id, team)? {
+        for (name, resource) in of_team(&example, id, team) {
             whole["Resources"][name] = resource;
         }
     }
-    let file = write(&out.join("teams.json"), &whole.to_string())?;
-
-    let mut wrong = Vec::new();
-    // First as shipped, then without the functions' own boundary, so that the role refuses.
-    for by_role in [false, true] {
-        let open = VARIABLES.map(|name| (name.to_owned(), None));
-        let without = BTreeMap::from([("*".to_owned(), open.into())]);
-        let stack = Stack::start(Options {
-            engine: false,
-            environment: if by_role { without } else { BTreeMap::new() },
-            ..options(&file, &out.join("teams"))
-        });
-        let stack = stack.await?;
-        let shown = cross(&stack, by_role).await;
-        wrong.extend(shown.err().map(|error| error.to_string()));
-        if !by_role {
-            let refused = stack.roles().refused().into_iter();
-            wrong.extend(refused.map(|refused| format!("refused: {refused}")));
-            for (role, allowed) in Usage::of(stack.roles()).idle() {
-                let Allowed {
-                    action, resource, ..
-                } = allowed;
-                // Nobody waits in the queue here.
-                let is_of_queue =
-                    ["dynamodb:DeleteItem", "states:SendTaskSuccess"].contains(&action.as_str());
-                if role.starts_with("Team") && !is_of_queue {
-                    wrong.push(format!(
-                        "{role} may {action} on {resource}, but does not need it"
-                    ));
-                }
-            }
-        }
-        stack.stop().await;
-    }
-    Ok(wrong)
+    let open = VARIABLES.map(|name| (name.to_owned(), None));
+    let without = BTreeMap::from([("*".to_owned(), open.into())]);
+    let options = Options {
+        environment: if by_role { without } else { BTreeMap::new() },
+        ..scanned()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    start(&whole.to_string(), directory.path(), options).await
 }
 
-/// Whether one team can use its own leases, and is refused all of the other's.
-async fn cross(stack: &Stack, by_role: bool) -> Result<(), Error> {
+#[tokio::test]
+async fn a_teams_functions_refuse_what_is_another_teams() {
+    let stack = teams(false).await;
+    cross(&stack, false).await;
+    let mut permissions = Permissions::default();
+    permissions.add(stack.roles());
+    assert_eq!(permissions.refused(&[]), [""; 0]);
+    let mut idle = permissions.idle();
+    // Nobody waits in the queue here.
+    let of_queue = ["dynamodb:DeleteItem", "states:SendTaskSuccess"];
+    idle.retain(|idle| {
+        idle.starts_with("Team") && !of_queue.iter().any(|action| idle.contains(action))
+    });
+    assert_eq!(idle, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_teams_role_reaches_nothing_of_another_team() {
+    cross(&teams(true).await, true).await;
+}
+
+/// One team uses its own leases, and is refused all of the other's.
+async fn cross(stack: &Stack, by_role: bool) {
     let [(own, team), (_, other)] = TEAMS;
     let person = |team: &str, name: &str| {
         format!("arn:aws:states:us-east-1:123456789012:execution:{team}_{name}:1")
@@ -74,24 +68,26 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), Error> {
     for (id, team) in TEAMS {
         let call = async |verb: &str, event: Value| {
             let function = function_of(id, verb);
-            stack.functions().call(&function, &event).await
+            stack.functions().call(&function, &event).await.unwrap()
         };
-        let granted = call("acquire", acquire(team, "mine")).await?;
-        let granted = call("extend", json!({"lease": granted["lease"]})).await?;
+        let granted = call("acquire", acquire(team, "mine")).await;
+        let granted = call("extend", json!({"lease": granted["lease"]})).await;
         let keys = [format!("{team}/one"), format!("{team}/two")];
         let set = json!({"keys": keys, "holder": person(team, "job"), "request_id": "set", "ttl_seconds": 600});
-        let set = call("acquire", set.clone()).await?;
-        call("release", json!({"leases": [set["leases"][1]]})).await?;
+        let set = call("acquire", set.clone()).await;
+        call("release", json!({"leases": [set["leases"][1]]})).await;
         let mut permit = acquire(team, "permit");
         permit["permits"] = 2.into();
-        call("acquire", permit).await?;
-        call("inspect", json!({"key": format!("{team}/mine")})).await?;
-        let listed = call("inspect", json!({"holder": person(team, "job")})).await?;
-        if listed["leases"].as_array().map_or(0, Vec::len) != 3 {
-            return Err(Error::call(id, listed));
-        }
+        call("acquire", permit).await;
+        call("inspect", json!({"key": format!("{team}/mine")})).await;
+        let listed = call("inspect", json!({"holder": person(team, "job")})).await;
+        assert_eq!(
+            listed["leases"].as_array().map(Vec::len),
+            Some(3),
+            "{id}: {listed}"
+        );
         for operation in ["freeze", "unfreeze"] {
-            call("operate", operate(team, operation)).await?;
+            call("operate", operate(team, operation)).await;
         }
         leases.push(granted["lease"].clone());
     }
@@ -121,59 +117,50 @@ async fn cross(stack: &Stack, by_role: bool) -> Result<(), Error> {
         ("operate", operate(other, "raise_floor")),
     ] {
         if by_role {
-            is_refused(stack, own, verb, &event, "Lease.Denied", "").await?;
+            is_refused(stack, own, verb, &event, "Lease.Denied", "").await;
         } else {
-            is_refused(stack, own, verb, &event, "Lease.Invalid", "team").await?;
+            is_refused(stack, own, verb, &event, "Lease.Invalid", "team").await;
         }
     }
     // None of these calls has changed anything.
     let extend = function_of(TEAMS[1].0, "extend");
     let kept = json!({"lease": theirs});
-    stack.functions().call(&extend, &kept).await?;
+    stack.functions().call(&extend, &kept).await.unwrap();
     if by_role {
-        return Ok(());
+        return;
     }
     let mut beyond = acquire(team, "mine");
     beyond["holder"] = person(other, "job").into();
     let mut again = acquire(team, "mine");
     again["reentrant"] = true.into();
     for (event, said) in [(beyond, "LEASE_HOLDER_PREFIX"), (again, "LEASE_REENTRANT")] {
-        is_refused(stack, own, "acquire", &event, "Lease.Invalid", said).await?;
+        is_refused(stack, own, "acquire", &event, "Lease.Invalid", said).await;
     }
-    Ok(())
 }
 
 fn function_of(team: &str, verb: &str) -> String {
     format!("{team}{}{}Function", verb[..1].to_uppercase(), &verb[1..])
 }
 
-/// Whether a team's function refuses an event by this error, in words that contain these.
-async fn is_refused(
-    stack: &Stack,
-    team: &str,
-    verb: &str,
-    event: &Value,
-    name: &str,
-    words: &str,
-) -> Result<(), Error> {
+/// A team's function refuses an event by this error, in words that contain these.
+async fn is_refused(stack: &Stack, team: &str, verb: &str, event: &Value, name: &str, words: &str) {
     let function = function_of(team, verb);
     let event = event.to_string();
-    let invoked = stack.functions().invoke(&function, &event).await?;
-    let error = invoked.outcome.json().err().unwrap_or_default();
-    if error["errorType"] == name && error["errorMessage"].to_string().contains(words) {
-        return Ok(());
-    }
-    let what = format_args!("{function} {event} beyond its own");
-    Err(Error::call(what, error))
+    let invoked = stack.functions().invoke(&function, &event).await.unwrap();
+    let error = invoked.outcome.json().unwrap_err();
+    let message = error["errorMessage"].to_string();
+    assert!(
+        error["errorType"] == name && message.contains(words),
+        "{function} {event}: {error}"
+    );
 }
 
 /// The example's resources for one team, as SAM would translate them, in the stack that they import from.
-fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Error> {
+fn of_team(example: &str, id: &str, team: &str) -> Map<String, Value> {
     let text = example.replace("${Team}", team);
-    let yaml: yaml_serde::Value =
-        yaml_serde::from_str(&text).map_err(|error| Error::call(EXAMPLE, error))?;
+    let yaml: yaml_serde::Value = yaml_serde::from_str(&text).unwrap();
     // A tag is the only member of an object here.
-    let example = serde_json::to_value(yaml).map_err(|error| Error::call(EXAMPLE, error))?;
+    let example = serde_json::to_value(yaml).unwrap();
     let globals = &example["Globals"]["Function"];
     let mut all = Map::new();
     for (name, resource) in example["Resources"].as_object().into_iter().flatten() {
@@ -197,10 +184,7 @@ fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Er
     let found = all
         .values()
         .filter_map(|resource| resource["Properties"]["Code"]["S3Key"].as_str());
-    if found.map(str::to_owned).collect::<BTreeSet<_>>() != verbs {
-        let why = "does not have one function of each verb";
-        return Err(Error::call(EXAMPLE, why));
-    }
+    assert_eq!(found.map(str::to_owned).collect::<BTreeSet<_>>(), verbs);
     let mut text = Value::Object(all).to_string();
     for (written, meant) in [
         (r#"{"!Ref":"TableName"}"#, r#"{"Ref":"LeaseTable"}"#),
@@ -220,5 +204,5 @@ fn of_team(example: &str, id: &str, team: &str) -> Result<Map<String, Value>, Er
     ] {
         text = text.replace(written, meant);
     }
-    serde_json::from_str(&text).map_err(|error| Error::call(EXAMPLE, error))
+    serde_json::from_str(&text).unwrap()
 }

@@ -1,6 +1,7 @@
 //! A fake Step Functions for the functions' calls: a server that records every call.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,21 +10,18 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
+use leasehold_local::{Options, guard};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-
-use crate::error::{Error, io};
-use crate::guard;
-use crate::stack::Options;
-use crate::task::OwnedTask;
+use tokio::task::JoinSet;
 
 /// A server that functions call instead of Step Functions. It stops when its last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct FakeStepFunctionsServer {
     address: SocketAddr,
     state: Arc<Mutex<ServerState>>,
-    serving: Arc<Mutex<Vec<OwnedTask>>>,
+    serving: Arc<Mutex<JoinSet<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -74,8 +72,8 @@ impl FakeStepFunctionsServer {
     /// Starts it, and makes every function call it.
     ///
     /// # Errors
-    /// [`Error::Io`] when no port can be had.
-    pub async fn start(options: &mut Options) -> Result<Self, Error> {
+    /// When no port can be had.
+    pub async fn start(options: &mut Options) -> io::Result<Self> {
         let server = Self::open().await?;
         let everywhere = options.environment.entry("*".to_owned()).or_default();
         let url = format!("http://{}", server.address);
@@ -86,14 +84,10 @@ impl FakeStepFunctionsServer {
     /// Starts it, for callers that are told its address.
     ///
     /// # Errors
-    /// [`Error::Io`] when no port can be had.
-    pub async fn open() -> Result<Self, Error> {
-        let listener = TcpListener::bind("127.0.0.1:0")
-            .await
-            .map_err(io("bind a port for the fake Step Functions"))?;
-        let address = listener
-            .local_addr()
-            .map_err(io("read the port of the fake Step Functions"))?;
+    /// When no port can be had.
+    pub async fn open() -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
         let server = Self {
             address,
             state: Arc::default(),
@@ -112,11 +106,10 @@ impl FakeStepFunctionsServer {
     /// Listens at the same port of `ip` too, for a container.
     ///
     /// # Errors
-    /// [`Error::Io`] when this machine has no such address, or the port is taken there.
-    pub async fn listen_also(&self, ip: IpAddr) -> Result<(), Error> {
+    /// When this machine has no such address, or the port is taken there.
+    pub async fn listen_also(&self, ip: IpAddr) -> io::Result<()> {
         let address = SocketAddr::new(ip, self.address.port());
-        let listener = TcpListener::bind(address).await;
-        self.serve(listener.map_err(io(format!("bind {address} for the fake Step Functions")))?);
+        self.serve(TcpListener::bind(address).await?);
         Ok(())
     }
 
@@ -125,14 +118,13 @@ impl FakeStepFunctionsServer {
         let router = Router::new()
             .route("/", post(answer))
             .with_state(Arc::clone(&self.state))
-            .layer(axum::middleware::from_fn(guard::check));
-        let task = OwnedTask::spawn(async move {
+            .layer(axum::middleware::from_fn(guard));
+        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        serving.spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!(%error, "the fake Step Functions ended");
             }
         });
-        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-        serving.push(task);
     }
 
     /// The calls received since the last call of this method, but for those that a waiter received.
@@ -368,8 +360,7 @@ fn task((kind, resource): (&str, &str), end: Option<(&str, Value)>) -> Vec<Value
     events.map(event).collect()
 }
 
-/// In seconds since the epoch.
-/// The end of an execution that is stopped now: later than every write for it.
+/// The end of an execution that is stopped now, in seconds since the epoch: later than every write for it.
 fn stop() -> f64 {
     now() + 60.0
 }
