@@ -86,7 +86,7 @@ impl Seen {
         use HistoryEventType as Type;
         let at = u64::try_from(event.timestamp().to_millis().unwrap_or(0)).unwrap_or(0);
         if let Some(entered) = event.state_entered_event_details() {
-            self.read.1 = entered.name().to_owned();
+            entered.name().clone_into(&mut self.read.1);
         }
         let asks = self.read.1 == "Acquire";
         match event.r#type() {
@@ -121,32 +121,32 @@ impl Seen {
                 Some(format!("HAS THE KEY, token {token}, and works"))
             }
             Type::ExecutionAborted if self.holds.is_none() => {
-                self.end(at, "ABORTED", "is STOPPED while it waits, and passed over")
+                Some(self.end(at, "ABORTED", "is STOPPED while it waits, and passed over"))
             }
             Type::ExecutionAborted => {
-                self.end(at, "ABORTED", "is STOPPED while it works; a grace begins")
+                Some(self.end(at, "ABORTED", "is STOPPED while it works; a grace begins"))
             }
-            Type::ExecutionSucceeded if self.killed.is_some() => self.end(
+            Type::ExecutionSucceeded => Some(self.end(
                 at,
                 "SUCCEEDED",
-                "has ended; a grace begins for what was killed",
-            ),
-            Type::ExecutionSucceeded => {
-                self.end(at, "SUCCEEDED", "has ended, and so has its lease")
-            }
-            Type::ExecutionFailed => self.end(at, "FAILED", "has FAILED"),
-            Type::ExecutionTimedOut => self.end(at, "TIMED_OUT", "has TIMED OUT"),
+                match self.killed {
+                    Some(_) => "has ended; a grace begins for what was killed",
+                    None => "has ended, and so has its lease",
+                },
+            )),
+            Type::ExecutionFailed => Some(self.end(at, "FAILED", "has FAILED")),
+            Type::ExecutionTimedOut => Some(self.end(at, "TIMED_OUT", "has TIMED OUT")),
             _ => None,
         }
     }
 
-    fn end(&mut self, at: u64, status: &str, tell: &str) -> Option<String> {
+    fn end(&mut self, at: u64, status: &str, tell: &str) -> String {
         self.ended = Some(at);
         if status == "ABORTED" {
             self.stopped = Some(at);
         }
         status.clone_into(&mut self.status);
-        Some(tell.to_owned())
+        tell.to_owned()
     }
 }
 
