@@ -112,7 +112,7 @@ fn all_cases_hold_by_the_permissions_of_the_roles_and_need_each() {
         let mut files: Vec<_> = files.collect();
         // The longest first.
         files.sort_by_key(|file| file != "with-lease");
-        played(on, play(&files, on, 9).await);
+        played(on, play(&files, on, 6).await);
     };
     let swept = async |on: &'static Machines| {
         if !on.is_remote() {
