@@ -127,19 +127,6 @@ impl Call {
 }
 
 impl World {
-    /// How many answers there may be.
-    pub fn answers(&self, state: &State, call: &Call) -> usize {
-        match call.step {
-            Step::AskRemembered
-            | Step::AskExists
-            | Step::AskRefused
-            | Step::Ask
-            | Step::AskForce
-            | Step::AskLeave => state.executions[usize::from(call.start)].views().count(),
-            _ => 1,
-        }
-    }
-
     pub fn step(&self, state: &mut State, call: Call, fate: Fate) {
         let place = state.calls.iter().position(|other| *other == call);
         place.map(|place| state.calls.remove(place));
@@ -221,13 +208,13 @@ impl World {
                 }
             }
             Step::AskRemembered => {
-                let said = self.said(state, &call, answer);
+                let said = state.said(&call, answer);
                 let status = design::fate(said, Status::Served);
                 state.begin(call.at(Step::SettleRemembered(status)));
             }
             Step::SettleRemembered(status) => state.settle(call.start, status),
             Step::AskLeave => {
-                let mut status = design::fate(self.said(state, &call, answer), Status::Failed);
+                let mut status = design::fate(state.said(&call, answer), Status::Failed);
                 if self.is(Flaw::FailsUnasked) {
                     status = Status::Failed;
                 }
@@ -263,7 +250,7 @@ impl World {
                             ..call.then(Step::Call)
                         });
                     }
-                    Some(verdict) => self.follows(state, &call, verdict),
+                    Some(verdict) => state.follows(&call, verdict),
                 }
             }
             Step::Call => match state.service {
@@ -302,21 +289,21 @@ impl World {
                 }
             }
             Step::AskExists => {
-                let mut said = self.said(state, &call, answer);
+                let mut said = state.said(&call, answer);
                 let passed = state.executions[usize::from(call.start)].passed;
                 if self.is(Flaw::WholeInputsAreCompared) && passed != self.passed(&call) {
                     said = Said::AnotherInput;
                 }
                 if said != Said::Unknown {
                     let verdict = self.verdict(state, &call, said);
-                    self.follows(state, &call, verdict);
+                    state.follows(&call, verdict);
                 }
             }
             Step::AskRefused => {
-                let said = self.said(state, &call, answer);
+                let said = state.said(&call, answer);
                 match self.verdict(state, &call, said) {
                     _ if said == Said::Unknown => state.begin(call.then(Step::Fail)),
-                    verdict => self.follows(state, &call, verdict),
+                    verdict => state.follows(&call, verdict),
                 }
             }
             Step::NoteRefusal => {
@@ -359,12 +346,12 @@ impl World {
                 };
                 match design::settled(item.map(|item| item.status)) {
                     Some(Verdict::End) if self.is(Flaw::ItemsAreNotRead) => state.begin(look),
-                    Some(verdict) => self.follows(state, &look, verdict),
+                    Some(verdict) => state.follows(&look, verdict),
                     None => state.begin(look),
                 }
             }
             Step::Ask => {
-                let said = self.said(state, &call, answer);
+                let said = state.said(&call, answer);
                 let mut verdict = self.verdict(state, &call, said);
                 if said == Said::Unknown && self.is(Flaw::UnknownIsOver) {
                     verdict = Verdict::End;
@@ -372,10 +359,10 @@ impl World {
                 if verdict == Verdict::Begin && self.is(Flaw::NobodyBegins) {
                     verdict = Verdict::Keep;
                 }
-                self.follows(state, &call, verdict);
+                state.follows(&call, verdict);
             }
             Step::AskForce => {
-                let said = self.said(state, &call, answer);
+                let said = state.said(&call, answer);
                 let verdict = match (design::settled(state.status(call.start)), said) {
                     (Some(verdict), _) => verdict,
                     (None, Said::Unknown) => {
@@ -389,7 +376,7 @@ impl World {
                     // The operator's word.
                     (None, Said::Running | Said::Ended { .. }) => Verdict::Served,
                 };
-                self.follows(state, &call, verdict);
+                state.follows(&call, verdict);
             }
             Step::Mark => {
                 let marked = self.rows.mark(state.row, call.version, state.now);
@@ -499,25 +486,6 @@ impl World {
         }
     }
 
-    /// What a verdict leads to.
-    fn follows(&self, state: &mut State, call: &Call, verdict: Verdict) {
-        let step = match verdict {
-            Verdict::Keep => return,
-            Verdict::Begin => {
-                state.begin(Call {
-                    input: call.input,
-                    ..call.at(Step::Mark)
-                });
-                return;
-            }
-            Verdict::Served => Step::MarkServed,
-            Verdict::Fail => Step::Fail,
-            Verdict::End => Step::End,
-            Verdict::TakeBack => Step::TakeBack,
-        };
-        state.begin(call.at(step));
-    }
-
     /// A grant was written; who wrote it begins the execution, if it may.
     fn granted(&self, state: &mut State, after: RowNo, (start, by): (Start, By), step: Step) {
         let before = self.rows.view(state.row).token;
@@ -582,19 +550,6 @@ impl World {
         began
     }
 
-    fn said(&self, state: &State, call: &Call, answer: usize) -> Said {
-        let execution = &state.executions[usize::from(call.start)];
-        let input = match call.step {
-            // Their item is read with the row.
-            Step::AskRemembered | Step::AskLeave => {
-                state.items[usize::from(call.start)].map_or(0, |item| item.input)
-            }
-            _ => call.input,
-        };
-        let view = execution.views().nth(answer);
-        view.map_or(Said::Unknown, |view| view.says(input))
-    }
-
     fn verdict(&self, state: &State, call: &Call, said: Said) -> Verdict {
         let row = self.rows.view(state.row);
         let telling = row.telling.filter(|_| row.version == call.version);
@@ -622,6 +577,51 @@ impl World {
 }
 
 impl State {
+    /// How many answers there may be.
+    pub fn answers(&self, call: &Call) -> usize {
+        match call.step {
+            Step::AskRemembered
+            | Step::AskExists
+            | Step::AskRefused
+            | Step::Ask
+            | Step::AskForce
+            | Step::AskLeave => self.executions[usize::from(call.start)].views().count(),
+            _ => 1,
+        }
+    }
+
+    fn said(&self, call: &Call, answer: usize) -> Said {
+        let execution = &self.executions[usize::from(call.start)];
+        let input = match call.step {
+            // Their item is read with the row.
+            Step::AskRemembered | Step::AskLeave => {
+                self.items[usize::from(call.start)].map_or(0, |item| item.input)
+            }
+            _ => call.input,
+        };
+        let view = execution.views().nth(answer);
+        view.map_or(Said::Unknown, |view| view.says(input))
+    }
+
+    /// What a verdict leads to.
+    fn follows(&mut self, call: &Call, verdict: Verdict) {
+        let step = match verdict {
+            Verdict::Keep => return,
+            Verdict::Begin => {
+                self.begin(Call {
+                    input: call.input,
+                    ..call.at(Step::Mark)
+                });
+                return;
+            }
+            Verdict::Served => Step::MarkServed,
+            Verdict::Fail => Step::Fail,
+            Verdict::End => Step::End,
+            Verdict::TakeBack => Step::TakeBack,
+        };
+        self.begin(call.at(step));
+    }
+
     pub fn status(&self, start: Start) -> Option<Status> {
         self.items[usize::from(start)].map(|item| item.status)
     }

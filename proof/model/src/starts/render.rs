@@ -30,7 +30,7 @@ fn what(action: &Action) -> String {
         Action::Arrives((start, ..)) => {
             format!("a late StartExecution of {} arrives", name(*start))
         }
-        Action::Event(start, _) => format!("an event starts {}", name(*start)),
+        Action::Event(start) => format!("an event starts {}", name(*start)),
         Action::Again(start) => format!("{}'s event comes again", name(*start)),
         Action::Other(start) => format!("{}'s name comes with another input", name(*start)),
         Action::Looks => "a look begins".into(),

@@ -72,15 +72,15 @@ impl Execution {
     }
 
     /// One that was begun with this input.
-    pub fn ran(&self, input: Input) -> bool {
+    pub fn ran(self, input: Input) -> bool {
         self.status != Status::Unknown && self.input == input
     }
 
-    pub fn runs(&self) -> bool {
+    pub fn runs(self) -> bool {
         self.status == Status::Running
     }
 
-    pub fn is_ours(&self) -> bool {
+    pub fn is_ours(self) -> bool {
         self.status != Status::Unknown && self.input != FOREIGN
     }
 
@@ -122,7 +122,7 @@ impl Execution {
             .map(move |status| Self { status, ..self })
     }
 
-    pub fn says(&self, input: Input) -> Said {
+    pub fn says(self, input: Input) -> Said {
         match self.status {
             Status::Unknown => Said::Unknown,
             _ if self.input != input => Said::AnotherInput,

@@ -50,7 +50,7 @@ pub enum Action {
     Step(Call, Fate),
     Arrives(Late),
     /// The first event of a start, a duplicate, or one with another input.
-    Event(Start, Input),
+    Event(Start),
     Again(Start),
     Other(Start),
     Looks,
@@ -93,6 +93,7 @@ impl World {
         self.flaw == Some(flaw)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     pub fn acts(&self, state: &mut State, action: Action) {
         let call = |step, start: Start, by| Call::new(step, start, by);
         match action {
@@ -109,12 +110,9 @@ impl World {
                     self.begins(state, start, (input, passed));
                 }
             }
-            Action::Event(start, input) => {
+            Action::Event(start) => {
                 state.expected.retain(|other| *other != start);
-                state.begin(Call {
-                    input,
-                    ..call(Step::PutItem, start, By::Start)
-                });
+                state.begin(call(Step::PutItem, start, By::Start));
             }
             Action::Again(start) => {
                 state.left.again -= 1;
@@ -131,10 +129,10 @@ impl World {
                 state.left.look -= 1;
                 state.begin(call(Step::ReadRow, 0, By::Look));
             }
-            Action::Succeeds(start) => self.ends(state, start, Of::Succeeded),
+            Action::Succeeds(start) => state.ends(start, Of::Succeeded),
             Action::Fails(start) => {
                 state.left.fail -= 1;
-                self.ends(state, start, Of::Failed);
+                state.ends(start, Of::Failed);
             }
             Action::IsRedriven(start) => {
                 state.left.redrive -= 1;
@@ -217,15 +215,6 @@ impl World {
         }
     }
 
-    fn ends(&self, state: &mut State, start: Start, how: Of) {
-        let now = state.now;
-        let execution = &mut state.executions[usize::from(start)];
-        execution.becomes(how, now);
-        if how == Of::Succeeded {
-            execution.exempt = Exempt::No;
-        }
-    }
-
     /// Half a minute passes.
     pub fn passes(&self, state: &mut State) {
         state.now += 1;
@@ -295,6 +284,14 @@ impl World {
 }
 
 impl State {
+    fn ends(&mut self, start: Start, how: Of) {
+        let execution = &mut self.executions[usize::from(start)];
+        execution.becomes(how, self.now);
+        if how == Of::Succeeded {
+            execution.exempt = Exempt::No;
+        }
+    }
+
     pub fn begin(&mut self, call: Call) {
         let place = self.calls.partition_point(|other| *other < call);
         self.calls.insert(place, call);
@@ -333,7 +330,7 @@ impl Model for World {
                 continue;
             }
             last = Some(*call);
-            let answers = self.answers(state, call);
+            let answers = state.answers(call);
             actions.extend((0..answers).map(|n| Action::Step(*call, Fate::Answered(n))));
             if call.step == Step::Call && state.service == Service::Open && left.lost > 0 {
                 actions.push(Action::Step(*call, Fate::AnswerLost));
@@ -346,7 +343,7 @@ impl Model for World {
             }
         }
         actions.extend(state.late.iter().copied().map(Action::Arrives));
-        actions.extend(state.expected.iter().map(|start| Action::Event(*start, 0)));
+        actions.extend(state.expected.iter().copied().map(Action::Event));
         for start in 0..self.scope.starts {
             self.actions_of(state, start, actions);
         }
