@@ -129,7 +129,7 @@ worlds! {
     FORCED_ONE "starts-forced-one" "an operator cancels a start that may be under way" { starts: 1 } look: 2, force: 1, late: 1, tick: 3;
     FORCED "starts-forced" "the same, and another waits" {} look: 1, force: 1, late: 1, tick: 3;
     FORCED_TWICE "starts-forced-twice" "two of an operator's calls" {} look: 1, force: 2, tick: 1;
-    STOPPED_ONE "starts-stopped-one" "an operator begins it and stops it at once, and calls are however late" { starts: 1, ever: true, at_once: true } look: 2, force: 1, late: 1, again: 1, tick: 1;
+    STOPPED_ONE "starts-stopped-one" "an operator begins it and stops it at once, and calls are however late" { starts: 1, ever: true, at_once: true } look: 2, force: 1, late: 1, tick: 1;
     STOPPED "starts-stopped" "the same, and another waits" { ever: true, at_once: true } look: 1, force: 1, late: 1, crash: 1, tick: 1;
     FOREIGN_RUNS "starts-foreign-runs" "the name is used by somebody else's execution, which runs" { foreign: Some(Status::Running) } look: 1, late: 1, again: 1;
     FOREIGN_OVER "starts-foreign-over" "the name is used by somebody else's execution, which is over" { foreign: Some(Status::Succeeded) } look: 1, late: 1, again: 1;
