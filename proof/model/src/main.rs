@@ -16,6 +16,7 @@ mod rows;
 mod scope;
 #[cfg(test)]
 mod simulation;
+mod starts;
 mod sweeper;
 mod table;
 mod world;
@@ -46,20 +47,23 @@ struct Arguments {
 /// How many steps are taken in a world at most, in larger worlds.
 const DEEP: usize = 100_000_000;
 
-/// A world of either kind.
+/// A world of any kind.
 #[derive(Clone, Copy)]
 enum Either {
     /// Of leases with a deadline.
     Deadlines(Scope),
     /// Of executions, their leases and their queue.
     Executions(executions::Scope),
+    /// Of starts that wait for a key.
+    Starts(starts::Scope),
 }
 
-/// A broken design of either kind.
+/// A broken design of any kind.
 #[derive(Clone, Copy)]
 enum Flawed {
     Deadlines(&'static Broken),
     Executions(&'static executions::Broken),
+    Starts(&'static starts::Broken),
 }
 
 fn main() -> ExitCode {
@@ -95,6 +99,7 @@ impl Either {
             .into_iter()
             .map(Self::Deadlines)
             .chain(executions)
+            .chain(starts::ALL.iter().copied().map(Self::Starts))
     }
 
     /// Its name, and what it is about.
@@ -102,6 +107,7 @@ impl Either {
         match self {
             Self::Deadlines(scope) => (scope.name, scope.about),
             Self::Executions(scope) => (scope.name, scope.about),
+            Self::Starts(scope) => (scope.name, scope.about),
         }
     }
 }
@@ -109,12 +115,19 @@ impl Either {
 impl Flawed {
     fn all() -> impl Iterator<Item = Self> {
         let executions = executions::FLAWS.iter().map(Self::Executions);
-        FLAWS.iter().map(Self::Deadlines).chain(executions)
+        let starts = starts::FLAWS.iter().map(Self::Starts);
+        FLAWS
+            .iter()
+            .map(Self::Deadlines)
+            .chain(executions)
+            .chain(starts)
     }
 
     const fn words(&self) -> &'static str {
         match self {
-            Self::Deadlines((_, words, ..)) | Self::Executions((_, words, ..)) => words,
+            Self::Deadlines((_, words, ..))
+            | Self::Executions((_, words, ..))
+            | Self::Starts((_, words, ..)) => words,
         }
     }
 
@@ -127,6 +140,10 @@ impl Flawed {
             ),
             Self::Executions(broken) => (
                 executions::explore(broken.3, Some(broken), None),
+                broken.2.words(),
+            ),
+            Self::Starts(broken) => (
+                starts::explore(broken.3, Some(broken), None),
                 broken.2.words(),
             ),
         };
@@ -159,7 +176,8 @@ impl Arguments {
                 ..scope
             }),
             Either::Executions(scope) if self.deep => Either::Executions(scope.deeper()),
-            Either::Executions(_) => world,
+            Either::Starts(scope) if self.deep => Either::Starts(scope.deeper()),
+            Either::Executions(_) | Either::Starts(_) => world,
         })
     }
 
@@ -191,6 +209,11 @@ impl Arguments {
                 let parts =
                     format!("{tables} tables, {steps} steps of the library, {effects} effects");
                 (explored, parts)
+            }
+            Either::Starts(scope) => {
+                let explored = starts::explore(scope, None, most);
+                let (rows, ahead, _) = explored.rows;
+                (explored, format!("{rows} rows, {ahead} looked ahead"))
             }
         };
         println!(
