@@ -22,7 +22,6 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         "what PROOFS says of the targets that CI runs is so",
         targets_of_ci,
         &[
-            (".ci/run", "step make model\n", ""),
             ("Makefile", "asl types leases", "asl leases"),
             (".ci/run", "step make -C proof model\n", ""),
             (PROOFS, "except `mutants`", "except `model`"),

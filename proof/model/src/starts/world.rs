@@ -186,8 +186,8 @@ impl World {
                 let input = state.items[usize::from(start)].map_or(0, |item| item.input);
                 let version = view.version;
                 state.begin(Call {
-                    version,
                     input,
+                    version,
                     ..call(step, start, By::Operator)
                 });
             }
