@@ -132,3 +132,23 @@ pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn codes_of_errors_are_those_of_their_table() {
+        for (code, name) in [
+            (Code::USAGE, "Lease.Invalid"),
+            (Code::UNREACHABLE, "Lease.Unavailable"),
+            (Code::HELD, "Lease.Held"),
+            (Code::LOST, "Lease.Lost"),
+        ] {
+            let kind = ErrorKind::ALL.into_iter().find(|kind| kind.name == name);
+            assert_eq!(kind.map(|kind| kind.exit_code), Some(code.0), "{name}");
+        }
+    }
+}

@@ -224,7 +224,7 @@ export class Leasehold {
 
   /** The event has the request's fields under the contract's names: `ttlSeconds` is `ttl_seconds`. */
   async #acquire(request: Acquire | AcquireAll | JoinQueue): Promise<Details> {
-    const given = Object.entries(request).filter(([, value]) => value !== undefined);
+    const given = Object.entries(request).filter(([, value]) => value !== undefined && value !== null);
     const fields = given.map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]);
     return this.call("acquire", { holder: this.#options.holder, request_id: crypto.randomUUID(), ...Object.fromEntries(fields) });
   }

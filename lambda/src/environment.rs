@@ -20,7 +20,7 @@ const DUAL_STACK: &str = "AWS_USE_DUALSTACK_ENDPOINT";
 /// A variable of the process's environment. One that is not Unicode is refused like any other value that does not parse.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the only module that reads the ambient environment"
+    reason = "the only module of this crate that reads the ambient environment"
 )]
 pub(crate) fn variable(name: &str) -> Option<String> {
     match std::env::var(name) {

@@ -14,10 +14,9 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 use leasehold::{
     Call, Cause, Connection, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken,
-    Timestamp, Workflows,
+    Timestamp, Workflows, stopwatch,
     store::{lacks_credentials, refusal},
 };
-use tokio::time::Instant;
 
 mod history;
 
@@ -200,15 +199,6 @@ impl StepFunctions {
             Receipt::Unreadable
         }
     }
-}
-
-/// Real time, as the SDK's own limits use it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "measures only how long a request has taken"
-)]
-fn stopwatch() -> Instant {
-    Instant::now()
 }
 
 fn instant(at: &aws_smithy_types::DateTime) -> Timestamp {

@@ -214,11 +214,12 @@ mod tests {
 }
 
 /// Real time, not a lease's time: the limits of requests use it, as the SDK's own limits do.
+#[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "measures only how long a request has taken"
 )]
-pub(crate) fn stopwatch() -> tokio::time::Instant {
+pub fn stopwatch() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 

@@ -65,6 +65,9 @@ pub mod waiter;
 mod workflows;
 
 pub use acquire::{AcquireOutcome, Queued, RetryPolicy};
+// For the client of Step Functions; not covered by versions.
+#[doc(hidden)]
+pub use clock::stopwatch;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error, ErrorKind, Retriable};
 pub use executions::Executions;

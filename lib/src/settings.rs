@@ -70,7 +70,7 @@ impl Environment {
     /// replaced by a default.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the only module that reads the ambient environment"
+        reason = "the only module of this crate that reads the ambient environment"
     )]
     pub fn read() -> Result<Self, Error> {
         Self::from(|name| match std::env::var(name) {

@@ -18,7 +18,7 @@ use crate::machines::{Machines, definition};
 
 mod expected;
 
-use expected::{assert_fits, plain};
+use expected::{assert_fits, fits, plain};
 
 /// One case, or one variant of it.
 #[derive(Clone, Debug)]
@@ -432,13 +432,18 @@ impl Player<'_> {
         } else if let Some(seconds) = step.take("sleep") {
             tokio::time::sleep(Duration::from_secs_f64(seconds.as_f64().unwrap())).await;
         } else if let Some(function) = step.text("call") {
-            let function = self.function(&function);
-            let answer = on.call(&function, &step.take("event").unwrap()).await;
-            assert_fits(
-                &answer,
-                &step.take("answer").unwrap_or(json!({})),
-                "the answer",
-            );
+            let (function, event) = (self.function(&function), step.take("event").unwrap());
+            if let Some(any) = step.take("until") {
+                let any = any.as_array().unwrap();
+                eventually(&format!("{function} {event}: {any:?}"), async || {
+                    let answer = on.call(&function, &event).await;
+                    any.iter().any(|one| fits(&answer, one)).then_some(())
+                })
+                .await;
+            } else {
+                let expected = step.take("answer").unwrap_or(json!({}));
+                assert_fits(&on.call(&function, &event).await, &expected, "the answer");
+            }
         }
     }
 

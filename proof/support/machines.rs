@@ -40,12 +40,12 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// The embedded stack, with margins so short that seconds are long; where sweep runs, also with a short grace.
+    /// The embedded stack, with margins so short that seconds are long; where sweep runs, also with a short grace, and it
+    /// looks soon.
     pub async fn embedded(schedules: Schedules) -> Self {
-        let grace = if schedules == Schedules::Never {
-            "900"
-        } else {
-            "4"
+        let (grace, look) = match schedules {
+            Schedules::Never => ("900", "300"),
+            _ => ("4", "1"),
         };
         let stack = Stack::start(Options {
             engine: true,
@@ -54,6 +54,7 @@ impl Machines {
                 ("LEASE_CLOCK_MARGIN_MS", "300"),
                 ("LEASE_GUARD_MS", "200"),
                 ("LEASE_REAP_GRACE_SECONDS", grace),
+                ("LEASE_LOOK_SECONDS", look),
             ]),
             ..scanned()
         });

@@ -71,7 +71,7 @@ async fn doctor(stack: &Stack, arguments: &[&str]) -> Ran {
     }
 }
 
-/// As the rehearsal's: swept all the time, with a margin that need not be waited for long.
+/// Swept all the time, with a margin that need not be waited for long.
 fn options() -> Options {
     Options {
         parameters: [("ClockMarginMs".to_owned(), "500".to_owned())].into(),

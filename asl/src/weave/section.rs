@@ -88,7 +88,7 @@ impl Section<'_> {
         let around = machine.enclosing(machine.states[task].scope).into_iter();
         let mut around = around.map(|(around, _)| &machine.states[around]);
         // Their items are executions of their own, without these variables.
-        let elsewhere = around.any(|state| state.processor_config("IfHeld") == Some("DISTRIBUTED"));
+        let elsewhere = around.any(|state| state.processor_config("Mode") == Some("DISTRIBUTED"));
         let member = machine.outermost(task, self.scope);
         // The author's clause for these errors takes those of a guard, too.
         let named = |member| {

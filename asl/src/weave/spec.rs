@@ -62,7 +62,7 @@ pub enum Lifetime {
     Ttl(f64),
 }
 
-/// What to do while somebody else holds the key.
+/// What to do while somebody else holds the key. The first two are `wait` in a specification.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum IfHeld {
     /// Wait in the queue, at most this many seconds.

@@ -187,7 +187,7 @@ fn the_checker_knows_the_names_of_the_librarys_errors() {
         kind.retry == Retriable::OutcomeUnknown
     });
     same(&leasehold_asl::ERRORS_OF_LOST_LEASES, |kind| {
-        kind.exit_code == 79
+        ["Lease.Lost", "Lease.Expired"].contains(&kind.name)
     });
 }
 

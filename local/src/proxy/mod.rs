@@ -157,12 +157,6 @@ impl Proxy {
         self.push(fault, operation, Some(text.to_owned()), times);
     }
 
-    /// Removes the faults that were injected for requests whose body contains this same `text` and have not happened yet.
-    pub fn cancel_matching_faults(&self, text: &str) {
-        let injections = &mut self.wire.state().injections;
-        injections.retain(|injection| injection.body_contains.as_deref() != Some(text));
-    }
-
     /// How many injected faults have not happened yet. Zero proves that a test met its fault.
     #[must_use]
     pub fn pending_faults(&self) -> u64 {

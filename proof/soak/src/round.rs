@@ -105,7 +105,7 @@ impl fmt::Display for Totals {
         }
         f.write_str(")")?;
         if self.late > 0 {
-            write!(f, ", {} in line answered late", self.late)?;
+            write!(f, ", {} in the queue answered late", self.late)?;
         }
         if self.undecided > 0 {
             write!(f, ", {} rows undecided", self.undecided)?;
@@ -273,11 +273,11 @@ async fn free_again(context: &Context, key: &str) -> Option<Violation> {
 /// L1 and L5: whoever held the key and died, and whoever waited for it and is gone, an execution that comes now is granted
 /// it. By then every execution is over but those whose wait has timed out.
 async fn served_again(context: &Context, key: &str) -> Option<Violation> {
-    let mark = format!("r{}-last in line. ", context.round);
+    let mark = format!("r{}-last in the queue. ", context.round);
     let holder = execution_arn(&format!("r{}-last", context.round));
     let caller = Caller::new(context, holder, mark);
     let step_functions = &context.fixture.step_functions;
-    let token = format!("the last one in line for {key}");
+    let token = format!("the last one in the queue for {key}");
     let mut waiting = step_functions.wait(&caller.holder, &token);
     let payload = json!({
         "key": key,
@@ -299,7 +299,7 @@ async fn served_again(context: &Context, key: &str) -> Option<Violation> {
         match tokio::time::timeout(Duration::from_millis(100), &mut waiting).await {
             Ok(Ok(call)) if call.operation == "SendTaskSuccess" => return None,
             Ok(call) => {
-                let what = format!("the last one in line was answered {call:?}");
+                let what = format!("the last one in the queue was answered {call:?}");
                 return Some(Violation::new("L4", key, what));
             }
             Err(_) if began.elapsed() > TO_FINISH => break,

@@ -342,7 +342,8 @@ pub(super) fn assert_fits(found: &Value, expected: &Value, what: &str) {
     );
 }
 
-fn fits(found: &Value, expected: &Value) -> bool {
+/// Whether a value is as expected, in part.
+pub(super) fn fits(found: &Value, expected: &Value) -> bool {
     match (found, expected) {
         (_, Value::Bool(true)) if !found.is_boolean() => true,
         (Value::Object(found), Value::Object(expected)) => expected

@@ -76,27 +76,21 @@ fn word() -> String {
     std::env::var("CASE").unwrap_or_default()
 }
 
-/// The files whose cases need sweep.
-const WITH_SWEEP: [&str; 3] = ["one-state", "queued-ends", "roles-swept"];
-
-/// The names of all files of cases.
-fn all_files() -> impl Iterator<Item = String> {
+/// The names of the files whose cases are about a stack where sweep runs, or of the others.
+fn files(swept: bool) -> Vec<String> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/machines");
     let entries = std::fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter_map(|name| Some(name.strip_suffix(".yaml")?.to_owned()))
+    let files = names.filter_map(|name| Some(name.strip_suffix(".yaml")?.to_owned()));
+    let mut files: Vec<_> = files.filter(|file| cases(file).1 == swept).collect();
+    // The longest first.
+    files.sort_by_key(|file| file != "with-lease");
+    assert!(!files.is_empty(), "{directory}");
+    files
 }
 
 /// Refusals that a case is about.
 const MEANT: [&str; 1] = ["leasehold-2_wrapped_"];
-
-/// Permissions whose need no case shows: how the line of each begins, and why it is granted.
-const UNUSED: [(&str, &str); 2] = [
-    ("SweepRole states:DescribeExecution ", LOOKS),
-    ("SweepRole states:GetExecutionHistory ", LOOKS),
-];
-const LOOKS: &str = "sweep looks at any execution that reap may have missed, after LookSeconds, which is longer than a test. Both have \
-     the same LookingPolicy, of which reap needs every permission.";
 
 #[test]
 fn all_cases_hold_by_the_permissions_of_the_roles_and_need_each() {
@@ -107,16 +101,10 @@ fn all_cases_hold_by_the_permissions_of_the_roles_and_need_each() {
             permissions.lock().unwrap().add(on.stack().roles());
         }
     };
-    let plain = async |on: &'static Machines| {
-        let files = all_files().filter(|file| !WITH_SWEEP.contains(&file.as_str()));
-        let mut files: Vec<_> = files.collect();
-        // The longest first.
-        files.sort_by_key(|file| file != "with-lease");
-        played(on, play(&files, on, 6).await);
-    };
+    let plain = async |on: &'static Machines| played(on, play(&files(false), on, 6).await);
     let swept = async |on: &'static Machines| {
         if !on.is_remote() {
-            played(on, play(&WITH_SWEEP.map(str::to_owned), on, 3).await);
+            played(on, play(&files(true), on, 3).await);
         }
     };
     let every = Schedules::Every(Duration::from_millis(500));
@@ -130,7 +118,6 @@ fn all_cases_hold_by_the_permissions_of_the_roles_and_need_each() {
     wrong.extend(refused.map(str::to_owned));
     if word().is_empty() {
         let idle = permissions.idle().into_iter();
-        let idle = idle.filter(|idle| !UNUSED.iter().any(|(unused, _)| idle.starts_with(unused)));
         wrong.extend(idle.map(|idle| format!("no case needs {idle}")));
     }
     assert!(

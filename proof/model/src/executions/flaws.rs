@@ -35,9 +35,9 @@ flaws! {
     PassedOverIsSpent L2 CRASHES "a request that was passed over counts as spent"
     ReleasesForgetTheRequest S9 RETOLD "a release forgets the request of its grant"
     ReleasesHaveNoCondition S4 UNHEARD "a release that is sent again frees whoever holds the key by now"
-    GrantsIgnoreTheLine L3 PROGRAM "a grant does not look at the line"
-    ExpiredHoldersComeBack L3 PROGRAM "a holder that has expired comes back before those in line"
-    NobodyIsSentAway L4 LEAVING "whoever has waited too long leaves the line, and is not told so"
+    GrantsIgnoreTheQueue L3 PROGRAM "a grant does not look at the queue"
+    ExpiredHoldersComeBack L3 PROGRAM "a holder that has expired comes back before those in the queue"
+    NobodyIsSentAway L4 LEAVING "whoever has waited too long leaves the queue, and is not told so"
 }
 
 fn held(row: &Row) -> Option<(&Holding, Telling)> {
@@ -85,7 +85,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
                 release.fencing_token = row.fencing_token;
             }
         }
-        (Flaw::GrantsIgnoreTheLine, change @ Change::Grant(_))
+        (Flaw::GrantsIgnoreTheQueue, change @ Change::Grant(_))
         | (Flaw::ExpiredHoldersComeBack, change @ Change::Extend(_)) => {
             if let Some(next) = past_the_line(row, change) {
                 *change = instead(row, next);

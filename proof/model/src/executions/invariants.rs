@@ -20,7 +20,7 @@ invariants! {
     S9 "S7, S9 no request is granted the key twice"
     S12 "S12 an execution lease ends by its handle, by an operator, after its execution, or untold"
     L2 "L2 a request that nobody was told of is not spent"
-    L3 "L3 nobody in line is overtaken"
+    L3 "L3 nobody in the queue is overtaken"
     L4 "L4, L5 whoever waits is told, or sent away, after so many sweeps"
 }
 
@@ -60,7 +60,7 @@ pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after
             if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
         state
             .seen
-            .must(!revived || was.line.is_empty(), Invariant::L3);
+            .must(!revived || was.queue.is_empty(), Invariant::L3);
         return;
     }
     if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
@@ -88,7 +88,7 @@ pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after
     if is.lease.is_some() {
         state.seen.must(is.token > state.seen.token, Invariant::S1);
         state.seen.token = state.seen.token.max(is.token);
-        let first = was.line.first();
+        let first = was.queue.first();
         state.seen.must(
             first.is_none() || first == is.request.as_ref(),
             Invariant::L3,

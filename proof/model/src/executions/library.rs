@@ -87,7 +87,7 @@ pub struct View {
     pub lease: Option<LeaseNo>,
     pub request: Option<RequestDigest>,
     pub token: u64,
-    pub line: Vec<RequestDigest>,
+    pub queue: Vec<RequestDigest>,
 }
 
 pub const EMPTY: TableNo = 0;
@@ -293,7 +293,7 @@ impl Library {
             lease: held.map(|held| self.lease_no(&held.lease_id)),
             request: held.map(|_| row.request.clone()),
             token: row.fencing_token.get(),
-            line: row.waiting().to_vec(),
+            queue: row.waiting().to_vec(),
         }
     }
 

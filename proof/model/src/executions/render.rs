@@ -127,7 +127,7 @@ fn table(world: &World, state: &State) -> String {
         .iter()
         .map(|e| format!("{:?}", e.phase))
         .collect();
-    let waiting = view.line.len();
+    let waiting = view.queue.len();
     format!(
         "time {}: {holds}, {waiting} wait; {}",
         state.now,

@@ -283,7 +283,7 @@ pub const ENDS: Scope = Scope {
 
 pub const PARTING: Scope = Scope {
     name: "parting",
-    about: "one in line dies and is reaped, while the key is handed over to it",
+    about: "one in the queue dies and is reaped, while the key is handed over to it",
     executions: 3,
     begun: 3,
     budget: Budget {

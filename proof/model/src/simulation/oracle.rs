@@ -21,7 +21,7 @@ pub const SKEW: u64 = 1000;
 #[derive(Default)]
 pub struct Oracle {
     now: u64,
-    lines: BTreeMap<Address, Line>,
+    queues: BTreeMap<Address, KeyQueue>,
     pub names: HashMap<RequestDigest, String>,
     /// Requests whose workflows are over.
     pub ended: HashSet<RequestDigest>,
@@ -68,7 +68,7 @@ impl Worker {
 }
 
 #[derive(Default)]
-struct Line {
+struct KeyQueue {
     /// The waiters, and until when they wait.
     waiting: Vec<(RequestDigest, Timestamp)>,
     /// When somebody waited last, if nobody does.
@@ -86,14 +86,14 @@ impl Oracle {
     }
 
     /// Whether nobody may go on with it any more: by some clock it has expired, and somebody is in
-    /// line, or was a moment ago.
+    /// queue, or was a moment ago.
     pub fn is_over(&self, lease: &Lease, expires_at: Timestamp, now: u64) -> bool {
-        let awaited = |line: &Line| !line.waiting.is_empty() || line.awaited + LIFE >= now;
-        let line = self.lines.get(&address_of(lease));
+        let awaited = |queue: &KeyQueue| !queue.waiting.is_empty() || queue.awaited + LIFE >= now;
+        let queue = self.queues.get(&address_of(lease));
         let expired = expires_at.as_millis() <= now + SKEW;
         let void = |(_, floor)| lease.fencing_token.get() <= floor;
         self.over.contains(&lease.lease_id)
-            || expired && line.is_some_and(awaited)
+            || expired && queue.is_some_and(awaited)
             || self.floor.is_some_and(void)
     }
 
@@ -148,15 +148,15 @@ impl Oracle {
         self.workers.clear();
         self.heard.clear();
         self.displaced.extend(self.names.keys().cloned());
-        for line in self.lines.values_mut() {
-            line.waiting.clear();
+        for queue in self.queues.values_mut() {
+            queue.waiting.clear();
         }
         for (address, row, waiters) in rows {
             let held = row.holding().map(|held| &held.lease_id);
             self.over.retain(|over| Some(over) != held);
             let waiters = waiters.into_iter();
             let places = waiters.map(|waiter| (waiter.request, waiter.deadline));
-            self.line(&address).waiting = places.collect();
+            self.queue(&address).waiting = places.collect();
         }
     }
 
@@ -178,8 +178,8 @@ impl Oracle {
 
     /// Somebody deleted the row by hand, and the queue with it.
     pub fn deleted(&mut self, address: &Address, row: &Row) {
-        let line = self.lines.entry(address.clone()).or_default();
-        let waiting = line.waiting.drain(..).map(|(request, _)| request);
+        let queue = self.queues.entry(address.clone()).or_default();
+        let waiting = queue.waiting.drain(..).map(|(request, _)| request);
         self.displaced.extend(waiting);
         let held = row.holding().map(|held| held.lease_id.clone());
         self.over.extend(held.clone());
@@ -212,7 +212,7 @@ impl Oracle {
                 }
                 let place = (waiter.request.clone(), waiter.deadline);
                 self.displaced.remove(&waiter.request);
-                self.line(at).waiting.push(place);
+                self.queue(at).waiting.push(place);
             }
             (Change::Leave(leave), _) => self.left(at, &leave.request)?,
             (Change::ReplaceIfUnchanged(swap), _) if after.holding().is_none() => {
@@ -228,29 +228,29 @@ impl Oracle {
         self.line_is(at, after)
     }
 
-    fn line(&mut self, at: &Address) -> &mut Line {
-        self.lines.entry(at.clone()).or_default()
+    fn queue(&mut self, at: &Address) -> &mut KeyQueue {
+        self.queues.entry(at.clone()).or_default()
     }
 
     fn line_is(&mut self, at: &Address, row: &Row) -> Check {
-        let line = self.line(at);
-        let should = line.waiting.iter().map(|(request, _)| request);
+        let queue = self.queue(at);
+        let should = queue.waiting.iter().map(|(request, _)| request);
         if should.eq(row.waiting()) {
             Ok(())
         } else {
-            Err("the line is not what it should be".into())
+            Err("the queue is not what it should be".into())
         }
     }
 
     fn left(&mut self, at: &Address, request: &RequestDigest) -> Check {
         let now = self.now;
-        let line = self.line(at);
-        let place = line.waiting.iter().position(|(r, _)| r == request);
+        let queue = self.queue(at);
+        let place = queue.waiting.iter().position(|(r, _)| r == request);
         let Some(place) = place else {
             return Err("somebody left who was not there".into());
         };
-        let (request, deadline) = line.waiting.remove(place);
-        line.awaited = now;
+        let (request, deadline) = queue.waiting.remove(place);
+        queue.awaited = now;
         if self.may_seem_over(&request) || deadline <= self.latest() {
             self.returning.insert(request.clone(), now);
             self.displaced.insert(request);
@@ -300,12 +300,12 @@ impl Oracle {
         let token = after.fencing_token.get();
         self.rises(at, token)?;
         let now = self.now;
-        let line = self.line(at);
-        let first = line.waiting.first().map(|(request, _)| request);
+        let queue = self.queue(at);
+        let first = queue.waiting.first().map(|(request, _)| request);
         match change {
             Change::ReplaceIfUnchanged(_) if first == Some(&after.request) => {
-                line.waiting.remove(0);
-                line.awaited = now;
+                queue.waiting.remove(0);
+                queue.awaited = now;
                 self.seen.push("granted from the queue");
             }
             Change::ReplaceIfUnchanged(_) => return Err("granted to one who is not first".into()),
@@ -382,14 +382,14 @@ impl Oracle {
     }
 
     fn spend(&mut self, at: &Address, token: u64, on: &RequestDigest) -> Check {
-        match self.line(at).tokens.insert(token, on.clone()) {
+        match self.queue(at).tokens.insert(token, on.clone()) {
             None => Ok(()),
             Some(_) => Err(format!("token {token} is given out twice")),
         }
     }
 
     fn rises(&mut self, at: &Address, token: u64) -> Check {
-        let last = std::mem::replace(&mut self.line(at).last, token);
+        let last = std::mem::replace(&mut self.queue(at).last, token);
         if token > last {
             Ok(())
         } else {
@@ -411,9 +411,9 @@ impl Oracle {
             State::Held(_) => format!("held by {}", self.name(&row.request)),
             State::Free { .. } => "free".to_owned(),
         };
-        let line: Vec<_> = row.waiting().iter().map(|r| self.name(r)).collect();
+        let queue: Vec<_> = row.waiting().iter().map(|r| self.name(r)).collect();
         let frozen = if row.frozen.is_some() { ", frozen" } else { "" };
         let token = row.fencing_token.get() % 1_000_000;
-        format!("{token} {state}{frozen}, line {line:?}")
+        format!("{token} {state}{frozen}, queue {queue:?}")
     }
 }

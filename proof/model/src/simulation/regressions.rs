@@ -34,9 +34,9 @@ impl Simulation {
         sim
     }
 
-    fn in_line(&mut self, wait: u64) -> usize {
+    fn queued(&mut self, wait: u64) -> usize {
         let who = self.enter(Plan {
-            wants: AcquireKind::InLine(self.keys[0].clone()),
+            wants: AcquireKind::Queued(self.keys[0].clone()),
             wait,
             ..PLAN
         });
@@ -47,7 +47,7 @@ impl Simulation {
 
     /// Somebody holds the key for long, and has done its work.
     fn held(&mut self) -> usize {
-        let who = self.in_line(LONG);
+        let who = self.queued(LONG);
         assert_eq!(self.workflows[who].state, State::Holding);
         self.shared.get().oracle.stop(who);
         who
@@ -85,8 +85,8 @@ impl Simulation {
 fn a_waiter_that_rejoins_has_its_whole_waiting_time() {
     let mut sim = Simulation::quiet();
     sim.held();
-    let back = sim.in_line(5_000);
-    sim.in_line(LONG);
+    let back = sim.queued(5_000);
+    sim.queued(LONG);
     sim.jump(6_000);
     sim.sweep();
     let slow = sim.until("Leave");
@@ -104,7 +104,7 @@ fn a_waiter_that_rejoins_has_its_whole_waiting_time() {
 fn a_waiter_that_rejoins_a_deleted_row_keeps_its_place() {
     let mut sim = Simulation::quiet();
     sim.held();
-    let back = sim.in_line(LONG);
+    let back = sim.queued(LONG);
     let Stored::Row(row) = sim.row(&sim.keys[0]) else {
         panic!("no row");
     };
@@ -118,7 +118,7 @@ fn a_waiter_that_rejoins_a_deleted_row_keeps_its_place() {
     sim.sweep();
     let slow = sim.until("read waiter");
     sim.its_task_fails(back);
-    sim.in_line(LONG);
+    sim.queued(LONG);
     sim.act(back, What::Ask);
     sim.finish();
     sim.goes_on(slow);
@@ -129,7 +129,7 @@ fn a_waiter_that_rejoins_a_deleted_row_keeps_its_place() {
 fn a_waiter_removed_while_it_asks_again_joins_anew() {
     let mut sim = Simulation::quiet();
     sim.held();
-    let back = sim.in_line(5_000);
+    let back = sim.queued(5_000);
     sim.jump(6_000);
     sim.its_task_fails(back);
     sim.act(back, What::Ask);
@@ -158,7 +158,7 @@ fn so_can_one_with_others_behind_whose_items_are_gone_too() {
 fn a_line_of_ghosts_gives_way(ghosts: usize) {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
-    let gone: Vec<_> = (0..ghosts).map(|_| sim.in_line(LONG)).collect();
+    let gone: Vec<_> = (0..ghosts).map(|_| sim.queued(LONG)).collect();
     // As after a freeze that outlasts the retention: DynamoDB has purged the items.
     for who in gone {
         let (key, request) = (sim.keys[0].clone(), sim.workflows[who].request.clone());
@@ -191,7 +191,7 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
 fn notified_by_another(broken: Option<Broken>) -> Simulation {
     let mut sim = Simulation::broken(broken);
     let holder = sim.held();
-    let again = sim.in_line(LONG);
+    let again = sim.queued(LONG);
     sim.act(holder, What::Release);
     let slow = sim.until("call");
     sim.its_task_fails(again);
@@ -218,7 +218,7 @@ fn a_waiter_another_notified_is_kept_by_an_old_token() {
 fn a_repeated_release_keeps_a_waiter_another_notified() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
-    let again = sim.in_line(LONG);
+    let again = sim.queued(LONG);
     sim.act(holder, What::Release);
     let slow = sim.until("hear of Release");
     sim.its_task_fails(again);
@@ -235,7 +235,7 @@ fn a_repeated_release_keeps_a_waiter_another_notified() {
 fn a_waiter_is_notified_by_its_latest_token() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
-    let twice = sim.in_line(LONG);
+    let twice = sim.queued(LONG);
     let its_task_failed = |sim: &mut Simulation| {
         sim.jump(300);
         sim.its_task_fails(twice);

@@ -140,11 +140,11 @@ fn enter(sim: &mut Simulation, odds: &Odds) {
         if one_in(&mut sim.rng, 8) {
             AcquireKind::AtOnce(first)
         } else {
-            AcquireKind::InLine(first)
+            AcquireKind::Queued(first)
         }
     } else {
         match sim.rng.usize(..4) {
-            0 => AcquireKind::InLine(second),
+            0 => AcquireKind::Queued(second),
             1 => AcquireKind::Permit(shared, 2),
             2 => AcquireKind::All(vec![first, second]),
             _ => AcquireKind::All(vec![second, shared, first]),

@@ -119,7 +119,7 @@ impl Simulation {
         let wants = workflow.wants.clone();
         let (holder, request_id) = (workflow.holder.clone(), workflow.request_id.clone());
         let lifetime = match workflow.wants {
-            AcquireKind::InLine(_) => Lifetime::Execution {
+            AcquireKind::Queued(_) => Lifetime::Execution {
                 keep: workflow.keep,
             },
             _ => workflow.ttl.into(),
@@ -129,7 +129,7 @@ impl Simulation {
         let ask = move |key| Acquire::new(key, holder, lifetime).request_id(request_id);
         self.spawn(name, purpose, async move {
             match (what, wants) {
-                (What::Ask, AcquireKind::InLine(key)) => {
+                (What::Ask, AcquireKind::Queued(key)) => {
                     Answer::Queued(leases.acquire_queued(ask(key), queue).await)
                 }
                 (What::Ask, AcquireKind::AtOnce(key)) => {

@@ -51,7 +51,7 @@ pub struct Workflow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcquireKind {
     /// A key, for which it waits in the queue.
-    InLine(Key),
+    Queued(Key),
     /// A key, now or not at all.
     AtOnce(Key),
     /// Several, now or not at all.
@@ -275,7 +275,7 @@ impl Simulation {
                 let value: serde_json::Value = serde_json::from_str(&output).expect("JSON");
                 let lease = serde_json::from_value::<Lease>(value["lease"].clone());
                 let lease = lease.expect("a handle");
-                let wanted = AcquireKind::InLine(lease.key.clone());
+                let wanted = AcquireKind::Queued(lease.key.clone());
                 if lease.holder != workflow.holder || wanted != workflow.wants {
                     shared.wrong("it got a lease of somebody else's");
                 }
@@ -380,7 +380,7 @@ impl Workflow {
     /// Whether it may go on after a redrive without a proof: it asked to keep its lease for longer than that.
     fn may_go_on(&self, ended: u64, now: u64) -> bool {
         let keep = self.keep.as_millis();
-        keep > 0 && matches!(self.wants, AcquireKind::InLine(_)) && now <= ended + keep
+        keep > 0 && matches!(self.wants, AcquireKind::Queued(_)) && now <= ended + keep
     }
 
     pub fn holds_at_leisure(&self) -> bool {

@@ -84,7 +84,7 @@ impl Client<'_> {
                 // Consumed if an operator took the lease before anybody had told of it.
                 let error = call.body["error"].as_str().unwrap_or_default();
                 if !["Lease.QueueTimeout", "Lease.Consumed"].contains(&error) {
-                    caller.unexpected(&format!("answered in line: {error}"));
+                    caller.unexpected(&format!("answered in the queue: {error}"));
                 }
             }
             Heard::TimedOut => goes_on = true,
@@ -150,7 +150,7 @@ impl Client<'_> {
                 queued: None,
                 token,
                 answered: true,
-                by: format!("{}{} past the line", caller.mark, caller.holder),
+                by: format!("{}{} past the queue", caller.mark, caller.holder),
             });
         }
     }
@@ -206,7 +206,7 @@ async fn join(
             Answer::Well(_) => return (true, None),
             Answer::Error(name, _) => {
                 if !["Lease.Consumed", "Lease.QueueFull"].contains(&name.as_str()) {
-                    caller.unexpected(&format!("acquire in line: {name}"));
+                    caller.unexpected(&format!("acquire in the queue: {name}"));
                 }
                 return (false, None);
             }
