@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::Credentials;
+use aws_sdk_dynamodb::config::{AsyncSleep, Credentials, SharedAsyncSleep, Sleep};
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::row::{Holding, Item, Row, State, Stored, Term};
 use leasehold::store::Address;
@@ -166,6 +166,16 @@ fn sort_key(address: &Address) -> String {
     format!("LEASE#{:04}", address.permit)
 }
 
+/// Makes a client's limits of time twenty times as long.
+#[derive(Debug)]
+struct Patience;
+
+impl AsyncSleep for Patience {
+    fn sleep(&self, limit: Duration) -> Sleep {
+        Sleep::new(tokio::time::sleep(limit * 20))
+    }
+}
+
 /// A lease table in the embedded DynamoDB, behind the proxy that counts requests and injects faults.
 pub struct Table {
     /// The proxy.
@@ -179,12 +189,24 @@ pub struct Table {
 impl Table {
     /// An empty table.
     pub async fn start() -> Self {
-        let table = Self::without_table().await;
-        leasehold::table::create(&table.client, TABLE)
-            .await
-            .unwrap();
-        table.proxy.reset();
-        table
+        Self::without_table().await.empty().await
+    }
+
+    /// An empty table whose client waits longer than the library's limits, for a test that keeps the machine busy.
+    pub async fn patient() -> Self {
+        let server = leasehold_local::DynamoDb::start().await.unwrap();
+        let mut table = Self::on(server).await;
+        let config = config(&table.proxy.url()).await.into_builder();
+        let config = config.sleep_impl(SharedAsyncSleep::new(Patience)).build();
+        table.client = Connection::client(&config);
+        table.empty().await
+    }
+
+    async fn empty(self) -> Self {
+        let created = leasehold::table::create(&self.client, TABLE).await;
+        created.unwrap();
+        self.proxy.reset();
+        self
     }
 
     /// The database without the table.

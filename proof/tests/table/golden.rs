@@ -155,7 +155,7 @@ impl Golden {
     async fn outcomes(&self, more: Option<&str>) -> BTreeMap<String, String> {
         let mut outcomes = BTreeMap::new();
         for (what, later) in WHAT_NEXT {
-            let table = Table::start().await;
+            let table = Table::patient().await;
             for item in &self.items {
                 let mut item = attributes(item);
                 if let Some(more) = more {
@@ -265,7 +265,7 @@ async fn untold([leases, cannot_tell]: [&Leases<DynamoDb>; 2]) -> Vec<Asked> {
 
 /// Rows of every kind, of which this version's library writes each.
 async fn record() -> Golden {
-    let table = Table::start().await;
+    let table = Table::patient().await;
     let (leases, clock, calls) = leases(&table, Timestamp::from_millis(1_800_000_000_000));
     let why = AuditReason {
         who: Operator::new("night shift").unwrap(),

@@ -39,7 +39,7 @@ fn updates(table: &Table) -> u64 {
 
 #[tokio::test]
 async fn it_conforms() {
-    Box::pin(conformance::all(&Table::start().await)).await;
+    Box::pin(conformance::all(&Table::patient().await)).await;
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn each_call_costs_one_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_many_wins() {
-    let table = Table::start().await;
+    let table = Table::patient().await;
     for round in 0..5 {
         let key = format!("k{round}");
         let asking: Vec<_> = (0..32)

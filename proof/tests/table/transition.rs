@@ -285,7 +285,7 @@ impl Stores {
 #[test]
 fn the_table_does_what_the_pure_function_says() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let stores = Stores::on(runtime.block_on(Table::start()));
+    let stores = Stores::on(runtime.block_on(Table::patient()));
     let config = ProptestConfig {
         cases: std::env::var("DIFFERENTIAL_CASES").map_or(250, |n| n.parse().unwrap()),
         failure_persistence: None,

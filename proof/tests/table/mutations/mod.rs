@@ -50,7 +50,7 @@ async fn whatever_is_left_out_of_an_expression_shows() {
     let sequences = Arc::new(sequences());
     let mut tables = Vec::new();
     for _ in 0..TABLES {
-        tables.push(Arc::new(Stores::on(Table::start().await)));
+        tables.push(Arc::new(Stores::on(Table::patient().await)));
     }
     let observed = all_of(&tables, &sequences).await;
     let known: HashSet<_> = observed.iter().map(|o| o.sent.form()).collect();
@@ -132,7 +132,7 @@ async fn whatever_is_left_out_of_an_expression_shows() {
 
 /// What the suite sends that every store has to pass: nothing that the sequences do not.
 async fn of_the_suite() -> HashSet<String> {
-    let stores = Stores::on(Table::start().await);
+    let stores = Stores::on(Table::patient().await);
     let heard = listen(&stores);
     Box::pin(conformance::all(&stores.table)).await;
     let heard = heard.lock().unwrap();
