@@ -15,7 +15,7 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, RequestDigest},
+    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest},
 };
 
 pub use queued::Queued;
@@ -240,13 +240,26 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// One conditional write. The caller handles every refusal; a replay is one.
+    /// As [`Leases::attempt_row`], for a caller that needs the lease only.
     pub(crate) async fn attempt(
         &self,
         address: &Address,
         grant: &Grant,
         reentrant: bool,
     ) -> Result<Result<Granted, GrantRefusal>, Error> {
+        match self.attempt_row(address, grant, reentrant).await? {
+            Ok(row) => self.granted(address.clone(), row).map(Ok),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// One conditional write. The caller handles every refusal; a replay is one.
+    pub(crate) async fn attempt_row(
+        &self,
+        address: &Address,
+        grant: &Grant,
+        reentrant: bool,
+    ) -> Result<Result<Row, GrantRefusal>, Error> {
         if self.settings().stopped {
             return self.already_granted(address, grant, reentrant).await;
         }
@@ -254,7 +267,7 @@ impl<S: Store> Leases<S> {
         for _ in 0..FLOOR_TRIES {
             let change = Change::Grant(Grant::clone(&grant));
             let stored = match self.store().apply(address, &change, self.limit()).await? {
-                Applied::Done { row, .. } => return self.granted(address.clone(), row).map(Ok),
+                Applied::Done { row, .. } => return Ok(Ok(row)),
                 Applied::Refused(stored) => stored,
             };
             match why_not_granted(stored, &grant, reentrant) {
@@ -280,7 +293,7 @@ impl<S: Store> Leases<S> {
         address: &Address,
         grant: &Grant,
         reentrant: bool,
-    ) -> Result<Result<Granted, GrantRefusal>, Error> {
+    ) -> Result<Result<Row, GrantRefusal>, Error> {
         let stored = self.store().read(address, self.limit()).await?;
         match why_not_granted(stored, grant, reentrant) {
             refusal @ (GrantRefusal::Replayed(_)
@@ -348,21 +361,34 @@ impl<S: Store> Leases<S> {
         let (Some(head), None) = (row.head(), row.holding()) else {
             return self.held(address, &row, asker);
         };
-        let Some(waiter) = self.waiting(&address.key, head).await? else {
+        let Some((holder, metadata)) = self.who_waits(&address.key, head).await? else {
             return Err(changed(&address.key));
         };
         let lease = Lease {
             key: address.key,
-            holder: waiter.holder,
+            holder,
             lease_id: LeaseId::random(),
             fencing_token: row.fencing_token,
             version: row.version,
             deadline: None,
             acquired_at: self.now(),
             permit: address.permit,
-            metadata: waiter.metadata,
+            metadata,
         };
         Ok(self.contention_for(lease, &row, asker))
+    }
+
+    async fn who_waits(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+    ) -> Result<Option<(Holder, Metadata)>, Error> {
+        if request.is_start() {
+            let start = self.store().start_item(key, request, self.limit()).await?;
+            return Ok(start.map(|start| (start.execution(), start.metadata)));
+        }
+        let waiter = self.waiting(key, request).await?;
+        Ok(waiter.map(|waiter| (waiter.holder, waiter.metadata)))
     }
 
     /// The same for a row that somebody holds.

@@ -45,11 +45,12 @@ mod release;
 mod rules;
 mod semaphores;
 mod sets;
+mod starts;
 mod strangers;
 mod telling;
 mod waiting;
 
-pub use fake_step_functions::{FakeStepFunctions, Lost, TaskAnswer};
+pub use fake_step_functions::{FakeStepFunctions, Lost, StartFate, TaskAnswer};
 
 /// A store to be tested, and the acts of another writer on its table.
 pub trait Bench {
@@ -105,6 +106,7 @@ pub async fn all<B: Bench>(bench: &B) {
     telling::all(bench).await;
     queue_maintenance::all(bench).await;
     reaping::all(bench).await;
+    starts::all(bench).await;
     strangers::all(bench).await;
     // From here on the table has rules.
     rules::all(bench).await;

@@ -63,6 +63,16 @@ pub enum Error {
         waiting: usize,
     },
 
+    /// The start has failed: Step Functions refuses it, or the key was not free in time. Its execution will not begin.
+    /// Mend the cause, then repeat the start ([`crate::Leases::repeat_start`]).
+    #[error("the start through {key} has failed: {reason}")]
+    NotStarted {
+        /// The key.
+        key: Key,
+        /// Why.
+        reason: String,
+    },
+
     /// An operator froze the key, or stopped the grants of the whole table. Wait for the operator.
     #[error("{}", frozen(key, record.as_deref(), *whole_table))]
     Frozen {
@@ -232,6 +242,7 @@ impl Error {
             | Self::Expired { key }
             | Self::QueueTimeout { key }
             | Self::QueueFull { key, .. }
+            | Self::NotStarted { key, .. }
             | Self::Frozen { key, .. }
             | Self::Corrupt { key, .. } => Some(key),
             Self::Multiple { worst, .. } => worst.key(),

@@ -71,12 +71,12 @@ fn machine_of(execution: &str) -> Option<String> {
         .then(|| format!("arn:{partition}:states:{region}:{account}:stateMachine:{machine}"))
 }
 
-fn is_pattern(text: &str) -> bool {
+pub(crate) fn is_pattern(text: &str) -> bool {
     text.starts_with('*') || text.starts_with("arn:")
 }
 
 /// Whether `*` in the pattern can stand for characters so that it is the text.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {

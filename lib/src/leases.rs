@@ -12,6 +12,7 @@ use crate::{
     row::{Frozen, Row, State, Term},
     rules::RulesSource,
     settings::Settings,
+    starts::StartRules,
     store::{Address, Connection, Entry, Store},
     values::{Caller, Counter, Key, Ttl},
     workflows::Workflows,
@@ -40,6 +41,7 @@ pub struct Leases<S> {
     pub(crate) rules: RulesSource,
     caller: Option<Caller>,
     executions: Executions,
+    starts: StartRules,
     deadline: Option<Timestamp>,
     pub(crate) swept_to: SweptTo,
 }
@@ -61,6 +63,7 @@ impl<S> Clone for Leases<S> {
             rules: self.rules.clone(),
             caller: self.caller.clone(),
             executions: self.executions.clone(),
+            starts: self.starts.clone(),
             deadline: self.deadline,
             swept_to: self.swept_to.clone(),
         }
@@ -79,6 +82,7 @@ impl<S: Store> Leases<S> {
             rules: RulesSource::default(),
             caller: None,
             executions: Executions::default(),
+            starts: StartRules::default(),
             deadline: None,
             swept_to: SweptTo::default(),
         }
@@ -111,6 +115,12 @@ impl<S: Store> Leases<S> {
     #[must_use]
     pub fn with_executions(self, executions: Executions) -> Self {
         Self { executions, ..self }
+    }
+
+    /// The same leases, through which these state machines may be started. Without, none may.
+    #[must_use]
+    pub fn with_starts(self, starts: StartRules) -> Self {
+        Self { starts, ..self }
     }
 
     /// The same leases for one invocation: no request waits past `deadline`. A deadline that has already passed is
@@ -155,6 +165,10 @@ impl<S: Store> Leases<S> {
 
     pub(crate) const fn executions(&self) -> &Executions {
         &self.executions
+    }
+
+    pub(crate) const fn starts(&self) -> &StartRules {
+        &self.starts
     }
 
     pub(crate) const fn deadline(&self) -> Option<Timestamp> {

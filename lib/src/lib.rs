@@ -52,6 +52,7 @@ pub mod row;
 mod schema;
 mod sets;
 mod settings;
+mod starts;
 pub mod store;
 mod sweep;
 pub mod table;
@@ -88,6 +89,10 @@ pub use row::{Act, Record};
 pub use rules::TableRules;
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
+pub use starts::{
+    ExecutionInput, ExecutionName, IfHeld, Start, StartItem, StartRules, StartStatus, Started,
+    StateMachineArn,
+};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
@@ -95,4 +100,4 @@ pub use values::{
     ObservedVersion, Operator, Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl,
     WaitTime,
 };
-pub use workflows::{Call, Delivery, Execution, GrantOf, Receipt, Workflows};
+pub use workflows::{Begun, Call, Delivery, Execution, GrantOf, Receipt, Workflows};

@@ -10,6 +10,7 @@ use crate::{
     metrics::{self, Metric},
     outcomes::Ended,
     row::{Holding, Row, Term},
+    starts::{Begins, StartStatus, is_untold},
     store::{Address, Applied, Store},
     transition::{Change, Look},
     values::KeepTime,
@@ -68,6 +69,10 @@ impl<S: Store> Leases<S> {
         row: &Row,
         said: Execution,
     ) -> Result<Looked, Error> {
+        let is_untold_start = is_untold(row);
+        if is_untold_start && let Some(looked) = self.look_at_start(address, row).await? {
+            return Ok(looked);
+        }
         let Some((held, verdict)) = self.verdict(row, said) else {
             return Ok(Looked::Changed);
         };
@@ -85,7 +90,7 @@ impl<S: Store> Leases<S> {
                 next,
             } => (look_again_at, next),
         };
-        let (mut known, mut next_look) = (false, None);
+        let (mut known, mut next_look) = (is_untold_start, None);
         match self.may_know(row, held, said).await? {
             Knows::Yes => known = true,
             Knows::No => return self.take_back_from(address, row).await,
@@ -114,6 +119,10 @@ impl<S: Store> Leases<S> {
         let (Some(telling), Some(workflows)) = (held.telling, self.workflows()) else {
             return Ok(Knows::NotAsked);
         };
+        if row.request.is_start() {
+            // Its item says so.
+            return Ok(Knows::NotAsked);
+        }
         let over_at = match said {
             Execution::Running => None,
             Execution::Ended { stopped_at, .. } => Some(stopped_at),
@@ -138,6 +147,35 @@ impl<S: Store> Leases<S> {
             Receipt::Missing { .. } => Knows::No,
             Receipt::Unreadable => Knows::NotAsked,
         })
+    }
+
+    /// Of a lease that was granted to a start of which no look has shown yet that it began: begins it, or takes back what it
+    /// was granted. None if its item says that it has begun; then the service decides, as for any execution.
+    async fn look_at_start(&self, address: &Address, row: &Row) -> Result<Option<Looked>, Error> {
+        let Some(workflows) = self.workflows() else {
+            return Ok(Some(Looked::Kept));
+        };
+        let (key, request) = (&address.key, &row.request);
+        let item = self.store().start_item(key, request, self.limit()).await?;
+        let Some(item) = item else {
+            return Ok(None);
+        };
+        match item.status {
+            StartStatus::Begun | StartStatus::Skipped => Ok(None),
+            StartStatus::Failed(_) => self.take_back_from(address, row).await.map(Some),
+            StartStatus::Waiting => {
+                let begins = self.begin_again(workflows, row, &item).await?;
+                Ok(Some(match begins {
+                    Begins::Failed {
+                        free: Some(free), ..
+                    } => Looked::Ended {
+                        notified: self.try_to_grant_to_next(key, free).await,
+                    },
+                    Begins::Failed { free: None, .. } => Looked::Ended { notified: false },
+                    Begins::Begun | Begins::Later => Looked::Kept,
+                }))
+            }
+        }
     }
 
     /// Ends a grant of which its holder never knew.

@@ -41,6 +41,7 @@ metrics! {
     Unavailable "Count";
     Throttles "Count";
     Denied "Count";
+    FailedStarts "Count";
     Sweeps "Count";
     SweepExamined "Count";
     SweepFreed "Count";

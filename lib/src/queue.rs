@@ -11,5 +11,5 @@
 mod hand_over;
 mod maintenance;
 
-pub(crate) use hand_over::Told;
-pub(crate) use maintenance::{Waiting, Waits, its_place_is_lost};
+pub(crate) use hand_over::{Heir, Told};
+pub(crate) use maintenance::{Waiting, Waits, its_place_is_lost, place_in};

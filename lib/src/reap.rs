@@ -147,6 +147,8 @@ impl<S: Store> Leases<S> {
                 Stored::Row(_) | Stored::Absent => None,
             },
             What::Waiter(key, request) => match self.read_queue_row(&key).await {
+                // A start that waits has not begun, whoever else used its name.
+                Ok(Some(row)) if request.is_start() && row.waiting().contains(&request) => None,
                 Ok(Some(row)) if row.waiting().contains(&request) => {
                     Some(Left::Waiter(key, request, Box::new(row)))
                 }

@@ -8,6 +8,7 @@ use crate::{
     row::attributes,
     row::{Row, Stored},
     rules::TableRules,
+    starts::StartItem,
     transition::{Change, Join},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -95,6 +96,55 @@ pub enum Joined {
     Conflict,
 }
 
+/// The outcome of storing a start.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, and short-lived"
+)]
+pub enum PutStart {
+    /// It is stored.
+    Done,
+    /// There is one of this name already.
+    Found(StartItem),
+    /// The item at its address is not ours; nothing was written.
+    Foreign,
+}
+
+/// What becomes of a start that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// Its execution has begun.
+    Begun {
+        /// When DynamoDB may delete the item, in epoch seconds.
+        purge_at: u64,
+    },
+    /// Somebody held the key, and nobody was to wait.
+    Skipped {
+        /// When DynamoDB may delete the item, in epoch seconds.
+        purge_at: u64,
+    },
+    /// It will not begin, for this reason. The item stays until it is repeated or dismissed.
+    Failed(String),
+    /// It was refused, and may be asked for anew: the item is deleted.
+    Withdrawn,
+}
+
+/// The outcome of settling a start.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Settled {
+    /// It is settled, and the change of the row is written, if there was one.
+    Done,
+    /// It did not wait any more; nothing was written.
+    NotWaiting,
+    /// The row refused the change; nothing was written.
+    Refused(Stored),
+    /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
+    Conflict,
+}
+
 /// One page of the held rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
@@ -118,7 +168,7 @@ pub struct Entry {
 pub enum What {
     /// A lease row.
     Lease(Address),
-    /// A waiter's item.
+    /// The item of a waiter, or of a [start](RequestDigest::is_start).
     Waiter(Key, RequestDigest),
     /// An item that this library did not write.
     Foreign,
@@ -256,6 +306,40 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// Stores a start that waits, if there is no start under its name, or, to repeat it, one that has failed.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn put_start(
+        &self,
+        item: &StartItem,
+        repeat: bool,
+        limit: Duration,
+    ) -> impl Future<Output = Result<PutStart, Error>> + Send;
+
+    /// Reads a start's item; none if there is none, or it is not ours.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn start_item(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<StartItem>, Error>> + Send;
+
+    /// Settles a start that waits, and changes the first row of its key, both or neither.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn settle_start(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<&Change>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Settled, Error>> + Send;
+
     /// Reads held rows and waiters, up to `most` at a time.
     ///
     /// # Errors
@@ -321,6 +405,9 @@ fn sweep_after(item: &crate::row::Item) -> Option<Timestamp> {
 
 /// The kind of an item of the index.
 pub(crate) fn what(pk: &str, sk: &str) -> What {
+    if let (Some(key), Some(request)) = (attributes::key_of_start(pk), attributes::start_of(sk)) {
+        return What::Waiter(key, request);
+    }
     let Ok(key) = Key::new(pk) else {
         return What::Foreign;
     };
@@ -337,5 +424,17 @@ pub(crate) fn foreign_item(key: &Key, request: &RequestDigest) -> Error {
     Error::Corrupt {
         key: key.clone(),
         reason: format!("it is stored at {sk}, the address of a waiter's item"),
+    }
+}
+
+impl Settlement {
+    /// The word in the item.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Begun { .. } => "begun",
+            Self::Skipped { .. } => "skipped",
+            Self::Failed(_) => "failed",
+            Self::Withdrawn => "withdrawn",
+        }
     }
 }

@@ -168,6 +168,9 @@ impl<S: Store> Leases<S> {
                             rows.push(address);
                         }
                     }
+                    // It has failed, and waits for somebody to repeat it.
+                    What::Waiter(_, request)
+                        if request.is_start() && entry.sweep_after.is_none() => {}
                     What::Waiter(key, request) => {
                         let of_key = waiting.entry(key).or_default();
                         of_key.push((request, entry.sweep_after));

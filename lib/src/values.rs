@@ -270,6 +270,19 @@ impl RequestDigest {
         Self(digest([holder.as_str(), request_id.as_str()]))
     }
 
+    /// The digest of the start of an execution: one byte longer than that of a request.
+    pub(crate) fn of_start(execution: &Holder) -> Self {
+        let mut digest = digest([execution.as_str()]);
+        digest.push(b's');
+        Self(digest)
+    }
+
+    /// Whether it is a start that waits for the key, or holds it.
+    #[must_use]
+    pub fn is_start(&self) -> bool {
+        self.0.len() == 17
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

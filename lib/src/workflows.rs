@@ -5,6 +5,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
+    starts::{ExecutionName, StateMachineArn},
     values::{Holder, LeaseId, TaskToken},
 };
 
@@ -54,6 +55,17 @@ pub enum Receipt {
     Unreadable,
 }
 
+/// The answer to a call that starts an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It runs: this call began it, or an earlier one with the same name and input.
+    Began,
+    /// There is, or was, an execution of this name that cannot be told to be the same.
+    NameInUse,
+    /// Nothing was started, and the same call would be refused again: for this reason.
+    Refused(String),
+}
+
 /// A grant: its holder, its lease id, and when it was granted.
 pub type GrantOf<'a> = (&'a Holder, &'a LeaseId, Timestamp);
 
@@ -92,6 +104,35 @@ pub trait Workflows: Send + Sync {
     fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
         let _ = (grant, limit);
         Box::pin(std::future::ready(Ok(Receipt::Unreadable)))
+    }
+
+    /// Starts an execution of this machine under this name, once for each name. An engine that starts nothing need not
+    /// implement it.
+    fn start_execution<'a>(
+        &'a self,
+        what: (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        limit: Duration,
+    ) -> Call<'a, Begun> {
+        let _ = (what, input, limit);
+        Box::pin(std::future::ready(Err(starts_nothing())))
+    }
+
+    /// The input of an execution, or none if no such execution is known. The response may be half a minute old.
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<String>> {
+        let _ = (execution, limit);
+        Box::pin(std::future::ready(Err(starts_nothing())))
+    }
+}
+
+fn starts_nothing() -> Error {
+    Error::Misconfigured {
+        problem: "this workflow engine starts no executions".to_owned(),
+        source: None,
     }
 }
 

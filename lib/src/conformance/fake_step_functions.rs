@@ -1,12 +1,15 @@
 //! An in-memory fake of Step Functions: callbacks and executions.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use crate::{Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows};
+use crate::{
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    StateMachineArn, TaskToken, Workflows,
+};
 
 /// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
 /// Functions, the first callback of a task token is delivered and every later one is refused.
@@ -33,6 +36,23 @@ struct State {
     executions: HashMap<String, Execution>,
     denied: HashSet<String>,
     receipts: HashMap<String, Receipt>,
+    /// The input of each execution that was started, by its ARN.
+    started: HashMap<String, String>,
+    /// What the next calls that start an execution of this name come to.
+    starts: HashMap<String, Vec<StartFate>>,
+}
+
+/// What a call that starts an execution comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFate {
+    /// It does not arrive, and the caller learns nothing.
+    Lost,
+    /// It begins the execution, and the caller learns nothing.
+    AnswerLost,
+    /// It is throttled.
+    Throttled,
+    /// It is refused for good.
+    Refused,
 }
 
 /// A callback that was delivered.
@@ -99,6 +119,25 @@ impl FakeStepFunctions {
     /// Sets what an execution's history shows of its lease. That of all others is [`Receipt::Unreadable`].
     pub fn set_receipt(&self, execution: &str, receipt: Receipt) {
         self.state().receipts.insert(execution.to_owned(), receipt);
+    }
+
+    /// The next calls that start an execution of this name come to these; later ones begin it.
+    pub fn script_starts(&self, name: &str, fates: &[StartFate]) {
+        self.state().starts.insert(name.to_owned(), fates.to_vec());
+    }
+
+    /// An execution of this ARN and input, as somebody else may have started it.
+    pub fn start_elsewhere(&self, execution: &str, input: &str) {
+        let mut state = self.state();
+        state.started.insert(execution.to_owned(), input.to_owned());
+        let runs = Execution::Running;
+        state.executions.insert(execution.to_owned(), runs);
+    }
+
+    /// The inputs of the executions that were started, by their ARNs.
+    #[must_use]
+    pub fn started(&self) -> BTreeMap<String, String> {
+        self.state().started.clone().into_iter().collect()
     }
 
     /// The callbacks that were delivered since the last call of this method, in order.
@@ -187,6 +226,64 @@ impl Workflows for FakeStepFunctions {
             Ok(known.unwrap_or(Execution::Unknown))
         };
         Box::pin(std::future::ready(said))
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        _: Duration,
+    ) -> Call<'a, Begun> {
+        let mut state = self.state();
+        let execution = machine.execution(name).as_str().to_owned();
+        let fates = state.starts.get_mut(name.as_str());
+        let fate = fates
+            .filter(|fates| !fates.is_empty())
+            .map(|fates| fates.remove(0));
+        let unavailable = || Error::Unavailable {
+            problem: "the call was lost".to_owned(),
+            source: None,
+        };
+        let began = match fate {
+            Some(StartFate::Lost) => Err(unavailable()),
+            Some(StartFate::Throttled) => Err(Error::Throttled {
+                action: "states:StartExecution",
+                resource: machine.to_string(),
+                source: crate::Cause::said("ThrottlingException"),
+            }),
+            Some(StartFate::Refused) => Ok(Begun::Refused("StateMachineDoesNotExist".to_owned())),
+            Some(StartFate::AnswerLost) | None => {
+                let runs = state.executions.get(&execution) == Some(&Execution::Running);
+                let same = state
+                    .started
+                    .get(&execution)
+                    .is_none_or(|other| *other == input);
+                let began = match state.started.contains_key(&execution) {
+                    true if runs && same => Begun::Began,
+                    true => Begun::NameInUse,
+                    false => {
+                        state.started.insert(execution.clone(), input);
+                        state.executions.insert(execution, Execution::Running);
+                        Begun::Began
+                    }
+                };
+                if fate.is_some() {
+                    Err(unavailable())
+                } else {
+                    Ok(began)
+                }
+            }
+        };
+        Box::pin(std::future::ready(began))
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: Duration,
+    ) -> Call<'a, Option<String>> {
+        let input = self.state().started.get(execution.as_str()).cloned();
+        Box::pin(std::future::ready(Ok(input)))
     }
 
     fn received<'a>(&'a self, (execution, ..): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {

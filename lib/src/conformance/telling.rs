@@ -111,7 +111,7 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
     case.release_silently(&holder).await;
     let row = case.row().await;
     let (key, limit) = (&case.address.key, std::time::Duration::from_secs(1));
-    let granted = case.leases.grant_to(key, &row, &old).await;
+    let granted = case.leases.grant_to(key, &row, (&old).into()).await;
     let granted = granted.expect("an answer").expect("granted");
     let new = crate::waiter::Waiter {
         task_token: case.queue("a again", WAIT).task_token,
@@ -146,7 +146,7 @@ async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
         case.release_silently(&holder).await;
         let row = case.row().await;
         let key = &case.address.key;
-        let granted = case.leases.grant_to(key, &row, &waiter).await;
+        let granted = case.leases.grant_to(key, &row, (&waiter).into()).await;
         let granted = granted.expect("an answer").expect("granted");
         let other = case.request("a").request_id(make::request_id("other"));
         match by {

@@ -117,4 +117,7 @@ kinds! {
     QueueFull "Lease.QueueFull", INFO, Some(Metric::Refusals), 0, 1, Later,
         "The queue is full (LEASE_QUEUE_CAP).",
         "Try again later.";
+    NotStarted "Lease.NotStarted", ERROR, None, 0, 1, No,
+        "The start has failed, and its execution will not begin.",
+        "Mend the cause, then repeat the start.";
 }

@@ -7,12 +7,38 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
     row::{Holding, Row, State, Stored, Telling, Term},
+    starts::Next,
     store::{Address, Applied, Connection, Store},
     transition::{Change, ReplaceIfUnchanged, succeeded},
-    values::{Counter, Key, LeaseId, RequestDigest, RequestId, TaskToken},
+    values::{
+        Counter, Holder, KeepTime, Key, LeaseId, Metadata, RequestDigest, RequestId, TaskToken,
+    },
     waiter::Waiter,
     workflows::{Delivery, Workflows},
 };
+
+/// Whoever waits first, for a grant of the free key.
+#[derive(Clone, Copy)]
+pub(crate) struct Heir<'a> {
+    pub(crate) request: &'a RequestDigest,
+    pub(crate) holder: &'a Holder,
+    pub(crate) keep: KeepTime,
+    pub(crate) metadata: &'a Metadata,
+    /// Of a waiter with a task token: which wait it is.
+    pub(crate) ticket: Option<u64>,
+}
+
+impl<'a> From<&'a Waiter> for Heir<'a> {
+    fn from(waiter: &'a Waiter) -> Self {
+        Self {
+            request: &waiter.request,
+            holder: &waiter.holder,
+            keep: waiter.keep,
+            metadata: &waiter.metadata,
+            ticket: Some(waiter.ticket),
+        }
+    }
+}
 
 /// The outcome of a call with a task token.
 #[derive(Debug)]
@@ -83,20 +109,25 @@ impl<S: Store> Leases<S> {
             if !in_time {
                 break;
             }
-            let Some(waiter) = self.waiting(key, &head).await? else {
-                // Deleted by hand: nobody can tell this waiter. By the version, because one that was passed over meanwhile may
-                // have joined anew.
-                let next = Row {
-                    version: row.version.plus(1),
-                    ..row.clone()
+            if head.is_start() {
+                let next = Box::pin(self.start_next(workflows, key, &row, &head)).await?;
+                row = match next {
+                    Next::Begun => return Ok(true),
+                    Next::Row(row) if tries > 0 => *row,
+                    Next::Row(_) | Next::Stop => break,
                 };
-                match self.replace(key, &row, next, Some(head)).await? {
-                    Applied::Done { row: shorter, .. } => row = shorter,
-                    Applied::Refused(_) => break,
+                tries -= 1;
+                continue;
+            }
+            let Some(waiter) = self.waiting(key, &head).await? else {
+                // Deleted by hand: nobody can tell this waiter.
+                match self.pass_over(key, &row, &head).await? {
+                    Some(shorter) => row = shorter,
+                    None => break,
                 }
                 continue;
             };
-            let granted = match self.grant_to(key, &row, &waiter).await? {
+            let granted = match self.grant_to(key, &row, Heir::from(&waiter)).await? {
                 Ok(granted) => granted,
                 // The first has left the queue meanwhile: look again.
                 Err(Stored::Row(found)) if tries > 0 => {
@@ -125,7 +156,7 @@ impl<S: Store> Leases<S> {
         &self,
         key: &Key,
         row: &Row,
-        waiter: &Waiter,
+        heir: Heir<'_>,
     ) -> Result<Result<Row, Stored>, Error> {
         let now = self.now();
         let token = row.fencing_token.max(self.settings().token_floor).plus(1);
@@ -135,19 +166,19 @@ impl<S: Store> Leases<S> {
             state: State::Held(Holding {
                 lease_id: lease_id.clone(),
                 term: Term::Execution {
-                    keep: waiter.keep,
+                    keep: heir.keep,
                     looked_at: None,
                     look_again_at: None,
                 },
                 acquired_at: now,
                 extended_at: None,
                 sweep_after: Some(now.plus(self.settings().look)),
-                metadata: waiter.metadata.clone(),
-                telling: Some(Telling::first(now, Some(waiter.ticket))),
+                metadata: heir.metadata.clone(),
+                telling: Some(Telling::first(now, heir.ticket)),
             }),
-            ..succeeded(row, &waiter.holder, &waiter.request, token)
+            ..succeeded(row, heir.holder, heir.request, token)
         };
-        let head = Some(waiter.request.clone());
+        let head = Some(heir.request.clone());
         // If the response was lost, the row shows whether the write was ours, and that nobody was told since.
         let ours = |row: &Row| {
             row.holding().is_some_and(|held| {
@@ -296,6 +327,19 @@ impl<S: Store> Leases<S> {
     /// Ends a grant of which its holder never knew, as if it had not been: the row forgets the request, so that it may
     /// ask anew. Its token is used up. None if the row has changed since it was read.
     pub(crate) async fn take_back(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
+        let next = self.taken_back(row);
+        Ok(match self.replace(key, row, next, None).await? {
+            Applied::Done { row: free, .. } => {
+                let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
+                tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
+                Some(free)
+            }
+            Applied::Refused(_) => None,
+        })
+    }
+
+    /// The row without its grant, as if that had not been.
+    pub(crate) fn taken_back(&self, row: &Row) -> Row {
         let (granted_to, state) = match &row.previous {
             Some(previous) => (
                 previous.holder.clone(),
@@ -313,7 +357,7 @@ impl<S: Store> Leases<S> {
             ),
         };
         let [first, second, third] = row.past_requests.clone();
-        let next = Row {
+        Row {
             version: row.version.plus(1),
             // The row has to have one: a random one is nobody's.
             request: first
@@ -325,18 +369,10 @@ impl<S: Store> Leases<S> {
             granted_to,
             state,
             ..row.clone()
-        };
-        Ok(match self.replace(key, row, next, None).await? {
-            Applied::Done { row: free, .. } => {
-                let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
-                tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
-                Some(free)
-            }
-            Applied::Refused(_) => None,
-        })
+        }
     }
 
-    async fn replace(
+    pub(crate) async fn replace(
         &self,
         key: &Key,
         seen: &Row,

@@ -1,6 +1,6 @@
 //! The names of a lease row's attributes: public API, like the JSON fields.
 
-use crate::values::{RequestDigest, hex};
+use crate::values::{Key, RequestDigest, hex};
 
 pub(crate) const PK: &str = "pk";
 pub(crate) const SK: &str = "sk";
@@ -67,6 +67,14 @@ pub(crate) const TASK_TOKEN: &str = "task_token";
 pub(crate) const TICKET: &str = "ticket";
 pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
+
+/// In a start's item, together with holder, `keep_ms`, metadata, `asked_at`, deadline, `sweep_after` and `purge_at`.
+pub(crate) const STATE_MACHINE: &str = "state_machine";
+pub(crate) const NAME: &str = "name";
+pub(crate) const INPUT: &str = "input";
+pub(crate) const PASS_LEASE: &str = "pass_lease";
+pub(crate) const STATUS: &str = "status";
+pub(crate) const REASON: &str = "reason";
 
 /// Every attribute of a row but its address.
 pub(crate) const ALL: [&str; 36] = [
@@ -135,6 +143,35 @@ pub(crate) fn request_of(sk: &str) -> Option<RequestDigest> {
     let digest = u128::from_str_radix(sk.strip_prefix("WAIT#")?, 16).ok()?;
     let request = RequestDigest::stored(&digest.to_be_bytes());
     (sk == wait_sk(&request)).then_some(request)
+}
+
+/// Starts have partitions of their own: whoever may write the rows of a key cannot have anything started by that.
+const STARTS: &str = "leasehold starts ";
+
+/// The partition of the starts for a key.
+pub(crate) fn start_pk(key: &Key) -> String {
+    format!("{STARTS}{key}")
+}
+
+/// The key of such a partition.
+pub(crate) fn key_of_start(pk: &str) -> Option<Key> {
+    Key::new(pk.strip_prefix(STARTS)?).ok()
+}
+
+/// The sort key of a start's item.
+pub(crate) fn start_sk(request: &RequestDigest) -> String {
+    format!("START#{}", hex(request.as_bytes()))
+}
+
+/// The start in such a sort key.
+pub(crate) fn start_of(sk: &str) -> Option<RequestDigest> {
+    let digits = sk
+        .strip_prefix("START#")
+        .filter(|digits| digits.len() == 34)?;
+    let pairs = (0..digits.len()).step_by(2);
+    let bytes = pairs.map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok());
+    let request = RequestDigest::stored(&bytes.collect::<Option<Vec<_>>>()?);
+    (request.is_start() && sk == start_sk(&request)).then_some(request)
 }
 
 #[cfg(test)]

@@ -18,10 +18,12 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 use tokio::time::sleep;
 
 mod clocks;
+mod starts;
 mod transactions;
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Joined, Page, Position, ScanSegment, Store, What,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Position, PutStart, ScanSegment, Settled,
+    Settlement, Store, What,
     expressions::{self, Expressions},
     failures::Request,
     foreign_item, foreign_rules, sweep_after, what,
@@ -33,6 +35,7 @@ use crate::{
     row::attributes as at,
     row::{Holding, Item, Stored, s, text},
     rules::TableRules,
+    starts::StartItem,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -443,6 +446,37 @@ impl Store for DynamoDb {
                 Ok(())
             }
             Err(error) => Err(self.request("dynamodb:DeleteItem", Some(key)).failed(error)),
+        }
+    }
+
+    async fn put_start(
+        &self,
+        item: &StartItem,
+        repeat: bool,
+        limit: Duration,
+    ) -> Result<PutStart, Error> {
+        self.put_start_item(item, repeat, limit).await
+    }
+
+    async fn start_item(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> Result<Option<StartItem>, Error> {
+        self.read_start_item(key, request, limit).await
+    }
+
+    async fn settle_start(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<&Change>,
+        limit: Duration,
+    ) -> Result<Settled, Error> {
+        match with {
+            None => self.settle_alone(item, settlement, limit).await,
+            Some(change) => self.settle_with(item, settlement, change, limit).await,
         }
     }
 

@@ -9,14 +9,15 @@ use std::{
 };
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Joined, Page, Position, ScanSegment, Store, foreign_item,
-    foreign_rules, sweep_after, what,
+    Address, Applied, AppliedAll, Entry, Joined, Page, Position, PutStart, ScanSegment, Settled,
+    Settlement, Store, foreign_item, foreign_rules, sweep_after, what,
 };
 use crate::{
     error::Error,
     row::attributes as at,
-    row::{Holding, Item, Stored, bytes, instant, s, time, whole},
+    row::{Holding, Item, Stored, bytes, instant, n, s, time, whole},
     rules::TableRules,
+    starts::{FAILED, StartItem, StartStatus},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -269,6 +270,87 @@ impl Store for Memory {
             items.remove(&place);
         }
         Ok(())
+    }
+
+    async fn put_start(
+        &self,
+        item: &StartItem,
+        repeat: bool,
+        _limit: Duration,
+    ) -> Result<PutStart, Error> {
+        let mut items = self.items();
+        let place = StartItem::address(&item.key, &item.request());
+        if let Some(found) = items.get(&place) {
+            match StartItem::read(found) {
+                None => return Ok(PutStart::Foreign),
+                Some(found) if !(repeat && matches!(found.status, StartStatus::Failed(_))) => {
+                    return Ok(PutStart::Found(found));
+                }
+                Some(_) => {}
+            }
+        }
+        let address = [(at::PK, s(&place.0)), (at::SK, s(&place.1))];
+        let attributes = item.attributes().into_iter().chain(address);
+        let stored = attributes.map(|(name, value)| (name.to_owned(), value));
+        items.insert(place, stored.collect());
+        Ok(PutStart::Done)
+    }
+
+    async fn start_item(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        _limit: Duration,
+    ) -> Result<Option<StartItem>, Error> {
+        let items = self.items();
+        let item = items.get(&StartItem::address(key, request));
+        Ok(item.and_then(StartItem::read))
+    }
+
+    async fn settle_start(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<&Change>,
+        _limit: Duration,
+    ) -> Result<Settled, Error> {
+        let mut items = self.items();
+        let beside = StartItem::address(&item.key, &item.request());
+        let found = items.get(&beside).and_then(StartItem::read);
+        let waits = found.is_some_and(|found| found.status == StartStatus::Waiting);
+        if let Some(change) = with {
+            let address = place(&Address::first(&item.key));
+            let before = Stored::read(items.get(&address));
+            let Some(row) = transition(&before, change) else {
+                return Ok(Settled::Refused(before));
+            };
+            if waits {
+                items.insert(address, row.to_item());
+            }
+        }
+        if !waits {
+            return Ok(Settled::NotWaiting);
+        }
+        if *settlement == Settlement::Withdrawn {
+            items.remove(&beside);
+            return Ok(Settled::Done);
+        }
+        let stored = items.entry(beside).or_default();
+        let mut set = |name: &str, value| stored.insert(name.to_owned(), value);
+        set(at::STATUS, s(settlement.word()));
+        match settlement {
+            Settlement::Failed(reason) => {
+                set(at::REASON, s(reason));
+                set(at::HOLDER, s(FAILED));
+            }
+            Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => {
+                set(at::PURGE_AT, n(*purge_at));
+                stored.remove(at::HOLDER);
+            }
+            Settlement::Withdrawn => {}
+        }
+        stored.remove(at::SWEEP_AFTER);
+        Ok(Settled::Done)
     }
 
     async fn scan_held(

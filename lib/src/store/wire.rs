@@ -7,12 +7,16 @@ use std::{
     time::Duration,
 };
 
-use super::{Address, Applied, AppliedAll, Joined, Memory, Page, Position, ScanSegment, Store};
+use super::{
+    Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment, Settled,
+    Settlement, Store,
+};
 use crate::{
     conformance::make,
     error::{Cause, Error},
     row::{Row, Stored},
     rules::TableRules,
+    starts::StartItem,
     transition::{Change, Join},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -254,6 +258,9 @@ impl Store for Wire {
         waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
         update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
         delete_waiter(key: &Key, waiter: &Waiter) -> ();
+        put_start(item: &StartItem, repeat: bool) -> PutStart;
+        start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
+        settle_start(item: &StartItem, settlement: &Settlement, with: Option<&Change>) -> Settled;
         scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
         held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
         publish_rules(rules: &TableRules) -> bool;

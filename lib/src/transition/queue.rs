@@ -42,7 +42,12 @@ pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
         return None;
     }
     queue.remove(leave.place);
-    Some(with_queue(row, queue))
+    let mut left = with_queue(row, queue);
+    if leave.request.is_start() {
+        // Its item settles with this write: whoever read that before grants it the key no more.
+        left.version = left.version.plus(1);
+    }
+    Some(left)
 }
 
 /// The version stays, because observers watch the holder.

@@ -267,6 +267,9 @@ impl WaitTime {
     /// The longest wait: the longest time that an execution may run.
     pub const LONGEST: Duration = Duration::from_hours(365 * 24);
 
+    /// How long a start waits if nothing else is said.
+    pub const DAY: Self = Self(Duration::from_hours(24));
+
     const RANGE: &str = "a number of seconds from 0 to 31536000";
 
     /// Checks `length`.

@@ -43,9 +43,14 @@ pub(super) fn joining(join: &Join) -> Expressions {
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
     let (place, ours) = (leave.place, ours_in_any_state());
+    let version = if leave.request.is_start() {
+        "SET #version = #version + :one "
+    } else {
+        ""
+    };
     build_once(
         format!("{ours} AND #line[{place}] = :request"),
-        format!("REMOVE #line[{place}]"),
+        format!("{version}REMOVE #line[{place}]"),
         [("request", b(leave.request.as_bytes()))],
     )
 }

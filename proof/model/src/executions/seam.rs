@@ -12,9 +12,12 @@ use std::{
 
 use leasehold::{
     Call, Clock, Delivery, Error, Execution, GrantOf, Holder, Key, LeaseId, Receipt, RequestDigest,
-    TableRules, TaskToken, Timestamp, Workflows,
+    StartItem, TableRules, TaskToken, Timestamp, Workflows,
     row::{Row, State, Stored},
-    store::{Address, Applied, AppliedAll, Joined, Page, Position, ScanSegment, Store},
+    store::{
+        Address, Applied, AppliedAll, Joined, Page, Position, PutStart, ScanSegment, Settled,
+        Settlement, Store,
+    },
     transition::{Change, Join},
     waiter::Waiter,
 };
@@ -305,6 +308,30 @@ impl Store for Seam {
             Answer::Done => Ok(()),
             _ => Err(no_answer()),
         }
+    }
+
+    // No start is in these worlds: proof/model/src/starts has them.
+    async fn put_start(&self, _: &StartItem, _: bool, _: Duration) -> Result<PutStart, Error> {
+        Err(no_answer())
+    }
+
+    async fn start_item(
+        &self,
+        _: &Key,
+        _: &RequestDigest,
+        _: Duration,
+    ) -> Result<Option<StartItem>, Error> {
+        Err(no_answer())
+    }
+
+    async fn settle_start(
+        &self,
+        _: &StartItem,
+        _: &Settlement,
+        _: Option<&Change>,
+        _: Duration,
+    ) -> Result<Settled, Error> {
+        Err(no_answer())
     }
 
     async fn scan_held(

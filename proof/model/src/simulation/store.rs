@@ -16,9 +16,12 @@ use super::{
 };
 use crate::design::{Flaw, flawed};
 use leasehold::{
-    Counter, Ended, Error, Holder, Key, RequestDigest, TableRules,
+    Counter, Ended, Error, Holder, Key, RequestDigest, StartItem, TableRules,
     row::{Holding, Stored},
-    store::{Address, Applied, AppliedAll, Joined, Memory, Page, Position, ScanSegment, Store},
+    store::{
+        Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment,
+        Settled, Settlement, Store,
+    },
     transition::{Change, EndIfUnchanged, Join, ShortenDeadline},
     waiter::Waiter,
 };
@@ -408,6 +411,50 @@ impl Store for FaultyStore {
         let (key, waiter) = (key.clone(), waiter.clone());
         self.call(call, move |store| {
             at_once(store.memory.delete_waiter(&key, &waiter, LIMIT))
+        })
+        .await
+    }
+
+    async fn put_start(
+        &self,
+        item: &StartItem,
+        repeat: bool,
+        _: Duration,
+    ) -> Result<PutStart, Error> {
+        let call = Call::write("put start", Some(&item.key));
+        let item = item.clone();
+        self.call(call, move |store| {
+            at_once(store.memory.put_start(&item, repeat, LIMIT))
+        })
+        .await
+    }
+
+    async fn start_item(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        _: Duration,
+    ) -> Result<Option<StartItem>, Error> {
+        let call = Call::read("read start", Some(key));
+        let (key, request) = (key.clone(), request.clone());
+        self.call(call, move |store| {
+            at_once(store.memory.start_item(&key, &request, LIMIT))
+        })
+        .await
+    }
+
+    async fn settle_start(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<&Change>,
+        _: Duration,
+    ) -> Result<Settled, Error> {
+        let call = Call::write("settle start", Some(&item.key)).or_if_busy(Settled::Conflict);
+        let (item, settlement, with) = (item.clone(), settlement.clone(), with.cloned());
+        self.call(call, move |store| {
+            let with = with.as_ref();
+            at_once(store.memory.settle_start(&item, &settlement, with, LIMIT))
         })
         .await
     }

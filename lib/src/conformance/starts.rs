@@ -1,0 +1,525 @@
+//! Starts that wait for a key.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, invalid, make};
+use crate::{
+    Error, Execution, ExecutionInput, ExecutionName, Holder, IfHeld, ReleaseOutcome, Start,
+    StartItem, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    leases::address_of,
+    store::{PutStart, Store as _},
+    values::RequestDigest,
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    a_free_key_starts_at_once(bench).await;
+    starts_begin_in_their_order(bench).await;
+    a_name_is_one_start(bench).await;
+    only_what_is_listed_starts(bench).await;
+    who_does_not_wait_fails_or_is_skipped(bench).await;
+    a_lost_call_is_repeated_by_sweep(bench).await;
+    a_throttled_start_keeps_its_turn(bench).await;
+    a_refused_start_fails_and_can_be_repeated(bench).await;
+    a_refusal_after_a_lost_call_waits_for_that_call(bench).await;
+    a_name_in_use_elsewhere_fails(bench).await;
+    a_start_waits_no_longer_than_it_was_to(bench).await;
+    a_start_without_a_place_gets_one(bench).await;
+    what_ran_and_was_given_back_is_not_started_again(bench).await;
+    a_lease_is_passed_in_the_input(bench).await;
+    what_has_begun_is_looked_at_as_any_execution(bench).await;
+}
+
+const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
+const HOUR: Duration = Duration::from_hours(1);
+
+struct StartCase<'a, B: Bench> {
+    case: Case<'a, B>,
+    calls: Arc<FakeStepFunctions>,
+}
+
+fn execution(name: &str) -> Holder {
+    make::holder(format!(
+        "arn:aws:states:eu-west-1:123456789012:execution:work:{name}"
+    ))
+}
+
+fn input(json: &str) -> ExecutionInput {
+    ExecutionInput::new(json).expect("valid")
+}
+
+impl<'a, B: Bench> StartCase<'a, B> {
+    fn new(bench: &'a B, key: &str) -> Self {
+        let mut case = Case::new(bench, &format!("starts/{key}"));
+        let calls = Arc::new(FakeStepFunctions::default());
+        let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
+        case.leases = case
+            .leases
+            .with_workflows(calls.clone())
+            .with_starts(starts);
+        Self { case, calls }
+    }
+
+    /// A key that an execution has, which was started through it.
+    async fn held(bench: &'a B, key: &str) -> Self {
+        let case = Self::new(bench, key);
+        case.starts("first").await;
+        case
+    }
+
+    fn request(&self, name: &str) -> Start {
+        let machine = StateMachineArn::new(MACHINE).expect("valid");
+        let key = self.case.address.key.clone();
+        let name = ExecutionName::new(name).expect("valid");
+        Start {
+            if_held: IfHeld::Wait(WaitTime::new(HOUR).expect("valid")),
+            input: input(r#"{"n": 1}"#),
+            ..Start::new(key, machine, name)
+        }
+    }
+
+    async fn ask(&self, name: &str) -> Result<Started, Error> {
+        self.case.leases.start(self.request(name)).await
+    }
+
+    async fn starts(&self, name: &str) {
+        let answer = self.ask(name).await.expect("an answer");
+        let execution_arn = execution(name);
+        assert_eq!(answer, Started::Started { execution_arn });
+    }
+
+    async fn queues(&self, name: &str) {
+        let answer = self.ask(name).await.expect("an answer");
+        assert!(matches!(answer, Started::Queued { .. }), "{answer:?}");
+    }
+
+    fn has_started(&self, names: &[&str]) {
+        let started = self.calls.started();
+        let started: Vec<_> = started.keys().map(String::as_str).collect();
+        let mut wanted: Vec<_> = names.iter().map(|name| execution(name)).collect();
+        wanted.sort();
+        let wanted: Vec<_> = wanted.iter().map(Holder::as_str).collect();
+        assert_eq!(started, wanted);
+    }
+
+    async fn item(&self, name: &str) -> Option<StartItem> {
+        let request = RequestDigest::of_start(&execution(name));
+        let (key, limit) = (&self.case.address.key, Duration::from_secs(1));
+        let item = self
+            .case
+            .leases
+            .store()
+            .start_item(key, &request, limit)
+            .await;
+        item.expect("an answer")
+    }
+
+    async fn status(&self, name: &str) -> StartStatus {
+        self.item(name).await.expect("an item").status
+    }
+
+    /// The execution ends, and reap hears of it.
+    async fn ends(&self, name: &str) {
+        let over = Execution::Ended {
+            stopped_at: self.case.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        self.calls.set_execution(execution(name).as_str(), over);
+        self.case.pass(MS);
+        let reaped = self.case.leases.reap(&execution(name)).await;
+        reaped.expect("an answer");
+    }
+
+    async fn is_free(&self) {
+        assert!(self.case.row().await.holding().is_none());
+    }
+
+    async fn holds(&self, name: &str) {
+        let row = self.case.row().await;
+        assert!(
+            row.holding().is_some() && row.granted_to == execution(name),
+            "{row:?}"
+        );
+    }
+
+    /// Sweeps until this start has one of the two settled states.
+    async fn fails(&self, name: &str, reason: &str) {
+        match self.status(name).await {
+            StartStatus::Failed(why) => assert!(why.contains(reason), "{why}"),
+            other => panic!("{name} has not failed: {other:?}"),
+        }
+    }
+}
+
+async fn a_free_key_starts_at_once<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "free");
+    case.starts("first").await;
+    case.has_started(&["first"]);
+    case.holds("first").await;
+    assert_eq!(case.status("first").await, StartStatus::Begun);
+    let sent = case.calls.started();
+    assert_eq!(sent[execution("first").as_str()], r#"{"n": 1}"#);
+    // Again while it runs, and after it has ended.
+    case.starts("first").await;
+    case.ends("first").await;
+    case.is_free().await;
+    case.starts("first").await;
+    case.is_free().await;
+}
+
+async fn starts_begin_in_their_order<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "order").await;
+    for name in ["a", "b", "c"] {
+        case.queues(name).await;
+        // Asked for twice, it has one place.
+        case.queues(name).await;
+    }
+    let mut begun = vec!["first"];
+    for (ends, begins) in [("first", "a"), ("a", "b"), ("b", "c")] {
+        case.ends(ends).await;
+        begun.push(begins);
+        case.has_started(&begun);
+        case.holds(begins).await;
+        assert_eq!(case.status(begins).await, StartStatus::Begun);
+    }
+    case.ends("c").await;
+    case.is_free().await;
+}
+
+async fn a_name_is_one_start<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "name").await;
+    case.queues("a").await;
+    for name in ["first", "a"] {
+        let other = Start {
+            input: input(r#"{"n": 2}"#),
+            ..case.request(name)
+        };
+        invalid(case.case.leases.start(other).await, "name");
+        // The same as JSON.
+        let same = Start {
+            input: input(r#"{ "n" : 1 }"#),
+            ..case.request(name)
+        };
+        case.case.leases.start(same).await.expect("the same");
+    }
+}
+
+async fn only_what_is_listed_starts<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "listed");
+    let unlisted = Start {
+        state_machine: StateMachineArn::new(format!("{MACHINE}2")).expect("valid"),
+        ..case.request("a")
+    };
+    invalid(case.case.leases.start(unlisted).await, "state_machine_arn");
+    let elsewhere = Start {
+        key: make::key("another key"),
+        ..case.request("a")
+    };
+    invalid(case.case.leases.start(elsewhere).await, "state_machine_arn");
+    assert_eq!(case.item("a").await, None);
+    // The list has changed since it was queued.
+    let mut case = StartCase::held(bench, "unlisted later").await;
+    case.queues("a").await;
+    case.case.leases = case.case.leases.clone().with_starts(StartRules::default());
+    case.ends("first").await;
+    case.has_started(&["first"]);
+    case.fails("a", "StartedStateMachine").await;
+}
+
+async fn who_does_not_wait_fails_or_is_skipped<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "no wait").await;
+    let ask = |name: &str, if_held| Start {
+        if_held,
+        ..case.request(name)
+    };
+    let failed = case.case.leases.start(ask("a", IfHeld::Fail)).await;
+    assert!(
+        matches!(&failed, Err(Error::Held(held)) if held.held.holder == execution("first")),
+        "{failed:?}"
+    );
+    assert_eq!(case.item("a").await, None);
+    let skipped = case.case.leases.start(ask("b", IfHeld::Skip)).await;
+    let skipped = skipped.expect("an answer");
+    assert!(
+        matches!(&skipped, Started::Skipped { held: Some(_), .. }),
+        "{skipped:?}"
+    );
+    case.ends("first").await;
+    // It is answered the same, and what failed may be asked for anew.
+    let skipped = case.case.leases.start(ask("b", IfHeld::Skip)).await;
+    assert!(
+        matches!(skipped, Ok(Started::Skipped { held: None, .. })),
+        "{skipped:?}"
+    );
+    case.starts("a").await;
+    case.has_started(&["first", "a"]);
+}
+
+async fn a_lost_call_is_repeated_by_sweep<B: Bench>(bench: &B) {
+    for (n, fate) in [StartFate::Lost, StartFate::AnswerLost]
+        .into_iter()
+        .enumerate()
+    {
+        let case = StartCase::new(bench, &format!("lost {n}"));
+        case.calls.script_starts("a", &[fate]);
+        case.queues("a").await;
+        case.queues_behind("b").await;
+        case.case.swept().await;
+        case.has_started(&["a"]);
+        case.holds("a").await;
+        assert_eq!(case.status("a").await, StartStatus::Begun);
+        case.ends("a").await;
+        case.has_started(&["a", "b"]);
+        case.ends("b").await;
+    }
+    // It has ended before anybody knows that it began.
+    let case = StartCase::new(bench, "lost and over");
+    case.calls.script_starts("a", &[StartFate::AnswerLost]);
+    case.queues("a").await;
+    case.ends("a").await;
+    case.case.pass(HOUR + STALE);
+    case.case.swept().await;
+    case.ends("a").await;
+    assert_eq!(case.status("a").await, StartStatus::Begun);
+    case.is_free().await;
+}
+
+impl<B: Bench> StartCase<'_, B> {
+    async fn queues_behind(&self, name: &str) {
+        self.queues(name).await;
+        assert_eq!(self.case.row().await.waiting().len(), 1);
+    }
+}
+
+async fn a_throttled_start_keeps_its_turn<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "throttled").await;
+    case.queues("a").await;
+    case.queues("b").await;
+    case.calls
+        .script_starts("a", &[StartFate::Throttled, StartFate::Throttled]);
+    case.ends("first").await;
+    case.has_started(&["first"]);
+    case.holds("a").await;
+    case.case.swept().await;
+    case.has_started(&["first", "a"]);
+    case.ends("a").await;
+    case.has_started(&["first", "a", "b"]);
+    case.ends("b").await;
+}
+
+async fn a_refused_start_fails_and_can_be_repeated<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "refused").await;
+    case.queues("a").await;
+    case.queues("b").await;
+    case.calls.script_starts("a", &[StartFate::Refused]);
+    case.ends("first").await;
+    // The turn passes on at once.
+    case.has_started(&["first", "b"]);
+    case.fails("a", "StateMachineDoesNotExist").await;
+    let again = case.ask("a").await;
+    assert!(matches!(again, Err(Error::NotStarted { .. })), "{again:?}");
+    case.case.pass(Duration::from_hours(48));
+    case.case.swept().await;
+    let key = &case.case.address.key;
+    let (failed, _) = case
+        .case
+        .leases
+        .failed_starts(100, None)
+        .await
+        .expect("a list");
+    let ours = failed.iter().filter(|item| item.key == *key);
+    assert_eq!(
+        ours.map(|item| item.name.as_str()).collect::<Vec<_>>(),
+        ["a"]
+    );
+    let repeated = case.case.leases.repeat_start(key, &execution("a")).await;
+    assert!(
+        matches!(repeated, Ok(Started::Queued { .. })),
+        "{repeated:?}"
+    );
+    case.ends("b").await;
+    case.has_started(&["first", "b", "a"]);
+    let repeated = case.case.leases.repeat_start(key, &execution("a")).await;
+    assert!(
+        matches!(repeated, Ok(Started::Started { .. })),
+        "{repeated:?}"
+    );
+    case.ends("a").await;
+    // A free key: the caller is told at once.
+    case.calls.script_starts("c", &[StartFate::Refused]);
+    let refused = case.ask("c").await;
+    assert!(
+        matches!(refused, Err(Error::NotStarted { .. })),
+        "{refused:?}"
+    );
+    case.is_free().await;
+}
+
+async fn a_refusal_after_a_lost_call_waits_for_that_call<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "refused later");
+    case.calls
+        .script_starts("a", &[StartFate::Lost, StartFate::Refused]);
+    case.queues("a").await;
+    case.queues_behind("b").await;
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    // A minute to call, five of a signature, and an answer that is half a minute old.
+    case.case.pass(Duration::from_mins(6) + MARGIN + STALE - MS);
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    case.holds("a").await;
+    case.case.pass(MS);
+    case.case.swept().await;
+    case.fails("a", "refused").await;
+    case.has_started(&["b"]);
+    case.ends("b").await;
+    // The lost call did arrive.
+    let case = StartCase::new(bench, "arrived later");
+    case.calls
+        .script_starts("a", &[StartFate::Lost, StartFate::Refused]);
+    case.queues("a").await;
+    case.case.swept().await;
+    case.calls
+        .start_elsewhere(execution("a").as_str(), r#"{"n": 1}"#);
+    case.case.pass(Duration::from_mins(6) + MARGIN + STALE);
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Begun);
+    case.holds("a").await;
+    case.ends("a").await;
+}
+
+async fn a_name_in_use_elsewhere_fails<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "used").await;
+    case.queues("a").await;
+    case.queues("b").await;
+    case.calls
+        .start_elsewhere(execution("a").as_str(), r#"{"n": 7}"#);
+    case.ends("first").await;
+    case.fails("a", "another input").await;
+    case.holds("b").await;
+    case.ends("b").await;
+}
+
+async fn a_start_waits_no_longer_than_it_was_to<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "too long").await;
+    case.queues("a").await;
+    case.case.pass(HOUR - MS);
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    case.case.pass(MS);
+    let version = case.case.row().await.version;
+    case.calls
+        .set_execution(execution("first").as_str(), Execution::Running);
+    case.case.swept().await;
+    case.fails("a", "3600 seconds").await;
+    let row = case.case.row().await;
+    assert_eq!((row.waiting(), row.version), (&[][..], version.plus(1)));
+    // Somebody has started it by hand meanwhile.
+    case.queues("b").await;
+    case.calls
+        .start_elsewhere(execution("b").as_str(), r#"{"n": 1}"#);
+    case.case.pass(HOUR);
+    case.case.swept().await;
+    assert_eq!(case.status("b").await, StartStatus::Begun);
+    case.ends("first").await;
+    case.is_free().await;
+}
+
+async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "lost place").await;
+    case.queues("a").await;
+    let waiting = case.item("a").await.expect("an item");
+    // Whoever stored this one died.
+    let stray = StartItem {
+        name: ExecutionName::new("b").expect("valid"),
+        ..waiting
+    };
+    let limit = Duration::from_secs(1);
+    let put = case
+        .case
+        .leases
+        .store()
+        .put_start(&stray, false, limit)
+        .await;
+    assert_eq!(put.expect("an answer"), PutStart::Done);
+    case.case.swept().await;
+    assert_eq!(case.case.row().await.waiting().len(), 2);
+    // The row is deleted by hand, and the queue with it.
+    case.case.delete().await;
+    case.case.swept().await;
+    let begun = case.calls.started().len();
+    assert_eq!(begun, 2, "one of the two has the key");
+    case.case.swept().await;
+    assert_eq!(case.case.row().await.waiting().len(), 1);
+    for name in ["a", "b", "a"] {
+        case.ends(name).await;
+    }
+    case.has_started(&["first", "a", "b"]);
+}
+
+async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "given back");
+    case.calls.script_starts("a", &[StartFate::AnswerLost]);
+    case.queues("a").await;
+    let row = case.case.row().await;
+    let lease = case.case.leases.lease_of(case.case.address.clone(), row);
+    let lease = lease.expect("held");
+    assert_eq!(address_of(&lease), case.case.address);
+    assert_eq!(case.case.give_back(&lease).await, ReleaseOutcome::Released);
+    case.starts("b").await;
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Begun);
+    case.ends("b").await;
+    case.has_started(&["a", "b"]);
+    case.is_free().await;
+}
+
+async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "passed");
+    let passes = |name: &str| Start {
+        pass_lease: true,
+        ..case.request(name)
+    };
+    let list = Start {
+        input: input("[1]"),
+        ..passes("a")
+    };
+    invalid(case.case.leases.start(list).await, "input");
+    case.calls.script_starts("a", &[StartFate::AnswerLost]);
+    let _ = case.case.leases.start(passes("a")).await.expect("accepted");
+    let token = case.case.row().await.fencing_token;
+    let sent = case.calls.started();
+    let sent: serde_json::Value =
+        serde_json::from_str(&sent[execution("a").as_str()]).expect("JSON");
+    let lease = serde_json::json!({"key": case.case.address.key, "fencing_token": token});
+    assert_eq!(sent, serde_json::json!({"n": 1, "leasehold": lease}));
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Begun);
+    case.ends("a").await;
+}
+
+async fn what_has_begun_is_looked_at_as_any_execution<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "looked at").await;
+    // Its item says that it began, so that an answer that is late ends nothing.
+    case.calls
+        .set_execution(execution("first").as_str(), Execution::Unknown);
+    case.queues("a").await;
+    case.case.pass(STALE);
+    case.case.swept().await;
+    case.holds("first").await;
+    case.calls
+        .set_execution(execution("first").as_str(), Execution::Running);
+    case.case.pass(STALE);
+    case.case.swept().await;
+    case.holds("first").await;
+    let telling = case
+        .case
+        .row()
+        .await
+        .holding()
+        .and_then(|held| held.telling);
+    assert_eq!(telling, None, "a look has shown that it runs");
+    case.ends("first").await;
+    case.has_started(&["first", "a"]);
+    case.ends("a").await;
+}

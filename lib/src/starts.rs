@@ -1,0 +1,554 @@
+//! Starts that wait for a key: what waits in the queue is the call of `StartExecution`.
+//!
+//! A start has an item of its own, which is stored before the start has its place, and stays after it. When the key is free,
+//! whoever frees it grants it to the execution that is to be, and starts it under the name that was fixed at the beginning.
+//! Step Functions starts one execution for each name, so that everybody may call again.
+//!
+//! 1. [`Leases::start`] stores the item and takes the key, or a place in the queue.
+//! 2. Whoever writes the grant calls first. Whoever calls later marks the row before.
+//! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
+//! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
+
+use serde::Serialize;
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::{LATEST_ANSWER, Leases, TRIES, corrupt, frozen_error},
+    outcomes::HeldLease,
+    row::{Holding, Row, Term},
+    store::{Address, Applied, PutStart, Settled, Settlement, Store},
+    transition::{
+        Change, Grant, GrantRefusal, Join, JoinRefusal, TakeoverRule, TokenFloor, why_not_joined,
+    },
+    values::{Holder, KeepTime, Key, LeaseId, Metadata, RequestDigest, WaitTime},
+    workflows::Workflows,
+};
+
+mod allowed;
+mod item;
+mod maintenance;
+mod names;
+mod turn;
+
+pub use allowed::StartRules;
+pub(crate) use item::FAILED;
+pub use item::{StartItem, StartStatus};
+pub use names::{ExecutionInput, ExecutionName, StateMachineArn};
+pub(crate) use turn::{Begins, Next};
+
+/// What to start, and through which key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Start {
+    /// The key that the execution has while it runs.
+    pub key: Key,
+    /// What to start.
+    pub state_machine: StateMachineArn,
+    /// The execution's name, and the idempotency key: a start is repeated under the same name.
+    pub name: ExecutionName,
+    /// The execution's input.
+    pub input: ExecutionInput,
+    /// What to do while somebody else has the key.
+    pub if_held: IfHeld,
+    /// How long the lease stays after the execution failed, was stopped or timed out, so that a redrive finds it.
+    pub keep: KeepTime,
+    /// Add the key and the fencing token to the input, as `leasehold`.
+    pub pass_lease: bool,
+    /// What others may see of the lease.
+    pub metadata: Metadata,
+}
+
+/// What a start does while somebody else has the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfHeld {
+    /// It waits in the queue, so long.
+    Wait(WaitTime),
+    /// It fails with [`Error::Held`].
+    Fail,
+    /// It is skipped.
+    Skip,
+}
+
+impl Start {
+    /// A start that waits for its key for a day.
+    #[must_use]
+    pub fn new(key: Key, state_machine: StateMachineArn, name: ExecutionName) -> Self {
+        Self {
+            key,
+            state_machine,
+            name,
+            input: ExecutionInput::default(),
+            if_held: IfHeld::Wait(WaitTime::DAY),
+            keep: KeepTime::default(),
+            pass_lease: false,
+            metadata: Metadata::default(),
+        }
+    }
+}
+
+/// What became of a start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Started {
+    /// The execution has begun: by this call or by an earlier one of the same name.
+    Started {
+        /// The execution.
+        execution_arn: Holder,
+    },
+    /// It begins when it is its turn.
+    Queued {
+        /// The execution that is to be.
+        execution_arn: Holder,
+        /// Who has the key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        held: Option<Box<HeldLease>>,
+    },
+    /// Somebody else has the key, and nobody was to wait.
+    Skipped {
+        /// The execution that is not to be.
+        execution_arn: Holder,
+        /// Who has the key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        held: Option<Box<HeldLease>>,
+    },
+}
+
+/// What the service says of the execution that a start names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It does not know it; the answer may be half a minute old.
+    No,
+    /// It has, or had, the start's input.
+    Ours,
+    /// It has another input.
+    Another,
+}
+
+impl<S: Store> Leases<S> {
+    /// Starts an execution as soon as it can have the key. Either it begins now, or it waits in the queue and begins when
+    /// those before it have ended. Its lease is an [execution lease](crate::Lifetime::Execution): nothing in the workflow has
+    /// to ask for it, or to give it back.
+    ///
+    /// The same name again answers the same, also after the execution has ended, and starts nothing twice. If the future is
+    /// dropped, the start may or may not have been accepted: repeat the call.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a machine that may not be started through the key, for a name that is in use by another start, and
+    /// for an input that takes no lease; [`Error::NotStarted`] if Step Functions refuses the start for good;
+    /// [`Error::Held`] with [`IfHeld::Fail`]; [`Error::QueueFull`]; [`Error::Misconfigured`] without
+    /// [`Leases::with_workflows`]; and those of [`Leases::acquire`]. After [`Error::Unavailable`] the start may have been
+    /// accepted.
+    pub async fn start(&self, start: Start) -> Result<Started, Error> {
+        self.follow_rules().await?;
+        let workflows = self.workflows_for_starts()?;
+        let (item, if_held) = self.item_of(start)?;
+        let item = match self.store().put_start(&item, false, self.limit()).await? {
+            PutStart::Done => item,
+            PutStart::Found(found) if !found.is(&item) => {
+                return Err(Error::invalid(
+                    "name",
+                    "is in use by another start through this key: with another input, machine or pass_lease",
+                ));
+            }
+            PutStart::Found(found) => found,
+            PutStart::Foreign => return Err(foreign(&item)),
+        };
+        match answer_of(&item) {
+            Some(answer) => answer,
+            None => self.place(workflows, &item, if_held).await,
+        }
+    }
+
+    /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
+    /// long as it would have at first. One that has not failed is answered as [`Leases::start`] answers.
+    ///
+    /// # Errors
+    /// As [`Leases::start`], and [`Error::Invalid`] if there is no such start.
+    pub async fn repeat_start(&self, key: &Key, execution: &Holder) -> Result<Started, Error> {
+        self.follow_rules().await?;
+        let workflows = self.workflows_for_starts()?;
+        let request = RequestDigest::of_start(execution);
+        let Some(failed) = self.store().start_item(key, &request, self.limit()).await? else {
+            return Err(Error::invalid(
+                "execution_arn",
+                format!("is no start through {key}"),
+            ));
+        };
+        self.check_start(&failed.key, &failed.state_machine, execution)?;
+        let now = self.now();
+        let item = StartItem {
+            asked_at: now,
+            deadline: now.plus(failed.deadline.since(failed.asked_at)),
+            status: StartStatus::Waiting,
+            ..failed
+        };
+        let item = match self.store().put_start(&item, true, self.limit()).await? {
+            PutStart::Done => item,
+            PutStart::Found(found) => found,
+            PutStart::Foreign => return Err(foreign(&item)),
+        };
+        match answer_of(&item) {
+            Some(answer) => answer,
+            None => self.place(workflows, &item, if_held_by(&item)).await,
+        }
+    }
+
+    /// The starts that have failed, with their requests and reasons, up to `most` at a time.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub async fn failed_starts(
+        &self,
+        most: u32,
+        from: Option<&crate::store::Position>,
+    ) -> Result<(Vec<StartItem>, Option<crate::store::Position>), Error> {
+        let failed = Holder::stored(FAILED);
+        let page = self
+            .store()
+            .held_by(&failed, from, most, self.limit())
+            .await?;
+        let mut items = Vec::new();
+        for entry in page.entries {
+            if let crate::store::What::Waiter(key, request) = entry.what
+                && let Some(item) = self
+                    .store()
+                    .start_item(&key, &request, self.limit())
+                    .await?
+                && matches!(item.status, StartStatus::Failed(_))
+            {
+                items.push(item);
+            }
+        }
+        Ok((items, page.next))
+    }
+
+    fn workflows_for_starts(&self) -> Result<&dyn Workflows, Error> {
+        self.workflows().ok_or_else(|| Error::Misconfigured {
+            problem: "these leases cannot start executions: they were made without workflows"
+                .to_owned(),
+            source: None,
+        })
+    }
+
+    fn check_start(
+        &self,
+        key: &Key,
+        machine: &StateMachineArn,
+        execution: &Holder,
+    ) -> Result<(), Error> {
+        let problem = |problem| Error::invalid("state_machine_arn", problem);
+        self.starts().check(key, machine).map_err(problem)?;
+        self.executions().check(execution).map_err(problem)
+    }
+
+    fn item_of(&self, start: Start) -> Result<(StartItem, IfHeld), Error> {
+        let now = self.now();
+        let wait = match start.if_held {
+            IfHeld::Wait(wait) => wait.as_duration(),
+            IfHeld::Fail | IfHeld::Skip => std::time::Duration::ZERO,
+        };
+        if start.pass_lease {
+            let problem = |problem| Error::invalid("input", problem);
+            start.input.takes_a_lease().map_err(problem)?;
+        }
+        let item = StartItem {
+            key: start.key,
+            state_machine: start.state_machine,
+            name: start.name,
+            input: start.input,
+            pass_lease: start.pass_lease,
+            keep: start.keep,
+            metadata: start.metadata,
+            asked_at: now,
+            deadline: now.plus(wait),
+            status: StartStatus::Waiting,
+        };
+        self.check_start(&item.key, &item.state_machine, &item.execution())?;
+        Ok((item, start.if_held))
+    }
+
+    /// Gives a start that waits its place: the key if it is free, else one in the queue.
+    async fn place(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+        if_held: IfHeld,
+    ) -> Result<Started, Error> {
+        let (key, first) = (&item.key, Address::first(&item.key));
+        let grant = self.grant_of(item);
+        let join = Join {
+            request: grant.request.clone(),
+            over: grant.over,
+            cap: self.settings().queue_cap,
+        };
+        for _ in 0..TRIES {
+            let refusal = match self.attempt_row(&first, &grant, false).await {
+                Ok(Ok(row)) => return self.first_turn(workflows, row, item).await,
+                Ok(Err(refusal)) => refusal,
+                // The grants of the table are stopped.
+                Err(error @ Error::Frozen { .. }) => return self.withdraw(item, error).await,
+                Err(error) => return Err(error),
+            };
+            let row = match refusal {
+                GrantRefusal::Held(row) => row,
+                // Another call for the same start was faster.
+                GrantRefusal::Replayed(row) => return self.its_turn(workflows, &row, item).await,
+                GrantRefusal::Consumed => return self.had_its_turn(workflows, item).await,
+                GrantRefusal::Frozen(row) => {
+                    return self.withdraw(item, frozen_error(key.clone(), row)).await;
+                }
+                GrantRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
+                GrantRefusal::OtherKeys | GrantRefusal::Grantable(_) => continue,
+            };
+            if row.waiting().contains(&grant.request) {
+                return Ok(queued(item, self.held_now(&row, item)));
+            }
+            match if_held {
+                IfHeld::Wait(_) => {}
+                IfHeld::Skip => return self.skip(&row, item).await,
+                IfHeld::Fail => {
+                    let held = self.contention(first, row, &item.execution()).await?;
+                    return self.withdraw(item, Error::Held(Box::new(held))).await;
+                }
+            }
+            let joined = self
+                .store()
+                .apply(&first, &Change::Join(join.clone()), self.limit())
+                .await?;
+            let stood = match joined {
+                Applied::Done { row, .. } => return Ok(queued(item, self.held_now(&row, item))),
+                Applied::Refused(stood) => stood,
+            };
+            match why_not_joined(stood, &join, &grant) {
+                JoinRefusal::Queued => return Ok(queued(item, None)),
+                JoinRefusal::Full(row) => {
+                    let (key, waiting) = (key.clone(), row.waiting().len());
+                    return self.withdraw(item, Error::QueueFull { key, waiting }).await;
+                }
+                JoinRefusal::Grantable | JoinRefusal::Other(_) => {}
+            }
+        }
+        Err(Error::Unavailable {
+            problem: format!("{key} changed again and again during this request"),
+            source: None,
+        })
+    }
+
+    fn grant_of(&self, item: &StartItem) -> Grant {
+        let now = self.now();
+        Grant {
+            holder: item.execution(),
+            request: item.request(),
+            keys: None,
+            lease_id: LeaseId::random(),
+            term: Term::Execution {
+                keep: item.keep,
+                looked_at: None,
+                look_again_at: None,
+            },
+            metadata: item.metadata.clone(),
+            now,
+            over: TakeoverRule::ExpiredBy(self.takeover_deadline()),
+            tokens: TokenFloor::Reached(self.settings().token_floor),
+            sweep_after: now.plus(self.settings().look),
+            by_token: true,
+        }
+    }
+
+    /// The row was granted to a start by this call. Its item is read again: it may have failed since it was read before.
+    async fn first_turn(
+        &self,
+        workflows: &dyn Workflows,
+        row: Row,
+        item: &StartItem,
+    ) -> Result<Started, Error> {
+        let request = item.request();
+        let latest = self
+            .store()
+            .start_item(&item.key, &request, self.limit())
+            .await?;
+        let latest = latest.ok_or_else(|| changed(item))?;
+        if let Some(answer) = answer_of(&latest) {
+            if let Some(free) = self.take_back(&item.key, &row).await? {
+                self.try_to_grant_to_next(&item.key, free).await;
+            }
+            return answer;
+        }
+        let begins = self.begin_first(workflows, &row, &latest).await?;
+        self.begun(begins, item).await
+    }
+
+    /// A start that has the key already is repeated.
+    async fn its_turn(
+        &self,
+        workflows: &dyn Workflows,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Started, Error> {
+        if !is_untold(row) {
+            return Ok(started(item));
+        }
+        let begins = self.begin_again(workflows, row, item).await?;
+        self.begun(begins, item).await
+    }
+
+    async fn begun(&self, begins: Begins, item: &StartItem) -> Result<Started, Error> {
+        match begins {
+            Begins::Begun => Ok(started(item)),
+            Begins::Failed { reason, free } => {
+                if let Some(free) = free {
+                    self.try_to_grant_to_next(&item.key, free).await;
+                }
+                Err(not_started(item, reason))
+            }
+            // It has its turn, and keeps it: sweep calls again.
+            Begins::Later => Ok(queued(item, None)),
+        }
+    }
+
+    /// The row remembers the start, and its item waits: whoever began it died before the item said so.
+    async fn had_its_turn(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+    ) -> Result<Started, Error> {
+        self.settle_remembered(workflows, item).await?;
+        let latest = self
+            .store()
+            .start_item(&item.key, &item.request(), self.limit())
+            .await?;
+        latest
+            .as_ref()
+            .and_then(answer_of)
+            .unwrap_or_else(|| Err(changed(item)))
+    }
+
+    async fn skip(&self, row: &Row, item: &StartItem) -> Result<Started, Error> {
+        let purge_at = self.purge_start_at();
+        let settled = self
+            .store()
+            .settle_start(item, &Settlement::Skipped { purge_at }, None, self.limit())
+            .await?;
+        match settled {
+            Settled::Done => Ok(Started::Skipped {
+                execution_arn: item.execution(),
+                held: self.held_now(row, item),
+            }),
+            _ => Err(changed(item)),
+        }
+    }
+
+    /// The start was not accepted, for `error`.
+    async fn withdraw(&self, item: &StartItem, error: Error) -> Result<Started, Error> {
+        let withdrawn = self
+            .store()
+            .settle_start(item, &Settlement::Withdrawn, None, self.limit());
+        match withdrawn.await? {
+            Settled::Done => Err(error),
+            _ => Err(changed(item)),
+        }
+    }
+
+    /// Who has the key, if somebody has.
+    fn held_now(&self, row: &Row, item: &StartItem) -> Option<Box<HeldLease>> {
+        let held = row.holding().filter(|_| row.request != item.request())?;
+        let _: &Holding = held;
+        let contention = self.held(Address::first(&item.key), row, &item.execution());
+        contention.ok().map(|contention| Box::new(contention.held))
+    }
+
+    /// How long the item of a start that is settled answers duplicates.
+    pub(crate) fn purge_start_at(&self) -> u64 {
+        let until = self.now().plus(ANSWERS_FOR);
+        until.as_seconds_rounded_up().min(Row::NEVER)
+    }
+}
+
+/// EventBridge and SQS deliver again for at most 14 days.
+const ANSWERS_FOR: std::time::Duration = std::time::Duration::from_hours(15 * 24);
+
+/// Whoever calls `StartExecution` does so within this time of its mark.
+const CALLS_WITHIN: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// How long a signed request is good.
+const SIGNATURE: std::time::Duration = std::time::Duration::from_mins(5);
+
+/// From when on no call for this grant can begin the execution without the service showing it.
+fn shows_all_calls(last_mark: Timestamp, margin: std::time::Duration) -> Timestamp {
+    last_mark
+        .plus(CALLS_WITHIN)
+        .plus(SIGNATURE)
+        .plus(margin)
+        .plus(LATEST_ANSWER)
+}
+
+/// Whether the row was granted to a start of which no look has shown yet that it began.
+pub(crate) fn is_untold(row: &Row) -> bool {
+    row.request.is_start() && row.holding().is_some_and(|held| held.telling.is_some())
+}
+
+/// What a start is answered whose item is settled.
+fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
+    match &item.status {
+        StartStatus::Waiting => None,
+        StartStatus::Begun => Some(Ok(started(item))),
+        StartStatus::Skipped => Some(Ok(Started::Skipped {
+            execution_arn: item.execution(),
+            held: None,
+        })),
+        StartStatus::Failed(reason) => Some(Err(not_started(item, reason.clone()))),
+    }
+}
+
+/// How an item says what to do while somebody has the key. One that does not wait is given up by sweep.
+fn if_held_by(item: &StartItem) -> IfHeld {
+    let wait = WaitTime::new(item.deadline.since(item.asked_at));
+    IfHeld::Wait(wait.unwrap_or(WaitTime::DAY))
+}
+
+fn started(item: &StartItem) -> Started {
+    Started::Started {
+        execution_arn: item.execution(),
+    }
+}
+
+fn queued(item: &StartItem, held: Option<Box<HeldLease>>) -> Started {
+    Started::Queued {
+        execution_arn: item.execution(),
+        held,
+    }
+}
+
+fn not_started(item: &StartItem, reason: String) -> Error {
+    Error::NotStarted {
+        key: item.key.clone(),
+        reason,
+    }
+}
+
+fn changed(item: &StartItem) -> Error {
+    Error::Unavailable {
+        problem: format!(
+            "the start {} through {} changed during this request",
+            item.name, item.key
+        ),
+        source: None,
+    }
+}
+
+fn foreign(item: &StartItem) -> Error {
+    corrupt(
+        item.key.clone(),
+        "another program's item is in the place of a start",
+    )
+}
+
+/// Why a start has failed, unless its name is in use, which says more.
+fn not_started_reason(known: Known, otherwise: String) -> String {
+    if known == Known::Another {
+        return "its name is in use by an execution with another input".to_owned();
+    }
+    otherwise
+}

@@ -1,0 +1,136 @@
+//! The item of a start: it waits for its key or has it, or it is settled.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{ExecutionInput, ExecutionName, StateMachineArn};
+use crate::{
+    clock::Timestamp,
+    row::attributes as at,
+    row::{Item, instant, metadata, metadata_value, n, s, text, time, whole},
+    values::{Holder, KeepTime, Key, Metadata, RequestDigest},
+};
+
+/// A start, as it is stored from before it has its place until after its execution has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartItem {
+    /// The key.
+    pub key: Key,
+    /// What to start.
+    pub state_machine: StateMachineArn,
+    /// Under which name.
+    pub name: ExecutionName,
+    /// With which input.
+    pub input: ExecutionInput,
+    /// Whether the input gets the lease as well.
+    pub pass_lease: bool,
+    /// How long the lease stays after a failure.
+    pub keep: KeepTime,
+    /// What others may see.
+    pub metadata: Metadata,
+    /// When it was asked for.
+    pub asked_at: Timestamp,
+    /// When it gives up its place in the queue.
+    pub deadline: Timestamp,
+    /// What became of it.
+    pub status: StartStatus,
+}
+
+/// What became of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartStatus {
+    /// It waits for its key, or has it and may not have begun.
+    Waiting,
+    /// Its execution has begun.
+    Begun,
+    /// Somebody held the key, and nobody was to wait.
+    Skipped,
+    /// It will not begin, for this reason, unless it is repeated.
+    Failed(String),
+}
+
+impl StartStatus {
+    /// The word in the item.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Begun => "begun",
+            Self::Skipped => "skipped",
+            Self::Failed(_) => "failed",
+        }
+    }
+
+    fn read(item: &Item) -> Option<Self> {
+        Some(match text(item, at::STATUS)? {
+            "waiting" => Self::Waiting,
+            "begun" => Self::Begun,
+            "skipped" => Self::Skipped,
+            "failed" => Self::Failed(text(item, at::REASON).unwrap_or_default().to_owned()),
+            _ => return None,
+        })
+    }
+}
+
+/// The holder under which the index has starts that have failed.
+pub(crate) const FAILED: &str = "failed starts";
+
+impl StartItem {
+    /// The execution that it is to become.
+    #[must_use]
+    pub fn execution(&self) -> Holder {
+        self.state_machine.execution(&self.name)
+    }
+
+    /// What rows call it.
+    #[must_use]
+    pub fn request(&self) -> RequestDigest {
+        RequestDigest::of_start(&self.execution())
+    }
+
+    /// Whether another call asks for the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.state_machine == other.state_machine
+            && self.pass_lease == other.pass_lease
+            && self.input.is(other.input.as_str(), self.pass_lease)
+    }
+
+    /// Reads an item; none if this library did not write it.
+    #[must_use]
+    pub fn read(item: &Item) -> Option<Self> {
+        Some(Self {
+            key: at::key_of_start(text(item, at::PK)?)?,
+            state_machine: StateMachineArn::stored(text(item, at::STATE_MACHINE)?),
+            name: ExecutionName::stored(text(item, at::NAME)?),
+            input: ExecutionInput::stored(text(item, at::INPUT)?),
+            pass_lease: *item.get(at::PASS_LEASE)?.as_bool().ok()?,
+            keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
+            metadata: item.get(at::METADATA).and_then(metadata)?,
+            asked_at: time(item, at::ASKED_AT)?,
+            deadline: time(item, at::DEADLINE)?,
+            status: StartStatus::read(item)?,
+        })
+    }
+
+    /// Every attribute of one that waits, but the address.
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 11] {
+        [
+            (at::HOLDER, s(self.execution().as_str())),
+            (at::STATE_MACHINE, s(self.state_machine.as_str())),
+            (at::NAME, s(self.name.as_str())),
+            (at::INPUT, s(self.input.as_str())),
+            (at::PASS_LEASE, AttributeValue::Bool(self.pass_lease)),
+            (at::KEEP_MS, n(self.keep.as_millis())),
+            (at::METADATA, metadata_value(&self.metadata)),
+            (at::ASKED_AT, instant(self.asked_at)),
+            (at::DEADLINE, instant(self.deadline)),
+            (at::STATUS, s(StartStatus::Waiting.word())),
+            // Sweep examines every start that has it.
+            (at::SWEEP_AFTER, instant(self.deadline)),
+        ]
+    }
+
+    /// The address.
+    pub(crate) fn address(key: &Key, request: &RequestDigest) -> (String, String) {
+        (at::start_pk(key), at::start_sk(request))
+    }
+}

@@ -1,0 +1,162 @@
+//! Sweep's maintenance of starts.
+
+use super::{
+    Begins, Known, StartItem, StartStatus, if_held_by, is_untold, not_started_reason,
+    turn::has_failed,
+};
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::{Leases, TRIES},
+    queue::place_in,
+    row::{Row, Stored},
+    store::{Settled, Settlement, Store},
+    transition::{Change, Leave},
+    values::{Key, RequestDigest},
+    workflows::Workflows,
+};
+
+impl<S: Store> Leases<S> {
+    /// Sees to a start whose item waits: it leaves the queue when its wait is over, begins if it has its turn, or gets a place
+    /// if it has none. `row` is the row as it was read last, if there is one. Returns whether it has begun.
+    pub(crate) async fn maintain_start(
+        &self,
+        workflows: &dyn Workflows,
+        key: &Key,
+        (request, gives_up): (&RequestDigest, Timestamp),
+        row: Option<&Row>,
+    ) -> Result<bool, Error> {
+        if let Some(row) = row
+            && place_in(row, request).is_some()
+            && gives_up > self.now()
+        {
+            return Ok(false);
+        }
+        let item = self.store().start_item(key, request, self.limit()).await?;
+        let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
+            // The index is late.
+            return Ok(false);
+        };
+        // Read after the item: it may have got its place since.
+        let Some(row) = self.read_queue_row(key).await? else {
+            return self.place_again(workflows, &item).await;
+        };
+        if place_in(&row, request).is_some() {
+            return self.end_wait(workflows, row, &item).await.map(|()| false);
+        }
+        if row.request == *request && row.holding().is_some() {
+            if !is_untold(&row) {
+                // It has shown that it runs, by extending its lease.
+                self.has_begun(&item).await?;
+                return Ok(false);
+            }
+            return match self.begin_again(workflows, &row, &item).await? {
+                Begins::Begun => Ok(true),
+                Begins::Failed {
+                    free: Some(free), ..
+                } => Ok(self.try_to_grant_to_next(key, free).await),
+                Begins::Failed { free: None, .. } | Begins::Later => Ok(false),
+            };
+        }
+        if row.remembers(request) {
+            self.settle_remembered(workflows, &item).await?;
+            return Ok(false);
+        }
+        self.place_again(workflows, &item).await
+    }
+
+    /// Whoever stored the item died before it had its place, or its row was deleted.
+    async fn place_again(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+    ) -> Result<bool, Error> {
+        let over = item.deadline <= self.now();
+        match self.known(workflows, item).await? {
+            Known::Ours => {
+                self.has_begun(item).await?;
+            }
+            Known::No if !over => {
+                let placed = Box::pin(self.place(workflows, item, if_held_by(item))).await;
+                return match placed {
+                    Ok(placed) => Ok(matches!(placed, super::Started::Started { .. })),
+                    Err(
+                        Error::NotStarted { .. } | Error::Frozen { .. } | Error::QueueFull { .. },
+                    ) => Ok(false),
+                    Err(error) => Err(error),
+                };
+            }
+            known => {
+                let reason = not_started_reason(known, waited_too_long(item));
+                let failed = Settlement::Failed(reason.clone());
+                if self.settle(item, &failed, None).await? == Settled::Done {
+                    has_failed(item, &reason);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// A start had the key, and its item does not say whether it began.
+    pub(super) async fn settle_remembered(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+    ) -> Result<(), Error> {
+        match self.known(workflows, item).await? {
+            // The row remembers only what began; the service may have forgotten it.
+            Known::Ours | Known::No => self.has_begun(item).await.map(drop),
+            Known::Another => {
+                let reason = not_started_reason(Known::Another, String::new());
+                let failed = Settlement::Failed(reason.clone());
+                if self.settle(item, &failed, None).await? == Settled::Done {
+                    has_failed(item, &reason);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the wait of a start in the queue, if it is over.
+    async fn end_wait(
+        &self,
+        workflows: &dyn Workflows,
+        mut row: Row,
+        item: &StartItem,
+    ) -> Result<(), Error> {
+        if item.deadline > self.now() {
+            return Ok(());
+        }
+        let known = self.known(workflows, item).await?;
+        let settlement = match known {
+            Known::Ours => Settlement::Begun {
+                purge_at: self.purge_start_at(),
+            },
+            known => Settlement::Failed(not_started_reason(known, waited_too_long(item))),
+        };
+        let request = item.request();
+        for _ in 0..TRIES {
+            let Some(place) = place_in(&row, &request) else {
+                return Ok(());
+            };
+            let request = request.clone();
+            let leave = Change::Leave(Leave { request, place });
+            match self.settle(item, &settlement, Some(&leave)).await? {
+                Settled::Done => {
+                    if let Settlement::Failed(reason) = &settlement {
+                        has_failed(item, reason);
+                    }
+                    return Ok(());
+                }
+                Settled::Refused(Stored::Row(newer)) => row = newer,
+                _ => return Ok(()),
+            }
+        }
+        Err(self.contention_error())
+    }
+}
+
+fn waited_too_long(item: &StartItem) -> String {
+    let waited = item.deadline.since(item.asked_at).as_secs();
+    format!("the key was not free within its waiting time of {waited} seconds")
+}

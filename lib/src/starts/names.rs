@@ -1,0 +1,237 @@
+//! What a start names: a state machine, an execution, its input.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    outcomes::Lease,
+    values::{BadValue, Holder},
+};
+
+/// The ARN of a standard state machine, also with a version or an alias.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StateMachineArn(String);
+
+impl StateMachineArn {
+    /// Checks `arn`.
+    ///
+    /// # Errors
+    /// [`BadValue`] if it cannot be the ARN of a state machine.
+    pub fn new(arn: impl Into<String>) -> Result<Self, BadValue> {
+        let arn = arn.into();
+        let parts: Vec<_> = arn.split(':').collect();
+        let fits = match *parts {
+            ["arn", _, "states", _, _, "stateMachine", _]
+            | ["arn", _, "states", _, _, "stateMachine", _, _] => !parts.contains(&""),
+            _ => false,
+        };
+        let fits = fits && arn.len() <= 256 && !arn.contains(['*', '?', ',']);
+        if fits {
+            return Ok(Self(arn));
+        }
+        Err(BadValue(
+            "must be the ARN of a state machine, with or without a version or an alias".to_owned(),
+        ))
+    }
+
+    /// The ARN, as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Without a version or an alias.
+    #[must_use]
+    pub fn unqualified(&self) -> &str {
+        let end = self.0.match_indices(':').nth(6).map(|(at, _)| at);
+        &self.0[..end.unwrap_or(self.0.len())]
+    }
+
+    /// The execution of this machine with this name.
+    pub(crate) fn execution(&self, name: &ExecutionName) -> Holder {
+        let machine = self
+            .unqualified()
+            .replacen(":stateMachine:", ":execution:", 1);
+        Holder::stored(&format!("{machine}:{name}"))
+    }
+
+    pub(crate) fn stored(arn: &str) -> Self {
+        Self(arn.to_owned())
+    }
+}
+
+impl TryFrom<String> for StateMachineArn {
+    type Error = BadValue;
+
+    fn try_from(arn: String) -> Result<Self, BadValue> {
+        Self::new(arn)
+    }
+}
+
+impl From<StateMachineArn> for String {
+    fn from(arn: StateMachineArn) -> Self {
+        arn.0
+    }
+}
+
+impl fmt::Display for StateMachineArn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of an execution: 1 to 80 characters, as Step Functions allows them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ExecutionName(String);
+
+impl ExecutionName {
+    /// Checks `name`.
+    ///
+    /// # Errors
+    /// [`BadValue`] says what is wrong.
+    pub fn new(name: impl Into<String>) -> Result<Self, BadValue> {
+        let name = name.into();
+        if name.is_empty() || name.chars().count() > 80 {
+            return Err(BadValue("must have 1 to 80 characters".to_owned()));
+        }
+        let is_refused =
+            |c: char| c.is_whitespace() || c.is_control() || "<>{}[]?*\"#%\\^|~`$&,;:/".contains(c);
+        match name.chars().find(|c| is_refused(*c)) {
+            Some(_) => Err(BadValue(
+                "must not contain white space, control characters or any of < > { } [ ] ? * \" # % \\ ^ | ~ ` $ & , ; : /"
+                    .to_owned(),
+            )),
+            None => Ok(Self(name)),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn stored(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
+impl TryFrom<String> for ExecutionName {
+    type Error = BadValue;
+
+    fn try_from(name: String) -> Result<Self, BadValue> {
+        Self::new(name)
+    }
+}
+
+impl From<ExecutionName> for String {
+    fn from(name: ExecutionName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for ExecutionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The input of an execution: JSON of at most 262,144 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutionInput(String);
+
+/// The longest input that Step Functions takes, in bytes.
+const LONGEST: usize = 262_144;
+
+/// How many bytes the lease takes that [`crate::Start::pass_lease`] adds: a key of 1,024 bytes with every escape, and two
+/// numbers.
+const LEASE: usize = 6 * 1024 + 100;
+
+/// The name of what `pass_lease` adds.
+const PASSED: &str = "leasehold";
+
+impl ExecutionInput {
+    /// Checks `json`.
+    ///
+    /// # Errors
+    /// [`BadValue`] if it is no JSON, or too long.
+    pub fn new(json: impl Into<String>) -> Result<Self, BadValue> {
+        let json = json.into();
+        if json.len() > LONGEST {
+            return Err(BadValue(format!(
+                "must be at most {LONGEST} bytes of JSON, is {}",
+                json.len()
+            )));
+        }
+        if serde_json::from_str::<serde::de::IgnoredAny>(&json).is_err() {
+            return Err(BadValue("must be JSON".to_owned()));
+        }
+        Ok(Self(json))
+    }
+
+    /// The JSON, as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn stored(json: &str) -> Self {
+        Self(json.to_owned())
+    }
+
+    /// Whether a lease can be added.
+    pub(crate) fn takes_a_lease(&self) -> Result<(), BadValue> {
+        if !self.value().is_object() {
+            return Err(BadValue(
+                "must be an object where pass_lease is true".to_owned(),
+            ));
+        }
+        if self.0.len() > LONGEST - LEASE {
+            let most = LONGEST - LEASE;
+            return Err(BadValue(format!(
+                "must be at most {most} bytes where pass_lease is true"
+            )));
+        }
+        Ok(())
+    }
+
+    /// With the key and the fencing token of a lease.
+    pub(crate) fn with(&self, lease: &Lease) -> String {
+        let mut input = self.value();
+        input[PASSED] = serde_json::json!({
+            "key": lease.key,
+            "fencing_token": lease.fencing_token,
+        });
+        input.to_string()
+    }
+
+    /// Whether an execution with the input `other` has this one: as JSON, and whatever lease it was passed.
+    pub(crate) fn is(&self, other: &str, pass_lease: bool) -> bool {
+        let Ok(mut other) = serde_json::from_str::<Value>(other) else {
+            return false;
+        };
+        let mut own = self.value();
+        if pass_lease {
+            for input in [&mut own, &mut other] {
+                if let Some(fields) = input.as_object_mut() {
+                    fields.remove(PASSED);
+                }
+            }
+        }
+        own == other
+    }
+
+    fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+impl Default for ExecutionInput {
+    fn default() -> Self {
+        Self("{}".to_owned())
+    }
+}

@@ -1,0 +1,286 @@
+//! A start that has its turn: its execution begins, or the start fails and the turn passes on.
+
+use super::{Known, StartItem, StartStatus, not_started_reason, shows_all_calls};
+use crate::{
+    error::Error,
+    leases::Leases,
+    metrics::{self, Metric},
+    queue::Heir,
+    row::{Row, Stored},
+    store::{Address, Applied, Settled, Settlement, Store},
+    transition::{Change, ReplaceIfUnchanged},
+    values::{Counter, Key, RequestDigest},
+    workflows::{Begun, Workflows},
+};
+
+/// What became of a start that has its turn.
+#[derive(Debug)]
+pub(crate) enum Begins {
+    /// Its execution has begun.
+    Begun,
+    /// It never will. The row is free, if it could be read since.
+    Failed {
+        /// Why.
+        reason: String,
+        /// The row.
+        free: Option<Row>,
+    },
+    /// It keeps its turn: it may have begun, or is to begin later, or somebody else sees to it.
+    Later,
+}
+
+/// What follows for a row whose first in the queue is a start.
+pub(crate) enum Next {
+    /// It has begun.
+    Begun,
+    /// The row as it is now: somebody else may be first.
+    Row(Box<Row>),
+    /// Somebody else sees to it, or sweep will.
+    Stop,
+}
+
+impl<S: Store> Leases<S> {
+    /// Grants the free `row` to the start that waits first, and begins it.
+    pub(crate) async fn start_next(
+        &self,
+        workflows: &dyn Workflows,
+        key: &Key,
+        row: &Row,
+        head: &RequestDigest,
+    ) -> Result<Next, Error> {
+        let item = self.store().start_item(key, head, self.limit()).await?;
+        let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
+            // Settled by another call, or deleted by hand.
+            return Ok(match self.pass_over(key, row, head).await? {
+                Some(shorter) => Next::Row(Box::new(shorter)),
+                None => Next::Stop,
+            });
+        };
+        let execution = item.execution();
+        let heir = Heir {
+            request: head,
+            holder: &execution,
+            keep: item.keep,
+            metadata: &item.metadata,
+            ticket: None,
+        };
+        let granted = match self.grant_to(key, row, heir).await? {
+            Ok(granted) => granted,
+            Err(Stored::Row(found)) => return Ok(Next::Row(Box::new(found))),
+            Err(_) => return Ok(Next::Stop),
+        };
+        Ok(match self.begin_first(workflows, &granted, &item).await? {
+            Begins::Begun => Next::Begun,
+            Begins::Failed {
+                free: Some(free), ..
+            } => Next::Row(Box::new(free)),
+            Begins::Failed { free: None, .. } | Begins::Later => Next::Stop,
+        })
+    }
+
+    /// Begins the start that was just granted `row`: nobody has called before.
+    pub(crate) async fn begin_first(
+        &self,
+        workflows: &dyn Workflows,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Begins, Error> {
+        self.call(workflows, row, item).await
+    }
+
+    /// Begins a start that has its turn and may have begun. Somebody may have called before, so that the row is marked
+    /// first: from then on no earlier caller decides that it has failed.
+    pub(crate) async fn begin_again(
+        &self,
+        workflows: &dyn Workflows,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Begins, Error> {
+        let Some(telling) = row.holding().and_then(|held| held.telling) else {
+            return Ok(Begins::Later);
+        };
+        if telling.refused_at.is_none() {
+            return match self.mark(&item.key, row, None).await? {
+                Some(marked) => self.call(workflows, &marked, item).await,
+                None => Ok(Begins::Later),
+            };
+        }
+        // Nobody calls any more, and a call that is under way has begun it by then, or never will.
+        if self.now() < shows_all_calls(telling.at, self.settings().clock_margin) {
+            return Ok(Begins::Later);
+        }
+        match self.known(workflows, item).await? {
+            Known::Ours => self.has_begun(item).await,
+            known => {
+                let refused = "Step Functions refused it, or an operator ended it before it began";
+                let reason = not_started_reason(known, refused.to_owned());
+                self.fail(row, item, reason).await
+            }
+        }
+    }
+
+    /// The one call of `StartExecution`. `row` was written for it by this process.
+    async fn call(
+        &self,
+        workflows: &dyn Workflows,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Begins, Error> {
+        let Some(telling) = row.holding().and_then(|held| held.telling) else {
+            return Ok(Begins::Later);
+        };
+        // A process that was suspended meanwhile calls no more.
+        if self.now().since(telling.at) > super::CALLS_WITHIN {
+            return Ok(Begins::Later);
+        }
+        let (key, execution) = (&item.key, item.execution());
+        let began = match self.starts().check(key, &item.state_machine) {
+            Err(problem) => Begun::Refused(format!("{} {problem}", item.state_machine)),
+            Ok(()) => {
+                let lease = self.lease_of(Address::first(key), row.clone())?;
+                let input = if item.pass_lease {
+                    item.input.with(&lease)
+                } else {
+                    item.input.as_str().to_owned()
+                };
+                let (machine, name) = (&item.state_machine, &item.name);
+                let call = workflows.start_execution((machine, name), input, self.limit());
+                match call.await {
+                    Ok(began) => began,
+                    Err(error) => {
+                        error.count();
+                        let problem = error.in_full();
+                        tracing::error!(%key, %execution, problem, "a start keeps its turn, and is left to sweep");
+                        return Ok(Begins::Later);
+                    }
+                }
+            }
+        };
+        match began {
+            Begun::Began => self.has_begun(item).await,
+            Begun::NameInUse => match self.known(workflows, item).await? {
+                Known::Ours => self.has_begun(item).await,
+                Known::Another => {
+                    let reason = not_started_reason(Known::Another, String::new());
+                    self.fail(row, item, reason).await
+                }
+                // The service does not show it yet.
+                Known::No => Ok(Begins::Later),
+            },
+            // The only call for this grant: unless the name is in use already, nothing has begun.
+            Begun::Refused(reason) if telling.tries == Counter::MIN => {
+                match self.known(workflows, item).await? {
+                    Known::Ours => self.has_begun(item).await,
+                    known => {
+                        self.fail(row, item, not_started_reason(known, reason))
+                            .await
+                    }
+                }
+            }
+            Begun::Refused(reason) => {
+                tracing::error!(%key, %execution, reason, "refused, although an earlier call may have begun it");
+                self.note_refusal(key, row).await?;
+                Ok(Begins::Later)
+            }
+        }
+    }
+
+    /// What the service says of the execution that a start names.
+    pub(super) async fn known(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+    ) -> Result<Known, Error> {
+        let execution = item.execution();
+        let input = workflows.execution_input(&execution, self.limit()).await?;
+        Ok(match input {
+            None => Known::No,
+            Some(input) if item.input.is(&input, item.pass_lease) => Known::Ours,
+            Some(_) => Known::Another,
+        })
+    }
+
+    /// Writes down that the execution has begun. If that fails, sweep does it.
+    pub(super) async fn has_begun(&self, item: &StartItem) -> Result<Begins, Error> {
+        let (key, execution) = (&item.key, item.execution());
+        let purge_at = self.purge_start_at();
+        let begun = Settlement::Begun { purge_at };
+        let settled = self.store().settle_start(item, &begun, None, self.limit());
+        match settled.await {
+            Ok(Settled::Done) => {
+                metrics::record_duration(Metric::WaitTime, self.now().since(item.asked_at));
+                tracing::info!(%key, %execution, "started");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::warn!(%key, %execution, problem, "that it has begun is left to sweep to write down");
+            }
+        }
+        Ok(Begins::Begun)
+    }
+
+    /// Takes the grant back and keeps the start as one that has failed, both or neither.
+    async fn fail(&self, row: &Row, item: &StartItem, reason: String) -> Result<Begins, Error> {
+        let back = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+            seen: Some(row.version),
+            row: self.taken_back(row),
+            head: None,
+        }));
+        let failed = Settlement::Failed(reason.clone());
+        match self.settle(item, &failed, Some(&back)).await? {
+            Settled::Done => {}
+            _ => return Ok(Begins::Later),
+        }
+        has_failed(item, &reason);
+        let free = self.read_queue_row(&item.key).await?;
+        let free = free.filter(|row| row.holding().is_none());
+        Ok(Begins::Failed { reason, free })
+    }
+
+    /// As [`Store::settle_start`], again after a conflict.
+    pub(super) async fn settle(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<&Change>,
+    ) -> Result<Settled, Error> {
+        let mut backoff = self.conflict_backoff();
+        loop {
+            let settled = self
+                .store()
+                .settle_start(item, settlement, with, self.limit());
+            match settled.await? {
+                Settled::Conflict if backoff.wait().await => {}
+                Settled::Conflict => return Err(self.contention_error()),
+                settled => return Ok(settled),
+            }
+        }
+    }
+
+    /// Removes the first in the queue of a free row, whose item does not wait any more. By the version, because it may have
+    /// joined anew.
+    pub(crate) async fn pass_over(
+        &self,
+        key: &Key,
+        row: &Row,
+        head: &RequestDigest,
+    ) -> Result<Option<Row>, Error> {
+        let next = Row {
+            version: row.version.plus(1),
+            ..row.clone()
+        };
+        let applied = self.replace(key, row, next, Some(head.clone())).await?;
+        Ok(match applied {
+            Applied::Done { row: shorter, .. } => Some(shorter),
+            Applied::Refused(_) => None,
+        })
+    }
+}
+
+pub(super) fn has_failed(item: &StartItem, reason: &str) {
+    metrics::record(Metric::FailedStarts, 1);
+    let (key, execution) = (&item.key, item.execution());
+    tracing::error!(%key, %execution, reason, "a start has failed; its item keeps the request");
+}
