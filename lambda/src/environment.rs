@@ -9,7 +9,10 @@ use aws_config::{
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
-use leasehold::{Call, Delivery, Error, Execution, Holder, TaskToken, Workflows};
+use leasehold::{
+    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, TaskToken,
+    Workflows,
+};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::StepFunctions;
@@ -132,8 +135,8 @@ impl LoadServiceConfig for Variables {
     }
 }
 
-/// Step Functions for a function that notifies waiters and never asks for the state of an execution. Its role does
-/// not allow that either, and the code that reads the response need not be linked.
+/// Step Functions for a function that notifies waiters, begins starts, and never asks for the state of an execution. Its role
+/// does not allow that either, and the code that reads the response need not be linked.
 pub(crate) struct CallbacksOnly(pub(crate) StepFunctions);
 
 impl Workflows for CallbacksOnly {
@@ -154,6 +157,23 @@ impl Workflows for CallbacksOnly {
         limit: Duration,
     ) -> Call<'a, Delivery> {
         self.0.fail(token, error, cause, limit)
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        what: (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        limit: Duration,
+    ) -> Call<'a, Begun> {
+        self.0.start_execution(what, input, limit)
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<String>> {
+        self.0.execution_input(execution, limit)
     }
 
     fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {

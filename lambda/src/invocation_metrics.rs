@@ -38,7 +38,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Event, ExecutionEvents, FromEvent as _, json};
+    use crate::{Delivered, Event, ExecutionEvent, FromEvent as _, json};
 
     fn values(counts: &Counts) -> Vec<(&'static str, u64)> {
         let values = counts.values();
@@ -139,8 +139,8 @@ mod tests {
             let message = |id: &str| json!({"messageId": id, "body": status});
             let batch = json!({"Records": [message("1"), message("2")]}).to_string();
             let batch = json::parse(&batch).expect("JSON");
-            let ends = ExecutionEvents::from_event(&Event(&batch)).expect("a batch");
-            let reap = |_| async { Err::<(), _>(denied()) };
+            let ends = Delivered::<ExecutionEvent>::from_event(&Event(&batch)).expect("a batch");
+            let reap = |_, _| async { Err::<(), _>(denied()) };
             drop(ends.each(reap).await.expect("an answer"));
         };
         let ((), counts) = counted(work).await;

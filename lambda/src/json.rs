@@ -51,7 +51,7 @@ pub(crate) fn read<T: DeserializeOwned>(event: &Value) -> Result<T, Error> {
             message: format!("expected an object, found {}", kind(event)),
         });
     }
-    if let Some(path) = null(event) {
+    if let Some(path) = null_field(event) {
         return Err(Error::invalid(&path, "expected a value, found null"));
     }
     if let Some(path) = list_for_handle(event) {
@@ -84,22 +84,32 @@ fn list_for_handle(event: &Value) -> Option<String> {
 }
 
 /// The path of the first null.
+/// What is passed on as `input` may contain nulls.
+fn null_field(event: &Value) -> Option<String> {
+    let fields = event.as_object()?.iter();
+    let mut own = fields.filter(|(name, value)| *name != "input" || value.is_null());
+    own.find_map(|(name, value)| null_within(name, value))
+}
+
 fn null(value: &Value) -> Option<String> {
-    let within = |name: &str, value| {
-        null(value).map(|path| match path.as_str() {
-            "" => shown(name),
-            inner => format!("{}.{inner}", shown(name)),
-        })
-    };
     match value {
         Value::Null => Some(String::new()),
         Value::Array(items) => {
             let mut items = items.iter().enumerate();
-            items.find_map(|(at, item)| within(&at.to_string(), item))
+            items.find_map(|(at, item)| null_within(&at.to_string(), item))
         }
-        Value::Object(fields) => fields.iter().find_map(|(name, value)| within(name, value)),
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, value)| null_within(name, value)),
         _ => None,
     }
+}
+
+fn null_within(name: &str, value: &Value) -> Option<String> {
+    null(value).map(|path| match path.as_str() {
+        "" => shown(name),
+        inner => format!("{}.{inner}", shown(name)),
+    })
 }
 
 const fn kind(value: &Value) -> &'static str {

@@ -49,6 +49,7 @@ use leasehold::{
 use tracing::Instrument as _;
 
 mod boundary;
+mod delivered;
 mod emf;
 mod environment;
 mod events;
@@ -62,8 +63,9 @@ mod response;
 pub mod schema;
 mod step_functions;
 
+pub use delivered::{Delivered, Handled, Message};
 pub use events::{Event, FromEvent, Request, Trigger};
-pub use execution_events::{ExecutionEvents, FailedExecutions};
+pub use execution_events::ExecutionEvent;
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use names::Names;
 pub use response::{Response, Summary};
@@ -158,6 +160,7 @@ impl Function {
             settings,
             owns_rules,
             executions,
+            starts,
         } = Environment::read()?;
         let boundary = Boundary::read(environment::variable)?;
         environment::check_endpoints(environment::variable)?;
@@ -166,7 +169,8 @@ impl Function {
         }
         let ambient = environment::read(environment::variable)?;
         let store = DynamoDb::new(Connection::client(&ambient), table);
-        let mut leases = Leases::new(store, settings).with_executions(executions);
+        let leases = Leases::new(store, settings);
+        let mut leases = leases.with_executions(executions).with_starts(starts);
         if !owns_rules {
             leases = leases.with_table_rules();
         }

@@ -3,11 +3,11 @@
 use leasehold::{
     Acquired, AcquiredAll, Counter, ExtendOutcome, Extended, ExtendedAll, ForceReleaseOutcome,
     FreezeOutcome, GrantKind, Inspected, Lease, LeasePage, Queued, RaiseFloorOutcome, Reaped,
-    ReleaseOutcome, Released, ReleasedAll, Swept, UnfreezeOutcome, metrics::Metric,
+    ReleaseOutcome, Released, ReleasedAll, Started, Swept, UnfreezeOutcome, metrics::Metric,
 };
 use serde::Serialize;
 
-use crate::FailedExecutions;
+use crate::Handled;
 
 /// A response of a function.
 pub trait Response: Serialize {
@@ -190,6 +190,16 @@ impl Response for Swept {
     }
 }
 
+impl Response for Started {
+    fn summary(&self) -> Summary {
+        Summary::of(match self {
+            Self::Started { .. } => "started",
+            Self::Queued { .. } => "queued",
+            Self::Skipped { .. } => "skipped",
+        })
+    }
+}
+
 impl Response for Reaped {
     fn summary(&self) -> Summary {
         Summary::of(match self {
@@ -199,7 +209,7 @@ impl Response for Reaped {
     }
 }
 
-impl<T: Response> Response for FailedExecutions<T> {
+impl<T: Response> Response for Handled<T> {
     fn summary(&self) -> Summary {
         match self {
             Self::Done(done) => done.summary(),
@@ -282,14 +292,14 @@ mod tests {
             for id in failed {
                 batch.add_failure(*id);
             }
-            FailedExecutions::<Reaped>::Batch(batch)
+            Handled::<Reaped>::Batch(batch)
         };
         assert_eq!(told(&Queued::Acquired), ("acquired", vec![]));
         assert_eq!(told(&Queued::Queued { ticket: 5 }), ("queued", vec![]));
         assert_eq!(told(&LeasePage::default()), ("listed", vec![]));
         assert_eq!(told(&batch(&[])), ("done", vec![]));
         assert_eq!(told(&batch(&["1"])), ("done_in_part", vec![]));
-        let done = FailedExecutions::Done(Reaped::Running);
+        let done = Handled::Done(Reaped::Running);
         assert_eq!(told(&done), ("running", vec![]));
     }
 

@@ -13,8 +13,8 @@ use aws_sdk_sfn::{
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 
 use leasehold::{
-    Call, Cause, Connection, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken,
-    Timestamp, Workflows, stopwatch,
+    Begun, Call, Cause, Connection, Delivery, Error, Execution, ExecutionName, GrantOf, Holder,
+    Receipt, StateMachineArn, TaskToken, Timestamp, Workflows, stopwatch,
     store::{lacks_credentials, refusal},
 };
 
@@ -307,10 +307,76 @@ impl Workflows for StepFunctions {
         })
     }
 
+    fn start_execution<'a>(
+        &'a self,
+        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        limit: Duration,
+    ) -> Call<'a, Begun> {
+        let call = self.client.start_execution();
+        let call = call.state_machine_arn(machine.as_str());
+        let call = call.name(name.as_str()).input(input);
+        Box::pin(async move {
+            match within(call.customize(), limit).send().await {
+                Ok(begun) if begun.execution_arn().contains(":express:") => {
+                    Ok(Begun::Refused(format!(
+                        "{machine} is an Express state machine, whose end Step Functions does not tell; it did begin"
+                    )))
+                }
+                Ok(_) => Ok(Begun::Began),
+                Err(error) if is_one_of(&error, &["ExecutionAlreadyExists"]) => {
+                    Ok(Begun::NameInUse)
+                }
+                Err(error) if is_one_of(&error, &REFUSED_FOR_GOOD) => {
+                    let (code, message) = (error.code(), error.message());
+                    let code = code.unwrap_or("no code");
+                    Ok(Begun::Refused(format!(
+                        "{code}: {}",
+                        message.unwrap_or("no message")
+                    )))
+                }
+                Err(error) => Err(failed("states:StartExecution", machine.to_string(), error)),
+            }
+        })
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<String>> {
+        let call = self.client.describe_execution();
+        let call = call.execution_arn(execution.as_str());
+        Box::pin(async move {
+            match within(call.customize(), limit).send().await {
+                Ok(described) => Ok(Some(described.input().unwrap_or_default().to_owned())),
+                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
+                    Ok(None)
+                }
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    Err(failed("states:DescribeExecution", what, error))
+                }
+            }
+        })
+    }
+
     fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
         Box::pin(async move { Ok(self.receipt(grant, limit).await) })
     }
 }
+
+/// With these the same call would be refused again.
+const REFUSED_FOR_GOOD: [&str; 8] = [
+    "StateMachineDoesNotExist",
+    "StateMachineDeleting",
+    "StateMachineTypeNotSupported",
+    "InvalidArn",
+    "InvalidName",
+    "InvalidExecutionInput",
+    "ValidationException",
+    "AccessDeniedException",
+];
 
 const REFUSALS: [&str; 3] = ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"];
 

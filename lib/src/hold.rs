@@ -40,9 +40,11 @@ impl Leases<DynamoDb> {
             settings,
             owns_rules,
             executions,
+            starts,
         } = Environment::read()?;
         let client = Connection::from_env().await;
-        let leases = Self::new(DynamoDb::new(client, table), settings).with_executions(executions);
+        let leases = Self::new(DynamoDb::new(client, table), settings);
+        let leases = leases.with_executions(executions).with_starts(starts);
         Ok(if owns_rules {
             leases
         } else {

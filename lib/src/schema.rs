@@ -9,6 +9,7 @@ use crate::{
     outcomes::Lease,
     pagination::{Cursor, PageSize},
     sets::LeaseSet,
+    starts::{ExecutionName, StateMachineArn},
     values::{
         Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator,
         Permit, Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,
@@ -55,6 +56,19 @@ fn whole(least: u64, most: u64, description: &str) -> Schema {
 }
 
 schemas! {
+    StateMachineArn: |_| json_schema!({
+        "type": "string",
+        "pattern": "^arn:[^:*?,]+:states:[^:*?,]+:[^:*?,]+:stateMachine:[^:*?,]+(:[^:*?,]+)?$",
+        "maxLength": 256,
+        "description": "The ARN of a standard state machine, with or without a version or an alias.",
+    });
+    ExecutionName: |_| json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 80,
+        "pattern": r##"^[^\s\u0000-\u001f\u007f-\u009f<>{}\[\]?*"#%\\^|~`$&,;:/]*$"##,
+        "description": "The name of an execution, in characters that Step Functions allows.",
+    });
     Key: |_| plain(1024, "The name of what is leased, without control characters.");
     Holder: |_| text(1024, "The name of the holder.");
     RequestId: |_| text(1024, "The idempotency key of one acquire.");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{error::Error, executions::Executions, values::Counter};
+use crate::{error::Error, executions::Executions, starts::StartRules, values::Counter};
 
 /// The durations of the rules, and the floor of the tokens. The defaults are those of the environment variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct Environment {
     pub owns_rules: bool,
     /// `LEASE_EXECUTIONS`.
     pub executions: Executions,
+    /// `LEASE_STARTS`.
+    pub starts: StartRules,
 }
 
 impl Environment {
@@ -110,6 +112,7 @@ impl Environment {
             table,
             owns_rules: either(&lookup, "LEASE_RULES", ["table", "own"])?,
             executions: executions(&lookup)?,
+            starts: starts(&lookup)?,
             settings: Settings {
                 clock_margin: millis("LEASE_CLOCK_MARGIN_MS", default.clock_margin)?,
                 guard: millis("LEASE_GUARD_MS", default.guard)?,
@@ -172,6 +175,13 @@ fn executions(lookup: impl Fn(&str) -> Option<String>) -> Result<Executions, Err
                 .map_err(|problem| Error::misconfigured(NAME, &problem.to_string()))
         },
     )
+}
+
+/// Which state machines may be started, and through which keys; none if it is not set.
+fn starts(lookup: impl Fn(&str) -> Option<String>) -> Result<StartRules, Error> {
+    const NAME: &str = "LEASE_STARTS";
+    let list = lookup(NAME).unwrap_or_default();
+    StartRules::of(&list).map_err(|problem| Error::misconfigured(NAME, &problem.to_string()))
 }
 
 fn look(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Duration>, Error> {

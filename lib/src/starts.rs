@@ -85,6 +85,12 @@ impl Start {
             metadata: Metadata::default(),
         }
     }
+
+    /// The execution that it is to become.
+    #[must_use]
+    pub fn execution(&self) -> Holder {
+        self.state_machine.execution(&self.name)
+    }
 }
 
 /// What became of a start.

@@ -299,6 +299,12 @@ impl RequestDigest {
     }
 }
 
+impl fmt::Display for RequestDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
 /// What a holder wants others to see: strings by name, at most 4096 bytes in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]

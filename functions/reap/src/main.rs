@@ -2,7 +2,7 @@
 //! status events of Step Functions, at once and once more later. Fails with `Lease.Invalid` for any other event.
 
 use leasehold::{Error, Leases, Reaped, store::Store};
-use leasehold_lambda::{ExecutionEvents, FailedExecutions, Fatal, Function};
+use leasehold_lambda::{Delivered, ExecutionEvent, Fatal, Function, Handled};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Fatal> {
@@ -14,9 +14,14 @@ async fn main() -> Result<(), Fatal> {
 
 pub(crate) async fn handle<S: Store>(
     leases: Leases<S>,
-    ends: ExecutionEvents,
-) -> Result<FailedExecutions<Reaped>, Error> {
+    ends: Delivered<ExecutionEvent>,
+) -> Result<Handled<Reaped>, Error> {
     let leases = &leases;
-    let reap = |holder| async move { leases.reap(&holder).await };
+    let reap = |end: ExecutionEvent, _| async move {
+        match end.ended() {
+            Some(execution) => leases.reap(&execution).await,
+            None => Ok(Reaped::Running),
+        }
+    };
     ends.each(reap).await
 }

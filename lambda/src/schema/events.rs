@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::{ExecutionEvents, FailedExecutions, Trigger};
+use crate::{Delivered, ExecutionEvent, Handled, Trigger};
 
 /// The response to a batch: the messages to deliver again.
 #[derive(Debug)]
@@ -41,16 +41,16 @@ impl JsonSchema for FailedMessages {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for FailedExecutions<T> {
+impl<T: JsonSchema> JsonSchema for Handled<T> {
     fn schema_name() -> Cow<'static, str> {
-        format!("FailedExecutions_of_{}", T::schema_name()).into()
+        format!("Handled_of_{}", T::schema_name()).into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<T>();
         let batch = generator.subschema_for::<FailedMessages>();
         json_schema!({
-            "description": "What was done for one event, or which messages of a batch failed.",
+            "description": "What was done for one request, or which messages of a batch failed.",
             "anyOf": [one, batch],
         })
     }
@@ -72,9 +72,25 @@ impl<T: JsonSchema> JsonSchema for Trigger<T> {
     }
 }
 
-impl JsonSchema for ExecutionEvents {
+impl<T: JsonSchema> JsonSchema for Delivered<T> {
     fn schema_name() -> Cow<'static, str> {
-        "ExecutionEvents".into()
+        format!("Delivered_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({
+            "type": "object",
+            "description": "One request, or a batch of messages from an SQS queue, with a request as the body of each.",
+            "if": {"properties": {"Records": {"type": "array"}}, "required": ["Records"]},
+            "else": one,
+        })
+    }
+}
+
+impl JsonSchema for ExecutionEvent {
+    fn schema_name() -> Cow<'static, str> {
+        "ExecutionEvent".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -88,27 +104,24 @@ impl JsonSchema for ExecutionEvents {
         ];
         json_schema!({
             "type": "object",
-            "description": "A Step Functions Execution Status Change, or a batch of them from an SQS queue.",
-            "if": {"properties": {"Records": {"type": "array"}}, "required": ["Records"]},
-            "else": {
-                "properties": {
-                    "detail": {
-                        "type": "object",
-                        "description": "The execution in the event.",
-                        "properties": {
-                            "executionArn": {
-                                "type": "string",
-                                "minLength": 1,
-                                "maxLength": 1024,
-                                "description": "The execution.",
-                            },
-                            "status": {"enum": status, "description": "Its status at the time of the event."},
+            "description": "A Step Functions Execution Status Change.",
+            "properties": {
+                "detail": {
+                    "type": "object",
+                    "description": "The execution in the event.",
+                    "properties": {
+                        "executionArn": {
+                            "type": "string",
+                            "minLength": 1,
+                            "maxLength": 1024,
+                            "description": "The execution.",
                         },
-                        "required": ["executionArn", "status"],
+                        "status": {"enum": status, "description": "Its status at the time of the event."},
                     },
+                    "required": ["executionArn", "status"],
                 },
-                "required": ["detail"],
             },
+            "required": ["detail"],
         })
     }
 }

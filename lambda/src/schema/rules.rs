@@ -32,6 +32,16 @@ pub fn acquire(schema: &mut Schema) {
     );
 }
 
+/// A waiting time only for who waits.
+pub fn start(schema: &mut Schema) {
+    add(
+        schema,
+        json!({
+            "dependentSchemas": {"wait_seconds": {"properties": {"if_held": {"const": "wait"}}}},
+        }),
+    );
+}
+
 /// `lease` or `leases`.
 pub fn one_or_several_leases(schema: &mut Schema) {
     let either = json!([{"required": ["lease"]}, {"required": ["leases"]}]);

@@ -48,6 +48,10 @@ impl<S: Store> Leases<S> {
         row: &Row,
         head: &RequestDigest,
     ) -> Result<Next, Error> {
+        if self.starts().is_empty() {
+            // Sweep may start it.
+            return Ok(Next::Stop);
+        }
         let item = self.store().start_item(key, head, self.limit()).await?;
         let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
             // Settled by another call, or deleted by hand.
@@ -99,6 +103,9 @@ impl<S: Store> Leases<S> {
         let Some(telling) = row.holding().and_then(|held| held.telling) else {
             return Ok(Begins::Later);
         };
+        if self.starts().is_empty() {
+            return Ok(Begins::Later);
+        }
         if telling.refused_at.is_none() {
             return match self.mark(&item.key, row, None).await? {
                 Some(marked) => self.call(workflows, &marked, item).await,

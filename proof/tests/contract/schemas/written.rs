@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::{Reaped, Swept};
+use leasehold::{Reaped, Started, Swept};
 use leasehold_lambda::{
-    ExecutionEvents, FailedExecutions, Request, Trigger,
+    Delivered, ExecutionEvent, Handled, Request, Trigger,
     schema::{self, answer, event},
 };
 use serde::de::DeserializeOwned;
@@ -26,6 +26,7 @@ functions! {
     inspect: "../../../../functions/inspect/src/main.rs";
     operate: "../../../../functions/operate/src/main.rs";
     release: "../../../../functions/release/src/main.rs";
+    start: "../../../../functions/start/src/main.rs";
     sweep: "../../../../functions/sweep/src/main.rs";
 }
 
@@ -41,6 +42,7 @@ pub fn names(function: &str, event: &Value) -> String {
         "inspect" => of::<inspect::Request>(event),
         "operate" => of::<operate::Request>(event),
         "release" => of::<release::Request>(event),
+        "start" => of::<start::Request>(event),
         other => panic!("{other} names nothing"),
     }
 }
@@ -65,16 +67,21 @@ pub fn files() -> Vec<(String, Value)> {
             "operate.answer",
             answer::<operate::Answer>("operate answer"),
         ),
-        ("reap.event", event::<ExecutionEvents>("reap event")),
         (
-            "reap.answer",
-            answer::<FailedExecutions<Reaped>>("reap answer"),
+            "reap.event",
+            event::<Delivered<ExecutionEvent>>("reap event"),
         ),
+        ("reap.answer", answer::<Handled<Reaped>>("reap answer")),
         ("release.event", event::<release::Request>("release event")),
         (
             "release.answer",
             answer::<release::Answer>("release answer"),
         ),
+        (
+            "start.event",
+            event::<Delivered<start::Request>>("start event"),
+        ),
+        ("start.answer", answer::<Handled<Started>>("start answer")),
         (
             "sweep.event",
             event::<Trigger<sweep::Request>>("sweep event"),

@@ -1,0 +1,147 @@
+//! Starts an execution as soon as it can have a key: now, or when those before it have ended. Takes one request, or a batch of
+//! messages from a queue with a request each. It fails with `Lease.NotStarted` for a start that Step Functions refuses, and
+//! with `if_held` "fail" with `Lease.Held`.
+
+use leasehold::{
+    Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Leases, Metadata,
+    RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime, store::Store,
+};
+use leasehold_lambda::{Delivered, Fatal, Function, Handled, Names};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Names a state machine, its input, and the key that its execution has while it runs.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = leasehold_lambda::schema::rules::start))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    /// The key.
+    key: Key,
+    /// The state machine, which the stack has to allow for this key.
+    state_machine_arn: StateMachineArn,
+    /// The input of the execution; {} if left out.
+    input: Option<Value>,
+    /// The execution's name, and the idempotency key: the same name starts once. If left out, that of the message in the queue,
+    /// otherwise random.
+    name: Option<ExecutionName>,
+    /// What to do while somebody else has the key; "wait" if left out.
+    #[serde(default)]
+    if_held: IfHeldWord,
+    /// How long to wait, in seconds; 86400 if left out.
+    wait_seconds: Option<WaitTime>,
+    /// How long the key stays with the execution after a failure, stop or time-out, in seconds; 0 if left out.
+    #[serde(default)]
+    keep_seconds: KeepTime,
+    /// Add `leasehold` with key and fencing token to the input.
+    #[serde(default)]
+    pass_lease: bool,
+    /// What others may see of the lease.
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename = "IfHeld", rename_all = "snake_case")]
+enum IfHeldWord {
+    /// Wait in the queue.
+    #[default]
+    Wait,
+    /// Fail with Lease.Held.
+    Fail,
+    /// Answer "skipped".
+    Skip,
+}
+
+impl leasehold_lambda::Request for Request {
+    fn names(&self) -> Names<'_> {
+        let Self {
+            key,
+            state_machine_arn: _,
+            input: _,
+            name: _,
+            if_held: _,
+            wait_seconds: _,
+            keep_seconds: _,
+            pass_lease: _,
+            metadata: _,
+        } = self;
+        Names::default().key(key)
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Fatal> {
+    Function::new(env!("CARGO_PKG_NAME"))
+        .that_notifies()
+        .serve(handle)
+        .await
+}
+
+pub(crate) async fn handle<S: Store>(
+    leases: Leases<S>,
+    requests: Delivered<Request>,
+) -> Result<Handled<Started>, Error> {
+    let (leases, from_a_queue) = (&leases, matches!(requests, Delivered::Batch(_)));
+    let start = |request: Request, message: Option<String>| async move {
+        let start = request.start(message)?;
+        let execution = start.execution();
+        match Box::pin(leases.start(start)).await {
+            // Its item keeps the request: to deliver it again would not help.
+            Err(Error::NotStarted { .. }) if from_a_queue => Ok(Started::Skipped {
+                execution_arn: execution,
+                held: None,
+            }),
+            started => started,
+        }
+    };
+    requests.each(start).await
+}
+
+impl Request {
+    fn start(self, message: Option<String>) -> Result<Start, Error> {
+        let if_held = match (self.if_held, self.wait_seconds) {
+            (IfHeldWord::Wait, wait) => IfHeld::Wait(wait.unwrap_or(WaitTime::DAY)),
+            (_, Some(_)) => {
+                let problem = "goes with if_held \"wait\" only";
+                return Err(Error::invalid("wait_seconds", problem));
+            }
+            (IfHeldWord::Fail, None) => IfHeld::Fail,
+            (IfHeldWord::Skip, None) => IfHeld::Skip,
+        };
+        let name = match self.name {
+            Some(name) => name,
+            None => name_of(&self.key, message)?,
+        };
+        let input = match self.input {
+            Some(input) => ExecutionInput::new(input.to_string())
+                .map_err(|problem| Error::invalid("input", problem))?,
+            None => ExecutionInput::default(),
+        };
+        let mut start = Start::new(self.key, self.state_machine_arn, name);
+        start.input = input;
+        start.if_held = if_held;
+        start.keep = self.keep_seconds;
+        start.pass_lease = self.pass_lease;
+        start.metadata = self.metadata;
+        Ok(start)
+    }
+}
+
+/// A message is delivered more than once, and may have one request for each of several keys elsewhere: names belong to a
+/// machine, whatever the key.
+fn name_of(key: &Key, message: Option<String>) -> Result<ExecutionName, Error> {
+    let id = match message {
+        Some(id) => {
+            let bad = |problem| Error::invalid("name", problem);
+            let (id, key) = (
+                RequestId::new(id).map_err(bad)?,
+                Holder::new(key.as_str()).map_err(bad)?,
+            );
+            RequestDigest::of(&key, &id).to_string()
+        }
+        None => RequestId::random().as_str().to_owned(),
+    };
+    ExecutionName::new(id).map_err(|problem| Error::invalid("name", problem))
+}
