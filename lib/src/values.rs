@@ -271,7 +271,8 @@ impl RequestDigest {
     }
 
     /// The digest of the start of an execution: one byte longer than that of a request.
-    pub(crate) fn of_start(execution: &Holder) -> Self {
+    #[must_use]
+    pub fn of_start(execution: &Holder) -> Self {
         let mut digest = digest([execution.as_str()]);
         digest.push(b's');
         Self(digest)

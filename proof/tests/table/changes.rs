@@ -13,7 +13,7 @@ use leasehold::{
     waiter::Waiter,
 };
 
-use super::steps::{GRANTED, PROOFS, REQUESTS, Step, Write};
+use super::steps::{GRANTED, PROOFS, REQUESTS, START, Step, Write};
 
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -30,6 +30,9 @@ pub fn holder(who: u8) -> Holder {
 }
 
 pub fn digest(who: u8, request: u8) -> RequestDigest {
+    if who == START {
+        return RequestDigest::of_start(&holder(who));
+    }
     let request = RequestId::new(format!("r{request}")).unwrap();
     RequestDigest::of(&holder(who), &request)
 }
@@ -144,6 +147,7 @@ impl Written<'_> {
                 expires_at: now,
                 sweep_after: now.plus(MARGIN),
             }),
+            Write::JoinStart => Change::Join(self.join()),
             Write::Leave => Change::Leave(self.leave()),
             Write::Swap => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: Some(self.version()),
@@ -197,6 +201,14 @@ impl Written<'_> {
         }
     }
 
+    fn join(&self) -> Join {
+        Join {
+            request: digest(self.step.who, self.step.request),
+            over: self.over(),
+            cap: self.step.cap.into(),
+        }
+    }
+
     fn leave(&self) -> Leave {
         let (step, queue) = (self.step, self.row.map(Row::waiting).unwrap_or_default());
         let place = usize::from(step.request) % queue.len().max(1);
@@ -216,11 +228,7 @@ impl Written<'_> {
 /// A step that joins the queue, and the item beside it.
 pub fn join(stored: &Stored, step: &Step) -> (Join, Waiter) {
     let row = row_of(stored);
-    let join = Join {
-        request: digest(step.who, step.request),
-        over: Written { step, row }.over(),
-        cap: step.cap.into(),
-    };
+    let join = Written { step, row }.join();
     (join, waiter(step, step.at))
 }
 

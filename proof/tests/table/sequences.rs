@@ -4,8 +4,8 @@
 use super::{
     items::attribute,
     steps::{
-        GRANTED, PLAIN, Step, Write, beside, check, cut, expire, extend, grant, grants, hand_over,
-        join, joins, leave, look, observes, of, prove, release, swap,
+        GRANTED, PLAIN, START, Step, Write, beside, check, cut, expire, extend, grant, grants,
+        hand_over, join, joins, leave, look, observes, of, prove, release, start_joins, swap,
     },
 };
 
@@ -291,6 +291,11 @@ fn of_execution() -> Vec<Vec<Step>> {
     for last in [leave(1), hand_over(1, GRANTED)] {
         all.push(guarded(&queued, &last, &[&OF_EXECUTION]));
     }
+    // A start among them, whose leaving counts as a write.
+    let started = [&held[..], &[start_joins(), join(2)]].concat();
+    let swaps_after = [leave(START), swap(0)];
+    all.push([&started[..], &swaps_after].concat());
+    all.push(guarded(&started, &leave(START), &[&OF_EXECUTION]));
     // From the queue: told once, told again, and known.
     let handed = [
         grant(0, 1),

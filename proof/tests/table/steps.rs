@@ -20,6 +20,8 @@ pub enum Write {
     /// Shortens what is left of it.
     Cut,
     Join,
+    /// A start joins the queue, whose item is elsewhere.
+    JoinStart,
     Leave,
     /// The free row is granted to the first in the queue, which leaves it.
     HandOver,
@@ -41,6 +43,9 @@ pub enum Write {
     /// Puts the item that was remembered, but for one attribute.
     Again,
 }
+
+/// Who is a start.
+pub const START: u8 = 7;
 
 /// One write and its arguments, each of which means something to some of the writes.
 #[derive(Clone, Copy, PartialEq)]
@@ -138,7 +143,8 @@ const OF_THE_HOLDER: &Weighted = &[
 ];
 const OF_THE_QUEUE: &Weighted = &[
     (12, Write::Join),
-    (2, Write::Leave),
+    (2, Write::JoinStart),
+    (3, Write::Leave),
     (8, Write::HandOver),
     (1, Write::CallBack),
     (1, Write::Forget),
@@ -215,6 +221,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
                     observed: odds.0 < 1,
                     ..step
                 },
+                Write::JoinStart => Step { who: START, ..step },
                 Write::Leave => Step {
                     request: whose.1,
                     ..step
@@ -338,6 +345,14 @@ pub const fn observes(who: u8, away: i8, cap: u8) -> Step {
         away,
         observed: true,
         ..joins(who, 1, cap)
+    }
+}
+
+/// A start joins the queue.
+pub const fn start_joins() -> Step {
+    Step {
+        who: START,
+        ..of(Write::JoinStart)
     }
 }
 
