@@ -197,6 +197,13 @@ impl ForceRelease {
                 }
                 Ok(Code::DONE)
             }
+            ForceReleaseOutcome::Cancelled { free_at, .. } => {
+                act.tell(
+                    &forced,
+                    &format!("{holder} had not begun, and will not: {what} is free at {free_at}, when no late call can begin it"),
+                )?;
+                Ok(Code::DONE)
+            }
             ForceReleaseOutcome::NotHeld => {
                 act.tell(&forced, &format!("{holder} no longer holds {what}"))?;
                 Ok(Code::FAILURE)

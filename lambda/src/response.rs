@@ -145,6 +145,7 @@ impl Response for ForceReleaseOutcome {
     fn summary(&self) -> Summary {
         Summary::of(match self {
             Self::Forced { .. } => "forced",
+            Self::Cancelled { .. } => "cancelled",
             Self::NotHeld => "not_held",
         })
     }

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     inspect::LeaseView,
     leases::{Leases, TRIES, corrupt},
@@ -49,6 +50,14 @@ pub enum ForceReleaseOutcome {
         /// The operator's token, above the evicted holder's and below the next grant's: a guarded
         /// write with it makes the resource refuse the evicted holder at once.
         fencing_token: Counter,
+    },
+    /// It was granted to a start that has not begun. Nobody starts it any more; as soon as it is certain that no call is under
+    /// way, some minutes after the last one, the start fails and the key is free.
+    Cancelled {
+        /// The execution that was to be.
+        execution_arn: Holder,
+        /// From when on a sweep frees the key.
+        free_at: Timestamp,
     },
     /// Nobody held it, or the grant with the given token was not the current one.
     NotHeld,
@@ -116,6 +125,13 @@ impl<S: Store> Leases<S> {
             key: key.clone(),
             permit,
         };
+        if let Some(free_at) = self.cancel_start(key, &seen).await? {
+            let execution_arn = seen.granted_to;
+            return Ok(ForceReleaseOutcome::Cancelled {
+                execution_arn,
+                free_at,
+            });
+        }
         let token = seen.fencing_token;
         for _ in 0..TRIES {
             let next = Row {

@@ -38,7 +38,7 @@ impl<B: Bench> Case<'_, B> {
                 evicted,
                 fencing_token,
             } => (*evicted, fencing_token),
-            ForceReleaseOutcome::NotHeld => panic!("nobody was evicted"),
+            other => panic!("nobody was evicted: {other:?}"),
         }
     }
 

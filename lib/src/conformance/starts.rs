@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, invalid, make};
 use crate::{
-    Error, Execution, ExecutionInput, ExecutionName, Holder, IfHeld, ReleaseOutcome, Start,
-    StartItem, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
+    ReleaseOutcome, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
     leases::address_of,
     store::{PutStart, Store as _},
     values::RequestDigest,
@@ -27,6 +27,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_ran_and_was_given_back_is_not_started_again(bench).await;
     a_lease_is_passed_in_the_input(bench).await;
     what_has_begun_is_looked_at_as_any_execution(bench).await;
+    an_operator_cancels_what_has_not_begun(bench).await;
 }
 
 const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
@@ -500,6 +501,34 @@ async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
     case.case.swept().await;
     assert_eq!(case.status("a").await, StartStatus::Begun);
     case.ends("a").await;
+}
+
+async fn an_operator_cancels_what_has_not_begun<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "cancelled");
+    case.calls.script_starts("a", &[StartFate::Lost]);
+    case.queues("a").await;
+    case.queues_behind("b").await;
+    let waits = Duration::from_mins(6) + MARGIN + STALE;
+    let free_at = case.case.now().plus(waits);
+    let execution_arn = execution("a");
+    let cancelled = ForceReleaseOutcome::Cancelled {
+        execution_arn,
+        free_at,
+    };
+    // Again, the same.
+    assert_eq!(case.case.force(None).await, cancelled);
+    assert_eq!(case.case.force(None).await, cancelled);
+    case.case.swept().await;
+    case.holds("a").await;
+    case.case.pass(waits);
+    case.case.swept().await;
+    case.fails("a", "operator").await;
+    case.has_started(&["b"]);
+    // What runs is taken away at once.
+    let (evicted, _) = case.case.evict(None).await;
+    let holder = evicted.held.map(|held| held.holder);
+    assert_eq!(holder, Some(execution("b")));
+    case.is_free().await;
 }
 
 async fn what_has_begun_is_looked_at_as_any_execution<B: Bench>(bench: &B) {

@@ -25,7 +25,7 @@ fn evicted(forced: ForceReleaseOutcome) -> (Counter, Counter) {
             evicted,
             fencing_token,
         } => (evicted.fencing_token, fencing_token),
-        ForceReleaseOutcome::NotHeld => panic!("nobody was evicted"),
+        other => panic!("nobody was evicted: {other:?}"),
     }
 }
 

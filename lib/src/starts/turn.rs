@@ -1,7 +1,8 @@
 //! A start that has its turn: its execution begins, or the start fails and the turn passes on.
 
-use super::{Known, StartItem, StartStatus, not_started_reason, shows_all_calls};
+use super::{Known, StartItem, StartStatus, is_untold, not_started_reason, shows_all_calls};
 use crate::{
+    clock::Timestamp,
     error::Error,
     leases::Leases,
     metrics::{self, Metric},
@@ -190,6 +191,35 @@ impl<S: Store> Leases<S> {
                 Ok(Begins::Later)
             }
         }
+    }
+
+    /// For an operator: nobody begins the start any more that `row` was granted to. A call may be under way, so that the key is
+    /// free only when that shows: at the instant that is returned. None if no start is about to begin.
+    pub(crate) async fn cancel_start(
+        &self,
+        key: &Key,
+        row: &Row,
+    ) -> Result<Option<Timestamp>, Error> {
+        let telling = row.holding().and_then(|held| held.telling);
+        let Some(telling) = telling.filter(|_| is_untold(row)) else {
+            return Ok(None);
+        };
+        let (request, limit) = (&row.request, self.limit());
+        let item = self.store().start_item(key, request, limit).await?;
+        let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
+            return Ok(None);
+        };
+        if let Some(workflows) = self.workflows()
+            && self.known(workflows, &item).await? == Known::Ours
+        {
+            self.has_begun(&item).await?;
+            return Ok(None);
+        }
+        if telling.refused_at.is_none() && self.note_refusal(key, row).await?.is_none() {
+            return Err(self.contention_error());
+        }
+        let margin = self.settings().clock_margin;
+        Ok(Some(shows_all_calls(telling.at, margin)))
     }
 
     /// What the service says of the execution that a start names.
