@@ -49,13 +49,14 @@ pub const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
 
 /// The errors of the functions and of the shipped machines. This crate does not depend on the library, so a test of the command
 /// line, which depends on both, compares the two.
-pub const KNOWN: [&str; 14] = [
+pub const KNOWN: [&str; 15] = [
     HELD,
     "Lease.Consumed",
     "Lease.Lost",
     "Lease.Expired",
     "Lease.QueueTimeout",
     "Lease.QueueFull",
+    "Lease.NotStarted",
     "Lease.Frozen",
     "Lease.Invalid",
     "Lease.Corrupt",
