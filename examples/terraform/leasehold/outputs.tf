@@ -50,6 +50,11 @@ output "reap_dead_letter_queue_url" {
   description = "URL of the queue with ended executions that reap did not receive or could not handle; normally empty"
 }
 
+output "start_role_name" {
+  value       = aws_cloudformation_stack.leasehold.outputs["StartRoleName"]
+  description = "Name of start's role, for a policy of yours by which it reads a queue of yours"
+}
+
 output "inspect_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["InspectFunctionArn"]
   description = "ARN of the function that shows leases"
