@@ -1,4 +1,4 @@
-"""Leases of Leasehold from Python: acquire, extend and release by the Lambda functions of the stack.
+"""Leases of Leasehold from Python: acquire, extend and release by the Lambda functions of the stack, and starts through keys.
 
 Copy this file. It needs Python 3.9 and a Lambda client, boto3.client("lambda"), which you pass in.
 
@@ -70,6 +70,12 @@ class LeaseQueueFull(LeaseError):
     """The queue is full. Come back later."""
 
     name = "Lease.QueueFull"
+
+
+class LeaseNotStarted(LeaseError):
+    """The start has failed, and its execution will not begin. Mend the cause, then repeat the start."""
+
+    name = "Lease.NotStarted"
 
 
 class LeaseFrozen(LeaseError):
@@ -149,6 +155,18 @@ def fence(token: int) -> Fence:
     )
 
 
+@dataclass(frozen=True)
+class Started:
+    """What became of a start."""
+
+    outcome: str
+    """"started", "queued" or "skipped"."""
+    execution_arn: str
+    """The execution that has begun, or is to begin."""
+    held: Optional[dict[str, Any]] = None
+    """Who has the key, if somebody else has."""
+
+
 class Lease:
     """A granted lease. Keep its handle secret: it can extend and release the lease."""
 
@@ -203,13 +221,16 @@ class Leasehold:
     """Calls the functions of one stack, by their names or ARNs (the stack's outputs AcquireFunctionArn, …).
 
     A throttled or lost call is repeated unchanged, up to `attempts` times in all, with backoff and full jitter.
-    That is safe: an acquire has its request_id, and extend and release are idempotent.
+    That is safe: an acquire has its request_id, a start its name, and extend and release are idempotent.
     """
 
-    def __init__(self, client: Any, *, acquire: str, extend: str, release: str, holder: str, attempts: int = 4,
-                 clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, client: Any, *, acquire: str, extend: str, release: str, holder: str, start: Optional[str] = None,
+                 attempts: int = 4, clock: Callable[[], float] = time.time,
+                 sleep: Callable[[float], None] = time.sleep) -> None:
         self._client = client
         self._functions = {"acquire": acquire, "extend": extend, "release": release}
+        if start is not None:
+            self._functions["start"] = start
         self._holder = holder
         self._attempts = attempts
         self.clock = clock
@@ -246,6 +267,23 @@ class Leasehold:
         """
         return self._acquire(holder, request_id, key=key, keep_seconds=keep_seconds, metadata=metadata,
                              task_token=task_token, wait_seconds=wait_seconds)
+
+    def start(self, key: str, *, state_machine_arn: str, input: Optional[Any] = None, name: Optional[str] = None,
+              if_held: Optional[str] = None, wait_seconds: Optional[float] = None, keep_seconds: Optional[float] = None,
+              pass_lease: bool = False, metadata: Optional[Mapping[str, str]] = None) -> Started:
+        """Starts an execution as soon as it can have the key: now, or when those before it have ended.
+
+        `if_held` says what to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, or "skip".
+        The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
+        Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
+        """
+        if "start" not in self._functions:
+            raise ValueError("this client starts nothing: pass start, the stack's output StartFunctionArn")
+        event = {"key": key, "state_machine_arn": state_machine_arn, "input": input, "name": name or str(uuid.uuid4()),
+                 "if_held": if_held, "wait_seconds": wait_seconds, "keep_seconds": keep_seconds,
+                 "pass_lease": pass_lease or None, "metadata": metadata}
+        answer = self.call("start", event)
+        return Started(answer["outcome"], answer["execution_arn"], answer.get("held"))
 
     def resume(self, handle: Mapping[str, Any]) -> Lease:
         """The lease of a handle that another process acquired. Calls no function."""

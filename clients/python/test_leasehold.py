@@ -19,7 +19,8 @@ from leasehold import (ERRORS, Leasehold, LeaseConsumed, LeaseError, LeaseExpire
 SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local",
             "aws_session_token": os.environ["AWS_SESSION_TOKEN"]}
 LAMBDA = boto3.client("lambda", endpoint_url=os.environ["AWS_ENDPOINT_URL_LAMBDA"], **SETTINGS)
-NAMES = {"acquire": "AcquireFunction", "extend": "ExtendFunction", "release": "ReleaseFunction"}
+NAMES = {"acquire": "AcquireFunction", "extend": "ExtendFunction", "release": "ReleaseFunction",
+         "start": "StartFunction"}
 SLEPT = []
 
 
@@ -151,6 +152,22 @@ def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
     lease = OTHER.resume(output["lease"])
     assert output["outcome"] == "acquired" and lease.extend() == "extended"
     ends(lease)
+
+
+def a_start_begins_or_waits_for_its_key():
+    machine = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_orders"
+    execution = machine.replace(":stateMachine:", ":execution:")
+    order = {"state_machine_arn": machine, "input": {"order": "42"}}
+    first = ME.start("python/start", name="python-1", **order)
+    equal((first.outcome, first.execution_arn, first.held), ("started", f"{execution}:python-1", None))
+    equal(ME.start("python/start", name="python-1", **order), first)
+    second = OTHER.start("python/start", name="python-2", pass_lease=True, wait_seconds=600, **order)
+    equal((second.outcome, second.held["holder"]), ("queued", first.execution_arn))
+    raises(LeaseQueueFull, ME.start, "python/start", name="python-3", **order)
+    assert raises(LeaseHeld, ME.start, "python/start", if_held="fail", **order).details["holder"] == first.execution_arn
+    equal(ME.start("python/start", name="python-4", if_held="skip", **order).outcome, "skipped")
+    error = raises(LeaseInvalid, ME.start, "python/start", state_machine_arn=machine.replace("leasing", "other"))
+    assert error.details["field"] == "state_machine_arn"
 
 
 def a_block_releases_however_it_ends():
@@ -340,7 +357,8 @@ for scene in (acquire_extend_and_release, a_held_key_names_its_holder,
               the_same_request_gets_the_same_lease_and_none_once_it_is_over, a_lease_that_was_taken_over_is_lost,
               an_expired_lease_is_refused_or_revived, a_malformed_request_names_its_field, a_frozen_key_is_granted_to_no_one,
               permits_are_leases_of_their_own, several_keys_come_together_or_not_at_all,
-              whoever_waits_in_the_queue_gets_the_lease_by_the_task_token, a_block_releases_however_it_ends,
+              whoever_waits_in_the_queue_gets_the_lease_by_the_task_token, a_start_begins_or_waits_for_its_key,
+              a_block_releases_however_it_ends,
               a_block_that_lost_its_lease_says_so, a_block_does_not_begin_after_its_lease,
               a_throttled_or_lost_invocation_is_repeated_as_it_was,
               what_is_no_matter_of_leases_is_the_sdks_own_error, a_lease_does_not_show_its_secret,

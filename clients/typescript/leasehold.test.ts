@@ -31,7 +31,7 @@ const LAMBDA: Invoker = {
     return failed === null ? { Payload: body } : { FunctionError: failed, Payload: body };
   },
 };
-const NAMES = { acquire: "AcquireFunction", extend: "ExtendFunction", release: "ReleaseFunction" };
+const NAMES = { acquire: "AcquireFunction", extend: "ExtendFunction", release: "ReleaseFunction", start: "StartFunction" };
 const slept: number[] = [];
 
 function client(holder = "me", invoker = LAMBDA, attempts = 4): Leasehold {
@@ -157,6 +157,22 @@ const scenes: Record<string, () => Promise<void>> = {
     const lease = other.resume(output.lease);
     assert.deepEqual([output.outcome, await lease.extend()], ["acquired", "extended"]);
     await ends(lease);
+  },
+  async a_start_begins_or_waits_for_its_key() {
+    const stateMachineArn = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_orders";
+    const execution = stateMachineArn.replace(":stateMachine:", ":execution:");
+    const request = { key: "typescript/start", stateMachineArn, input: { order: "42" } };
+    const first = await me.start({ ...request, name: "typescript-1" });
+    assert.deepEqual(first, { outcome: "started", executionArn: `${execution}:typescript-1`, held: undefined });
+    assert.deepEqual(await me.start({ ...request, name: "typescript-1" }), first);
+    const second = await other.start({ ...request, name: "typescript-2", passLease: true, waitSeconds: 600 });
+    assert.deepEqual([second.outcome, second.held?.holder], ["queued", first.executionArn]);
+    await throws("LeaseQueueFull", me.start({ ...request, name: "typescript-3" }));
+    const { details } = await throws("LeaseHeld", me.start({ ...request, ifHeld: "fail" }));
+    assert.equal(details.holder, first.executionArn);
+    assert.equal((await me.start({ ...request, name: "typescript-4", ifHeld: "skip" })).outcome, "skipped");
+    const unlisted = me.start({ ...request, stateMachineArn: stateMachineArn.replace("leasing", "other") });
+    assert.equal((await throws("LeaseInvalid", unlisted)).details.field, "state_machine_arn");
   },
   async a_block_releases_however_it_ends() {
     const request = { key: "typescript/block", ttlSeconds: 60 };

@@ -1,5 +1,5 @@
 /**
- * Leases of Leasehold from TypeScript: acquire, extend and release by the Lambda functions of the stack.
+ * Leases of Leasehold from TypeScript: acquire, extend and release by the Lambda functions of the stack, and starts through keys.
  *
  * Copy this file. It imports nothing; you pass in the `Lambda` of @aws-sdk/client-lambda, or whatever invokes like it.
  *
@@ -56,6 +56,8 @@ export class LeaseExpired extends LeaseError { static override readonly contract
 export class LeaseQueueTimeout extends LeaseError { static override readonly contractName = "Lease.QueueTimeout"; }
 /** The queue is full. Come back later. */
 export class LeaseQueueFull extends LeaseError { static override readonly contractName = "Lease.QueueFull"; }
+/** The start has failed, and its execution will not begin. Mend the cause, then repeat the start. */
+export class LeaseNotStarted extends LeaseError { static override readonly contractName = "Lease.NotStarted"; }
 /** An operator froze the key. Wait for the operator. */
 export class LeaseFrozen extends LeaseError { static override readonly contractName = "Lease.Frozen"; }
 /** The request is malformed; `details.field` names the field. */
@@ -74,7 +76,7 @@ export class LeaseUnavailable extends LeaseError { static override readonly cont
 type ErrorClass = { new (message: string, details?: Details, options?: { cause?: unknown }): LeaseError; contractName: string };
 /** The classes by the names of the contract. */
 export const ERRORS: ReadonlyMap<string, ErrorClass> = new Map([LeaseHeld, LeaseConsumed, LeaseLost, LeaseExpired,
-  LeaseQueueTimeout, LeaseQueueFull, LeaseFrozen, LeaseInvalid, LeaseCorrupt, LeaseDenied, LeaseMisconfigured,
+  LeaseQueueTimeout, LeaseQueueFull, LeaseNotStarted, LeaseFrozen, LeaseInvalid, LeaseCorrupt, LeaseDenied, LeaseMisconfigured,
   LeaseThrottled, LeaseUnavailable].map((kind: ErrorClass) => [kind.contractName, kind]));
 
 /**
@@ -145,6 +147,8 @@ export class Lease {
 export interface Options {
   /** The functions' names or ARNs: the stack's outputs AcquireFunctionArn, … */
   acquire: string; extend: string; release: string;
+  /** The same of StartFunction, if `start` is used. */
+  start?: string | undefined;
   /** The holder, unless an acquire names another one. */
   holder: string;
   attempts?: number | undefined;
@@ -168,9 +172,33 @@ export interface JoinQueue extends Omit<Common, "reentrant" | "ttlSeconds"> {
   keepSeconds?: number | undefined;
 }
 
+export interface Start {
+  key: string; stateMachineArn: string; input?: unknown;
+  /**
+   * The execution's name: the same key, machine, name and input start once. Pass it to repeat a start that ended with
+   * LeaseUnavailable. If left out, it is random.
+   */
+  name?: string | undefined;
+  /** What to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, or "skip". */
+  ifHeld?: "wait" | "fail" | "skip" | undefined;
+  /** How long to wait, in seconds. */
+  waitSeconds?: number | undefined;
+  /** How long the key stays with the execution after a failure, in seconds. */
+  keepSeconds?: number | undefined;
+  /** Whether the input also has `leasehold`, the key and the fencing token. */
+  passLease?: boolean | undefined;
+  metadata?: Record<string, string> | undefined;
+}
+/** What became of a start, and who has the key, if somebody else has. */
+export interface Started { outcome: "started" | "queued" | "skipped"; executionArn: string; held: Details | undefined }
+
+/** What is called by its name. */
+type Name = "acquire" | "extend" | "release" | "start";
+
 /**
  * Calls the functions of one stack. A throttled or lost call is repeated unchanged, up to `attempts` times in all
- * (4), with backoff and full jitter. That is safe: an acquire has its request id, and extend and release are idempotent.
+ * (4), with backoff and full jitter. That is safe: an acquire has its request id, a start its name, and extend and release are
+ * idempotent.
  */
 export class Leasehold {
   #lambda: Invoker;
@@ -200,6 +228,15 @@ export class Leasehold {
   async joinQueue(request: JoinQueue): Promise<Details> {
     return this.#acquire(request);
   }
+  /**
+   * Starts an execution as soon as it can have the key: now, or when those before it have ended. Throws LeaseNotStarted if the
+   * start has failed: Step Functions refuses it, or the key was not free in time.
+   */
+  async start(request: Start): Promise<Started> {
+    const answer = await this.call("start", { name: crypto.randomUUID(), ...fieldsOf(request) });
+    const { outcome, execution_arn: executionArn, held } = answer as { outcome: Started["outcome"]; execution_arn: string; held?: Details };
+    return { outcome, executionArn, held };
+  }
   /** The lease of a handle that another process acquired. Calls no function. */
   resume(handle: Handle): Lease { return new Lease(this, handle); }
 
@@ -222,15 +259,12 @@ export class Leasehold {
     return result;
   }
 
-  /** The event has the request's fields under the contract's names: `ttlSeconds` is `ttl_seconds`. */
   async #acquire(request: Acquire | AcquireAll | JoinQueue): Promise<Details> {
-    const given = Object.entries(request).filter(([, value]) => value !== undefined && value !== null);
-    const fields = given.map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]);
-    return this.call("acquire", { holder: this.#options.holder, request_id: crypto.randomUUID(), ...Object.fromEntries(fields) });
+    return this.call("acquire", { holder: this.#options.holder, request_id: crypto.randomUUID(), ...fieldsOf(request) });
   }
 
   /** Invokes a function; what is undefined of the event is left out. */
-  async call(name: "acquire" | "extend" | "release", event: object): Promise<Details> {
+  async call(name: Name, event: object): Promise<Details> {
     const payload = new TextEncoder().encode(JSON.stringify(event));
     const sleep = this.#options.sleep ?? ((time: number) => new Promise<void>((done) => setTimeout(done, time)));
     for (let attempt = 1; attempt < (this.#options.attempts ?? 4); attempt += 1) {
@@ -244,14 +278,22 @@ export class Leasehold {
     return this.#invoke(name, payload);
   }
 
-  async #invoke(name: "acquire" | "extend" | "release", payload: Uint8Array): Promise<Details> {
-    const response = await this.#lambda.invoke({ FunctionName: this.#options[name], Payload: payload }).catch((error: unknown) => {
+  async #invoke(name: Name, payload: Uint8Array): Promise<Details> {
+    const FunctionName = this.#options[name];
+    if (FunctionName === undefined) throw new TypeError(`this client has no ${name}: pass it to the constructor`);
+    const response = await this.#lambda.invoke({ FunctionName, Payload: payload }).catch((error: unknown) => {
       throw transportError(name, error);
     });
     const answer = JSON.parse(new TextDecoder().decode(response.Payload)) as Details;
     if (response.FunctionError !== undefined) throw functionError(answer);
     return answer;
   }
+}
+
+/** The request's fields under the contract's names: `ttlSeconds` is `ttl_seconds`. */
+function fieldsOf(request: object): Details {
+  const given = Object.entries(request).filter(([, value]) => value !== undefined && value !== null);
+  return Object.fromEntries(given.map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]));
 }
 
 function functionError(answer: Details): LeaseError {

@@ -4,4 +4,4 @@ import { Lambda } from "@aws-sdk/client-lambda";
 import { Leasehold, type Invoker } from "./leasehold.ts";
 
 const invoker: Invoker = new Lambda({});
-export const leases = new Leasehold(invoker, { acquire: "a", extend: "e", release: "r", holder: "me" });
+export const leases = new Leasehold(invoker, { acquire: "a", extend: "e", release: "r", start: "s", holder: "me" });

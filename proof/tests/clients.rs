@@ -14,7 +14,7 @@ use leasehold_proof::{
 use tokio::process::Command;
 
 /// What both clients have to show, in this order.
-const SCENES: [&str; 19] = [
+const SCENES: [&str; 20] = [
     "acquire_extend_and_release",
     "a_held_key_names_its_holder",
     "the_same_request_gets_the_same_lease_and_none_once_it_is_over",
@@ -25,6 +25,7 @@ const SCENES: [&str; 19] = [
     "permits_are_leases_of_their_own",
     "several_keys_come_together_or_not_at_all",
     "whoever_waits_in_the_queue_gets_the_lease_by_the_task_token",
+    "a_start_begins_or_waits_for_its_key",
     "a_block_releases_however_it_ends",
     "a_block_that_lost_its_lease_says_so",
     "a_block_does_not_begin_after_its_lease",

@@ -43,6 +43,8 @@ export class Leasehold extends Construct {
   readonly acquireFunction: lambda.IFunction;
   readonly extendFunction: lambda.IFunction;
   readonly releaseFunction: lambda.IFunction;
+  /** Starts state machines of yours through keys: those in the parameter `StartedStateMachine`. */
+  readonly startFunction: lambda.IFunction;
   readonly inspectFunction: lambda.IFunction;
   readonly operateFunction: lambda.IFunction;
   /** Runs a state machine of yours inside a lease; `guard` starts it. */
@@ -78,6 +80,7 @@ export class Leasehold extends Construct {
     this.acquireFunction = toFunction('AcquireFunction');
     this.extendFunction = toFunction('ExtendFunction');
     this.releaseFunction = toFunction('ReleaseFunction');
+    this.startFunction = toFunction('StartFunction');
     this.inspectFunction = toFunction('InspectFunction');
     this.operateFunction = toFunction('OperateFunction');
     this.withLeaseStateMachine = sfn.StateMachine.fromStateMachineArn(this, 'WithLease', output('WithLeaseStateMachineArn'));

@@ -35,6 +35,8 @@ locals {
     AlarmTopicArn          = var.alarm_topic_arn
     WrappedStateMachine    = var.wrapped_state_machines == null ? null : join(",", var.wrapped_state_machines)
     LeasingStateMachine    = var.leasing_state_machines == null ? null : join(",", var.leasing_state_machines)
+    StartedStateMachine    = var.started_state_machines == null ? null : join(",", var.started_state_machines)
+    StartKeys              = var.start_keys == null ? null : join(",", var.start_keys)
     KmsKeyArn              = var.kms_key_arn
     PermissionsBoundaryArn = var.permissions_boundary_arn
     DeletionProtection     = var.deletion_protection

@@ -25,6 +25,11 @@ output "release_function_arn" {
   description = "ARN of the function that releases leases"
 }
 
+output "start_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["StartFunctionArn"]
+  description = "ARN of the function that starts executions through keys"
+}
+
 output "sweep_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["SweepFunctionArn"]
   description = "ARN of the function that frees the leases of crashed holders"
@@ -43,6 +48,11 @@ output "reap_later_queue_arn" {
 output "reap_dead_letter_queue_url" {
   value       = aws_cloudformation_stack.leasehold.outputs["ReapDeadLetterQueueUrl"]
   description = "URL of the queue with ended executions that reap did not receive or could not handle; normally empty"
+}
+
+output "start_role_name" {
+  value       = aws_cloudformation_stack.leasehold.outputs["StartRoleName"]
+  description = "Name of start's role, for a policy of yours by which it reads a queue of yours"
 }
 
 output "inspect_function_arn" {

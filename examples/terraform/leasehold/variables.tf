@@ -118,6 +118,18 @@ variable "leasing_state_machines" {
   description = "Your state machines that hold leases themselves, in addition to those of this stack: a list of ARNs as in WrappedStateMachine. Only these can wait in the queue, and only their leases are freed when their executions end. Empty: those whose names begin with this stack's name and _leasing_."
 }
 
+variable "started_state_machines" {
+  type        = list(string)
+  default     = null
+  description = "Your state machines that start may start through keys: a list of ARNs as in WrappedStateMachine. Each has to be in LeasingStateMachine too, because the lease ends with its execution. Whoever may invoke start starts them with the rights of this stack. Empty: those whose names begin with this stack's name and _leasing_."
+}
+
+variable "start_keys" {
+  type        = list(string)
+  default     = null
+  description = "Which of them may be started through which keys: a list of pairs KEY=ARN, where an asterisk stands for any characters of the key. Empty: all of them through any key."
+}
+
 variable "kms_key_arn" {
   type        = string
   default     = null
