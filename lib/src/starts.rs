@@ -15,7 +15,8 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::{LATEST_ANSWER, Leases, TRIES, corrupt, frozen_error},
-    outcomes::HeldLease,
+    metrics::{self, Metric},
+    outcomes::{GrantKind, HeldLease},
     row::{Holding, Row, Term},
     store::{Address, Applied, PutStart, Settled, Settlement, Store},
     transition::{
@@ -370,6 +371,8 @@ impl<S: Store> Leases<S> {
         row: Row,
         item: &StartItem,
     ) -> Result<Started, Error> {
+        let kind = GrantKind::after(row.previous.as_ref());
+        metrics::record(Metric::of_grant(kind), 1);
         let request = item.request();
         let latest = self
             .store()
