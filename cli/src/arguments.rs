@@ -12,6 +12,7 @@ use crate::local::Local;
 use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeArgs, UnfreezeArgs};
 use crate::redrive::Redrive;
+use crate::start::{RepeatStart, Start};
 use crate::table::Table;
 use crate::watch::Watch;
 use crate::weave::Weave;
@@ -57,6 +58,10 @@ pub(crate) enum Verb {
     Release(ReleaseArgs),
     /// End a lease without its handle, whoever holds it
     ForceRelease(ForceRelease),
+    /// Start an execution as soon as it can have a key: now, or from the queue
+    Start(Start),
+    /// Repeat a start that has failed
+    RepeatStart(RepeatStart),
     /// Take the leases of a failed execution back for it, and redrive it
     Redrive(Redrive),
     /// Stop new grants of a key

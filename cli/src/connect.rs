@@ -55,7 +55,9 @@ impl TableArgs {
         clock_warning::listen(environment.settings.clock_margin);
         let (config, credentials) = self.sign_in().await?;
         let store = DynamoDb::new(Connection::client(&config), environment.table.clone());
-        let leases = Leases::new(store, environment.settings);
+        let leases = Leases::new(store, environment.settings)
+            .with_executions(environment.executions)
+            .with_starts(environment.starts);
         Ok(TableClient {
             leases: if environment.owns_rules {
                 leases
@@ -67,6 +69,20 @@ impl TableArgs {
             table: environment.table,
             credentials,
         })
+    }
+
+    /// The same options again, for a command that a person copies.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        let options = [
+            ("--table", &self.table),
+            ("--profile", &self.profile),
+            ("--region", &self.region),
+            ("--endpoint-url", &self.endpoint_url),
+        ];
+        let given = options
+            .into_iter()
+            .filter_map(|(name, value)| Some([name, value.as_deref()?]));
+        given.flatten()
     }
 
     /// Finds Region and credentials, for any service.
@@ -85,6 +101,8 @@ impl TableArgs {
     fn environment(&self) -> Result<Environment, Failure> {
         let lookup = |name: &str| match (name, &self.table) {
             ("LEASE_TABLE", Some(table)) => Some(table.clone()),
+            // Whoever has the right to start it may start it, unless there is a list.
+            ("LEASE_STARTS", _) => environment::text(name).or_else(|| Some("*".to_owned())),
             _ => environment::text(name),
         };
         if lookup("LEASE_TABLE").is_none() {

@@ -86,8 +86,10 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let failure = Self::new(Code::of(&error), in_full(&error));
         let advice = match &error {
-            Error::Denied { action, .. } => format!(
-                "this command needs {action} on the table; docs/reference/permissions.md lists the actions of every command"
+            Error::Denied {
+                action, resource, ..
+            } => format!(
+                "this command needs {action} on {resource}; docs/reference/permissions.md lists the actions of every command"
             ),
             Error::Misconfigured { .. } => {
                 "check --table, --region and --profile; `leasehold table check` checks the table"
@@ -107,6 +109,10 @@ impl From<Error> for Failure {
                 format!(
                     "inspect the items whose pk is {key} and whose sk begins with LEASE#; leasehold leaves them unchanged"
                 )
+            }
+            Error::NotStarted { .. } => {
+                "mend the cause, then repeat the start: `leasehold ls --failed` prints the command"
+                    .to_owned()
             }
             Error::Lost { .. } | Error::Expired { .. } => {
                 "stop all work under this lease; `leasehold show` names the holder of the key now"

@@ -1,6 +1,5 @@
 //! `leasehold extend` and `release`, with a handle that `acquire` or the functions returned.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,10 +7,10 @@ use leasehold::{ExtendOptions, Extended, Lease, ReleaseOutcome, Ttl};
 use serde_json::Value;
 
 use crate::connect::TableArgs;
-use crate::durations;
 use crate::exit::{Code, Failure};
 use crate::lease_text::when;
 use crate::output::{json, print};
+use crate::{durations, text_file};
 
 #[derive(Args, Debug)]
 struct Handle {
@@ -24,13 +23,7 @@ impl Handle {
     /// Reads the handle. Errors never repeat the file's content.
     fn read(&self) -> Result<Lease, Failure> {
         let name = self.handle.display();
-        let text = if self.handle.as_os_str() == "-" {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
-        } else {
-            std::fs::read_to_string(&self.handle)
-        };
-        let text = text.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+        let text = text_file::read(&self.handle)?;
         let not_one = || {
             let failure = Failure::usage(format!("{name}: this is not a lease handle"));
             failure.advice("`leasehold acquire KEY` without a command prints one")

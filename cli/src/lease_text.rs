@@ -1,6 +1,9 @@
 //! A lease as text for people.
 
-use leasehold::{HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp, ViewUntil};
+use leasehold::{
+    HeldLease, HeldUntil, HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp,
+    ViewUntil,
+};
 
 use crate::columns::Columns;
 use crate::durations::render;
@@ -43,6 +46,22 @@ pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
     let looked = looked_at.map(|at| format!(", looked at {}", when(at, now)));
     let looked = looked.unwrap_or_default();
     format!("while its execution runs{kept}{looked}")
+}
+
+/// Who has a key, until when, and how many wait for it.
+pub(crate) fn held(held: &HeldLease, now: Timestamp) -> String {
+    let until = match held.until {
+        HeldUntil::Ttl { expires_at, .. } => {
+            let left = render(expires_at.since(now));
+            format!("for another {left} unless it extends")
+        }
+        HeldUntil::Execution { .. } => held.until.to_string(),
+    };
+    let line = match held.waiting {
+        0 => String::new(),
+        n => format!("; {n} in the queue"),
+    };
+    format!("{} is held by {} {until}{line}", held.key, held.holder)
 }
 
 /// A lease as a row of a table.

@@ -13,6 +13,7 @@ mod doctor;
 mod durations;
 mod environment;
 mod exit;
+mod failed_starts;
 mod handle;
 mod instants;
 mod lease_text;
@@ -25,8 +26,10 @@ mod output;
 mod pages;
 mod redrive;
 mod signals;
+mod start;
 mod step_functions;
 mod table;
+mod text_file;
 mod watch;
 mod weave;
 
@@ -61,6 +64,8 @@ pub fn run() -> ExitCode {
         Verb::Extend(extend) => on_one_thread(extend.run()),
         Verb::Release(release) => on_one_thread(release.run()),
         Verb::ForceRelease(force) => on_one_thread(force.run()),
+        Verb::Start(start) => on_one_thread(start.run()),
+        Verb::RepeatStart(repeat) => on_one_thread(repeat.run()),
         Verb::Redrive(redrive) => on_one_thread(redrive.run()),
         Verb::Freeze(freeze) => on_one_thread(freeze.run()),
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),

@@ -7,11 +7,11 @@ use leasehold::{Holder, Inspected, Key, LeasePage, LeaseView};
 use serde::Serialize;
 
 use crate::columns::{Columns, pairs};
-use crate::connect::TableArgs;
+use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
-use crate::lease_text;
 use crate::output::{json, json_in_lines, print, print_error, print_lines, write};
 use crate::pages::Pages;
+use crate::{failed_starts, lease_text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -19,9 +19,13 @@ Examples:
   leasehold ls
   leasehold ls --prefix orders/ --state expired
   leasehold ls --json | jq -r '.leases[].key'
+  leasehold ls --failed
 
 The list omits free keys, even frozen ones: use `leasehold show` for any key. Reading the list costs about one read unit for
-each held lease, whatever the prefix. --json prints the response of the function inspect.")]
+each held lease, whatever the prefix. --json prints the response of the function inspect.
+
+With --failed it lists starts that have failed (`leasehold start`) instead, each with its reason and the command that repeats it.
+--json then prints {\"starts\":[{\"key\",\"execution_arn\",\"state_machine_arn\",\"name\",\"asked_at\",\"reason\"}]}.")]
 pub(crate) struct Ls {
     /// Only keys that begin like this
     #[arg(
@@ -34,6 +38,9 @@ pub(crate) struct Ls {
     /// Only leases in this state
     #[arg(long, value_enum)]
     state: Option<State>,
+    /// Starts that have failed, instead of leases
+    #[arg(long, conflicts_with = "state")]
+    failed: bool,
     /// At most this many leases
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -58,6 +65,9 @@ enum State {
 impl Ls {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
+        if self.failed {
+            return self.list_failed_starts(&table_client).await;
+        }
         let mut columns = Columns::new(&lease_text::HEADER);
         let mut pages = Pages::of(None);
         let mut shown = 0;
@@ -95,6 +105,28 @@ impl Ls {
             write("\n]}\n")?;
         } else if shown == 0 && !self.quiet {
             print_error("no lease matches");
+        }
+        Ok(Code::DONE)
+    }
+
+    async fn list_failed_starts(&self, table_client: &TableClient) -> Result<Code, Failure> {
+        let mut starts = failed_starts::all(table_client).await?;
+        starts.retain(|start| start.key.as_str().starts_with(&self.prefix));
+        starts.truncate(self.limit.unwrap_or(usize::MAX));
+        if self.json {
+            print(&json(&BTreeMap::from([("starts", starts)]))?)?;
+            return Ok(Code::DONE);
+        }
+        if starts.is_empty() && !self.quiet {
+            print_error("no failed start matches");
+        }
+        let now = table_client.leases.now();
+        let details = starts
+            .iter()
+            .map(|start| start.details(now, &self.table_args));
+        let details: Vec<_> = details.collect();
+        if !details.is_empty() {
+            print_lines(&details.join("\n\n"))?;
         }
         Ok(Code::DONE)
     }

@@ -1,11 +1,16 @@
-//! Step Functions, for the commands that stop or redrive an execution.
+//! Step Functions, for the commands that start, stop or redrive an execution.
 
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold::Holder;
+use leasehold::{
+    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, TaskToken,
+    Workflows,
+};
+use leasehold_lambda::StepFunctions;
 
 use crate::connect::TableClient;
 use crate::environment;
@@ -14,19 +19,101 @@ use crate::exit::{Code, Failure};
 /// Between two questions about the same thing.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
-/// The client. With `--endpoint-url`, which is DynamoDB's, the endpoint of Step Functions has to be named too.
+/// The client.
 pub(crate) fn client(table_client: &TableClient) -> Result<Client, Failure> {
-    let mut config = aws_sdk_sfn::config::Builder::from(&table_client.config);
-    if table_client.config.endpoint_url().is_some() {
-        let named = ["AWS_ENDPOINT_URL_SFN", "AWS_ENDPOINT_URL"];
-        let Some(url) = named.iter().find_map(|name| environment::text(name)) else {
-            let failure =
-                Failure::usage("--endpoint-url is DynamoDB's, and Step Functions has none");
-            return Err(failure.advice("set AWS_ENDPOINT_URL_SFN"));
-        };
-        config = config.endpoint_url(url);
+    Ok(Client::new(&config(table_client)?))
+}
+
+/// With `--endpoint-url`, which is DynamoDB's, the endpoint of Step Functions has to be named too.
+fn config(table_client: &TableClient) -> Result<SdkConfig, Failure> {
+    let config = table_client.config.clone();
+    if config.endpoint_url().is_none() {
+        return Ok(config);
     }
-    Ok(Client::from_conf(config.build()))
+    let named = ["AWS_ENDPOINT_URL_SFN", "AWS_ENDPOINT_URL"];
+    let Some(url) = named.iter().find_map(|name| environment::text(name)) else {
+        let failure = Failure::usage("--endpoint-url is DynamoDB's, and Step Functions has none");
+        return Err(failure.advice("set AWS_ENDPOINT_URL_SFN"));
+    };
+    Ok(config.into_builder().endpoint_url(url).build())
+}
+
+/// Step Functions for one start. Everybody else who waits for the key is left to the stack, because this person may lack the
+/// rights to start or to tell them, and a refusal would cost them their place.
+#[derive(Debug)]
+pub(crate) struct OneStart {
+    execution: Holder,
+    step_functions: StepFunctions,
+}
+
+impl OneStart {
+    pub(crate) fn new(table_client: &TableClient, execution: Holder) -> Result<Self, Failure> {
+        let step_functions = StepFunctions::new(&config(table_client)?);
+        Ok(Self {
+            execution,
+            step_functions,
+        })
+    }
+}
+
+impl Workflows for OneStart {
+    fn succeed<'a>(
+        &'a self,
+        _token: &'a TaskToken,
+        _output: String,
+        _limit: Duration,
+    ) -> Call<'a, Delivery> {
+        left_to_the_stack()
+    }
+
+    fn fail<'a>(
+        &'a self,
+        _token: &'a TaskToken,
+        _error: &'a str,
+        _cause: String,
+        _limit: Duration,
+    ) -> Call<'a, Delivery> {
+        left_to_the_stack()
+    }
+
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Execution> {
+        self.step_functions.describe_execution(execution, limit)
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        limit: Duration,
+    ) -> Call<'a, Begun> {
+        if machine.execution(name) != self.execution {
+            return left_to_the_stack();
+        }
+        let what = (machine, name);
+        self.step_functions.start_execution(what, input, limit)
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<String>> {
+        self.step_functions.execution_input(execution, limit)
+    }
+}
+
+fn left_to_the_stack<'a, T>() -> Call<'a, T>
+where
+    T: Send + 'a,
+{
+    Box::pin(std::future::ready(Err(Error::Unavailable {
+        problem: "somebody else's turn is left to the stack".to_owned(),
+        source: None,
+    })))
 }
 
 /// What Step Functions refused, or why it did not answer.
@@ -59,4 +146,34 @@ pub(crate) async fn status(
     let described = call.send().await;
     let described = described.map_err(|error| failed("DescribeExecution", &error))?;
     Ok(described.status().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_config::{BehaviorVersion, Region};
+    use leasehold::StateMachineArn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_start_begins_no_other() {
+        let nowhere = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .endpoint_url("http://127.0.0.1:9")
+            .build();
+        let machine = "arn:aws:states:us-east-1:123456789012:stateMachine:orders";
+        let machine = StateMachineArn::new(machine).expect("valid");
+        let [own, other] = ["own", "other"].map(|name| ExecutionName::new(name).expect("valid"));
+        let one = OneStart {
+            execution: machine.execution(&own),
+            step_functions: StepFunctions::new(&nowhere),
+        };
+        for (name, is_left) in [(&own, false), (&other, true)] {
+            let limit = Duration::from_secs(1);
+            let call = one.start_execution((&machine, name), "{}".to_owned(), limit);
+            let problem = call.await.expect_err("nobody answers").to_string();
+            assert_eq!(problem.contains("left to the stack"), is_left, "{problem}");
+        }
+    }
 }

@@ -32,6 +32,10 @@ struct ServerState {
     /// Tokens without a waiting task.
     expired: HashSet<String>,
     running: HashSet<String>,
+    /// The input of every execution that a call started.
+    started: HashMap<String, String>,
+    /// State machines that do not exist.
+    missing: HashSet<String>,
     /// With when.
     stopped: HashMap<String, f64>,
     /// The result of a task of an execution.
@@ -184,6 +188,22 @@ impl FakeStepFunctionsServer {
         self.state().stopped.insert(execution.to_owned(), stop());
     }
 
+    /// Whether there is such a state machine from here on. There are all others.
+    pub fn set_missing(&self, machine: &str, is_missing: bool) {
+        let mut state = self.state();
+        if is_missing {
+            state.missing.insert(machine.to_owned());
+        } else {
+            state.missing.remove(machine);
+        }
+    }
+
+    /// The input with which this execution was started.
+    #[must_use]
+    pub fn input_of(&self, execution: &str) -> Option<String> {
+        self.state().started.get(execution).cloned()
+    }
+
     /// From here on the history of this execution has a task with this result.
     pub fn has_received(&self, execution: &str, output: &str) {
         let mut state = self.state();
@@ -222,6 +242,16 @@ impl ServerState {
         };
         if let Some(error) = self.failing_with {
             return refused(StatusCode::INTERNAL_SERVER_ERROR, error);
+        }
+        if operation == "StartExecution" {
+            let Some(arn) = self.start_execution(&body) else {
+                return refused(StatusCode::BAD_REQUEST, "StateMachineDoesNotExist");
+            };
+            let answer = json!({"executionArn": arn, "startDate": 1_795_226_400});
+            return (StatusCode::OK, answer);
+        }
+        if operation == "DescribeExecution" && self.is_of_missing(&body["executionArn"]) {
+            return refused(StatusCode::BAD_REQUEST, "ExecutionDoesNotExist");
         }
         if ["DescribeExecution", "GetExecutionHistory"].contains(&operation) {
             return (StatusCode::OK, self.execution(operation, &body));
@@ -273,6 +303,28 @@ impl ServerState {
         }
     }
 
+    /// The execution runs from here on, unless its state machine does not exist.
+    fn start_execution(&mut self, body: &Value) -> Option<String> {
+        let machine = body["stateMachineArn"].as_str()?;
+        if self.missing.contains(machine) {
+            return None;
+        }
+        let (name, input) = (body["name"].as_str()?, body["input"].as_str()?);
+        let machine = machine.replacen(":stateMachine:", ":execution:", 1);
+        let arn = format!("{machine}:{name}");
+        self.running.insert(arn.clone());
+        self.started.insert(arn.clone(), input.to_owned());
+        Some(arn)
+    }
+
+    fn is_of_missing(&self, arn: &Value) -> bool {
+        let machine = arn.as_str().and_then(|arn| arn.rsplit_once(':'));
+        machine.is_some_and(|(machine, _)| {
+            let machine = machine.replacen(":execution:", ":stateMachine:", 1);
+            self.missing.contains(&machine)
+        })
+    }
+
     /// The response about an execution: about one that is tracked, what happened; about any other, that it runs, was
     /// stopped with a task still running, or has succeeded with every task answered.
     fn execution(&self, operation: &str, body: &Value) -> Value {
@@ -295,6 +347,7 @@ impl ServerState {
                 "startDate": 1_795_226_400,
                 "stopDate": (status != "RUNNING").then_some(stopped),
                 "status": status,
+                "input": self.started.get(arn),
             });
         }
         let mut events = tracked.map_or_else(

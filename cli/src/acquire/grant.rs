@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use leasehold::{
-    Acquire, AcquireOutcome, Acquired, Contention, Error, Granted, HeldUntil, RetryPolicy,
-};
+use leasehold::{Acquire, AcquireOutcome, Acquired, Contention, Error, Granted, RetryPolicy};
 use rustix::process::Signal;
 
 use crate::connect::TableClient;
 use crate::durations::render;
 use crate::exit::{Code, Failure, in_full};
+use crate::lease_text;
 use crate::output::print_error;
 use crate::signals::Signals;
 
@@ -72,16 +71,5 @@ fn held(table_client: &TableClient, contention: &Contention) -> Failure {
 }
 
 fn describe(table_client: &TableClient, Contention { held, .. }: &Contention) -> String {
-    let until = match held.until {
-        HeldUntil::Ttl { expires_at, .. } => {
-            let left = render(expires_at.since(table_client.leases.now()));
-            format!("for another {left} unless it extends")
-        }
-        HeldUntil::Execution { .. } => held.until.to_string(),
-    };
-    let line = match held.waiting {
-        0 => String::new(),
-        n => format!("; {n} in the queue"),
-    };
-    format!("{} is held by {} {until}{line}", held.key, held.holder)
+    lease_text::held(held, table_client.leases.now())
 }

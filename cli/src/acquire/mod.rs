@@ -107,7 +107,7 @@ fn permits(text: &str) -> Result<Permits, String> {
     Permits::new(number).map_err(|error| error.to_string())
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -62,7 +62,7 @@ async fn a_table_unreachable_denied_or_missing_has_its_own_text() {
     let ran = fixture.run(&["show", "k"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(
-        ran.err.contains("needs dynamodb:Query on the table"),
+        ran.err.contains("needs dynamodb:Query on table leases"),
         "{ran:?}"
     );
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

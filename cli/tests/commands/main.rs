@@ -13,5 +13,6 @@ mod listing;
 mod operate;
 mod readme;
 mod rights;
+mod starts;
 mod terminal;
 mod weave;

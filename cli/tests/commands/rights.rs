@@ -3,7 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, ended};
+use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
+
+const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:orders";
+const MISSING: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:missing";
+const FAILED: &str = "arn:aws:states:us-east-1:123456789012:execution:missing:one";
 
 /// The table of commands and their actions in docs/reference/permissions.md.
 fn written() -> BTreeMap<String, BTreeSet<String>> {
@@ -39,6 +44,8 @@ async fn each_command_needs_what_is_written_and_no_more() {
     let handle = fixture.home().join("handle.json");
     let handle = handle.to_str().unwrap().to_owned();
     fixture.grant("j", "worker", Duration::from_secs(600)).await;
+    let server = FakeStepFunctionsServer::open().await.unwrap();
+    server.set_missing(MISSING, true);
     let mut asked: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (command, arguments) in [
         ("table create", &["table", "create"][..]),
@@ -53,6 +60,13 @@ async fn each_command_needs_what_is_written_and_no_more() {
             &["acquire", "p", "--permits", "2", "--", "true"],
         ),
         ("acquire", &["acquire", "handle"]),
+        ("start", &["start", "s", MACHINE]),
+        ("start", &["start", "s", MACHINE]),
+        ("start", &["start", "s", MACHINE, "--if-held", "skip"]),
+        ("start", &["start", "s", MACHINE, "--if-held", "fail"]),
+        ("start", &["start", "f", MISSING, "--name", "one"]),
+        ("ls --failed", &["ls", "--failed"]),
+        ("repeat-start", &["repeat-start", "f", FAILED]),
         ("ls", &["ls"]),
         ("show", &["show", "handle"]),
         ("holders", &["holders"]),
@@ -67,13 +81,25 @@ async fn each_command_needs_what_is_written_and_no_more() {
         ("unfreeze", &[&["unfreeze", "j"][..], &because].concat()),
     ] {
         fixture.proxy.reset();
-        let ran = fixture.run(arguments).await;
-        assert_eq!(ran.code, Some(0), "{command} {ran:?}");
+        let mut program = fixture.command(arguments);
+        program.env(
+            "AWS_ENDPOINT_URL_SFN",
+            format!("http://{}", server.address()),
+        );
+        let ran = ended(program).await;
+        let wanted = match arguments {
+            [.., "fail"] => 75,
+            [_, "f", ..] => 1,
+            _ => 0,
+        };
+        assert_eq!(ran.code, Some(wanted), "{command} {ran:?}");
         if arguments == ["acquire", "handle"] {
             std::fs::write(&handle, &ran.out).unwrap();
         }
         let counts = fixture.proxy.counts();
-        let operations = counts.iter().map(|(operation, _)| operation.to_owned());
+        // A transaction needs the actions of its writes, which are updates.
+        let action = |operation: &str| operation.replace("TransactWriteItems", "UpdateItem");
+        let operations = counts.iter().map(|(operation, _)| action(operation));
         asked
             .entry(command.to_owned())
             .or_default()

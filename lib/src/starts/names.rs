@@ -51,7 +51,8 @@ impl StateMachineArn {
     }
 
     /// The execution of this machine with this name.
-    pub(crate) fn execution(&self, name: &ExecutionName) -> Holder {
+    #[must_use]
+    pub fn execution(&self, name: &ExecutionName) -> Holder {
         let machine = self
             .unqualified()
             .replacen(":stateMachine:", ":execution:", 1);

@@ -1,0 +1,219 @@
+//! `leasehold start` and `repeat-start`: executions that begin as soon as they can have a key.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use leasehold::{
+    BadValue, Error, ExecutionInput, ExecutionName, HeldLease, Holder, IfHeld, KeepTime, Key,
+    Metadata, RequestId, Started, StateMachineArn, WaitTime,
+};
+
+use crate::acquire::pair;
+use crate::connect::{TableArgs, TableClient};
+use crate::exit::{Code, Failure};
+use crate::output::{json, print, print_error};
+use crate::step_functions::OneStart;
+use crate::{durations, lease_text, text_file};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold start orders/42 arn:aws:states:eu-west-1:123456789012:stateMachine:orders --input '{\"order\": 42}'
+  leasehold start nightly arn:aws:states:eu-west-1:123456789012:stateMachine:report --if-held skip --name 2026-03-01
+  leasehold start orders/42 arn:aws:states:eu-west-1:123456789012:stateMachine:orders --input-file - <order.json
+
+The execution has the key while it runs. If nobody has the key, this command starts the execution, with the rights of the person
+who runs it. Otherwise the start waits in the queue, and the stack starts it when it is its turn: the machine has to be in the
+stack's StartedStateMachine, and in any case in LeasingStateMachine. The command does not wait for that.
+
+The same name again, with the same input, starts nothing twice and says what became of the start. A start that failed stays in
+`leasehold ls --failed` until it is repeated. If LEASE_STARTS is set, only what it lists is started.
+--json prints the response of the function start.
+
+Exit codes: 0 started, waits in the queue, or skipped; 1 the start has failed, or the queue is full; 75 somebody else holds
+the key (with --if-held fail), or it is frozen.")]
+pub(crate) struct Start {
+    /// The key that the execution has while it runs
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
+    /// ARN of the state machine, also with a version or an alias
+    #[arg(value_parser = |text: &str| StateMachineArn::new(text))]
+    machine: StateMachineArn,
+    /// The execution's input [default: {}]
+    #[arg(long, value_name = "JSON", value_parser = |text: &str| ExecutionInput::new(text))]
+    input: Option<ExecutionInput>,
+    /// File with the execution's input; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    input_file: Option<PathBuf>,
+    /// The execution's name, and the idempotency key: the same name starts once [default: random]
+    #[arg(long, value_parser = |text: &str| ExecutionName::new(text))]
+    name: Option<ExecutionName>,
+    /// What to do while somebody else has the key
+    #[arg(long, value_enum, default_value = "wait")]
+    if_held: IfHeldWord,
+    /// How long to wait in the queue [default: 1d]
+    #[arg(long, value_name = "LENGTH", value_parser = wait)]
+    wait: Option<WaitTime>,
+    /// How long the execution keeps the key after a failure, stop or time-out, for a redrive [default: 0]
+    #[arg(long, value_name = "LENGTH", value_parser = keep)]
+    keep: Option<KeepTime>,
+    /// Add key and fencing token to the input, as `leasehold`
+    #[arg(long)]
+    pass_lease: bool,
+    /// Metadata that is shown with the lease; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    table_args: TableArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IfHeldWord {
+    /// Wait in the queue
+    Wait,
+    /// Start nothing, and exit with 75
+    Fail,
+    /// Start nothing, and exit with 0
+    Skip,
+}
+
+fn wait(text: &str) -> Result<WaitTime, String> {
+    WaitTime::new(durations::parse(text)?).map_err(|error| error.to_string())
+}
+
+fn keep(text: &str) -> Result<KeepTime, String> {
+    KeepTime::new(durations::parse(text)?).map_err(|error| error.to_string())
+}
+
+impl Start {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let start = self.start()?;
+        let (execution, name) = (start.execution(), start.name.clone());
+        let table_client = connect(&self.table_args, &execution).await?;
+        let started = table_client.leases.start(start).await;
+        let started = started.map_err(|error| may_be_accepted(error, &name))?;
+        tell(&table_client, &started, self.json)
+    }
+
+    fn start(&self) -> Result<leasehold::Start, Failure> {
+        let name = self.name.clone().map_or_else(random_name, Ok);
+        let name = name.map_err(Failure::usage)?;
+        let mut start = leasehold::Start::new(self.key.clone(), self.machine.clone(), name);
+        start.input = self.input()?;
+        start.if_held = self.if_held()?;
+        start.keep = self.keep.unwrap_or_default();
+        start.pass_lease = self.pass_lease;
+        let metadata = self.metadata.iter().cloned().collect::<BTreeMap<_, _>>();
+        start.metadata = Metadata::new(metadata).map_err(Failure::usage)?;
+        Ok(start)
+    }
+
+    fn input(&self) -> Result<ExecutionInput, Failure> {
+        let Some(path) = &self.input_file else {
+            return Ok(self.input.clone().unwrap_or_default());
+        };
+        let input = ExecutionInput::new(text_file::read(path)?);
+        input.map_err(|problem| Failure::usage(format!("{}: {problem}", path.display())))
+    }
+
+    fn if_held(&self) -> Result<IfHeld, Failure> {
+        match (self.if_held, self.wait) {
+            (IfHeldWord::Wait, wait) => Ok(IfHeld::Wait(wait.unwrap_or(WaitTime::DAY))),
+            (_, Some(_)) => Err(Failure::usage("--wait: goes with --if-held wait only")),
+            (IfHeldWord::Fail, None) => Ok(IfHeld::Fail),
+            (IfHeldWord::Skip, None) => Ok(IfHeld::Skip),
+        }
+    }
+}
+
+fn random_name() -> Result<ExecutionName, BadValue> {
+    ExecutionName::new(RequestId::random().as_str())
+}
+
+/// Without its name, a start whose outcome is unknown could not be asked for again.
+fn may_be_accepted(error: Error, name: &ExecutionName) -> Failure {
+    let is_unknown = matches!(error, Error::Unavailable { .. });
+    let failure = Failure::from(error);
+    if !is_unknown {
+        return failure;
+    }
+    failure.advice(format!(
+        "it may have been accepted: the same command with --name {name} says so, and starts nothing twice"
+    ))
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold repeat-start orders/42 arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c
+
+`leasehold ls --failed` lists the starts that have failed, each with the command that repeats it. The start has its machine, name
+and input as before, takes its place anew, and waits for as long as it would have at first. One that has not failed is not
+repeated: the command says what became of it. --json prints the response of the function start.
+
+Exit codes: 0 started or waits in the queue; 1 the start has failed again, or the queue is full; 2 there is no such start;
+75 the key is frozen.")]
+pub(crate) struct RepeatStart {
+    /// The key
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
+    /// ARN of the execution that was to be
+    #[arg(value_parser = |text: &str| Holder::new(text))]
+    execution: Holder,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    table_args: TableArgs,
+}
+
+impl RepeatStart {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let table_client = connect(&self.table_args, &self.execution).await?;
+        let (leases, execution) = (&table_client.leases, &self.execution);
+        let started = leases.repeat_start(&self.key, execution).await?;
+        tell(&table_client, &started, self.json)
+    }
+}
+
+async fn connect(table_args: &TableArgs, execution: &Holder) -> Result<TableClient, Failure> {
+    let mut table_client = table_args.connect().await?;
+    let one = OneStart::new(&table_client, execution.clone())?;
+    table_client.leases = table_client.leases.with_workflows(Arc::new(one));
+    Ok(table_client)
+}
+
+fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<Code, Failure> {
+    if as_json {
+        print(&json(started)?)?;
+        return Ok(Code::DONE);
+    }
+    let (words, held) = match started {
+        Started::Started { execution_arn } => (format!("started: {execution_arn}"), None),
+        Started::Queued {
+            execution_arn,
+            held,
+        } => (
+            format!("in the queue: {execution_arn} begins when it is its turn"),
+            held.as_deref(),
+        ),
+        Started::Skipped {
+            execution_arn,
+            held,
+        } => (format!("skipped: {execution_arn}"), held.as_deref()),
+    };
+    print_held(table_client, held);
+    print(&words)?;
+    Ok(Code::DONE)
+}
+
+fn print_held(table_client: &TableClient, held: Option<&HeldLease>) {
+    if let Some(held) = held {
+        print_error(&lease_text::held(held, table_client.leases.now()));
+    }
+}

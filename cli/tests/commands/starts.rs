@@ -1,0 +1,301 @@
+//! `leasehold start` and `repeat-start`, and `leasehold ls --failed`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fixture::{Fixture, Ran, ended, masked};
+use leasehold::{
+    ExecutionName, Key, LeaseState, Leases, Start, StartRules, StateMachineArn, store::DynamoDb,
+};
+use leasehold_lambda::StepFunctions;
+use leasehold_local::{Fault, session_token};
+use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
+use serde_json::{Value, json};
+
+const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:orders";
+const ONE: &str = "arn:aws:states:us-east-1:123456789012:execution:orders:one";
+const LONG: Duration = Duration::from_mins(10);
+
+struct Starts {
+    fixture: Fixture,
+    server: FakeStepFunctionsServer,
+}
+
+impl Starts {
+    async fn new() -> Self {
+        Self {
+            fixture: Fixture::start().await,
+            server: FakeStepFunctionsServer::open().await.unwrap(),
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.server.address())
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.fixture.command(arguments);
+        command.env("AWS_ENDPOINT_URL_SFN", self.url());
+        let ran = ended(command).await;
+        self.fixture.keeps_secrets(&ran);
+        ran
+    }
+
+    /// `leasehold start KEY MACHINE --name one`, with more options.
+    async fn start(&self, key: &str, options: &[&str]) -> Ran {
+        self.run(&[&["start", key, MACHINE, "--name", "one"], options].concat())
+            .await
+    }
+
+    async fn failed(&self) -> Value {
+        let ran = self.run(&["ls", "--failed", "--json"]).await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        serde_json::from_str(&ran.out).unwrap()
+    }
+
+    /// The leases as the stack has them.
+    fn stack(&self) -> Leases<DynamoDb> {
+        let credentials = aws_credential_types::Credentials::new(
+            "local",
+            "local",
+            Some(session_token().to_owned()),
+            None,
+            "test",
+        );
+        let provider = aws_credential_types::provider::SharedCredentialsProvider::new(credentials);
+        let config = aws_config::SdkConfig::builder()
+            .behavior_version(aws_config::BehaviorVersion::v2026_01_12())
+            .region(aws_config::Region::new("us-east-1"))
+            .endpoint_url(self.url())
+            .credentials_provider(provider)
+            .build();
+        self.fixture
+            .leases()
+            .with_workflows(Arc::new(StepFunctions::new(&config)))
+            .with_starts(StartRules::of("*").unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_start_of_a_free_key_begins_at_once() {
+    let all = Starts::new().await;
+    let input = ["--input", r#"{"n": 1}"#, "--metadata", "team=payments"];
+    for _ in 0..2 {
+        let ran = all.start("k", &input).await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(ran.out, format!("started: {ONE}\n"));
+    }
+    assert_eq!(all.server.input_of(ONE).unwrap(), r#"{"n": 1}"#);
+    let held = all.fixture.inspect("k").await.lease.held.unwrap();
+    assert_eq!(held.holder.as_str(), ONE);
+    assert_eq!(held.metadata.entries()["team"], "payments");
+
+    let ran = all.start("k", &[&input[..], &["--json"]].concat()).await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told, json!({"outcome": "started", "execution_arn": ONE}));
+    let other = all.start("k", &["--input", r#"{"n": 2}"#]).await;
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert!(
+        other.err.contains("is in use by another start"),
+        "{other:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_input_comes_from_a_file_and_gets_the_lease() {
+    let all = Starts::new().await;
+    let file = all.fixture.home().join("input.json");
+    std::fs::write(&file, r#"{"n": 1}"#).unwrap();
+    let file = file.to_str().unwrap();
+    let ran = all
+        .start("k", &["--input-file", file, "--pass-lease"])
+        .await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let input: Value = serde_json::from_str(&all.server.input_of(ONE).unwrap()).unwrap();
+    assert_eq!(
+        (&input["n"], &input["leasehold"]["key"]),
+        (&json!(1), &json!("k"))
+    );
+}
+
+#[tokio::test]
+async fn a_start_of_a_held_key_waits_for_its_turn() {
+    let all = Starts::new().await;
+    let other = all.fixture.grant("k", "worker 7", LONG).await;
+    let ran = all.start("k", &["--wait", "1h", "--keep", "1d"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let wanted = format!("in the queue: {ONE} begins when it is its turn\n");
+    assert_eq!(ran.out, wanted);
+    assert!(
+        ran.err.contains("k is held by worker 7 for another"),
+        "{ran:?}"
+    );
+    let ran = all.start("k", &["--json"]).await;
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&told["outcome"], &told["execution_arn"]),
+        (&json!("queued"), &json!(ONE))
+    );
+    assert_eq!(all.server.input_of(ONE), None);
+
+    let _ = all.fixture.leases().release(&other.lease).await.unwrap();
+    assert!(
+        all.stack()
+            .hand_over(&Key::new("k").unwrap())
+            .await
+            .unwrap()
+    );
+    assert_eq!(all.server.input_of(ONE).unwrap(), "{}");
+    let shown = all.run(&["show", "k"]).await;
+    assert!(shown.out.contains("1 d after a failure"), "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_start_that_does_not_wait_fails_or_is_skipped() {
+    let all = Starts::new().await;
+    all.fixture.grant("k", "worker 7", LONG).await;
+    let fails = all.start("k", &["--if-held", "fail"]).await;
+    assert_eq!(
+        (fails.code, fails.out.as_str()),
+        (Some(75), ""),
+        "{fails:?}"
+    );
+    assert!(fails.err.contains("worker 7"), "{fails:?}");
+    let skipped = all.start("k", &["--if-held", "skip"]).await;
+    assert_eq!(skipped.code, Some(0), "{skipped:?}");
+    assert_eq!(skipped.out, format!("skipped: {ONE}\n"));
+    assert!(skipped.err.contains("k is held by worker 7"), "{skipped:?}");
+    assert_eq!(all.fixture.inspect("k").await.waiting, 0);
+    let both = all.start("k", &["--if-held", "skip", "--wait", "1h"]).await;
+    assert_eq!(both.code, Some(2), "{both:?}");
+    assert!(both.err.contains("--if-held wait only"), "{both:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_start_is_refused_before_anything_is_stored() {
+    let all = Starts::new().await;
+    let file = all.fixture.home().join("input.json");
+    std::fs::write(&file, "{n: 1}").unwrap();
+    let file = file.to_str().unwrap();
+    for (options, problem) in [
+        (&["--input", "{n: 1}"][..], "'--input <JSON>': must be JSON"),
+        (&["--input-file", file], "input.json: must be JSON"),
+        (&["--input-file", "nowhere"], "nowhere: No such file"),
+        (&["--input", "[]", "--pass-lease"], "must be an object"),
+        (&["--keep", "15d"], "expected a number of seconds"),
+    ] {
+        let ran = all.start("k", options).await;
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains(problem), "{ran:?}");
+    }
+    let ran = all.run(&["start", "k", "orders"]).await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("must be the ARN of a state machine"));
+
+    let mut command = all.fixture.command(&["start", "k", MACHINE]);
+    command.env("AWS_ENDPOINT_URL_SFN", all.url());
+    command.env("LEASE_STARTS", format!("orders/*={MACHINE}"));
+    let ran = ended(command).await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("may not be started through k"), "{ran:?}");
+    let shown = all.run(&["show", "k"]).await;
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_start_without_an_answer_can_be_asked_for_again() {
+    let all = Starts::new().await;
+    let proxy = &all.fixture.proxy;
+    proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
+    let ran = all.start("k", &[]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(
+        ran.err.contains("the same command with --name one"),
+        "{ran:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_failed_start_is_listed_with_the_command_that_repeats_it() {
+    let all = Starts::new().await;
+    let nothing = all.run(&["ls", "--failed"]).await;
+    assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), ""));
+    assert_eq!(nothing.err, "leasehold: no failed start matches\n");
+
+    all.server.set_missing(MACHINE, true);
+    let ran = all.start("order 42", &["--input", r#"{"n": 1}"#]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{ran:?}");
+    assert!(ran.err.contains("StateMachineDoesNotExist"), "{ran:?}");
+    assert!(ran.err.contains("`leasehold ls --failed`"), "{ran:?}");
+    assert_eq!(
+        all.fixture.inspect("order 42").await.state,
+        LeaseState::Free
+    );
+
+    let listed = all.run(&["ls", "--failed", "--region", "us-east-1"]).await;
+    let command = format!("leasehold repeat-start 'order 42' {ONE} --region us-east-1");
+    assert_eq!(
+        masked(&listed.out),
+        format!(
+            "key  order 42\n\
+             machine  {MACHINE}\n\
+             name  one\n\
+             asked  TIME (N s ago)\n\
+             reason  StateMachineDoesNotExist: as asked\n\
+             repeat  {command}\n"
+        )
+    );
+    let failed = all.failed().await;
+    let mut wanted = json!({
+        "key": "order 42",
+        "execution_arn": ONE,
+        "state_machine_arn": MACHINE,
+        "name": "one",
+        "reason": "StateMachineDoesNotExist: as asked",
+    });
+    wanted["asked_at"] = failed["starts"][0]["asked_at"].clone();
+    assert_eq!(failed, json!({"starts": [wanted]}));
+
+    all.server.set_missing(MACHINE, false);
+    let repeat = |command: &str| {
+        let mut shell = all.fixture.program("sh");
+        shell.env("AWS_ENDPOINT_URL_SFN", all.url());
+        shell.args(["-c", &command.replacen("leasehold", "\"$LEASEHOLD\"", 1)]);
+        ended(shell)
+    };
+    let repeated = repeat(&command).await;
+    assert_eq!(repeated.code, Some(0), "{repeated:?}");
+    assert_eq!(repeated.out, format!("started: {ONE}\n"));
+    assert_eq!(all.server.input_of(ONE).unwrap(), r#"{"n": 1}"#);
+    assert_eq!(all.failed().await, json!({"starts": []}));
+    let again = repeat(&command).await;
+    assert_eq!(again.out, format!("started: {ONE}\n"), "{again:?}");
+
+    let unknown = all.run(&["repeat-start", "other", ONE]).await;
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    assert!(unknown.err.contains("is no start through other"));
+}
+
+#[tokio::test]
+async fn a_long_list_of_failed_starts_comes_whole() {
+    let all = Starts::new().await;
+    all.server.set_missing(MACHINE, true);
+    let stack = all.stack();
+    for n in 0..101 {
+        let name = ExecutionName::new(format!("n{n}")).unwrap();
+        let machine = StateMachineArn::new(MACHINE).unwrap();
+        let key = Key::new(format!("k{n:03}")).unwrap();
+        let failed = stack.start(Start::new(key, machine, name)).await;
+        assert!(failed.is_err(), "{failed:?}");
+    }
+    let failed = all.failed().await;
+    let starts = failed["starts"].as_array().unwrap();
+    assert_eq!(starts.len(), 101);
+    assert_eq!(starts[100]["key"], "k100");
+    let some = [
+        "ls", "--failed", "--json", "--prefix", "k01", "--limit", "3",
+    ];
+    let some: Value = serde_json::from_str(&all.run(&some).await.out).unwrap();
+    assert_eq!(some["starts"][2]["key"], "k012");
+    assert_eq!(some["starts"].as_array().unwrap().len(), 3);
+}
