@@ -25,6 +25,11 @@ output "release_function_arn" {
   description = "ARN of the function that releases leases"
 }
 
+output "start_function_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["StartFunctionArn"]
+  description = "ARN of the function that starts executions through keys"
+}
+
 output "sweep_function_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["SweepFunctionArn"]
   description = "ARN of the function that frees the leases of crashed holders"
