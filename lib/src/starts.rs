@@ -309,7 +309,7 @@ impl<S: Store> Leases<S> {
                 GrantRefusal::OtherKeys | GrantRefusal::Grantable(_) => continue,
             };
             if row.waiting().contains(&grant.request) {
-                return Ok(queued(item, self.held_now(&row, item)));
+                return self.asked_again_for(row, item).await;
             }
             match if_held {
                 IfHeld::Wait(_) => {}
@@ -384,6 +384,20 @@ impl<S: Store> Leases<S> {
         }
         let begins = self.begin_first(workflows, &row, &latest).await?;
         self.begun(begins, item).await
+    }
+
+    /// A start that waits is repeated. Where the key is free, whoever freed it did not come to its queue.
+    async fn asked_again_for(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
+        if row.holding().is_some() {
+            return Ok(queued(item, self.held_now(&row, item)));
+        }
+        self.try_to_grant_to_next(&item.key, row).await;
+        let latest = self
+            .store()
+            .start_item(&item.key, &item.request(), self.limit())
+            .await?;
+        let answer = latest.as_ref().and_then(answer_of);
+        answer.unwrap_or_else(|| Ok(queued(item, None)))
     }
 
     /// A start that has the key already is repeated.
@@ -475,7 +489,7 @@ impl<S: Store> Leases<S> {
 /// EventBridge and SQS deliver again for at most 14 days.
 const ANSWERS_FOR: std::time::Duration = std::time::Duration::from_hours(15 * 24);
 
-/// Whoever calls `StartExecution` does so within this time of its mark.
+/// Whoever calls `StartExecution` does so within this time of its mark, and whoever stores an item gives it its place.
 const CALLS_WITHIN: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// How long a signed request is good.

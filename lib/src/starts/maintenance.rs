@@ -1,7 +1,7 @@
 //! Sweep's maintenance of starts.
 
 use super::{
-    Begins, Known, StartItem, StartStatus, if_held_by, is_untold, not_started_reason,
+    Begins, CALLS_WITHIN, Known, StartItem, StartStatus, if_held_by, is_untold, not_started_reason,
     turn::has_failed,
 };
 use crate::{
@@ -71,6 +71,10 @@ impl<S: Store> Leases<S> {
         workflows: &dyn Workflows,
         item: &StartItem,
     ) -> Result<bool, Error> {
+        if self.now().since(item.asked_at) < CALLS_WITHIN {
+            // Whoever asked may be about to give it its place, or to say that it does not wait.
+            return Ok(false);
+        }
         let over = item.deadline <= self.now();
         match self.known(workflows, item).await? {
             Known::Ours => {
