@@ -12,7 +12,7 @@ use crate::{
     row::{Frozen, Row, State, Term},
     rules::RulesSource,
     settings::Settings,
-    starts::StartRules,
+    start::StartRules,
     store::{Address, Connection, Entry, Store},
     values::{Caller, Counter, Key, Ttl},
     workflows::Workflows,

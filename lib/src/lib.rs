@@ -52,6 +52,7 @@ pub mod row;
 mod schema;
 mod sets;
 mod settings;
+mod start;
 mod starts;
 pub mod store;
 mod sweep;
@@ -89,10 +90,10 @@ pub use row::{Act, Record};
 pub use rules::TableRules;
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
-pub use starts::{
-    ExecutionInput, ExecutionName, IfHeld, Start, StartItem, StartRules, StartStatus, Started,
-    StateMachineArn,
+pub use start::{
+    ExecutionInput, ExecutionName, StartItem, StartRules, StartStatus, StateMachineArn,
 };
+pub use starts::{IfHeld, Start, Started};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{

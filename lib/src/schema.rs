@@ -9,7 +9,7 @@ use crate::{
     outcomes::Lease,
     pagination::{Cursor, PageSize},
     sets::LeaseSet,
-    starts::{ExecutionName, StateMachineArn},
+    start::{ExecutionName, StateMachineArn},
     values::{
         Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator,
         Permit, Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,

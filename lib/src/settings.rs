@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{error::Error, executions::Executions, starts::StartRules, values::Counter};
+use crate::{error::Error, executions::Executions, start::StartRules, values::Counter};
 
 /// The durations of the rules, and the floor of the tokens. The defaults are those of the environment variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

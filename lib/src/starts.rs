@@ -12,12 +12,13 @@
 use serde::Serialize;
 
 use crate::{
-    clock::Timestamp,
     error::Error,
-    leases::{LATEST_ANSWER, Leases, TRIES, corrupt, frozen_error},
+    leases::{Leases, TRIES, corrupt, frozen_error},
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
+    queue::{Begins, is_untold},
     row::{Holding, Row, Term},
+    start::{ExecutionInput, ExecutionName, FAILED, StartItem, StartStatus, StateMachineArn},
     store::{Address, Applied, PutStart, Settled, Settlement, Store},
     transition::{
         Change, Grant, GrantRefusal, Join, JoinRefusal, TakeoverRule, TokenFloor, why_not_joined,
@@ -26,17 +27,7 @@ use crate::{
     workflows::Workflows,
 };
 
-mod allowed;
-mod item;
 mod maintenance;
-mod names;
-mod turn;
-
-pub use allowed::StartRules;
-pub(crate) use item::FAILED;
-pub use item::{StartItem, StartStatus};
-pub use names::{ExecutionInput, ExecutionName, StateMachineArn};
-pub(crate) use turn::{Begins, Next};
 
 /// What to start, and through which key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,17 +111,6 @@ pub enum Started {
         #[serde(skip_serializing_if = "Option::is_none")]
         held: Option<Box<HeldLease>>,
     },
-}
-
-/// What the service says of the execution that a start names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// It does not know it; the answer may be half a minute old.
-    No,
-    /// It has, or had, the start's input.
-    Ours,
-    /// It has another input.
-    Another,
 }
 
 impl<S: Store> Leases<S> {
@@ -310,7 +290,7 @@ impl<S: Store> Leases<S> {
                 GrantRefusal::OtherKeys | GrantRefusal::Grantable(_) => continue,
             };
             if row.waiting().contains(&grant.request) {
-                return Ok(queued(item, self.held_now(&row, item)));
+                return self.asked_again_for(row, item).await;
             }
             match if_held {
                 IfHeld::Wait(_) => {}
@@ -387,6 +367,20 @@ impl<S: Store> Leases<S> {
         }
         let begins = self.begin_first(workflows, &row, &latest).await?;
         self.begun(begins, item).await
+    }
+
+    /// A start that waits is repeated. Where the key is free, whoever freed it did not come to its queue.
+    async fn asked_again_for(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
+        if row.holding().is_some() {
+            return Ok(queued(item, self.held_now(&row, item)));
+        }
+        self.try_to_grant_to_next(&item.key, row).await;
+        let latest = self
+            .store()
+            .start_item(&item.key, &item.request(), self.limit())
+            .await?;
+        let answer = latest.as_ref().and_then(answer_of);
+        answer.unwrap_or_else(|| Ok(queued(item, None)))
     }
 
     /// A start that has the key already is repeated.
@@ -478,26 +472,6 @@ impl<S: Store> Leases<S> {
 /// EventBridge and SQS deliver again for at most 14 days.
 const ANSWERS_FOR: std::time::Duration = std::time::Duration::from_hours(15 * 24);
 
-/// Whoever calls `StartExecution` does so within this time of its mark.
-const CALLS_WITHIN: std::time::Duration = std::time::Duration::from_mins(1);
-
-/// How long a signed request is good.
-const SIGNATURE: std::time::Duration = std::time::Duration::from_mins(5);
-
-/// From when on no call for this grant can begin the execution without the service showing it.
-fn shows_all_calls(last_mark: Timestamp, margin: std::time::Duration) -> Timestamp {
-    last_mark
-        .plus(CALLS_WITHIN)
-        .plus(SIGNATURE)
-        .plus(margin)
-        .plus(LATEST_ANSWER)
-}
-
-/// Whether the row was granted to a start of which no look has shown yet that it began.
-pub(crate) fn is_untold(row: &Row) -> bool {
-    row.request.is_start() && row.holding().is_some_and(|held| held.telling.is_some())
-}
-
 /// What a start is answered whose item is settled.
 fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
     match &item.status {
@@ -552,12 +526,4 @@ fn foreign(item: &StartItem) -> Error {
         item.key.clone(),
         "another program's item is in the place of a start",
     )
-}
-
-/// Why a start has failed, unless its name is in use, which says more.
-fn not_started_reason(known: Known, otherwise: String) -> String {
-    if known == Known::Another {
-        return "its name is in use by an execution with another input".to_owned();
-    }
-    otherwise
 }

@@ -8,7 +8,7 @@ use crate::{
     row::attributes,
     row::{Row, Stored},
     rules::TableRules,
-    starts::StartItem,
+    start::StartItem,
     transition::{Change, Join},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
@@ -99,10 +99,6 @@ pub enum Joined {
 /// The outcome of storing a start.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one value at a time, and short-lived"
-)]
 pub enum PutStart {
     /// It is stored.
     Done,
@@ -134,6 +130,10 @@ pub enum Settlement {
 /// The outcome of settling a start.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, and short-lived"
+)]
 pub enum Settled {
     /// It is settled, and the change of the row is written, if there was one.
     Done,

@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
-    starts::{ExecutionName, StateMachineArn},
+    start::{ExecutionName, StateMachineArn},
     values::{Holder, LeaseId, TaskToken},
 };
 

@@ -250,6 +250,9 @@ impl Player<'_> {
             return known.clone();
         }
         let own = self.file["machines"][name].clone();
+        if let Some(arn) = own["arn"].as_str() {
+            return arn.to_owned();
+        }
         let shipped = |name: &str| format!("statemachines/{name}.asl.json");
         let logical_id = logical_id(name);
         let arn = match self.on.deployed.get(&logical_id) {
@@ -308,7 +311,9 @@ impl Player<'_> {
                     substitutions.insert(placeholder.clone(), arn);
                 }
                 let stack = own["stack"].as_str().unwrap_or("leasehold");
-                self.on.create_for(stack, name, &text, &substitutions).await
+                let kind = own["kind"].as_str();
+                let create = self.on.create_for(stack, kind, name, &text, &substitutions);
+                create.await
             }
         };
         self.machines.insert(name.to_owned(), arn.clone());
@@ -325,6 +330,10 @@ impl Player<'_> {
         });
         if let Some(machine) = step.text("start") {
             self.start(&machine, &mut step).await;
+        } else if let Some(machine) = step.text("start_through") {
+            self.start_through(&key, &machine, &mut step).await;
+        } else if let Some(name) = step.text("begins") {
+            self.begins(name).await;
         } else if let Some(state) = step.text("at_work_in") {
             self.run(&name).in_task(&state, nth).await;
         } else if let Some(state) = step.text("reaches") {
@@ -425,7 +434,8 @@ impl Player<'_> {
             let fault: Fault = serde_json::from_value(fault).unwrap();
             let (operation, text) = (step.text("of").unwrap(), step.text("naming").unwrap_or(key));
             let times = u32::try_from(step.number("times").unwrap_or(1)).unwrap();
-            let to_workflows = operation.starts_with("SendTask");
+            let to_workflows = ["SendTask", "StartExecution"];
+            let to_workflows = to_workflows.iter().any(|one| operation.starts_with(one));
             let proxy = on.stack().sfn_proxy().filter(|_| to_workflows);
             let proxy = proxy.unwrap_or_else(|| on.stack().proxy());
             proxy.inject_matching(fault, &operation, &text, times);
@@ -522,6 +532,53 @@ impl Player<'_> {
                 eventually("a place in the queue", joined).await;
             }
         }
+    }
+
+    /// Asks for starts through the key. A name that was used before means the same start again.
+    async fn start_through(&mut self, key: &str, machine: &str, step: &mut Step) {
+        let arn = self.machine(machine).await;
+        self.variables
+            .insert(machine.to_owned(), arn.clone().into());
+        let mut event = json!({"key": key, "state_machine_arn": arn});
+        let also = step.take("with").into_iter().flat_map(object);
+        event.as_object_mut().unwrap().extend(also);
+        let function = step
+            .text("by")
+            .unwrap_or_else(|| "StartFunction".to_owned());
+        let (function, usual) = (self.function(&function), json!({"outcome": "started"}));
+        let expected = step.take("answer").unwrap_or(usual);
+        let names = match step.texts("as") {
+            names if names.is_empty() => vec!["it".to_owned()],
+            names => names,
+        };
+        for name in names {
+            let fresh = || {
+                let own = unique(&name).replace('/', "-");
+                let arn = arn.replace(":stateMachine:", ":execution:");
+                format!("{arn}:{own}").into()
+            };
+            let execution = self.variables.entry(name.clone()).or_insert_with(fresh);
+            let execution = execution.as_str().unwrap().to_owned();
+            event["name"] = execution.rsplit(':').next().unwrap().into();
+            let of = format!("name-of-{name}");
+            self.variables.insert(of, event["name"].clone());
+            let answer = self.on.call(&function, &event).await;
+            assert_fits(&answer, &expected, &format!("the answer for {name}"));
+            if answer["outcome"] == "started" {
+                assert_eq!(answer["execution_arn"], *execution);
+                self.begins(name).await;
+            }
+        }
+    }
+
+    /// Waits until the service knows an execution.
+    async fn begins(&mut self, name: String) {
+        let run = Execution::of(&self.on.sfn, self.variables[&name].as_str().unwrap());
+        eventually(&format!("the begin of {}", run.arn), async || {
+            run.is_known().await.then_some(())
+        })
+        .await;
+        self.runs.insert(name, run);
     }
 
     async fn balance(&self, account: &str) -> Option<Value> {

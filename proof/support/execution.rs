@@ -54,6 +54,19 @@ impl Execution {
         describe.send().await.unwrap()
     }
 
+    /// Whether the service knows it.
+    pub async fn is_known(&self) -> bool {
+        let describe = self.sfn.describe_execution().execution_arn(&self.arn);
+        match describe.send().await {
+            Ok(_) => true,
+            Err(error) => {
+                let error = error.into_service_error();
+                assert!(error.is_execution_does_not_exist(), "{error:?}");
+                false
+            }
+        }
+    }
+
     /// Waits for the end.
     pub async fn ended(&self) -> Ended {
         let described = eventually(&format!("the end of {}", self.arn), async || {

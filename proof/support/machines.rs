@@ -16,7 +16,8 @@ const RESOURCES: &str = "ResourceTable";
 /// As the template's parameters have them, if they are left out.
 const WRAPPED: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_wrapped_*";
 const LEASING: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_*";
-const FUNCTIONS: [&str; 6] = [
+const FUNCTIONS: [&str; 7] = [
+    "StartFunction",
     "AcquireFunction",
     "ExtendFunction",
     "ReleaseFunction",
@@ -50,6 +51,11 @@ impl Machines {
         let stack = Stack::start(Options {
             engine: true,
             schedules,
+            // Of starts, the next one begins by the event of the end of the one before.
+            parameters: BTreeMap::from([(
+                "ReapStatuses".to_owned(),
+                "SUCCEEDED,FAILED,TIMED_OUT,ABORTED".to_owned(),
+            )]),
             environment: environment([
                 ("LEASE_CLOCK_MARGIN_MS", "300"),
                 ("LEASE_GUARD_MS", "200"),
@@ -157,13 +163,22 @@ impl Machines {
         definition: &str,
         own: &BTreeMap<String, String>,
     ) -> String {
-        self.create_for("leasehold", name, definition, own).await
+        self.create_for("leasehold", None, name, definition, own)
+            .await
     }
 
-    /// The same with a name that another stack's machines would have.
+    /// The same for a machine that acquires nothing, and may be started through keys.
+    pub async fn create_started(&self, name: &str, definition: &str) -> String {
+        let kind = Some("leasing");
+        self.create_for("leasehold", kind, name, definition, &BTreeMap::new())
+            .await
+    }
+
+    /// The same with a name that another stack's machines would have, or those of another kind.
     pub(crate) async fn create_for(
         &self,
         stack: &str,
+        kind: Option<&str>,
         name: &str,
         definition: &str,
         own: &BTreeMap<String, String>,
@@ -172,11 +187,8 @@ impl Machines {
         for (name, value) in own.iter().chain(&self.substitutions) {
             definition = definition.replace(&format!("${{{name}}}"), value);
         }
-        let kind = if definition.contains("task_token") || definition.contains("lifetime") {
-            "leasing"
-        } else {
-            "wrapped"
-        };
+        let acquires = definition.contains("task_token") || definition.contains("lifetime");
+        let kind = kind.unwrap_or(if acquires { "leasing" } else { "wrapped" });
         let name = unique(&format!("{stack}_{kind}_{name}")).replace('/', "-");
         // On the embedded stack a role of its own, by which a task token is known to be this machine's.
         let own_role = || format!("arn:aws:iam::123456789012:role/{name}");

@@ -14,6 +14,7 @@ use crate::{
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_free_key_starts_at_once(bench).await;
     starts_begin_in_their_order(bench).await;
+    who_repeats_a_start_serves_a_queue_that_was_left(bench).await;
     a_name_is_one_start(bench).await;
     only_what_is_listed_starts(bench).await;
     who_does_not_wait_fails_or_is_skipped(bench).await;
@@ -24,6 +25,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_name_in_use_elsewhere_fails(bench).await;
     a_start_waits_no_longer_than_it_was_to(bench).await;
     a_start_without_a_place_gets_one(bench).await;
+    sweep_does_not_fail_a_start_that_is_being_asked_for(bench).await;
     what_ran_and_was_given_back_is_not_started_again(bench).await;
     a_lease_is_passed_in_the_input(bench).await;
     what_has_begun_is_looked_at_as_any_execution(bench).await;
@@ -185,6 +187,31 @@ async fn starts_begin_in_their_order<B: Bench>(bench: &B) {
     }
     case.ends("c").await;
     case.is_free().await;
+}
+
+async fn who_repeats_a_start_serves_a_queue_that_was_left<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "left").await;
+    case.queues("a").await;
+    case.queues("b").await;
+    let over = Execution::Ended {
+        stopped_at: case.case.now(),
+        redrivable: false,
+        all_answered: true,
+    };
+    case.calls.set_execution(execution("first").as_str(), over);
+    case.case.pass(MS);
+    // Whoever may start nothing frees the key.
+    let none = case.case.leases.clone().with_starts(StartRules::default());
+    let _ = none.reap(&execution("first")).await.expect("an answer");
+    case.is_free().await;
+    case.has_started(&["first"]);
+    case.queues("b").await;
+    case.has_started(&["first", "a"]);
+    case.holds("a").await;
+    let _ = none.reap(&execution("first")).await.expect("an answer");
+    case.ends("a").await;
+    case.ends("b").await;
+    case.has_started(&["first", "a", "b"]);
 }
 
 async fn a_name_is_one_start<B: Bench>(bench: &B) {
@@ -369,7 +396,8 @@ async fn a_refusal_after_a_lost_call_waits_for_that_call<B: Bench>(bench: &B) {
     case.case.swept().await;
     assert_eq!(case.status("a").await, StartStatus::Waiting);
     // A minute to call, five of a signature, and an answer that is half a minute old.
-    case.case.pass(Duration::from_mins(6) + MARGIN + STALE - MS);
+    case.case.pass(Duration::from_mins(6) + MARGIN);
+    case.case.pass(STALE.saturating_sub(MS));
     case.case.swept().await;
     assert_eq!(case.status("a").await, StartStatus::Waiting);
     case.holds("a").await;
@@ -408,7 +436,7 @@ async fn a_name_in_use_elsewhere_fails<B: Bench>(bench: &B) {
 async fn a_start_waits_no_longer_than_it_was_to<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "too long").await;
     case.queues("a").await;
-    case.case.pass(HOUR - MS);
+    case.case.pass(HOUR.saturating_sub(MS));
     case.case.swept().await;
     assert_eq!(case.status("a").await, StartStatus::Waiting);
     case.case.pass(MS);
@@ -447,6 +475,10 @@ async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
         .put_start(&stray, false, limit)
         .await;
     assert_eq!(put.expect("an answer"), PutStart::Done);
+    // For a minute it may be alive.
+    case.case.swept().await;
+    assert_eq!(case.case.row().await.waiting().len(), 1);
+    case.case.pass(Duration::from_mins(1));
     case.case.swept().await;
     assert_eq!(case.case.row().await.waiting().len(), 2);
     // The row is deleted by hand, and the queue with it.
@@ -460,6 +492,30 @@ async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
         case.ends(name).await;
     }
     case.has_started(&["first", "a", "b"]);
+}
+
+async fn sweep_does_not_fail_a_start_that_is_being_asked_for<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "in the middle").await;
+    case.queues("a").await;
+    let waiting = case.item("a").await.expect("an item");
+    // Stored by a call that waits for nobody, and has not said so yet.
+    let stored = StartItem {
+        name: ExecutionName::new("b").expect("valid"),
+        deadline: case.case.now(),
+        ..waiting
+    };
+    let (store, limit) = (case.case.leases.store(), Duration::from_secs(1));
+    let put = store.put_start(&stored, false, limit).await;
+    assert_eq!(put.expect("an answer"), PutStart::Done);
+    case.case.swept().await;
+    assert_eq!(case.status("b").await, StartStatus::Waiting);
+    // It has died.
+    case.case.pass(Duration::from_mins(1));
+    case.case.swept().await;
+    case.fails("b", "0 seconds").await;
+    case.ends("first").await;
+    case.ends("a").await;
+    case.has_started(&["first", "a"]);
 }
 
 async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {

@@ -1,5 +1,6 @@
 //! Grants a free key to whoever waits first, and tells it.
 
+use super::turn::Next;
 use crate::{
     clock::Timestamp,
     error::Error,
@@ -7,7 +8,6 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
     row::{Holding, Row, State, Stored, Telling, Term},
-    starts::Next,
     store::{Address, Applied, Connection, Store},
     transition::{Change, ReplaceIfUnchanged, succeeded},
     values::{

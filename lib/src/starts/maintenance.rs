@@ -1,15 +1,13 @@
 //! Sweep's maintenance of starts.
 
-use super::{
-    Begins, Known, StartItem, StartStatus, if_held_by, is_untold, not_started_reason,
-    turn::has_failed,
-};
+use super::if_held_by;
 use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, TRIES},
-    queue::place_in,
+    queue::{Begins, CALLS_WITHIN, Known, has_failed, is_untold, not_started_reason, place_in},
     row::{Row, Stored},
+    start::{StartItem, StartStatus},
     store::{Settled, Settlement, Store},
     transition::{Change, Leave},
     values::{Key, RequestDigest},
@@ -71,6 +69,10 @@ impl<S: Store> Leases<S> {
         workflows: &dyn Workflows,
         item: &StartItem,
     ) -> Result<bool, Error> {
+        if self.now().since(item.asked_at) < CALLS_WITHIN {
+            // Whoever asked may be about to give it its place, or to say that it does not wait.
+            return Ok(false);
+        }
         let over = item.deadline <= self.now();
         match self.known(workflows, item).await? {
             Known::Ours => {

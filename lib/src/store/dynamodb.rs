@@ -35,7 +35,7 @@ use crate::{
     row::attributes as at,
     row::{Holding, Item, Stored, s, text},
     rules::TableRules,
-    starts::StartItem,
+    start::StartItem,
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,

@@ -17,7 +17,7 @@ use crate::{
     row::attributes as at,
     row::{Holding, Item, Stored, bytes, instant, n, s, time, whole},
     rules::TableRules,
-    starts::{FAILED, StartItem, StartStatus},
+    start::{FAILED, StartItem, StartStatus},
     transition::{Change, Join, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,

@@ -16,7 +16,7 @@ use crate::{
     error::{Cause, Error},
     row::{Row, Stored},
     rules::TableRules,
-    starts::StartItem,
+    start::StartItem,
     transition::{Change, Join},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,

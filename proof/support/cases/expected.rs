@@ -7,7 +7,7 @@ use leasehold::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Player, Step, object};
-use crate::execution::{Ended, History};
+use crate::execution::{Ended, Execution, History};
 
 impl Player<'_> {
     /// Everything that is said of an execution and of what is in the tables.
@@ -18,6 +18,24 @@ impl Player<'_> {
         {
             let ended = self.run(name).ended().await;
             check_end(&ended, &mut step);
+        }
+        if let Some(expected) = step.take("input") {
+            let described = self.run(name).describe().await;
+            let input = serde_json::from_str(described.input().unwrap()).unwrap();
+            assert_fits(&input, &expected, "the input");
+        }
+        if let Some(machine) = step.text("executions_of") {
+            let list = self
+                .on
+                .sfn
+                .list_executions()
+                .state_machine_arn(&self.machines[&machine]);
+            let listed = list.send().await.unwrap();
+            step.equals("executions", listed.executions().len());
+        }
+        for other in step.texts("never_begun") {
+            let execution = Execution::of(&self.on.sfn, self.variables[&other].as_str().unwrap());
+            assert!(!execution.is_known().await, "{other} has begun");
         }
         if let Some(run) = self.runs.get(name) {
             let history = run.history().await;
@@ -177,12 +195,14 @@ impl Player<'_> {
         assert!(found <= most, "{found} at once, of {}", times.len());
     }
 
-    /// No two executions of the case were between the states `first..last` at once; or no two children of a machine.
+    /// No two executions of the case were between the states `first..last` at once; or no two children of a machine; or no
+    /// two at all, for `all`.
     async fn one_by_one(&self, what: &str, in_order: bool) {
         let mut times = Vec::new();
         for run in self.runs.values() {
             match what.split_once("..") {
                 Some((first, last)) => times.push(run.history().await.times(first, last)),
+                None if what == "all" => times.push(run.times().await),
                 None => {
                     for child in run.children(&self.machines[what]).await {
                         times.push(child.times().await);

@@ -14,6 +14,7 @@ use leasehold_proof::permissions::Permissions;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+mod order;
 mod woven;
 
 static PLAIN: Shared<Machines> = Shared::new();
@@ -136,6 +137,21 @@ fn woven_machines_end_as_the_plain_ones_and_leave_no_lease() {
 #[test]
 fn woven_machines_wait_and_then_end_as_the_plain_ones() {
     PLAIN.run(|| start(Schedules::Never), woven::contended);
+}
+
+#[tokio::test]
+async fn of_a_thousand_starts_none_is_lost_and_none_overtakes() {
+    for seed in 1..=2 {
+        order::of_a_thousand_starts(seed).await;
+    }
+}
+
+#[test]
+fn starts_keep_their_order_while_functions_die_and_calls_are_lost() {
+    // Its functions die, so no case may play on it.
+    static ALONE: Shared<Machines> = Shared::new();
+    let every = Schedules::Every(Duration::from_millis(500));
+    ALONE.run(|| Machines::embedded(every), order::on_the_engine);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{start, template};
 const SAMPLES: [(&str, &str); 2] = [("StepFunctionArn", ""), ("AccountsTableName", "")];
 
 /// Values for every parameter that is empty or off by default. A local stack fills in those of the samples.
-const EVERY: [(&str, &str); 17] = [
+const EVERY: [(&str, &str); 20] = [
     ("AcquireConcurrency", "10"),
     ("AlarmTopicArn", "arn:aws:sns:us-east-1:123456789012:alarms"),
     ("DeletionProtection", "false"),
@@ -28,6 +28,15 @@ const EVERY: [(&str, &str); 17] = [
     ("ReapStatuses", "FAILED,TIMED_OUT,ABORTED"),
     ("ReleaseConcurrency", "10"),
     ("SecurityGroupIds", "sg-1"),
+    ("StartConcurrency", "10"),
+    (
+        "StartKeys",
+        "orders/*=arn:aws:states:us-east-1:123456789012:stateMachine:orders",
+    ),
+    (
+        "StartedStateMachine",
+        "arn:aws:states:us-east-1:123456789012:stateMachine:orders,arn:aws:states:us-east-1:123456789012:stateMachine:bills*",
+    ),
     ("SubnetIds", "subnet-1,subnet-2"),
     ("SweepConcurrency", "1"),
     ("Tracing", "Active"),

@@ -20,7 +20,7 @@ use crate::{
     error::Error,
     row::attributes as at,
     row::{Item, Stored, n, s},
-    starts::{FAILED, StartItem, StartStatus},
+    start::{FAILED, StartItem, StartStatus},
     store::{Address, PutStart, Settled, Settlement},
     transition::Change,
     values::{Key, RequestDigest},

@@ -1,13 +1,15 @@
 //! A start that has its turn: its execution begins, or the start fails and the turn passes on.
 
-use super::{Known, StartItem, StartStatus, is_untold, not_started_reason, shows_all_calls};
+use std::time::Duration;
+
+use super::Heir;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::Leases,
+    leases::{LATEST_ANSWER, Leases},
     metrics::{self, Metric},
-    queue::Heir,
     row::{Row, Stored},
+    start::{StartItem, StartStatus},
     store::{Address, Applied, Settled, Settlement, Store},
     transition::{Change, ReplaceIfUnchanged},
     values::{Counter, Key, RequestDigest},
@@ -16,6 +18,10 @@ use crate::{
 
 /// What became of a start that has its turn.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, and short-lived"
+)]
 pub(crate) enum Begins {
     /// Its execution has begun.
     Begun,
@@ -38,6 +44,32 @@ pub(crate) enum Next {
     Row(Box<Row>),
     /// Somebody else sees to it, or sweep will.
     Stop,
+}
+
+/// What the service says of the execution that a start names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It does not know it; the answer may be half a minute old.
+    No,
+    /// It has, or had, the start's input.
+    Ours,
+    /// It has another input.
+    Another,
+}
+
+/// Whoever calls `StartExecution` does so within this time of its mark, and whoever stores an item gives it its place.
+pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
+
+/// How long a signed request is good.
+const SIGNATURE: Duration = Duration::from_mins(5);
+
+/// From when on no call for this grant can begin the execution without the service showing it.
+fn shows_all_calls(last_mark: Timestamp, margin: Duration) -> Timestamp {
+    last_mark
+        .plus(CALLS_WITHIN)
+        .plus(SIGNATURE)
+        .plus(margin)
+        .plus(LATEST_ANSWER)
 }
 
 impl<S: Store> Leases<S> {
@@ -138,30 +170,17 @@ impl<S: Store> Leases<S> {
             return Ok(Begins::Later);
         };
         // A process that was suspended meanwhile calls no more.
-        if self.now().since(telling.at) > super::CALLS_WITHIN {
+        if self.now().since(telling.at) > CALLS_WITHIN {
             return Ok(Begins::Later);
         }
         let (key, execution) = (&item.key, item.execution());
-        let began = match self.starts().check(key, &item.state_machine) {
-            Err(problem) => Begun::Refused(format!("{} {problem}", item.state_machine)),
-            Ok(()) => {
-                let lease = self.lease_of(Address::first(key), row.clone())?;
-                let input = if item.pass_lease {
-                    item.input.with(&lease)
-                } else {
-                    item.input.as_str().to_owned()
-                };
-                let (machine, name) = (&item.state_machine, &item.name);
-                let call = workflows.start_execution((machine, name), input, self.limit());
-                match call.await {
-                    Ok(began) => began,
-                    Err(error) => {
-                        error.count();
-                        let problem = error.in_full();
-                        tracing::error!(%key, %execution, problem, "a start keeps its turn, and is left to sweep");
-                        return Ok(Begins::Later);
-                    }
-                }
+        let began = match self.ask_to_start(workflows, row, item).await {
+            Ok(began) => began,
+            Err(error) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%key, %execution, problem, "a start keeps its turn, and is left to sweep");
+                return Ok(Begins::Later);
             }
         };
         match began {
@@ -191,6 +210,26 @@ impl<S: Store> Leases<S> {
                 Ok(Begins::Later)
             }
         }
+    }
+
+    async fn ask_to_start(
+        &self,
+        workflows: &dyn Workflows,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Begun, Error> {
+        if let Err(problem) = self.starts().check(&item.key, &item.state_machine) {
+            let reason = format!("{} {problem}", item.state_machine);
+            return Ok(Begun::Refused(reason));
+        }
+        let lease = self.lease_of(Address::first(&item.key), row.clone())?;
+        let input = if item.pass_lease {
+            item.input.with(&lease)
+        } else {
+            item.input.as_str().to_owned()
+        };
+        let what = (&item.state_machine, &item.name);
+        workflows.start_execution(what, input, self.limit()).await
     }
 
     /// For an operator: nobody begins the start any more that `row` was granted to. A call may be under way, so that the key is
@@ -223,7 +262,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// What the service says of the execution that a start names.
-    pub(super) async fn known(
+    pub(crate) async fn known(
         &self,
         workflows: &dyn Workflows,
         item: &StartItem,
@@ -238,7 +277,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Writes down that the execution has begun. If that fails, sweep does it.
-    pub(super) async fn has_begun(&self, item: &StartItem) -> Result<Begins, Error> {
+    pub(crate) async fn has_begun(&self, item: &StartItem) -> Result<Begins, Error> {
         let (key, execution) = (&item.key, item.execution());
         let purge_at = self.purge_start_at();
         let begun = Settlement::Begun { purge_at };
@@ -277,7 +316,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// As [`Store::settle_start`], again after a conflict.
-    pub(super) async fn settle(
+    pub(crate) async fn settle(
         &self,
         item: &StartItem,
         settlement: &Settlement,
@@ -316,8 +355,21 @@ impl<S: Store> Leases<S> {
     }
 }
 
-pub(super) fn has_failed(item: &StartItem, reason: &str) {
+pub(crate) fn has_failed(item: &StartItem, reason: &str) {
     metrics::record(Metric::FailedStarts, 1);
     let (key, execution) = (&item.key, item.execution());
     tracing::error!(%key, %execution, reason, "a start has failed; its item keeps the request");
+}
+
+/// Whether the row was granted to a start of which no look has shown yet that it began.
+pub(crate) fn is_untold(row: &Row) -> bool {
+    row.request.is_start() && row.holding().is_some_and(|held| held.telling.is_some())
+}
+
+/// Why a start has failed, unless its name is in use, which says more.
+pub(crate) fn not_started_reason(known: Known, otherwise: String) -> String {
+    if known == Known::Another {
+        return "its name is in use by an execution with another input".to_owned();
+    }
+    otherwise
 }
