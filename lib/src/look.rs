@@ -9,7 +9,7 @@ use crate::{
     leases::{LATEST_ANSWER, Leases},
     metrics::{self, Metric},
     outcomes::Ended,
-    queue::{Begins, is_untold},
+    queue::{Begins, is_untold, shows_all_calls},
     row::{Holding, Row, Term},
     start::StartStatus,
     store::{Address, Applied, Store},
@@ -202,6 +202,13 @@ impl<S: Store> Leases<S> {
             return None;
         };
         let now = self.now();
+        let shows_by = match held.telling {
+            // Its execution may have begun some time after the row was written.
+            Some(told) if row.request.is_start() => {
+                shows_all_calls(told.at, self.settings().clock_margin)
+            }
+            _ => self.shows_by(held),
+        };
         // Twice as long after each look, so that many long leases take few looks.
         let age = now.since(held.acquired_at);
         let pause = age.clamp(self.settings().look, LONGEST_PAUSE);
@@ -230,7 +237,7 @@ impl<S: Store> Leases<S> {
                 all_answered: true, ..
             } => Verdict::End(Ended::Released),
             // The service may not know yet that it has begun.
-            Execution::Unknown if self.shows_by(held) > now => keep_until(self.shows_by(held)),
+            Execution::Unknown if shows_by > now => keep_until(shows_by),
             // Something may still be at work, or the service does not know the execution (any more).
             Execution::Ended { .. } | Execution::Unknown => {
                 let grace = self.settings().reap_grace;

@@ -14,4 +14,6 @@ mod turn;
 
 pub(crate) use hand_over::{Heir, Told};
 pub(crate) use maintenance::{Waiting, Waits, its_place_is_lost, place_in};
-pub(crate) use turn::{Begins, CALLS_WITHIN, Known, has_failed, is_untold, not_started_reason};
+pub(crate) use turn::{
+    Begins, CALLS_WITHIN, Known, has_failed, is_untold, not_started_reason, shows_all_calls,
+};

@@ -16,7 +16,7 @@ use crate::{
     leases::{Leases, TRIES, corrupt, frozen_error},
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
-    queue::{Begins, is_untold},
+    queue::{Begins, Known, is_untold},
     row::{Holding, Row, Term},
     start::{ExecutionInput, ExecutionName, FAILED, StartItem, StartStatus, StateMachineArn},
     store::{Address, Applied, PutStart, Settled, Settlement, Store},
@@ -132,7 +132,7 @@ impl<S: Store> Leases<S> {
         let workflows = self.workflows_for_starts()?;
         let (item, if_held) = self.item_of(start)?;
         let item = match self.store().put_start(&item, false, self.limit()).await? {
-            PutStart::Done => item,
+            PutStart::Done => return self.place(workflows, &item, if_held).await,
             PutStart::Found(found) if !found.is(&item) => {
                 return Err(Error::invalid(
                     "name",
@@ -144,8 +144,27 @@ impl<S: Store> Leases<S> {
         };
         match answer_of(&item) {
             Some(answer) => answer,
-            None => self.place(workflows, &item, if_held).await,
+            None => self.asked_again(workflows, &item, if_held).await,
         }
+    }
+
+    /// A start whose item waits is asked for again. One that neither waits in the queue nor has the key may have had it: the
+    /// service is asked first.
+    async fn asked_again(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+        if_held: IfHeld,
+    ) -> Result<Started, Error> {
+        let request = item.request();
+        let row = self.read_queue_row(&item.key).await?;
+        let has_a_place = row.is_some_and(|row| {
+            row.waiting().contains(&request) || row.request == request && row.holding().is_some()
+        });
+        if !has_a_place && self.known(workflows, item).await? != Known::No {
+            return self.had_its_turn(workflows, item).await;
+        }
+        self.place(workflows, item, if_held).await
     }
 
     /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
@@ -391,7 +410,7 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
     ) -> Result<Started, Error> {
         if !is_untold(row) {
-            return Ok(started(item));
+            return self.had_its_turn(workflows, item).await;
         }
         let begins = self.begin_again(workflows, row, item).await?;
         self.begun(begins, item).await

@@ -528,11 +528,18 @@ async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
     assert_eq!(address_of(&lease), case.case.address);
     assert_eq!(case.case.give_back(&lease).await, ReleaseOutcome::Released);
     case.starts("b").await;
+    case.case.pass(Duration::from_mins(1));
     case.case.swept().await;
     assert_eq!(case.status("a").await, StartStatus::Begun);
     case.ends("b").await;
     case.has_started(&["a", "b"]);
     case.is_free().await;
+    // A row that remembers nothing: who asks again gets no place before the service was asked.
+    case.calls.script_starts("c", &[StartFate::AnswerLost]);
+    case.queues("c").await;
+    case.case.delete().await;
+    case.starts("c").await;
+    assert_eq!(case.status("c").await, StartStatus::Begun);
 }
 
 async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {

@@ -64,7 +64,7 @@ pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
 const SIGNATURE: Duration = Duration::from_mins(5);
 
 /// From when on no call for this grant can begin the execution without the service showing it.
-fn shows_all_calls(last_mark: Timestamp, margin: Duration) -> Timestamp {
+pub(crate) fn shows_all_calls(last_mark: Timestamp, margin: Duration) -> Timestamp {
     last_mark
         .plus(CALLS_WITHIN)
         .plus(SIGNATURE)

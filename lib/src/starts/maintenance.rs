@@ -44,8 +44,8 @@ impl<S: Store> Leases<S> {
         }
         if row.request == *request && row.holding().is_some() {
             if !is_untold(&row) {
-                // It has shown that it runs, by extending its lease.
-                self.has_begun(&item).await?;
+                // It has begun long ago: it has extended its lease, or was seen. Its name may be in use by that one.
+                self.settle_remembered(workflows, &item).await?;
                 return Ok(false);
             }
             return match self.begin_again(workflows, &row, &item).await? {

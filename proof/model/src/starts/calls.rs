@@ -1,5 +1,9 @@
 //! The functions' calls: one request to the table or to Step Functions at a time.
 
+use std::time::Duration;
+
+use leasehold::row::Telling;
+
 use super::{
     design::{self, Arrival, Delays, Input, Item, Said, Status, Verdict},
     flaws::Flaw,
@@ -8,7 +12,6 @@ use super::{
     service::{Began, Exempt, Status as Of},
     world::{Service, State, World},
 };
-use std::time::Duration;
 
 /// How long a function runs at most, and how long a signed request is good: the same here.
 const LONG: Tick = 1;
@@ -18,9 +21,14 @@ pub enum Step {
     // A start.
     PutItem,
     Join,
+    /// The item was there before, so that its execution may have begun and given the key back.
+    Rejoin,
+    /// It neither holds the key nor waits for it.
+    AskOrphan,
     /// The row remembers that it was granted to this start before.
     AskRemembered,
-    SettleRemembered(Status),
+    /// The item waits no longer.
+    Settle(Status, Next),
     // Whoever was granted the key, or has marked the row, begins the execution.
     /// Only after a grant without a queue: the item may have failed since.
     ReadItem,
@@ -32,8 +40,9 @@ pub enum Step {
     // A look.
     ReadRow,
     Ask,
+    /// The item is served, or gone.
+    AskServed,
     Mark,
-    MarkServed,
     Fail,
     End,
     TakeBack,
@@ -42,11 +51,17 @@ pub enum Step {
     GrantHead,
     LeaveHead,
     // The others.
-    ReleaseItem,
-    ReleaseRow,
+    Release,
     AskForce,
     AskLeave,
     Leave(Status),
+}
+
+/// What follows when the item is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Next {
+    Nothing,
+    End,
 }
 
 /// Which function it is.
@@ -78,12 +93,30 @@ pub struct Call {
 /// What befalls a step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The n-th of the answers that the service may give.
-    Answered(usize),
+    Answered(Answer),
     AnswerLost,
     /// It takes effect later or never, and there is no answer.
     Late,
     Dies,
+    /// It takes effect, and whoever called dies.
+    DiesAfter,
+}
+
+/// An answer of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Which of those that it may give.
+    pub number: usize,
+    /// Anything may happen before the item is settled by it; otherwise that is done at once.
+    pub slow: bool,
+}
+
+impl Answer {
+    /// It is true now.
+    pub const FRESH: Self = Self {
+        number: 0,
+        slow: false,
+    };
 }
 
 impl Call {
@@ -134,6 +167,9 @@ impl World {
             // Its time is over.
             return;
         }
+        if call.step == Step::Call && self.is(Flaw::ServedBeforeTheCall) {
+            state.settle(call.start, Status::Served);
+        }
         let answer = match fate {
             Fate::Dies => {
                 state.left.crash -= 1;
@@ -147,18 +183,23 @@ impl World {
                 state.late.sort_unstable();
                 return;
             }
-            Fate::AnswerLost => {
-                state.left.lost -= 1;
+            Fate::AnswerLost | Fate::DiesAfter => {
+                let dies = fate == Fate::DiesAfter;
+                state.left.crash -= u8::from(dies);
+                state.left.lost -= u8::from(!dies);
                 self.begins(state, call.start, (call.input, self.passed(&call)));
                 return;
             }
-            Fate::Answered(n) => n,
+            Fate::Answered(answer) => answer,
         };
+        state.left.slow -= u8::from(answer.slow);
         match call.step {
             Step::PutItem
             | Step::Join
+            | Step::Rejoin
+            | Step::AskOrphan
             | Step::AskRemembered
-            | Step::SettleRemembered(_)
+            | Step::Settle(..)
             | Step::AskLeave
             | Step::Leave(_) => self.of_a_start(state, call, answer),
             _ if call.begins() => self.of_a_caller(state, call, answer),
@@ -166,7 +207,7 @@ impl World {
         }
     }
 
-    fn of_a_start(&self, state: &mut State, call: Call, answer: usize) {
+    fn of_a_start(&self, state: &mut State, call: Call, answer: Answer) {
         let start = usize::from(call.start);
         match call.step {
             Step::PutItem => {
@@ -187,7 +228,8 @@ impl World {
                     .seen
                     .answers((call.start, call.input), arrival != Arrival::AnotherInput);
                 if arrival == Arrival::Joins {
-                    state.begin(call.at(Step::Join));
+                    let again = item.is_some() && !self.is(Flaw::DuplicatesDoNotAsk);
+                    state.begin(call.at(if again { Step::Rejoin } else { Step::Join }));
                 }
             }
             Step::Join => {
@@ -200,21 +242,28 @@ impl World {
                 } else if row.holder.is_none() && row.queue.is_empty() {
                     if let Some(after) = self.rows.grant(state.row, call.start, state.now) {
                         state.takes_place(call.start);
-                        self.granted(state, after, (call.start, call.by), Step::ReadItem);
+                        self.granted(state, after, call.start, Step::ReadItem);
                     }
                 } else if let Some(after) = self.rows.join(state.row, call.start, state.now) {
                     state.takes_place(call.start);
                     state.row = after;
                 }
             }
+            Step::Rejoin if self.rows.view(state.row).has(call.start) => {}
+            Step::Rejoin => state.begin(call.at(Step::AskOrphan)),
+            Step::AskOrphan => match design::fate(state.said(&call, answer)) {
+                Some(status) => self.learns(state, &call, (status, Next::Nothing), answer),
+                None => state.begin(call.at(Step::Join)),
+            },
             Step::AskRemembered => {
-                let said = state.said(&call, answer);
-                let status = design::fate(said, Status::Served);
-                state.begin(call.at(Step::SettleRemembered(status)));
+                let fate = design::fate(state.said(&call, answer));
+                let status = fate.unwrap_or(Status::Served);
+                self.learns(state, &call, (status, Next::Nothing), answer);
             }
-            Step::SettleRemembered(status) => state.settle(call.start, status),
+            Step::Settle(status, next) => self.settles(state, &call, (status, next)),
             Step::AskLeave => {
-                let mut status = design::fate(state.said(&call, answer), Status::Failed);
+                let fate = design::fate(state.said(&call, answer));
+                let mut status = fate.unwrap_or(Status::Failed);
                 if self.is(Flaw::FailsUnasked) {
                     status = Status::Failed;
                 }
@@ -238,20 +287,15 @@ impl World {
         }
     }
 
-    fn of_a_caller(&self, state: &mut State, call: Call, answer: usize) {
+    fn of_a_caller(&self, state: &mut State, call: Call, answer: Answer) {
         match call.step {
             Step::ReadItem => {
-                let item = state.items[usize::from(call.start)];
-                match design::settled(item.map(|item| item.status)) {
-                    None => {
-                        let input = item.map_or(0, |item| item.input);
-                        state.begin(Call {
-                            input,
-                            ..call.then(Step::Call)
-                        });
-                    }
-                    Some(verdict) => state.follows(&call, verdict),
-                }
+                let waits = state.waits(call.start);
+                state.begin(if waits {
+                    call.then(Step::Call)
+                } else {
+                    state.looks_at(&call)
+                });
             }
             Step::Call => match state.service {
                 // It keeps its turn.
@@ -273,7 +317,10 @@ impl World {
                         Began::Yes if call.by == By::Operator => {
                             state.begin(call.then(Step::Stop));
                         }
-                        Began::Yes => {}
+                        Began::Yes => {
+                            let served = (Status::Served, Next::Nothing);
+                            self.learns(state, &call, served, answer);
+                        }
                         Began::Exists if self.is(Flaw::ExistsIsAFailure) => {
                             state.begin(call.at(Step::Fail));
                         }
@@ -287,6 +334,7 @@ impl World {
                 if execution.runs() {
                     execution.becomes(Of::Failed, now);
                 }
+                self.learns(state, &call, (Status::Served, Next::Nothing), answer);
             }
             Step::AskExists => {
                 let mut said = state.said(&call, answer);
@@ -296,14 +344,14 @@ impl World {
                 }
                 if said != Said::Unknown {
                     let verdict = self.verdict(state, &call, said);
-                    state.follows(&call, verdict);
+                    self.follows(state, &call, (said, verdict), answer);
                 }
             }
             Step::AskRefused => {
                 let said = state.said(&call, answer);
                 match self.verdict(state, &call, said) {
                     _ if said == Said::Unknown => state.begin(call.then(Step::Fail)),
-                    verdict => state.follows(&call, verdict),
+                    verdict => self.follows(state, &call, (said, verdict), answer),
                 }
             }
             Step::NoteRefusal => {
@@ -322,7 +370,7 @@ impl World {
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each step")]
-    fn of_a_look(&self, state: &mut State, call: Call, answer: usize) {
+    fn of_a_look(&self, state: &mut State, call: Call, answer: Answer) {
         match call.step {
             Step::ReadRow => {
                 let row = self.rows.view(state.row);
@@ -331,24 +379,23 @@ impl World {
                 if let Some(start) = lost
                     && !self.is(Flaw::NobodyJoinsAgain)
                 {
-                    state.begin(Call::new(Step::Join, start, By::Look));
+                    let step = if self.is(Flaw::LooksJoinUnasked) {
+                        Step::Join
+                    } else {
+                        Step::AskOrphan
+                    };
+                    state.begin(Call::new(step, start, By::Look));
                     return;
                 }
                 let Some(start) = row.holder else {
                     state.begin(Call::new(Step::ReadHead, 0, By::Look));
                     return;
                 };
-                let item = state.items[usize::from(start)];
                 let look = Call {
                     version: row.version,
-                    input: item.map_or(0, |item| item.input),
                     ..Call::new(Step::Ask, start, By::Look)
                 };
-                match design::settled(item.map(|item| item.status)) {
-                    Some(Verdict::End) if self.is(Flaw::ItemsAreNotRead) => state.begin(look),
-                    Some(verdict) => state.follows(&look, verdict),
-                    None => state.begin(look),
-                }
+                state.begin(state.looks_at(&look));
             }
             Step::Ask => {
                 let said = state.said(&call, answer);
@@ -359,24 +406,31 @@ impl World {
                 if verdict == Verdict::Begin && self.is(Flaw::NobodyBegins) {
                     verdict = Verdict::Keep;
                 }
-                state.follows(&call, verdict);
+                self.follows(state, &call, (said, verdict), answer);
+            }
+            Step::AskServed => {
+                let said = state.said(&call, answer);
+                match self.verdict_of_served(state, &call, said) {
+                    Verdict::End => state.begin(call.at(Step::End)),
+                    Verdict::Begin => state.begin(call.then(Step::Mark)),
+                    Verdict::Keep | Verdict::Fail => {}
+                }
             }
             Step::AskForce => {
                 let said = state.said(&call, answer);
-                let verdict = match (design::settled(state.status(call.start)), said) {
-                    (Some(verdict), _) => verdict,
-                    (None, Said::Unknown) => {
+                let verdict = match said {
+                    Said::Unknown => {
                         state.row = self
                             .rows
                             .note_refusal(state.row, call.version, state.now)
                             .unwrap_or(state.row);
                         return;
                     }
-                    (None, Said::AnotherInput) => Verdict::Fail,
+                    Said::AnotherInput => Verdict::Fail,
                     // The operator's word.
-                    (None, Said::Running | Said::Ended { .. }) => Verdict::Served,
+                    Said::Running | Said::Ended { .. } => Verdict::End,
                 };
-                state.follows(&call, verdict);
+                self.follows(state, &call, (said, verdict), answer);
             }
             Step::Mark => {
                 let marked = self.rows.mark(state.row, call.version, state.now);
@@ -392,14 +446,6 @@ impl World {
                         ..call.then(Step::Call)
                     });
                 }
-            }
-            Step::MarkServed => {
-                state.settle(call.start, Status::Served);
-                state.is_taken(&call);
-                if self.is(Flaw::ServedItemsAreDeleted) {
-                    state.items[usize::from(call.start)] = None;
-                }
-                state.begin(call.at(Step::End));
             }
             Step::End => {
                 let mut version = call.version;
@@ -458,8 +504,7 @@ impl World {
                 let after = self.rows.grant_to_head(state.row, call.version, state.now);
                 match after.filter(|_| head) {
                     Some(after) => {
-                        let with = (call.start, call.by);
-                        self.granted(state, after, with, Step::Call);
+                        self.granted(state, after, call.start, Step::Call);
                     }
                     None => state.begin(Call::new(Step::ReadHead, 0, call.by)),
                 }
@@ -472,12 +517,13 @@ impl World {
                 }
                 state.begin(Call::new(Step::ReadHead, 0, call.by));
             }
-            Step::ReleaseItem => {
-                state.settle(call.start, Status::Served);
-                state.begin(call.then(Step::ReleaseRow));
-            }
-            Step::ReleaseRow => {
+            Step::Release => {
                 if let Some(after) = self.rows.release(state.row, call.token) {
+                    state.executions[usize::from(call.start)].exempt = Exempt::Released;
+                    if self.is(Flaw::ReleasesMarkTheItem) {
+                        state.settle(call.start, Status::Served);
+                        return;
+                    }
                     state.row = after;
                     state.begin(Call::new(Step::ReadHead, 0, call.by));
                 }
@@ -487,7 +533,7 @@ impl World {
     }
 
     /// A grant was written; who wrote it begins the execution, if it may.
-    fn granted(&self, state: &mut State, after: RowNo, (start, by): (Start, By), step: Step) {
+    fn granted(&self, state: &mut State, after: RowNo, start: Start, step: Step) {
         let before = self.rows.view(state.row).token;
         state.row = if self.is(Flaw::GrantsKeepTheToken) && step == Step::Call {
             self.rows.keep_token(state.row, after)
@@ -496,9 +542,6 @@ impl World {
         };
         let row = self.rows.view(state.row);
         state.seen.must(row.token > before, Invariant::S1);
-        if by == By::Release {
-            return;
-        }
         let unread = step == Step::ReadItem && self.is(Flaw::ItemsAreNotReadAgain);
         state.begin(Call {
             step: if unread { Step::Call } else { step },
@@ -533,9 +576,8 @@ impl World {
         let now = state.now;
         let execution = &mut state.executions[usize::from(start)];
         let unknown = execution.status == Of::Unknown;
-        if self.is(Flaw::NamesAreRandom) {
-            state.seen.must(unknown, Invariant::Twice);
-        }
+        let again = execution.forgotten || self.is(Flaw::NamesAreRandom) && !unknown;
+        state.seen.must(!again, Invariant::Twice);
         let began = execution.begin(with, now);
         if unknown {
             let place = state.order.iter().position(|other| *other == start);
@@ -551,8 +593,29 @@ impl World {
     }
 
     fn verdict(&self, state: &State, call: &Call, said: Said) -> Verdict {
+        let now = rows::instant(state.now);
+        design::verdict(self.telling(state, call), said, self.times(), now)
+    }
+
+    fn verdict_of_served(&self, state: &State, call: &Call, said: Said) -> Verdict {
+        let now = rows::instant(state.now);
+        match self.flaw {
+            Some(Flaw::ServedIsOver) if said == Said::Unknown => return Verdict::End,
+            Some(Flaw::ForgottenIsKept) if said == Said::Unknown => return Verdict::Keep,
+            Some(Flaw::ForgottenBeginsAgain) if said == Said::Unknown => return Verdict::Begin,
+            _ => {}
+        }
+        design::verdict_of_served(self.telling(state, call), said, self.times(), now)
+    }
+
+    /// None if the row has changed since it was read.
+    fn telling(&self, state: &State, call: &Call) -> Option<Telling> {
         let row = self.rows.view(state.row);
-        let telling = row.telling.filter(|_| row.version == call.version);
+        row.telling.filter(|_| row.version == call.version)
+    }
+
+    /// How long a lease is kept for a redrive, and how late a call may be.
+    fn times(&self) -> (Duration, Delays) {
         let mut delays = Delays {
             function: TICK,
             signature: TICK,
@@ -571,55 +634,121 @@ impl World {
             }
             _ => {}
         }
-        let keep = rows::length(self.scope.keep);
-        design::verdict(telling, said, (keep, delays), rows::instant(state.now))
+        (rows::length(self.scope.keep), delays)
+    }
+
+    /// What follows from an answer and its verdict. The item waited; if the answer shows that it began, it is marked first.
+    fn follows(
+        &self,
+        state: &mut State,
+        call: &Call,
+        (said, verdict): (Said, Verdict),
+        answer: Answer,
+    ) {
+        let next = match verdict {
+            Verdict::End => Next::End,
+            _ => Next::Nothing,
+        };
+        if said.began() {
+            self.learns(state, call, (Status::Served, next), answer);
+            return;
+        }
+        let step = match verdict {
+            Verdict::Keep => return,
+            Verdict::Begin => {
+                state.begin(Call {
+                    input: call.input,
+                    ..call.at(Step::Mark)
+                });
+                return;
+            }
+            Verdict::Fail => Step::Fail,
+            Verdict::End => Step::End,
+        };
+        state.begin(call.at(step));
+    }
+
+    /// What is known now settles the item: at once, or later.
+    fn learns(
+        &self,
+        state: &mut State,
+        call: &Call,
+        (status, next): (Status, Next),
+        answer: Answer,
+    ) {
+        if answer.slow {
+            state.begin(call.at(Step::Settle(status, next)));
+        } else {
+            self.settles(state, call, (status, next));
+        }
+    }
+
+    fn settles(&self, state: &mut State, call: &Call, (status, next): (Status, Next)) {
+        state.settle(call.start, status);
+        if self.is(Flaw::ServedItemsAreDeleted) && status == Status::Served {
+            state.items[usize::from(call.start)] = None;
+        }
+        if next == Next::End {
+            state.begin(call.at(Step::End));
+        }
     }
 }
 
 impl State {
+    /// Whether an answer settles the item.
+    pub fn settled_by(&self, call: &Call, answer: Answer) -> bool {
+        match call.step {
+            Step::Call => self.service == Service::Open,
+            Step::Stop => true,
+            Step::Ask | Step::AskExists | Step::AskRefused | Step::AskForce | Step::AskOrphan => {
+                self.said(call, answer).began()
+            }
+            _ => false,
+        }
+    }
+
     /// How many answers there may be.
     pub fn answers(&self, call: &Call) -> usize {
         match call.step {
             Step::AskRemembered
             | Step::AskExists
             | Step::AskRefused
+            | Step::AskOrphan
             | Step::Ask
+            | Step::AskServed
             | Step::AskForce
             | Step::AskLeave => self.executions[usize::from(call.start)].views().count(),
             _ => 1,
         }
     }
 
-    fn said(&self, call: &Call, answer: usize) -> Said {
+    fn said(&self, call: &Call, answer: Answer) -> Said {
         let execution = &self.executions[usize::from(call.start)];
         let input = match call.step {
             // Their item is read with the row.
-            Step::AskRemembered | Step::AskLeave => {
+            Step::AskOrphan | Step::AskRemembered | Step::AskLeave => {
                 self.items[usize::from(call.start)].map_or(0, |item| item.input)
             }
             _ => call.input,
         };
-        let view = execution.views().nth(answer);
+        let view = execution.views().nth(answer.number);
         view.map_or(Said::Unknown, |view| view.says(input))
     }
 
-    /// What a verdict leads to.
-    fn follows(&mut self, call: &Call, verdict: Verdict) {
-        let step = match verdict {
-            Verdict::Keep => return,
-            Verdict::Begin => {
-                self.begin(Call {
-                    input: call.input,
-                    ..call.at(Step::Mark)
-                });
-                return;
-            }
-            Verdict::Served => Step::MarkServed,
-            Verdict::Fail => Step::Fail,
-            Verdict::End => Step::End,
-            Verdict::TakeBack => Step::TakeBack,
+    /// The next step of a look that has read the holder's item together with the row or after it.
+    fn looks_at(&self, call: &Call) -> Call {
+        let item = self.items[usize::from(call.start)];
+        let step = match item.map(|item| item.status) {
+            Some(Status::Waiting) => Step::Ask,
+            Some(Status::Failed) => Step::TakeBack,
+            Some(Status::Served) | None => Step::AskServed,
         };
-        self.begin(call.at(step));
+        // Without an item any execution of the name counts.
+        let execution = self.executions[usize::from(call.start)];
+        Call {
+            input: item.map_or(execution.input, |item| item.input),
+            ..call.at(step)
+        }
     }
 
     pub fn status(&self, start: Start) -> Option<Status> {

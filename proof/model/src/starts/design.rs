@@ -65,14 +65,10 @@ pub enum Verdict {
     Keep,
     /// Nobody has begun it: mark the row, then call.
     Begin,
-    /// It ran, and is over: first the item is served, then the row ends.
-    Served,
     /// It never will begin: the row's grant is taken back and the item fails, in one transaction.
     Fail,
-    /// Its item is settled: the row ends.
+    /// It is over: the row ends, by one write.
     End,
-    /// Its item has failed: the row's grant is taken back.
-    TakeBack,
 }
 
 /// How long after the last mark a call of `StartExecution` may still begin the execution without the service showing it.
@@ -92,13 +88,10 @@ impl Delays {
     }
 }
 
-/// What a look decides by the holder's item, which is read together with the row or after it. None: it has to ask.
-pub const fn settled(item: Option<Status>) -> Option<Verdict> {
-    match item {
-        Some(Status::Waiting) => None,
-        Some(Status::Failed) => Some(Verdict::TakeBack),
-        // Its execution gave the lease back and may run on, or its item was served and is purged.
-        Some(Status::Served) | None => Some(Verdict::End),
+impl Said {
+    /// The execution began, with our input: its item is served, and is marked so before anything else follows.
+    pub const fn began(self) -> bool {
+        matches!(self, Self::Running | Self::Ended { .. })
     }
 }
 
@@ -117,25 +110,44 @@ pub fn verdict(
         Said::AnotherInput => Verdict::Fail,
         Said::Unknown => match telling {
             Some(told) if told.refused_at.is_none() => Verdict::Begin,
-            Some(told) if now >= told.at.plus(delays.sum()) => Verdict::Fail,
+            Some(told) if is_later(told, delays, now) => Verdict::Fail,
             Some(_) | None => Verdict::Keep,
         },
-        Said::Running => Verdict::Keep,
+        Said::Running | Said::Ended { .. } => verdict_of_served(telling, said, (keep, delays), now),
+    }
+}
+
+/// The same for a holder whose item is served, or is gone because it was: nobody begins it again.
+pub fn verdict_of_served(
+    telling: Option<Telling>,
+    said: Said,
+    (keep, delays): (Duration, Delays),
+    now: Timestamp,
+) -> Verdict {
+    match said {
         Said::Ended {
             stopped_at,
             redrivable: true,
         } if keep > Duration::ZERO && now < stopped_at.plus(keep + delays.answer) => Verdict::Keep,
-        Said::Ended { .. } => Verdict::Served,
+        // Another input: the service has forgotten it, and the name is used anew.
+        Said::Ended { .. } | Said::AnotherInput => Verdict::End,
+        Said::Unknown if telling.is_some_and(|told| is_later(told, delays, now)) => Verdict::End,
+        Said::Running | Said::Unknown => Verdict::Keep,
     }
 }
 
-/// What becomes of the item of a start that has no place any more: one that waited too long, or one that the row remembers.
-/// `unknown` is what it means that the service knows no execution of the name.
-pub const fn fate(said: Said, unknown: Status) -> Status {
+/// Whether no call of anybody who marked the row can begin the execution any more, and the service would show it.
+fn is_later(told: Telling, delays: Delays, now: Timestamp) -> bool {
+    now >= told.at.plus(delays.sum())
+}
+
+/// What becomes of the item of a start that does not hold the key. None: the service knows no execution of the name. Then one
+/// that the row remembers has been served, one whose wait is over has failed, and any other joins.
+pub const fn fate(said: Said) -> Option<Status> {
     match said {
-        Said::AnotherInput => Status::Failed,
-        Said::Unknown => unknown,
-        Said::Running | Said::Ended { .. } => Status::Served,
+        Said::AnotherInput => Some(Status::Failed),
+        Said::Unknown => None,
+        Said::Running | Said::Ended { .. } => Some(Status::Served),
     }
 }
 

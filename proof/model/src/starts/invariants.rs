@@ -123,7 +123,6 @@ fn settles(world: &World, state: &mut State) {
         for start in 0..world.scope.starts {
             let now = state.now;
             let holds = world.rows.view(state.row).holder == Some(start);
-            let given_back = state.status(start) == Some(Status::Served);
             let execution = &mut state.executions[usize::from(start)];
             if !execution.runs() {
                 continue;
@@ -132,7 +131,7 @@ fn settles(world: &World, state: &mut State) {
                 if sweep < RUNS_ON {
                     continue;
                 }
-                state.seen.must(!(holds && given_back), Invariant::L1);
+                state.seen.must(!holds, Invariant::L1);
             }
             execution.exempt = Exempt::No;
             execution.becomes(Of::Succeeded, now);

@@ -1,7 +1,7 @@
 //! A step, in words.
 
 use super::{
-    calls::{By, Call, Fate, Step},
+    calls::{Answer, By, Call, Fate, Step},
     rows::Start,
     world::{Action, State, World},
 };
@@ -19,11 +19,13 @@ fn what(action: &Action) -> String {
         Action::Tick => "half a minute passes".into(),
         Action::Step(call, fate) => {
             let fate = match fate {
-                Fate::Answered(0) => "",
+                Fate::Answered(Answer { slow: true, .. }) => ", and is slow then",
+                Fate::Answered(Answer { number: 0, .. }) => "",
                 Fate::Answered(_) => ", by an answer of before",
                 Fate::AnswerLost => ", answer lost",
                 Fate::Late => ", which is late",
                 Fate::Dies => ", and dies before that",
+                Fate::DiesAfter => ", and dies after that",
             };
             format!("{}{fate}", words(call))
         }
@@ -41,6 +43,8 @@ fn what(action: &Action) -> String {
         Action::Leaves(start) => format!("{}'s wait is over", name(*start)),
         Action::Purges(start) => format!("{}'s item is purged", name(*start)),
         Action::Repeats(start) => format!("an operator repeats {}", name(*start)),
+        Action::Others => "many others have the key, one after the other".into(),
+        Action::IsForgotten(start) => format!("the service forgets {}", name(*start)),
         Action::Forces => "an operator begins to force a release".into(),
         Action::Denies => "the service begins, or ceases, to refuse for good".into(),
         Action::Throttles => "the service begins, or ceases, to throttle".into(),

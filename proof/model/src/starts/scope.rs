@@ -31,6 +31,12 @@ pub struct Budget {
     /// An operator repeats a start that has failed.
     pub repeat: u8,
     pub release: u8,
+    /// That the key is granted to so many others that the row remembers none of ours.
+    pub others: u8,
+    /// Ended executions that the service forgets.
+    pub forget: u8,
+    /// Answers before which and the item's mark anything may happen; at the others both are one step.
+    pub slow: u8,
 }
 
 pub const NOTHING: Budget = Budget {
@@ -50,6 +56,9 @@ pub const NOTHING: Budget = Budget {
     purge: 0,
     repeat: 0,
     release: 0,
+    others: 0,
+    forget: 0,
+    slow: 0,
 };
 
 /// One small world. Everything that its bounds allow happens in it, in every order.
@@ -73,11 +82,12 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The same, with one look and one duplicate more.
+    /// The same, with one look, one duplicate and one slow mark more.
     pub const fn deeper(self) -> Self {
         let budget = Budget {
             look: self.budget.look + 1,
             again: self.budget.again + 1,
+            slow: self.budget.slow + 1,
             ..self.budget
         };
         Self { budget, ..self }
@@ -113,36 +123,51 @@ macro_rules! worlds {
 
 worlds! {
     PLAIN "starts-plain" "three starts, looks side by side, a crash" { starts: 3 } look: 2, crash: 1;
-    LATE "starts-late" "a call of StartExecution is late or lost" {} look: 2, late: 1, lost: 1, tick: 1;
-    LATER "starts-later" "two calls are late, and somebody dies" {} look: 1, late: 2, crash: 1, tick: 1;
-    AGAIN "starts-again" "events are delivered again, and functions die" {} look: 1, again: 2, crash: 1;
+    LATE "starts-late" "a call of StartExecution is late or lost" {} look: 2, late: 1, lost: 1, tick: 1, slow: 1;
+    LATER "starts-later" "two calls are late, and somebody dies" {} look: 1, late: 2, crash: 1, tick: 1, slow: 1;
+    AGAIN "starts-again" "events are delivered again, and functions die" {} look: 1, again: 2, crash: 1, slow: 1;
     ORPHAN "starts-orphan" "functions die between item and row" {} look: 2, again: 1, lost: 1, crash: 2;
-    PURGED "starts-purged" "a served item is purged, its event comes again, and waits end" {} look: 1, again: 1, purge: 1, leave: 1, tick: 1;
+    PURGED "starts-purged" "a served item is purged, its event comes again, and waits end" {} look: 1, again: 1, purge: 1, leave: 1, tick: 1, slow: 1;
     PURGED_ONE "starts-purged-one" "the same for one start, which may be refused" { starts: 1 } look: 2, again: 2, purge: 2, deny: 1, tick: 2;
     OTHER "starts-other" "two starts of one name and different inputs" {} look: 1, again: 1, other: 1, purge: 1, tick: 1;
-    DIRECT "starts-direct" "two deliveries of one start, and it is refused for good" { starts: 1 } look: 1, again: 1, deny: 2, crash: 1, tick: 1;
+    DIRECT "starts-direct" "two deliveries of one start, and it is refused for good" { starts: 1 } look: 1, again: 1, deny: 2, crash: 1, tick: 1, slow: 1;
     DENIED_ONE "starts-denied-one" "refused for good while an earlier call is not answered" { starts: 1 } look: 2, late: 1, lost: 1, deny: 2, tick: 3;
-    DENIED "starts-denied" "the same, and another waits" {} look: 1, late: 1, deny: 1, tick: 3;
+    DENIED "starts-denied" "the same, and another waits" {} look: 1, late: 1, deny: 1, tick: 3, slow: 1;
     THROTTLED "starts-throttled" "limits of the account" {} look: 2, throttle: 2, again: 1;
-    LEAVING "starts-leaving" "wait_seconds end, while a call is under way and an event comes again" { starts: 2 } look: 1, leave: 1, late: 1, again: 1;
+    LEAVING "starts-leaving" "wait_seconds end, while a call is under way and an event comes again" { starts: 2 } look: 1, leave: 1, late: 1, again: 1, slow: 1;
     LEAVING_THREE "starts-leaving-three" "wait_seconds end in a queue, and an event comes again" { starts: 3 } look: 1, leave: 2, again: 1;
     FORCED_ONE "starts-forced-one" "an operator cancels a start that may be under way" { starts: 1 } look: 2, force: 1, late: 1, tick: 3;
     FORCED "starts-forced" "the same, and another waits" {} look: 1, force: 1, late: 1, tick: 3;
     FORCED_TWICE "starts-forced-twice" "two of an operator's calls" {} look: 1, force: 2, tick: 1;
     STOPPED_ONE "starts-stopped-one" "an operator begins it and stops it at once, and calls are however late" { starts: 1, ever: true, at_once: true } look: 2, force: 1, late: 1, tick: 1;
     STOPPED "starts-stopped" "the same, and another waits" { ever: true, at_once: true } look: 1, force: 1, late: 1, crash: 1, tick: 1;
-    FOREIGN_RUNS "starts-foreign-runs" "the name is used by somebody else's execution, which runs" { foreign: Some(Status::Running) } look: 1, late: 1, again: 1;
-    FOREIGN_OVER "starts-foreign-over" "the name is used by somebody else's execution, which is over" { foreign: Some(Status::Succeeded) } look: 1, late: 1, again: 1;
-    REDRIVEN "starts-redriven" "an execution fails and is redriven, without its lease" {} look: 1, fail: 1, redrive: 1, tick: 1;
-    KEPT_ONE "starts-kept-one" "a lease is kept for redrives" { starts: 1, keep: 1 } look: 2, fail: 2, redrive: 2, tick: 3;
-    KEPT "starts-kept" "the same, and another waits" { keep: 1 } look: 1, fail: 1, redrive: 1, tick: 2;
-    PASSED "starts-passed" "the lease is part of the input, and duplicates have another one" { passes: true } look: 1, again: 1, purge: 1, late: 1, tick: 1;
+    FOREIGN_RUNS "starts-foreign-runs" "the name is used by somebody else's execution, which runs" { foreign: Some(Status::Running) } look: 1, late: 1, again: 1, slow: 1;
+    FOREIGN_OVER "starts-foreign-over" "the name is used by somebody else's execution, which is over" { foreign: Some(Status::Succeeded) } look: 1, late: 1, again: 1, slow: 1;
+    REDRIVEN "starts-redriven" "an execution fails and is redriven, without its lease" {} look: 1, fail: 1, redrive: 1, tick: 1, slow: 1;
+    KEPT_ONE "starts-kept-one" "a lease is kept for redrives" { starts: 1, keep: 1 } look: 2, fail: 2, redrive: 2, tick: 3, slow: 1;
+    KEPT "starts-kept" "the same, and another waits" { keep: 1 } look: 1, fail: 1, redrive: 1, tick: 2, slow: 1;
+    PASSED "starts-passed" "the lease is part of the input, and duplicates have another one" { passes: true } look: 1, again: 1, purge: 1, late: 1, tick: 1, slow: 1;
     REPEATED_ONE "starts-repeated-one" "an operator repeats what was cancelled" { starts: 1, passes: true } look: 2, force: 1, repeat: 1, late: 1, tick: 3;
-    REPEATED "starts-repeated" "an operator repeats what has waited too long" { passes: true } look: 1, leave: 1, repeat: 1, late: 1;
+    REPEATED "starts-repeated" "an operator repeats what has waited too long" { passes: true } look: 1, leave: 1, repeat: 1, late: 1, slow: 1;
     RELEASED_ONE "starts-released-one" "an execution gives its lease back early, and its event comes again" { starts: 1 } look: 2, release: 1, again: 1, late: 1, tick: 1;
-    RELEASED "starts-released" "the same, and another waits" {} look: 1, release: 1, crash: 1, late: 1, tick: 1;
-    EVER "starts-ever" "calls that are however late" { ever: true } look: 1, late: 1, tick: 1, again: 1;
+    RELEASED "starts-released" "the same, and another waits" {} look: 1, release: 1, crash: 1, late: 1, tick: 1, slow: 1;
+    RELEASED_LONG "starts-released-long" "the same, and the row forgets who had the key" { starts: 1 } look: 2, release: 1, again: 1, crash: 1, others: 1, tick: 1;
+    FORGOTTEN "starts-forgotten" "the service forgets an execution before its lease ends" {} look: 2, purge: 1, forget: 1, late: 1, tick: 2;
+    EVER "starts-ever" "calls that are however late" { ever: true } look: 1, late: 1, tick: 1, again: 1, slow: 1;
 }
+
+/// A call comes later than any signature is good, and an answer of before denies what it began.
+pub const SERVED_EVER: Scope = Scope {
+    starts: 1,
+    ever: true,
+    budget: Budget {
+        look: 2,
+        late: 1,
+        tick: 3,
+        ..NOTHING
+    },
+    ..SMALL
+};
 
 /// Refused and waited out, and a call comes later than any signature is good. No design holds here.
 pub const DENIED_EVER: Scope = Scope {

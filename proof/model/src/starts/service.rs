@@ -41,6 +41,8 @@ pub struct Execution {
     pub passed: Count,
     pub stopped: Tick,
     pub exempt: Exempt,
+    /// It is over for so long that the service does not know it any more.
+    pub forgotten: bool,
 }
 
 /// The answer to `StartExecution`.
@@ -61,6 +63,7 @@ impl Execution {
         passed: 0,
         stopped: -9,
         exempt: Exempt::No,
+        forgotten: false,
     };
 
     pub const fn foreign(status: Status) -> Self {
@@ -73,7 +76,7 @@ impl Execution {
 
     /// One that was begun with this input.
     pub fn ran(self, input: Input) -> bool {
-        self.status != Status::Unknown && self.input == input
+        (self.status != Status::Unknown || self.forgotten) && self.input == input
     }
 
     pub fn runs(self) -> bool {
@@ -104,6 +107,14 @@ impl Execution {
         if status != Status::Running {
             self.stopped = now;
         }
+    }
+
+    pub fn is_over(self) -> bool {
+        matches!(self.status, Status::Succeeded | Status::Failed)
+    }
+
+    pub fn is_forgotten(&mut self) {
+        (self.status, self.forgotten) = (Status::Unknown, true);
     }
 
     /// Half a minute later nobody is told any more what was so before.

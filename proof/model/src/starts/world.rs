@@ -4,7 +4,7 @@ use dashmap::DashMap;
 use stateright::{Model, Property};
 
 use super::{
-    calls::{By, Call, Fate, Step},
+    calls::{Answer, By, Call, Fate, Step},
     design::{Input, Item, Status},
     flaws::Flaw,
     invariants::{self, Seen},
@@ -61,6 +61,8 @@ pub enum Action {
     Leaves(Start),
     Purges(Start),
     Repeats(Start),
+    Others,
+    IsForgotten(Start),
     Forces,
     Denies,
     Throttles,
@@ -147,11 +149,10 @@ impl World {
             }
             Action::Releases(start) => {
                 state.left.release -= 1;
-                state.executions[usize::from(start)].exempt = Exempt::Released;
                 let token = self.rows.view(state.row).token;
                 state.begin(Call {
                     token,
-                    ..call(Step::ReleaseItem, start, By::Release)
+                    ..call(Step::Release, start, By::Release)
                 });
             }
             Action::Leaves(start) => {
@@ -172,16 +173,24 @@ impl World {
                 state.order.retain(|other| *other != start);
                 state.begin(call(Step::Join, start, By::Start));
             }
+            Action::Others => {
+                state.left.others -= 1;
+                state.row = self.rows.forget(state.row);
+            }
+            Action::IsForgotten(start) => {
+                state.left.forget -= 1;
+                state.executions[usize::from(start)].is_forgotten();
+            }
             Action::Forces => {
                 state.left.force -= 1;
                 let view = self.rows.view(state.row);
                 let Some(start) = view.holder else { return };
-                let step = if self.scope.at_once {
-                    Step::Mark
-                } else if self.is(Flaw::ForcedIsFree) {
-                    Step::End
-                } else {
-                    Step::AskForce
+                let step = match state.status(start) {
+                    Some(Status::Waiting) if self.scope.at_once => Step::Mark,
+                    Some(Status::Waiting) if !self.is(Flaw::ForcedIsFree) => Step::AskForce,
+                    Some(Status::Failed) => Step::TakeBack,
+                    // The operator's word, whether it runs or not.
+                    _ => Step::End,
                 };
                 let input = state.items[usize::from(start)].map_or(0, |item| item.input);
                 let version = view.version;
@@ -230,7 +239,7 @@ impl World {
     /// Every call comes to its end, one after the other, and nothing goes wrong.
     pub fn finish(&self, state: &mut State) {
         while let Some(call) = state.calls.first().copied() {
-            self.step(state, call, Fate::Answered(0));
+            self.step(state, call, Fate::Answered(Answer::FRESH));
             invariants::check(self, state);
         }
     }
@@ -250,8 +259,10 @@ impl World {
             Of::Running => {
                 may(1, Action::Succeeds(start));
                 may(left.fail, Action::Fails(start));
+                let releases = |call: &Call| (call.step, call.start) == (Step::Release, start);
                 if row.holder == Some(start)
                     && execution.is_ours()
+                    && !state.calls.iter().any(releases)
                     && execution.exempt != Exempt::Released
                 {
                     may(left.release, Action::Releases(start));
@@ -267,14 +278,19 @@ impl World {
             may(left.again, Action::Again(start));
         }
         may(left.other, Action::Other(start));
-        // Days later: no function runs that knew it, and what the service says of it is settled.
-        let later = state.calls.is_empty() && state.now > execution.at;
-        let served = is(Status::Served) && later;
+        let later = state.is_later(start);
+        // It is kept for longer than any execution runs.
+        let over = !execution.runs() || self.is(Flaw::ItemsAreGoneTooEarly);
+        let served = is(Status::Served) && later && over;
         if served || is(Status::Failed) && self.is(Flaw::FailedItemsArePurged) {
             may(left.purge, Action::Purges(start));
         }
         if is(Status::Failed) && (execution.is_ours() || execution.status == Of::Unknown) {
             may(left.repeat, Action::Repeats(start));
+        }
+        let late = state.late.iter().any(|(late, ..)| *late == start);
+        if execution.is_over() && later && !late && !is(Status::Waiting) {
+            may(left.forget, Action::IsForgotten(start));
         }
         let queued = row.is_queued(start) || self.is(Flaw::WaitsEndBlindly);
         if is(Status::Waiting) && queued {
@@ -290,6 +306,11 @@ impl State {
         if how == Of::Succeeded {
             execution.exempt = Exempt::No;
         }
+    }
+
+    /// Days later: no function runs that knew it, and what the service says of it is settled.
+    fn is_later(&self, start: Start) -> bool {
+        self.calls.is_empty() && self.now > self.executions[usize::from(start)].at
     }
 
     pub fn begin(&mut self, call: Call) {
@@ -330,13 +351,25 @@ impl Model for World {
                 continue;
             }
             last = Some(*call);
-            let answers = state.answers(call);
-            actions.extend((0..answers).map(|n| Action::Step(*call, Fate::Answered(n))));
+            for number in 0..state.answers(call) {
+                let soon = Answer {
+                    number,
+                    slow: false,
+                };
+                actions.push(Action::Step(*call, Fate::Answered(soon)));
+                if left.slow > 0 && state.settled_by(call, soon) {
+                    let slow = Answer { slow: true, ..soon };
+                    actions.push(Action::Step(*call, Fate::Answered(slow)));
+                }
+            }
             if call.step == Step::Call && state.service == Service::Open && left.lost > 0 {
                 actions.push(Action::Step(*call, Fate::AnswerLost));
             }
             if call.step == Step::Call && left.late > 0 {
                 actions.push(Action::Step(*call, Fate::Late));
+            }
+            if call.step == Step::Call && state.service == Service::Open && left.crash > 0 {
+                actions.push(Action::Step(*call, Fate::DiesAfter));
             }
             if left.crash > 0 {
                 actions.push(Action::Step(*call, Fate::Dies));
@@ -355,6 +388,12 @@ impl Model for World {
         may(left.look, Action::Looks);
         if self.rows.view(state.row).holder.is_some() {
             may(left.force, Action::Forces);
+        }
+        let row = self.rows.view(state.row);
+        let mut starts = 0..self.scope.starts;
+        if row.holder.is_none() && row.queue.is_empty() && starts.all(|start| state.is_later(start))
+        {
+            may(left.others, Action::Others);
         }
         may(left.deny, Action::Denies);
         may(left.throttle, Action::Throttles);
