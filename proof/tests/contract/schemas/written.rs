@@ -42,7 +42,10 @@ pub fn names(function: &str, event: &Value) -> String {
         "inspect" => of::<inspect::Request>(event),
         "operate" => of::<operate::Request>(event),
         "release" => of::<release::Request>(event),
-        "start" => of::<start::Request>(event),
+        "start" => match event["Records"][0]["body"].as_str() {
+            Some(body) => of::<start::Request>(&serde_json::from_str(body).expect("JSON")),
+            None => of::<start::Request>(event),
+        },
         other => panic!("{other} names nothing"),
     }
 }
