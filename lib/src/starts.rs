@@ -480,16 +480,7 @@ impl<S: Store> Leases<S> {
         let contention = self.held(Address::first(&item.key), row, &item.execution());
         contention.ok().map(|contention| Box::new(contention.held))
     }
-
-    /// How long the item of a start that is settled answers duplicates.
-    pub(crate) fn purge_start_at(&self) -> u64 {
-        let until = self.now().plus(ANSWERS_FOR);
-        until.as_seconds_rounded_up().min(Row::NEVER)
-    }
 }
-
-/// EventBridge and SQS deliver again for at most 14 days.
-const ANSWERS_FOR: std::time::Duration = std::time::Duration::from_hours(15 * 24);
 
 /// What a start is answered whose item is settled.
 fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {

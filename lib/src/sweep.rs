@@ -298,8 +298,13 @@ impl<S: Store> Leases<S> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
-        let granted = self.maintain_queue(key, waiting, width).await;
-        let seen = granted.map(|granted| Seen {
+        let waits = waiting.iter().cloned();
+        let (starts, tokens): (Vec<_>, Vec<_>) = waits.partition(|(request, _)| request.is_start());
+        let granted = async {
+            let told = self.maintain_queue(key, &tokens, width).await?;
+            Ok(told + self.maintain_starts(key, &starts).await?)
+        };
+        let seen = granted.await.map(|granted| Seen {
             granted,
             left: self.is_nearly_over(),
             ..Seen::default()

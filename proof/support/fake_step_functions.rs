@@ -247,6 +247,8 @@ impl ServerState {
             let Some(arn) = self.start_execution(&body) else {
                 return refused(StatusCode::BAD_REQUEST, "StateMachineDoesNotExist");
             };
+            let operation = operation.to_owned();
+            self.received.push(StepFunctionsCall { operation, body });
             let answer = json!({"executionArn": arn, "startDate": 1_795_226_400});
             return (StatusCode::OK, answer);
         }

@@ -16,10 +16,11 @@ use super::report::{Outcome, Report};
 use crate::exit::in_full;
 
 /// Each function of the template: its logical id, its verb, and its time limit in seconds.
-pub(super) const FUNCTIONS: [(&str, &str, i32); 7] = [
+pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
     ("AcquireFunction", "acquire", 10),
     ("ExtendFunction", "extend", 10),
     ("ReleaseFunction", "release", 10),
+    ("StartFunction", "start", 30),
     ("SweepFunction", "sweep", 60),
     ("ReapFunction", "reap", 30),
     ("InspectFunction", "inspect", 10),

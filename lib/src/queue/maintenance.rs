@@ -40,17 +40,9 @@ impl<S: Store> Leases<S> {
         };
         let Some(mut row) = self.read_queue_row(key).await? else {
             // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
-            let (starts, strays): (Vec<_>, Vec<_>) =
-                waiting.iter().partition(|(request, _)| request.is_start());
-            let mut begun = 0;
-            for (request, gives_up) in starts {
-                let gives_up = gives_up.unwrap_or_else(|| self.now());
-                let start = (request, gives_up);
-                begun += u64::from(self.maintain_start(workflows, key, start, None).await?);
-            }
-            let strays = strays.into_iter().map(|(request, _)| request);
+            let strays = waiting.iter().map(|(request, _)| request);
             self.clear(key, strays.collect(), at_once).await?;
-            return Ok(begun);
+            return Ok(0);
         };
         metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
         let mut told = 0;
@@ -63,15 +55,7 @@ impl<S: Store> Leases<S> {
             if self.is_nearly_over() {
                 return Ok(told);
             }
-            if request.is_start() {
-                let start = (request, gives_up.unwrap_or_else(|| self.now()));
-                let waits = place_in(&row, request).is_some() && start.1 > self.now();
-                if !waits {
-                    let begun = self.maintain_start(workflows, key, start, Some(&row));
-                    told += u64::from(begun.await?);
-                    row = self.read_queue_row(key).await?.unwrap_or(row);
-                }
-            } else if row.waiting().contains(request) {
+            if row.waiting().contains(request) {
                 if gives_up.is_none_or(|at| at <= self.now()) {
                     row = self.expire_waiter(key, request, row).await?;
                 }

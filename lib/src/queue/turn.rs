@@ -57,6 +57,9 @@ pub(crate) enum Known {
     Another,
 }
 
+/// EventBridge and SQS deliver again for at most 14 days.
+const ANSWERS_FOR: Duration = Duration::from_hours(15 * 24);
+
 /// Whoever calls `StartExecution` does so within this time of its mark, and whoever stores an item gives it its place.
 pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
 
@@ -274,6 +277,12 @@ impl<S: Store> Leases<S> {
             Some(input) if item.input.is(&input, item.pass_lease) => Known::Ours,
             Some(_) => Known::Another,
         })
+    }
+
+    /// How long the item of a start that is settled answers duplicates.
+    pub(crate) fn purge_start_at(&self) -> u64 {
+        let until = self.now().plus(ANSWERS_FOR);
+        until.as_seconds_rounded_up().min(Row::NEVER)
     }
 
     /// Writes down that the execution has begun. If that fails, sweep does it.

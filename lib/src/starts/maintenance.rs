@@ -2,10 +2,11 @@
 
 use super::if_held_by;
 use crate::{
-    clock::Timestamp,
     error::Error,
     leases::{Leases, TRIES},
-    queue::{Begins, CALLS_WITHIN, Known, has_failed, is_untold, not_started_reason, place_in},
+    queue::{
+        Begins, CALLS_WITHIN, Known, Waits, has_failed, is_untold, not_started_reason, place_in,
+    },
     row::{Row, Stored},
     start::{StartItem, StartStatus},
     store::{Settled, Settlement, Store},
@@ -15,21 +16,35 @@ use crate::{
 };
 
 impl<S: Store> Leases<S> {
+    /// Sees to the starts of `key` whose items wait, as far as there is time. Returns how many have begun.
+    pub(crate) async fn maintain_starts(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
+        let Some(workflows) = self.workflows().filter(|_| !waiting.is_empty()) else {
+            return Ok(0);
+        };
+        let (mut begun, mut row) = (0, self.read_queue_row(key).await?);
+        for (request, gives_up) in waiting {
+            if self.is_nearly_over() {
+                break;
+            }
+            let gives_up = gives_up.unwrap_or_else(|| self.now());
+            let waits = row.as_ref().and_then(|row| place_in(row, request));
+            if waits.is_some() && gives_up > self.now() {
+                continue;
+            }
+            begun += u64::from(self.maintain_start(workflows, key, request).await?);
+            row = self.read_queue_row(key).await?;
+        }
+        Ok(begun)
+    }
+
     /// Sees to a start whose item waits: it leaves the queue when its wait is over, begins if it has its turn, or gets a place
-    /// if it has none. `row` is the row as it was read last, if there is one. Returns whether it has begun.
-    pub(crate) async fn maintain_start(
+    /// if it has none. Returns whether it has begun.
+    async fn maintain_start(
         &self,
         workflows: &dyn Workflows,
         key: &Key,
-        (request, gives_up): (&RequestDigest, Timestamp),
-        row: Option<&Row>,
+        request: &RequestDigest,
     ) -> Result<bool, Error> {
-        if let Some(row) = row
-            && place_in(row, request).is_some()
-            && gives_up > self.now()
-        {
-            return Ok(false);
-        }
         let item = self.store().start_item(key, request, self.limit()).await?;
         let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
             // The index is late.

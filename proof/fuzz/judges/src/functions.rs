@@ -54,6 +54,7 @@ binaries! {
     operate: "../../../../functions/operate/src/main.rs", Operate, "Does what operators want.";
     reap: "../../../../functions/reap/src/main.rs", Reap, "Frees what executions held.";
     release: "../../../../functions/release/src/main.rs", Release, "Gives back.";
+    start: "../../../../functions/start/src/main.rs", Start, "Starts through keys.";
     sweep: "../../../../functions/sweep/src/main.rs", Sweep, "Frees what crashed.";
 }
 
