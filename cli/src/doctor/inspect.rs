@@ -37,7 +37,7 @@ const RUNTIME: &str = "provided.al2023";
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 20] = [
     "AcquireRole",
     "ExecutionEndRule",
     "ExtendRole",
@@ -49,6 +49,9 @@ const OTHERS: [&str; 17] = [
     "ReapQueuesPolicy",
     "ReapRole",
     "ReleaseRole",
+    "StartRole",
+    "StartedPolicy",
+    "StartingPolicy",
     "SweepFunctionSchedule",
     "SweepFunctionSchedulePermission",
     "SweepRole",
@@ -58,13 +61,14 @@ const OTHERS: [&str; 17] = [
 ];
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 16] = [
+const ALARMS: [&str; 17] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
     "CrashesAlarm",
     "DeniedAlarm",
     "EndsUnseenAlarm",
+    "FailedStartsAlarm",
     "FunctionThrottlesAlarm",
     "LostAlarm",
     "ReapDeadLettersAlarm",
