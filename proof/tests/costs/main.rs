@@ -4,4 +4,5 @@
 mod guarded_writes;
 mod queue;
 mod sets;
+mod starts;
 mod sweep_cost;

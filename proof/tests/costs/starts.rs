@@ -1,0 +1,58 @@
+//! The cost of a start through a key, counted at the socket: however many wait.
+use std::sync::Arc;
+
+use leasehold::{
+    Execution, ExecutionName, Key, Start, StartRules, Started, StateMachineArn, Timestamp,
+    conformance::FakeStepFunctions,
+};
+
+use leasehold_proof::fixture::Table;
+
+const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:orders";
+
+#[tokio::test]
+async fn a_start_costs_the_same_however_many_wait() {
+    let table = Table::start().await;
+    let calls = Arc::new(FakeStepFunctions::default());
+    let starts = StartRules::of(MACHINE).unwrap();
+    let leases = table
+        .leases()
+        .with_workflows(calls.clone())
+        .with_starts(starts);
+    for waiting in [2, 8, 32, 128] {
+        let start = async |n: u32| {
+            let name = ExecutionName::new(format!("{waiting}-{n}")).unwrap();
+            let key = Key::new(format!("{waiting} wait")).unwrap();
+            let start = Start::new(key, StateMachineArn::new(MACHINE).unwrap(), name);
+            let execution = start.execution();
+            (execution, leases.start(start).await.unwrap())
+        };
+        let (first, begun) = start(0).await;
+        assert!(matches!(begun, Started::Started { .. }));
+        // The item, the grant and that it has begun; between them the item is read.
+        assert_eq!(table.cost(["UpdateItem", "GetItem"]), [3, 1], "{waiting}");
+        for n in 1..waiting {
+            start(n).await;
+        }
+        table.requests();
+        start(waiting).await;
+        // The item, the refused grant, and the place in the queue.
+        assert_eq!(table.cost(["UpdateItem"]), [3], "{waiting}");
+        let over = Execution::Ended {
+            stopped_at: Timestamp::from_millis(1),
+            redrivable: false,
+            all_answered: true,
+        };
+        calls.set_execution(first.as_str(), over);
+        leases.reap(&first).await.unwrap();
+        // The end of the first: the index, the row, whether it began, the end. The turn of the second: the item, the grant, that
+        // it has begun.
+        let cost = table.cost(["Query", "GetItem", "UpdateItem"]);
+        assert_eq!(cost, [1, 3, 3], "{waiting}");
+        assert!(
+            calls
+                .started()
+                .contains_key(&format!("{}1", first.as_str().trim_end_matches('0')))
+        );
+    }
+}
