@@ -217,7 +217,7 @@ fn too_slow(what: &str) -> ! {
     std::process::exit(TOO_SLOW)
 }
 
-/// EX_TEMPFAIL.
+/// The code of a failure that is not for good.
 const TOO_SLOW: i32 = 75;
 
 /// How a function's process reaches the table.
