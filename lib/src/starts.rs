@@ -161,8 +161,12 @@ impl<S: Store> Leases<S> {
         let has_a_place = row.is_some_and(|row| {
             row.waiting().contains(&request) || row.request == request && row.holding().is_some()
         });
-        if !has_a_place && self.known(workflows, item).await? != Known::No {
-            return self.had_its_turn(workflows, item).await;
+        if !has_a_place {
+            let known = self.known(workflows, item).await?;
+            if known != Known::No {
+                self.settle_as_known(item, known).await?;
+                return self.as_settled(item).await;
+            }
         }
         self.place(workflows, item, if_held).await
     }
@@ -384,7 +388,7 @@ impl<S: Store> Leases<S> {
             }
             return answer;
         }
-        let begins = self.begin_first(workflows, &row, &latest).await?;
+        let begins = self.begin(workflows, &row, &latest).await?;
         self.begun(begins, item).await
     }
 
@@ -437,10 +441,14 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
     ) -> Result<Started, Error> {
         self.settle_remembered(workflows, item).await?;
-        let latest = self
-            .store()
-            .start_item(&item.key, &item.request(), self.limit())
-            .await?;
+        self.as_settled(item).await
+    }
+
+    /// What the item says by now.
+    async fn as_settled(&self, item: &StartItem) -> Result<Started, Error> {
+        let request = item.request();
+        let latest = self.store().start_item(&item.key, &request, self.limit());
+        let latest = latest.await?;
         latest
             .as_ref()
             .and_then(answer_of)

@@ -109,23 +109,13 @@ impl<S: Store> Leases<S> {
             Err(Stored::Row(found)) => return Ok(Next::Row(Box::new(found))),
             Err(_) => return Ok(Next::Stop),
         };
-        Ok(match self.begin_first(workflows, &granted, &item).await? {
+        Ok(match self.begin(workflows, &granted, &item).await? {
             Begins::Begun => Next::Begun,
             Begins::Failed {
                 free: Some(free), ..
             } => Next::Row(Box::new(free)),
             Begins::Failed { free: None, .. } | Begins::Later => Next::Stop,
         })
-    }
-
-    /// Begins the start that was just granted `row`: nobody has called before.
-    pub(crate) async fn begin_first(
-        &self,
-        workflows: &dyn Workflows,
-        row: &Row,
-        item: &StartItem,
-    ) -> Result<Begins, Error> {
-        self.call(workflows, row, item).await
     }
 
     /// Begins a start that has its turn and may have begun. Somebody may have called before, so that the row is marked
@@ -144,7 +134,7 @@ impl<S: Store> Leases<S> {
         }
         if telling.refused_at.is_none() {
             return match self.mark(&item.key, row, None).await? {
-                Some(marked) => self.call(workflows, &marked, item).await,
+                Some(marked) => self.begin(workflows, &marked, item).await,
                 None => Ok(Begins::Later),
             };
         }
@@ -162,8 +152,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// The one call of `StartExecution`. `row` was written for it by this process.
-    async fn call(
+    /// Begins the start that `row` was just granted to, or marked for, by this process: one call of `StartExecution`.
+    pub(crate) async fn begin(
         &self,
         workflows: &dyn Workflows,
         row: &Row,

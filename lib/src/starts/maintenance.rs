@@ -105,10 +105,7 @@ impl<S: Store> Leases<S> {
             }
             known => {
                 let reason = not_started_reason(known, waited_too_long(item));
-                let failed = Settlement::Failed(reason.clone());
-                if self.settle(item, &failed, None).await? == Settled::Done {
-                    has_failed(item, &reason);
-                }
+                self.fail_without_a_place(item, reason).await?;
             }
         }
         Ok(false)
@@ -120,18 +117,32 @@ impl<S: Store> Leases<S> {
         workflows: &dyn Workflows,
         item: &StartItem,
     ) -> Result<(), Error> {
-        match self.known(workflows, item).await? {
+        let known = self.known(workflows, item).await?;
+        self.settle_as_known(item, known).await
+    }
+
+    /// The same by what the service said.
+    pub(super) async fn settle_as_known(
+        &self,
+        item: &StartItem,
+        known: Known,
+    ) -> Result<(), Error> {
+        match known {
             // The row remembers only what began; the service may have forgotten it.
             Known::Ours | Known::No => self.has_begun(item).await.map(drop),
             Known::Another => {
                 let reason = not_started_reason(Known::Another, String::new());
-                let failed = Settlement::Failed(reason.clone());
-                if self.settle(item, &failed, None).await? == Settled::Done {
-                    has_failed(item, &reason);
-                }
-                Ok(())
+                self.fail_without_a_place(item, reason).await
             }
         }
+    }
+
+    async fn fail_without_a_place(&self, item: &StartItem, reason: String) -> Result<(), Error> {
+        let failed = Settlement::Failed(reason.clone());
+        if self.settle(item, &failed, None).await? == Settled::Done {
+            has_failed(item, &reason);
+        }
+        Ok(())
     }
 
     /// Ends the wait of a start in the queue, if it is over.

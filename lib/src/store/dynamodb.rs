@@ -158,6 +158,24 @@ impl DynamoDb {
         within(update.customize(), limit).send().await
     }
 
+    /// The item at this address, of this key if it is one of a key. Never a stale one.
+    async fn item_at(
+        &self,
+        place: Item,
+        key: Option<&Key>,
+        limit: Duration,
+    ) -> Result<Option<Item>, Error> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(place))
+            .consistent_read(true);
+        let output = within(get.customize(), limit).send().await;
+        let output = output.map_err(|e| self.request("dynamodb:GetItem", key).failed(e))?;
+        Ok(output.item)
+    }
+
     fn request<'a>(&'a self, action: &'static str, key: Option<&'a Key>) -> Request<'a> {
         Request {
             action,
@@ -282,17 +300,9 @@ impl Store for DynamoDb {
     }
 
     async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(primary_key(address)))
-            .consistent_read(true);
-        let output = within(get.customize(), limit).send().await.map_err(|e| {
-            self.request("dynamodb:GetItem", Some(&address.key))
-                .failed(e)
-        })?;
-        Ok(Stored::read(output.item()))
+        let place = primary_key(address);
+        let item = self.item_at(place, Some(&address.key), limit).await?;
+        Ok(Stored::read(item.as_ref()))
     }
 
     async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
@@ -360,15 +370,9 @@ impl Store for DynamoDb {
         request: &RequestDigest,
         limit: Duration,
     ) -> Result<Option<Waiter>, Error> {
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(place(key, &at::wait_sk(request))))
-            .consistent_read(true);
-        let output = within(get.customize(), limit).send().await;
-        let output = output.map_err(|e| self.request("dynamodb:GetItem", Some(key)).failed(e))?;
-        Ok(output.item().and_then(Waiter::read))
+        let place = place(key, &at::wait_sk(request));
+        let item = self.item_at(place, Some(key), limit).await?;
+        Ok(item.as_ref().and_then(Waiter::read))
     }
 
     async fn update_task_token(
@@ -528,16 +532,8 @@ impl Store for DynamoDb {
     }
 
     async fn rules(&self, limit: Duration) -> Result<Option<TableRules>, Error> {
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(place_of_rules()))
-            .consistent_read(true);
-        let output = within(get.customize(), limit).send().await;
-        let output = output.map_err(|e| self.request("dynamodb:GetItem", None).failed(e))?;
-        output
-            .item()
+        let item = self.item_at(place_of_rules(), None, limit).await?;
+        item.as_ref()
             .map(|item| TableRules::read(item).ok_or_else(|| foreign_rules(&self.table)))
             .transpose()
     }

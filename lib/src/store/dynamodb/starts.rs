@@ -97,18 +97,11 @@ impl DynamoDb {
         request: &RequestDigest,
         limit: Duration,
     ) -> Result<Option<StartItem>, Error> {
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(place(key, request)))
-            .consistent_read(true);
-        let output = within(get.customize(), limit).send().await;
-        let output = output.map_err(|e| self.request("dynamodb:GetItem", Some(key)).failed(e))?;
-        Ok(output.item().and_then(StartItem::read))
+        let item = self.item_at(place(key, request), Some(key), limit).await?;
+        Ok(item.as_ref().and_then(StartItem::read))
     }
 
-    /// The outcome of a write whose response was lost is found out by reading the item.
+    /// A write whose response was lost, and that the SDK sends again, finds the start settled already.
     pub(super) async fn settle_alone(
         &self,
         item: &StartItem,
