@@ -7,6 +7,7 @@ use crate::{
     Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
     ReleaseOutcome, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
     leases::address_of,
+    row::Stored,
     store::{PutStart, Store as _},
     values::RequestDigest,
 };
@@ -540,6 +541,13 @@ async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
     case.case.delete().await;
     case.starts("c").await;
     assert_eq!(case.status("c").await, StartStatus::Begun);
+    let (address, limit) = (&case.case.address, Duration::from_secs(1));
+    let stored = case.case.leases.store().read(address, limit).await;
+    assert_eq!(
+        stored.expect("an answer"),
+        Stored::Absent,
+        "it holds nothing"
+    );
 }
 
 async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
