@@ -57,8 +57,10 @@ test: translated $(SAM_ENV)/complete ## build everything, run every test, and li
 check: fmt clippy doc template asked asl types leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi
 
-# Built from the contents of the package, with the default features.
+# Built from the contents of the package, with the default features. Cargo unpacks the library for the second crate below its
+# own directory, by version and not by contents: what an earlier state of this version left there would be built.
 package: ## pack the crates as they are published, and build them from the packages
+	rm -rf "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/leasehold-[0-9]*
 	cargo package --package leasehold --package leasehold-lambda --locked
 
 # The newest published version of the crate; empty, because nothing is published yet.
