@@ -25,6 +25,9 @@ impl Pattern {
     }
 }
 
+/// Of several patterns one has to match.
+const OR: &str = "$or";
+
 fn check(pattern: &Value, place: &str) -> Result<(), String> {
     let members = pattern.as_object().filter(|members| !members.is_empty());
     let members =
@@ -32,6 +35,11 @@ fn check(pattern: &Value, place: &str) -> Result<(), String> {
     for (name, member) in members {
         let place = format!("{place}.{name}");
         match member {
+            Value::Array(patterns) if name == OR && patterns.len() > 1 => {
+                patterns
+                    .iter()
+                    .try_for_each(|pattern| check(pattern, &place))?;
+            }
             _ if name.starts_with('$') => {
                 return Err(format!("{place}: {name} is not understood locally"));
             }
@@ -67,9 +75,10 @@ fn is_known(test: &Value) -> bool {
 /// All members have to match, and of the tests of one member one.
 fn matches(pattern: &Value, value: Option<&Value>) -> bool {
     match pattern {
-        Value::Object(members) => members
-            .iter()
-            .all(|(name, member)| matches(member, value.and_then(|value| value.get(name)))),
+        Value::Object(members) => members.iter().all(|(name, member)| match member {
+            Value::Array(patterns) if name == OR => patterns.iter().any(|one| matches(one, value)),
+            member => matches(member, value.and_then(|value| value.get(name))),
+        }),
         Value::Array(tests) => tests.iter().any(|test| holds(test, value)),
         _ => false,
     }
@@ -111,6 +120,20 @@ mod tests {
         assert!(!matches(&pattern, &event("aws.states", "RUNNING")));
         assert!(!matches(&pattern, &event("aws.events", "FAILED")));
         assert!(!matches(&pattern, &json!({"source": "aws.states"})));
+    }
+
+    #[test]
+    fn of_several_patterns_one_is_enough() {
+        let pattern = json!({"a": {"b": ["x"], "$or": [{"c": ["y"], "d": ["z"]}, {"c": ["w"]}]}});
+        for (b, c, d, wanted) in [
+            ("x", "y", "z", true),
+            ("x", "w", "v", true),
+            ("x", "y", "v", false),
+            ("v", "w", "z", false),
+        ] {
+            let event = json!({"a": {"b": b, "c": c, "d": d}});
+            assert_eq!(matches(&pattern, &event), wanted, "{event}");
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub(crate) struct Transformer {
 }
 
 impl Transformer {
-    /// Reads paths such as `$.detail.status`, and a template that is JSON with names in angle brackets in the place of values.
+    /// Reads paths such as `$.detail.status`, and a template that is JSON with names in angle brackets in the place of values, or
+    /// within a text.
     ///
     /// # Errors
     /// The part that is not supported.
@@ -25,7 +26,6 @@ impl Transformer {
         let unknown =
             |what: &str| format!("the input transformer: {what} is not understood locally");
         let mut pointers = BTreeMap::new();
-        let mut json = template.to_owned();
         for (name, path) in paths {
             let members = path.strip_prefix("$.").ok_or_else(|| unknown(path))?;
             let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -33,10 +33,19 @@ impl Transformer {
                 return Err(unknown(path));
             }
             pointers.insert(name.clone(), format!("/{}", members.replace('.', "/")));
-            // Between quotation marks the result is no JSON, so it is refused.
-            json = json.replace(&format!("<{name}>"), &json!({PLACE: name}).to_string());
         }
-        let template = serde_json::from_str(&json).map_err(|_| unknown(template))?;
+        // Every other part is within quotation marks.
+        let parts = template.split('"').enumerate().map(|(at, part)| {
+            let is_outside = at.is_multiple_of(2);
+            let names = pointers.keys().filter(|_| is_outside);
+            names.fold(part.to_owned(), |part, name| {
+                part.replace(&format!("<{name}>"), &json!({PLACE: name}).to_string())
+            })
+        });
+        let json = parts.collect::<Vec<_>>().join("\"");
+        let read = serde_json::from_str(&json).ok();
+        let read = read.filter(|_| !template.contains('\\'));
+        let template = read.ok_or_else(|| unknown(template))?;
         Ok(Self {
             paths: pointers,
             template,
@@ -62,6 +71,16 @@ impl Transformer {
                 Value::Object(filled.collect())
             }
             Value::Array(items) => items.iter().map(|item| self.fill(item, event)).collect(),
+            Value::String(text) => {
+                let filled = self.paths.iter().fold(text.clone(), |text, (name, path)| {
+                    let value = match event.pointer(path) {
+                        Some(Value::String(value)) => value.clone(),
+                        other => other.cloned().unwrap_or_default().to_string(),
+                    };
+                    text.replace(&format!("<{name}>"), &value)
+                });
+                filled.into()
+            }
             plain => plain.clone(),
         }
     }
@@ -91,10 +110,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_within_a_text_is_replaced_there() {
+        let transformer = read("$.x", r#"{"key": "orders/<a>", "all": <a>}"#).unwrap();
+        for (value, key) in [(json!("7"), "orders/7"), (json!(7), "orders/7")] {
+            let sent = transformer.apply(&json!({"x": value}));
+            assert_eq!(sent, json!({"key": key, "all": value}));
+        }
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused() {
         assert!(read("$.a[0]", "{}").is_err());
         assert!(read("a", "{}").is_err());
-        for template in [r#"{"b": "<a>"}"#, r#"{"b": <other>}"#, "<a", ""] {
+        for template in [r#"{"b": "\"<a>"}"#, r#"{"b": <other>}"#, "<a", ""] {
             assert!(read("$.a", template).is_err(), "{template}");
         }
     }
