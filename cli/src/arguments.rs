@@ -12,7 +12,7 @@ use crate::local::Local;
 use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeArgs, UnfreezeArgs};
 use crate::redrive::Redrive;
-use crate::start::{RepeatStart, Start};
+use crate::start::{DismissStart, RepeatStart, Start};
 use crate::table::Table;
 use crate::watch::Watch;
 use crate::weave::Weave;
@@ -62,6 +62,8 @@ pub(crate) enum Verb {
     Start(Start),
     /// Repeat a start that has failed
     RepeatStart(RepeatStart),
+    /// Delete a start that has failed, or that waits
+    DismissStart(DismissStart),
     /// Take the leases of a failed execution back for it, and redrive it
     Redrive(Redrive),
     /// Stop new grants of a key

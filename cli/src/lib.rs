@@ -66,6 +66,7 @@ pub fn run() -> ExitCode {
         Verb::ForceRelease(force) => on_one_thread(force.run()),
         Verb::Start(start) => on_one_thread(start.run()),
         Verb::RepeatStart(repeat) => on_one_thread(repeat.run()),
+        Verb::DismissStart(dismiss) => on_one_thread(dismiss.run()),
         Verb::Redrive(redrive) => on_one_thread(redrive.run()),
         Verb::Freeze(freeze) => on_one_thread(freeze.run()),
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),

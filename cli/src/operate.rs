@@ -16,7 +16,7 @@ use crate::connect::{TableArgs, TableClient};
 use crate::durations::render;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
-use crate::{environment, lease_text, step_functions};
+use crate::{environment, lease_text, start, step_functions};
 
 /// Time limit for STS. After it, the act goes on without the caller.
 const ASKING: Duration = Duration::from_secs(2);
@@ -101,7 +101,7 @@ work until then: stop it first, or fence the resource with the token that is pri
 A lease that lasts while an execution runs needs no extend, so its execution learns nothing, and works on beside the next
 holder. With --stop the execution is stopped instead, and the lease ends as after any stop: at once if every task has
 answered, which the command waits for. If it is kept, for the grace time of the stack or for a redrive (keep_seconds), the
-command says so and does not wait.
+command says so and does not wait. The execution of a start that has its turn and has not begun is begun first.
 
 Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
@@ -172,7 +172,16 @@ impl ForceRelease {
             act.ask(&table_client, &held, &format!("Stop {holder}?"))?;
             return self.stop_it(&table_client, one, &execution).await;
         }
-        if execution.is_some() {
+        let is_over = held_by.is_some_and(|held| {
+            matches!(
+                held.until,
+                ViewUntil::Execution {
+                    look_again_at: Some(_),
+                    ..
+                }
+            )
+        });
+        if execution.is_some() && !is_over {
             print_error(
                 "its execution may still run, and learns nothing of this: it works on beside the next holder; \
                  --stop stops it first",
@@ -220,14 +229,18 @@ impl ForceRelease {
         one: &Inspection,
         execution: &Holder,
     ) -> Result<Code, Failure> {
-        let (act, leases) = (&self.act, &table_client.leases);
+        let (act, leases, key) = (&self.act, &table_client.leases, &self.act.key);
         let sfn = step_functions::client(table_client)?;
-        let stopped = sfn.stop_execution().execution_arn(execution.as_str());
-        let stopped = stopped.error("Leasehold.Stopped");
-        let stopped = stopped
-            .cause(format!("{}: {}", act.who, act.why))
-            .send()
-            .await;
+        let stop = sfn.stop_execution().execution_arn(execution.as_str());
+        let stop = stop.error("Leasehold.Stopped");
+        let stop = stop.cause(format!("{}: {}", act.who, act.why));
+        let mut stopped = stop.clone().send().await;
+        if step_functions::is_unknown(&stopped)
+            && start::begin(table_client, key, execution).await?
+        {
+            // A call that begins it may have been under way: begun now, it does not begin later.
+            stopped = stop.send().await;
+        }
         stopped.map_err(|error| step_functions::failed("StopExecution", &error))?;
         let name = lease_text::name(&one.lease);
         print_error(&format!(
@@ -235,7 +248,7 @@ impl ForceRelease {
         ));
         let until = leases.now().plus(LOOKS);
         loop {
-            let seen = match leases.inspect(&act.key).await? {
+            let seen = match leases.inspect(key).await? {
                 Inspected::Found { first, permits } if permits.is_empty() => vec![first],
                 Inspected::Found { permits, .. } => permits,
                 Inspected::Absent => Vec::new(),

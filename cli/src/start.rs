@@ -1,4 +1,4 @@
-//! `leasehold start` and `repeat-start`: executions that begin as soon as they can have a key.
+//! `leasehold start`, `repeat-start` and `dismiss-start`: executions that begin as soon as they can have a key.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use leasehold::{
     BadValue, Error, ExecutionInput, ExecutionName, HeldLease, Holder, IfHeld, KeepTime, Key,
-    Metadata, RequestId, Started, StateMachineArn, WaitTime,
+    Leases, Metadata, PassLease, RequestId, Started, StateMachineArn, WaitTime, store::DynamoDb,
 };
 
 use crate::acquire::pair;
@@ -26,14 +26,14 @@ Examples:
 
 The execution has the key while it runs. If nobody has the key, this command starts the execution, with the rights of the person
 who runs it. Otherwise the start waits in the queue, and the stack starts it when it is its turn: the machine has to be in the
-stack's StartedStateMachine, and in any case in LeasingStateMachine. The command does not wait for that.
+stack's StartedStateMachine. The command does not wait for that.
 
 The same name again, with the same input, starts nothing twice and says what became of the start. A start that failed stays in
 `leasehold ls --failed` until it is repeated. If LEASE_STARTS is set, only what it lists is started.
 --json prints the response of the function start.
 
 Exit codes: 0 started, waits in the queue, or skipped; 1 the start has failed, or the queue is full; 75 somebody else holds
-the key (with --if-held fail), or it is frozen.")]
+the key (with --if-held fail, or replace and a holder that was not started through the key), or it is frozen.")]
 pub(crate) struct Start {
     /// The key that the execution has while it runs
     #[arg(value_parser = |text: &str| Key::new(text))]
@@ -59,9 +59,9 @@ pub(crate) struct Start {
     /// How long the execution keeps the key after a failure, stop or time-out, for a redrive [default: 0]
     #[arg(long, value_name = "LENGTH", value_parser = keep)]
     keep: Option<KeepTime>,
-    /// Add key and fencing token to the input, as `leasehold`
-    #[arg(long)]
-    pass_lease: bool,
+    /// Add key and fencing token to the input, as `leasehold`; with `handle` also the lease, to release it early
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "token")]
+    pass_lease: Option<Passed>,
     /// Metadata that is shown with the lease; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
@@ -80,6 +80,25 @@ enum IfHeldWord {
     Fail,
     /// Start nothing, and exit with 0
     Skip,
+    /// Stop the execution that was started through the key, and wait in the queue
+    Replace,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Passed {
+    /// Key and fencing token
+    Token,
+    /// Also the lease
+    Handle,
+}
+
+impl From<Passed> for PassLease {
+    fn from(passed: Passed) -> Self {
+        match passed {
+            Passed::Token => Self::Token,
+            Passed::Handle => Self::Handle,
+        }
+    }
 }
 
 fn wait(text: &str) -> Result<WaitTime, String> {
@@ -95,8 +114,13 @@ impl Start {
         let start = self.start()?;
         let (execution, name) = (start.execution(), start.name.clone());
         let table_client = connect(&self.table_args, &execution).await?;
+        let replaces = matches!(start.if_held, IfHeld::Replace(_));
         let started = table_client.leases.start(start).await;
-        let started = started.map_err(|error| may_be_accepted(error, &name))?;
+        let started = started.map_err(|error| match error {
+            Error::Held(_) if replaces => Failure::from(error)
+                .advice("nothing was stopped, because the holder was not started through this key"),
+            error => may_be_accepted(error, &name),
+        })?;
         tell(&table_client, &started, self.json)
     }
 
@@ -107,7 +131,7 @@ impl Start {
         start.input = self.input()?;
         start.if_held = self.if_held()?;
         start.keep = self.keep.unwrap_or_default();
-        start.pass_lease = self.pass_lease;
+        start.pass_lease = self.pass_lease.map(Into::into).unwrap_or_default();
         let metadata = self.metadata.iter().cloned().collect::<BTreeMap<_, _>>();
         start.metadata = Metadata::new(metadata).map_err(Failure::usage)?;
         Ok(start)
@@ -124,7 +148,10 @@ impl Start {
     fn if_held(&self) -> Result<IfHeld, Failure> {
         match (self.if_held, self.wait) {
             (IfHeldWord::Wait, wait) => Ok(IfHeld::Wait(wait.unwrap_or(WaitTime::DAY))),
-            (_, Some(_)) => Err(Failure::usage("--wait: goes with --if-held wait only")),
+            (IfHeldWord::Replace, wait) => Ok(IfHeld::Replace(wait.unwrap_or(WaitTime::DAY))),
+            (_, Some(_)) => Err(Failure::usage(
+                "--wait: goes with --if-held wait or replace",
+            )),
             (IfHeldWord::Fail, None) => Ok(IfHeld::Fail),
             (IfHeldWord::Skip, None) => Ok(IfHeld::Skip),
         }
@@ -154,7 +181,8 @@ Examples:
 
 `leasehold ls --failed` lists the starts that have failed, each with the command that repeats it. The start has its machine, name
 and input as before, takes its place anew, and waits for as long as it would have at first. One that has not failed is not
-repeated: the command says what became of it. --json prints the response of the function start.
+repeated: the command says what became of it. `leasehold dismiss-start` forgets one that is not to be repeated. --json prints the
+response of the function start.
 
 Exit codes: 0 started or waits in the queue; 1 the start has failed again, or the queue is full; 2 there is no such start;
 75 the key is frozen.")]
@@ -181,11 +209,66 @@ impl RepeatStart {
     }
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold dismiss-start orders/42 arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c
+
+Deletes a start that has failed, with its request, so that `leasehold ls --failed` lists it no more, or one that waits in the queue
+and is not to begin. A start of the same name is a new one then. It starts and stops nothing.
+
+Exit codes: 0 deleted; 1 there is no such start, or it has its turn already.")]
+pub(crate) struct DismissStart {
+    /// The key
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
+    /// ARN of the execution that was to be
+    #[arg(value_parser = |text: &str| Holder::new(text))]
+    execution: Holder,
+    #[command(flatten)]
+    table_args: TableArgs,
+}
+
+impl DismissStart {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let table_client = self.table_args.connect().await?;
+        let (key, execution) = (&self.key, &self.execution);
+        let dismissed = table_client.leases.dismiss_start(key, execution).await?;
+        if !dismissed {
+            let what = format!("no start of {execution} through {key} has failed or waits");
+            let advice = "one that has its turn is ended by `leasehold force-release --stop`";
+            return Err(Failure::new(Code::FAILURE, what).advice(advice));
+        }
+        print(&format!("deleted: {execution}"))?;
+        Ok(Code::DONE)
+    }
+}
+
 async fn connect(table_args: &TableArgs, execution: &Holder) -> Result<TableClient, Failure> {
     let mut table_client = table_args.connect().await?;
-    let one = OneStart::new(&table_client, execution.clone())?;
-    table_client.leases = table_client.leases.with_workflows(Arc::new(one));
+    table_client.leases = leases_of(&table_client, execution)?;
     Ok(table_client)
+}
+
+/// Leases that may begin this execution.
+fn leases_of(table_client: &TableClient, execution: &Holder) -> Result<Leases<DynamoDb>, Failure> {
+    let one = OneStart::new(table_client, execution.clone())?;
+    let leases = table_client.leases.clone();
+    Ok(leases.with_workflows(Arc::new(one)))
+}
+
+/// Begins a start that has its turn. False if the execution is no start through the key.
+pub(crate) async fn begin(
+    table_client: &TableClient,
+    key: &Key,
+    execution: &Holder,
+) -> Result<bool, Failure> {
+    let leases = leases_of(table_client, execution)?;
+    match leases.repeat_start(key, execution).await {
+        Ok(_) => Ok(true),
+        Err(Error::Invalid { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<Code, Failure> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sfn::operation::stop_execution::StopExecutionError;
 use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold::{
     Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, TaskToken,
@@ -97,6 +98,15 @@ impl Workflows for OneStart {
         self.step_functions.start_execution(what, input, limit)
     }
 
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, ()> {
+        self.step_functions.stop_execution(execution, cause, limit)
+    }
+
     fn execution_input<'a>(
         &'a self,
         execution: &'a Holder,
@@ -114,6 +124,12 @@ where
         problem: "somebody else's turn is left to the stack".to_owned(),
         source: None,
     })))
+}
+
+/// Whether Step Functions answered that it knows no such execution.
+pub(crate) fn is_unknown<A>(answer: &Result<A, SdkError<StopExecutionError>>) -> bool {
+    let error = answer.as_ref().err().and_then(SdkError::as_service_error);
+    error.is_some_and(StopExecutionError::is_execution_does_not_exist)
 }
 
 /// What Step Functions refused, or why it did not answer.

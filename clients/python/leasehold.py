@@ -22,7 +22,7 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 
 class LeaseError(Exception):
@@ -270,10 +270,12 @@ class Leasehold:
 
     def start(self, key: str, *, state_machine_arn: str, input: Optional[Any] = None, name: Optional[str] = None,
               if_held: Optional[str] = None, wait_seconds: Optional[float] = None, keep_seconds: Optional[float] = None,
-              pass_lease: bool = False, metadata: Optional[Mapping[str, str]] = None) -> Started:
+              pass_lease: Union[bool, str] = False, metadata: Optional[Mapping[str, str]] = None) -> Started:
         """Starts an execution as soon as it can have the key: now, or when those before it have ended.
 
-        `if_held` says what to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, or "skip".
+        `if_held` says what to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, "skip", or
+        "replace", which stops an execution that was started through the key. `pass_lease` adds `leasehold` to the input, with
+        key and fencing token; "handle" adds the lease too, to release it early.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
         """

@@ -155,7 +155,7 @@ def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
 
 
 def a_start_begins_or_waits_for_its_key():
-    machine = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_orders"
+    machine = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders"
     execution = machine.replace(":stateMachine:", ":execution:")
     order = {"state_machine_arn": machine, "input": {"order": "42"}}
     first = ME.start("python/start", name="python-1", **order)

@@ -159,7 +159,7 @@ const scenes: Record<string, () => Promise<void>> = {
     await ends(lease);
   },
   async a_start_begins_or_waits_for_its_key() {
-    const stateMachineArn = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_orders";
+    const stateMachineArn = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders";
     const execution = stateMachineArn.replace(":stateMachine:", ":execution:");
     const request = { key: "typescript/start", stateMachineArn, input: { order: "42" } };
     const first = await me.start({ ...request, name: "typescript-1" });

@@ -179,14 +179,17 @@ export interface Start {
    * LeaseUnavailable. If left out, it is random.
    */
   name?: string | undefined;
-  /** What to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, or "skip". */
-  ifHeld?: "wait" | "fail" | "skip" | undefined;
+  /**
+   * What to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, "skip", or "replace", which stops
+   * an execution that was started through the key.
+   */
+  ifHeld?: "wait" | "fail" | "skip" | "replace" | undefined;
   /** How long to wait, in seconds. */
   waitSeconds?: number | undefined;
   /** How long the key stays with the execution after a failure, in seconds. */
   keepSeconds?: number | undefined;
-  /** Whether the input also has `leasehold`, the key and the fencing token. */
-  passLease?: boolean | undefined;
+  /** Whether the input also has `leasehold`, with key and fencing token; "handle" adds the lease too, to release it early. */
+  passLease?: boolean | "handle" | undefined;
   metadata?: Record<string, string> | undefined;
 }
 /** What became of a start, and who has the key, if somebody else has. */

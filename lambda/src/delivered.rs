@@ -84,7 +84,7 @@ impl<T: Request> Request for Delivered<T> {
 impl<T> Delivered<T> {
     /// Does `work` for each request, one after the other; it gets the id of the message too. A failure in a batch is logged and
     /// reported by its message's id, and does not stop the rest, unless the queue has an order: then everything after it is
-    /// delivered again too.
+    /// delivered again too. A start that has failed is done, because the table keeps its request.
     ///
     /// # Errors
     /// Those of `work`, if there was one request and no batch.
@@ -117,6 +117,10 @@ impl<T> Delivered<T> {
                 error.count();
                 let problem = error.in_full();
                 tracing::error!(message = id, problem, "a message of the queue failed");
+                if matches!(error, Error::NotStarted { .. }) {
+                    // The table keeps the request: to deliver it again would not help.
+                    continue;
+                }
                 stopped = is_ordered;
             }
             if let Some(id) = id {

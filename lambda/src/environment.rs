@@ -168,6 +168,15 @@ impl Workflows for CallbacksOnly {
         self.0.start_execution(what, input, limit)
     }
 
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, ()> {
+        self.0.stop_execution(execution, cause, limit)
+    }
+
     fn execution_input<'a>(
         &'a self,
         execution: &'a Holder,

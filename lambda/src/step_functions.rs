@@ -340,6 +340,27 @@ impl Workflows for StepFunctions {
         })
     }
 
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, ()> {
+        let call = self.client.stop_execution();
+        let call = call.execution_arn(execution.as_str());
+        let call = call.error("Leasehold.Replaced").cause(cause);
+        Box::pin(async move {
+            match within(call.customize(), limit).send().await {
+                Ok(_) => Ok(()),
+                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist"]) => Ok(()),
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    Err(failed("states:StopExecution", what, error))
+                }
+            }
+        })
+    }
+
     fn execution_input<'a>(
         &'a self,
         execution: &'a Holder,

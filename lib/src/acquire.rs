@@ -384,8 +384,13 @@ impl<S: Store> Leases<S> {
         request: &RequestDigest,
     ) -> Result<Option<(Holder, Metadata)>, Error> {
         if request.is_start() {
-            let start = self.store().start_item(key, request, self.limit()).await?;
-            return Ok(start.map(|start| (start.execution(), start.metadata)));
+            let start = self.store().start_item(key, request, self.limit()).await;
+            return match start {
+                Ok(start) => Ok(start.map(|start| (start.execution(), start.metadata))),
+                // Whose policy covers the rows of its keys may not read starts: it asks again, and meets whoever began.
+                Err(Error::Denied { .. }) => Ok(None),
+                Err(error) => Err(error),
+            };
         }
         let waiter = self.waiting(key, request).await?;
         Ok(waiter.map(|waiter| (waiter.holder, waiter.metadata)))

@@ -91,7 +91,7 @@ pub use rules::TableRules;
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
 pub use start::{
-    ExecutionInput, ExecutionName, StartItem, StartRules, StartStatus, StateMachineArn,
+    ExecutionInput, ExecutionName, PassLease, StartItem, StartRules, StartStatus, StateMachineArn,
 };
 pub use starts::{IfHeld, Start, Started};
 pub use store::{Connection, DynamoDb, Memory};

@@ -225,7 +225,7 @@ impl<S: Store> Leases<S> {
                 stopped_at,
                 redrivable: true,
                 ..
-            } if self.may_be_redriven(held, stopped_at) => keep_until(self.shows_by(held)),
+            } if self.may_be_redriven(row, held, stopped_at) => keep_until(self.shows_by(held)),
             Execution::Ended {
                 stopped_at,
                 redrivable: true,
@@ -264,9 +264,17 @@ impl<S: Store> Leases<S> {
 
     /// Whether a redrive that the look does not show may have written the row: after the end, by any two clocks within
     /// the margin, and less than half a minute ago.
-    pub(crate) fn may_be_redriven(&self, held: &Holding, stopped_at: Timestamp) -> bool {
-        let at_most = held.written_at().plus(self.settings().clock_margin);
-        at_most >= stopped_at && self.shows_by(held) > self.now()
+    pub(crate) fn may_be_redriven(&self, row: &Row, held: &Holding, stopped_at: Timestamp) -> bool {
+        // A start is granted its key, and called for, by others than its execution.
+        let written_at = if row.request.is_start() {
+            held.extended_at
+        } else {
+            Some(held.written_at())
+        };
+        written_at.is_some_and(|written_at| {
+            let at_most = written_at.plus(self.settings().clock_margin);
+            at_most >= stopped_at && self.shows_after(written_at) > self.now()
+        })
     }
 
     /// When the service shows at the latest what had happened before the row was written last. The writer's clock may be

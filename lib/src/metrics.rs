@@ -195,7 +195,7 @@ mod tests {
         let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {
             stopped_at: Timestamp::MAX,
-            redrivable: false,
+            redrivable: true,
             all_answered: true,
         };
         calls.set_execution("h", ended);

@@ -59,6 +59,9 @@ impl<S: Store> Leases<S> {
     /// has answered. Otherwise its deadline is shortened to [`crate::Settings::reap_grace`] from now, which no other
     /// write may do. Waiters are removed from the queues.
     ///
+    /// A success ends [execution leases](crate::Lifetime) only: one with a ttl may have been passed on, to a workflow that
+    /// still proves it, and keeps its deadline.
+    ///
     /// Each write requires the version that was read before the execution was looked up. So an execution that is
     /// redriven, and extends its lease in between, keeps it. A redrive may not show in the look-up yet. So if the
     /// execution did not succeed, a lease that was written after its end and less than half a minute ago is left to a
@@ -216,15 +219,16 @@ impl<S: Store> Leases<S> {
                 Looked::Changed => Done::Nothing,
             });
         };
+        // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
         let Execution::Ended {
             stopped_at,
-            redrivable,
+            redrivable: true,
             all_answered,
         } = said
         else {
             return Ok(Done::Nothing);
         };
-        if redrivable && self.may_be_redriven(held, stopped_at) {
+        if self.may_be_redriven(row, held, stopped_at) {
             return Ok(Done::Nothing);
         }
         if all_answered {
@@ -331,7 +335,7 @@ mod tests {
         }
         let ended = Execution::Ended {
             stopped_at: leases.now(),
-            redrivable: false,
+            redrivable: true,
             all_answered: true,
         };
         calls.set_execution("execution", ended);

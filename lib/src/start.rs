@@ -3,8 +3,10 @@
 mod allowed;
 mod item;
 mod names;
+mod pass;
 
 pub use allowed::StartRules;
 pub(crate) use item::FAILED;
 pub use item::{StartItem, StartStatus};
 pub use names::{ExecutionInput, ExecutionName, StateMachineArn};
+pub use pass::PassLease;

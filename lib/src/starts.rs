@@ -18,7 +18,9 @@ use crate::{
     outcomes::{GrantKind, HeldLease},
     queue::{Begins, Known, is_untold},
     row::{Holding, Row, Term},
-    start::{ExecutionInput, ExecutionName, FAILED, StartItem, StartStatus, StateMachineArn},
+    start::{
+        ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
+    },
     store::{Address, Applied, PutStart, Settled, Settlement, Store},
     transition::{
         Change, Grant, GrantRefusal, Join, JoinRefusal, TakeoverRule, TokenFloor, why_not_joined,
@@ -27,6 +29,8 @@ use crate::{
     workflows::Workflows,
 };
 
+#[cfg(test)]
+mod deaths;
 mod maintenance;
 
 /// What to start, and through which key.
@@ -45,8 +49,8 @@ pub struct Start {
     pub if_held: IfHeld,
     /// How long the lease stays after the execution failed, was stopped or timed out, so that a redrive finds it.
     pub keep: KeepTime,
-    /// Add the key and the fencing token to the input, as `leasehold`.
-    pub pass_lease: bool,
+    /// What of the lease to add to the input, as `leasehold`.
+    pub pass_lease: PassLease,
     /// What others may see of the lease.
     pub metadata: Metadata,
 }
@@ -56,6 +60,9 @@ pub struct Start {
 pub enum IfHeld {
     /// It waits in the queue, so long.
     Wait(WaitTime),
+    /// It waits in the queue, so long, and the execution that has the key is stopped, if it was started through the key. If
+    /// somebody else has the key, it fails with [`Error::Held`].
+    Replace(WaitTime),
     /// It fails with [`Error::Held`].
     Fail,
     /// It is skipped.
@@ -73,7 +80,7 @@ impl Start {
             input: ExecutionInput::default(),
             if_held: IfHeld::Wait(WaitTime::DAY),
             keep: KeepTime::default(),
-            pass_lease: false,
+            pass_lease: PassLease::Nothing,
             metadata: Metadata::default(),
         }
     }
@@ -121,10 +128,13 @@ impl<S: Store> Leases<S> {
     /// The same name again answers the same, also after the execution has ended, and starts nothing twice. If the future is
     /// dropped, the start may or may not have been accepted: repeat the call.
     ///
+    /// With [`IfHeld::Replace`] the start has its place before the other execution is stopped. A repeated call stops again, also
+    /// one that has begun since.
+    ///
     /// # Errors
     /// [`Error::Invalid`] for a machine that may not be started through the key, for a name that is in use by another start, and
     /// for an input that takes no lease; [`Error::NotStarted`] if Step Functions refuses the start for good;
-    /// [`Error::Held`] with [`IfHeld::Fail`]; [`Error::QueueFull`]; [`Error::Misconfigured`] without
+    /// [`Error::Held`] with [`IfHeld::Fail`] and [`IfHeld::Replace`]; [`Error::QueueFull`]; [`Error::Misconfigured`] without
     /// [`Leases::with_workflows`]; and those of [`Leases::acquire`]. After [`Error::Unavailable`] the start may have been
     /// accepted.
     pub async fn start(&self, start: Start) -> Result<Started, Error> {
@@ -205,6 +215,30 @@ impl<S: Store> Leases<S> {
         }
     }
 
+    /// Deletes a start that has failed, or waits in the queue, and is not to be. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub async fn dismiss_start(&self, key: &Key, execution: &Holder) -> Result<bool, Error> {
+        let request = RequestDigest::of_start(execution);
+        let item = self.store().start_item(key, &request, self.limit());
+        let Some(item) = item.await? else {
+            return Ok(false);
+        };
+        if item.status == StartStatus::Waiting {
+            let row = self.read_queue_row(key).await?;
+            return match row {
+                Some(row) => {
+                    self.settle_in_queue(row, &item, &Settlement::Withdrawn)
+                        .await
+                }
+                None => Ok(false),
+            };
+        }
+        let dismissed = self.settle(&item, &Settlement::Dismissed, None).await?;
+        Ok(dismissed == Settled::Done)
+    }
+
     /// The starts that have failed, with their requests and reasons, up to `most` at a time.
     ///
     /// # Errors
@@ -256,13 +290,11 @@ impl<S: Store> Leases<S> {
     fn item_of(&self, start: Start) -> Result<(StartItem, IfHeld), Error> {
         let now = self.now();
         let wait = match start.if_held {
-            IfHeld::Wait(wait) => wait.as_duration(),
+            IfHeld::Wait(wait) | IfHeld::Replace(wait) => wait.as_duration(),
             IfHeld::Fail | IfHeld::Skip => std::time::Duration::ZERO,
         };
-        if start.pass_lease {
-            let problem = |problem| Error::invalid("input", problem);
-            start.input.takes_a_lease().map_err(problem)?;
-        }
+        let takes = start.input.takes(start.pass_lease);
+        takes.map_err(|problem| Error::invalid("input", problem))?;
         let item = StartItem {
             key: start.key,
             state_machine: start.state_machine,
@@ -313,12 +345,14 @@ impl<S: Store> Leases<S> {
                 GrantRefusal::OtherKeys | GrantRefusal::Grantable(_) => continue,
             };
             if row.waiting().contains(&grant.request) {
+                self.stop_replaced(workflows, &row, item, if_held).await?;
                 return self.asked_again_for(row, item).await;
             }
             match if_held {
                 IfHeld::Wait(_) => {}
+                IfHeld::Replace(_) if row.holding().is_none() || row.request.is_start() => {}
                 IfHeld::Skip => return self.skip(&row, item).await,
-                IfHeld::Fail => {
+                IfHeld::Fail | IfHeld::Replace(_) => {
                     let held = self.contention(first, row, &item.execution()).await?;
                     return self.withdraw(item, Error::Held(Box::new(held))).await;
                 }
@@ -328,16 +362,18 @@ impl<S: Store> Leases<S> {
                 .apply(&first, &Change::Join(join.clone()), self.limit())
                 .await?;
             let stood = match joined {
-                Applied::Done { row, .. } => return Ok(queued(item, self.held_now(&row, item))),
+                Applied::Done { row, .. } => {
+                    self.stop_replaced(workflows, &row, item, if_held).await?;
+                    return Ok(queued(item, self.held_now(&row, item)));
+                }
                 Applied::Refused(stood) => stood,
             };
             match why_not_joined(stood, &join, &grant) {
-                JoinRefusal::Queued => return Ok(queued(item, None)),
                 JoinRefusal::Full(row) => {
                     let (key, waiting) = (key.clone(), row.waiting().len());
                     return self.withdraw(item, Error::QueueFull { key, waiting }).await;
                 }
-                JoinRefusal::Grantable | JoinRefusal::Other(_) => {}
+                JoinRefusal::Queued | JoinRefusal::Grantable | JoinRefusal::Other(_) => {}
             }
         }
         Err(Error::Unavailable {
@@ -453,6 +489,27 @@ impl<S: Store> Leases<S> {
             .as_ref()
             .and_then(answer_of)
             .unwrap_or_else(|| Err(changed(item)))
+    }
+
+    /// Stops the execution that has the key, if `item` is to replace it and it was started through the key: whoever acquires
+    /// may name any execution as the holder.
+    async fn stop_replaced(
+        &self,
+        workflows: &dyn Workflows,
+        row: &Row,
+        item: &StartItem,
+        if_held: IfHeld,
+    ) -> Result<(), Error> {
+        let replaces = matches!(if_held, IfHeld::Replace(_)) && row.request.is_start();
+        if !replaces || row.holding().is_none() {
+            return Ok(());
+        }
+        let cause = format!("replaced by {}", item.execution());
+        let (key, execution) = (&item.key, &row.granted_to);
+        tracing::info!(%key, %execution, cause, "stops");
+        workflows
+            .stop_execution(execution, cause, self.limit())
+            .await
     }
 
     async fn skip(&self, row: &Row, item: &StartItem) -> Result<Started, Error> {

@@ -108,7 +108,7 @@ pub enum PutStart {
     Foreign,
 }
 
-/// What becomes of a start that waits.
+/// What becomes of a start that waits, or has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// Its execution has begun.
@@ -125,6 +125,8 @@ pub enum Settlement {
     Failed(String),
     /// It was refused, and may be asked for anew: the item is deleted.
     Withdrawn,
+    /// It had failed, and nobody will repeat it: the item is deleted.
+    Dismissed,
 }
 
 /// The outcome of settling a start.
@@ -137,7 +139,7 @@ pub enum Settlement {
 pub enum Settled {
     /// It is settled, and the change of the row is written, if there was one.
     Done,
-    /// It did not wait any more; nothing was written.
+    /// It did not wait any more, or had not failed; nothing was written.
     NotWaiting,
     /// The row refused the change; nothing was written.
     Refused(Stored),
@@ -328,7 +330,7 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Option<StartItem>, Error>> + Send;
 
-    /// Settles a start that waits, and changes the first row of its key, both or neither.
+    /// Settles a start that waits, or dismisses one that has failed, and changes the first row of its key, both or neither.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -435,6 +437,20 @@ impl Settlement {
             Self::Skipped { .. } => "skipped",
             Self::Failed(_) => "failed",
             Self::Withdrawn => "withdrawn",
+            Self::Dismissed => "dismissed",
         }
+    }
+
+    /// The word in the item until then.
+    pub(crate) const fn before(&self) -> &'static str {
+        match self {
+            Self::Dismissed => "failed",
+            _ => "waiting",
+        }
+    }
+
+    /// Whether no item is left.
+    pub(crate) const fn deletes(&self) -> bool {
+        matches!(self, Self::Withdrawn | Self::Dismissed)
     }
 }

@@ -118,6 +118,18 @@ pub trait Workflows: Send + Sync {
         Box::pin(std::future::ready(Err(starts_nothing())))
     }
 
+    /// Stops an execution, for this reason. Of one that has ended, or that the engine does not know, nothing is left to stop. An
+    /// engine that starts nothing need not implement it.
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, ()> {
+        let _ = (execution, cause, limit);
+        Box::pin(std::future::ready(Err(starts_nothing())))
+    }
+
     /// The input of an execution, or none if no such execution is known. The response may be half a minute old.
     fn execution_input<'a>(
         &'a self,

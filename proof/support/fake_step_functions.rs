@@ -34,6 +34,8 @@ struct ServerState {
     running: HashSet<String>,
     /// The input of every execution that a call started.
     started: HashMap<String, String>,
+    /// Executions that did not begin, because the call failed.
+    not_begun: HashSet<String>,
     /// State machines that do not exist.
     missing: HashSet<String>,
     /// With when.
@@ -241,6 +243,7 @@ impl ServerState {
             return refused(StatusCode::BAD_REQUEST, "ValidationException");
         };
         if let Some(error) = self.failing_with {
+            self.not_begun.extend(execution_of(&body));
             return refused(StatusCode::INTERNAL_SERVER_ERROR, error);
         }
         if operation == "StartExecution" {
@@ -252,7 +255,8 @@ impl ServerState {
             let answer = json!({"executionArn": arn, "startDate": 1_795_226_400});
             return (StatusCode::OK, answer);
         }
-        if operation == "DescribeExecution" && self.is_of_missing(&body["executionArn"]) {
+        let asks = ["DescribeExecution", "StopExecution"].contains(&operation);
+        if asks && self.is_unknown(&body["executionArn"]) {
             return refused(StatusCode::BAD_REQUEST, "ExecutionDoesNotExist");
         }
         if ["DescribeExecution", "GetExecutionHistory"].contains(&operation) {
@@ -307,21 +311,22 @@ impl ServerState {
 
     /// The execution runs from here on, unless its state machine does not exist.
     fn start_execution(&mut self, body: &Value) -> Option<String> {
-        let machine = body["stateMachineArn"].as_str()?;
-        if self.missing.contains(machine) {
+        if self.missing.contains(body["stateMachineArn"].as_str()?) {
             return None;
         }
-        let (name, input) = (body["name"].as_str()?, body["input"].as_str()?);
-        let machine = machine.replacen(":stateMachine:", ":execution:", 1);
-        let arn = format!("{machine}:{name}");
+        let (arn, input) = (execution_of(body)?, body["input"].as_str()?);
+        self.not_begun.remove(&arn);
         self.running.insert(arn.clone());
         self.started.insert(arn.clone(), input.to_owned());
         Some(arn)
     }
 
-    fn is_of_missing(&self, arn: &Value) -> bool {
-        let machine = arn.as_str().and_then(|arn| arn.rsplit_once(':'));
-        machine.is_some_and(|(machine, _)| {
+    fn is_unknown(&self, arn: &Value) -> bool {
+        let arn = arn.as_str().unwrap_or_default();
+        if self.not_begun.contains(arn) {
+            return true;
+        }
+        arn.rsplit_once(':').is_some_and(|(machine, _)| {
             let machine = machine.replacen(":execution:", ":stateMachine:", 1);
             self.missing.contains(&machine)
         })
@@ -401,6 +406,13 @@ impl ServerState {
 }
 
 /// The events of a task, with those of its end if it has ended.
+/// The execution that a call of `StartExecution` names.
+fn execution_of(body: &Value) -> Option<String> {
+    let (machine, name) = (body["stateMachineArn"].as_str()?, body["name"].as_str()?);
+    let machine = machine.replacen(":stateMachine:", ":execution:", 1);
+    Some(format!("{machine}:{name}"))
+}
+
 fn task((kind, resource): (&str, &str), end: Option<(&str, Value)>) -> Vec<Value> {
     let scheduled = ("TaskScheduled", json!({}));
     let started = ("TaskStarted", json!({}));

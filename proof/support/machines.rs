@@ -51,11 +51,6 @@ impl Machines {
         let stack = Stack::start(Options {
             engine: true,
             schedules,
-            // Of starts, the next one begins by the event of the end of the one before.
-            parameters: BTreeMap::from([(
-                "ReapStatuses".to_owned(),
-                "SUCCEEDED,FAILED,TIMED_OUT,ABORTED".to_owned(),
-            )]),
             environment: environment([
                 ("LEASE_CLOCK_MARGIN_MS", "300"),
                 ("LEASE_GUARD_MS", "200"),
@@ -169,7 +164,7 @@ impl Machines {
 
     /// The same for a machine that acquires nothing, and may be started through keys.
     pub async fn create_started(&self, name: &str, definition: &str) -> String {
-        let kind = Some("leasing");
+        let kind = Some("started");
         self.create_for("leasehold", kind, name, definition, &BTreeMap::new())
             .await
     }

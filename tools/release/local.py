@@ -47,7 +47,7 @@ LOCKS = {"emulator": HERE / "requirements.txt", "engine": HERE / "asl" / "requir
 # The emulator compares a whole list with the AllowedValues of its items, takes an empty list for one with items in a
 # condition, and has no alarms on metric math.
 NOT_HERE = {"ReapStatuses": "SUCCEEDED", "Monitoring": "disabled",
-            **{name + "StateMachine": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STACK}_{name.lower()}_*" for name in ["Leasing", "Wrapped"]}}
+            **{name + "StateMachine": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STACK}_{name.lower()}_*" for name in ["Leasing", "Started", "Wrapped"]}}
 # The user's function, which the sample machines run.
 STEP = """import time
 

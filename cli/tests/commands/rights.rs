@@ -67,6 +67,7 @@ async fn each_command_needs_what_is_written_and_no_more() {
         ("start", &["start", "f", MISSING, "--name", "one"]),
         ("ls --failed", &["ls", "--failed"]),
         ("repeat-start", &["repeat-start", "f", FAILED]),
+        ("dismiss-start", &["dismiss-start", "f", FAILED]),
         ("ls", &["ls"]),
         ("show", &["show", "handle"]),
         ("holders", &["holders"]),
@@ -89,6 +90,7 @@ async fn each_command_needs_what_is_written_and_no_more() {
         let ran = ended(program).await;
         let wanted = match arguments {
             [.., "fail"] => 75,
+            ["dismiss-start", ..] => 0,
             [_, "f", ..] => 1,
             _ => 0,
         };

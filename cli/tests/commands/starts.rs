@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use crate::fixture::{Fixture, Ran, ended, masked};
 use leasehold::{
-    ExecutionName, Key, LeaseState, Leases, Start, StartRules, StateMachineArn, store::DynamoDb,
+    ExecutionName, Holder, Key, LeaseState, Leases, Start, StartRules, StateMachineArn,
+    store::DynamoDb,
 };
 use leasehold_lambda::StepFunctions;
 use leasehold_local::{Fault, session_token};
-use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
+use leasehold_proof::fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
 use serde_json::{Value, json};
 
 const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:orders";
@@ -168,7 +169,7 @@ async fn a_start_that_does_not_wait_fails_or_is_skipped() {
     assert_eq!(all.fixture.inspect("k").await.waiting, 0);
     let both = all.start("k", &["--if-held", "skip", "--wait", "1h"]).await;
     assert_eq!(both.code, Some(2), "{both:?}");
-    assert!(both.err.contains("--if-held wait only"), "{both:?}");
+    assert!(both.err.contains("--if-held wait or replace"), "{both:?}");
 }
 
 #[tokio::test]
@@ -274,6 +275,72 @@ async fn a_failed_start_is_listed_with_the_command_that_repeats_it() {
     let unknown = all.run(&["repeat-start", "other", ONE]).await;
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(unknown.err.contains("is no start through other"));
+}
+
+#[tokio::test]
+async fn a_dismissed_start_is_listed_no_more() {
+    let all = Starts::new().await;
+    all.server.set_missing(MACHINE, true);
+    assert_eq!(all.start("k", &[]).await.code, Some(1));
+    let dismissed = all.run(&["dismiss-start", "k", ONE]).await;
+    assert_eq!(dismissed.out, format!("deleted: {ONE}\n"), "{dismissed:?}");
+    assert_eq!(all.failed().await, json!({"starts": []}));
+    let again = all.run(&["dismiss-start", "k", ONE]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.err.contains("has failed or waits"), "{again:?}");
+}
+
+#[tokio::test]
+async fn who_replaces_asks_step_functions_to_stop_the_holder() {
+    let all = Starts::new().await;
+    assert_eq!(all.start("k", &[]).await.code, Some(0));
+    let two = [
+        "start",
+        "k",
+        MACHINE,
+        "--name",
+        "two",
+        "--if-held",
+        "replace",
+    ];
+    let ran = all.run(&two).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.starts_with("in the queue: "), "{ran:?}");
+    let calls = all.server.calls();
+    let stop = calls.iter().find(|call| call.operation == "StopExecution");
+    assert_eq!(stop.expect("a stop").body["executionArn"], ONE);
+}
+
+/// Its lease would be free only when no late call can begin it.
+#[tokio::test]
+async fn with_stop_a_start_that_has_not_begun_begins_and_is_stopped() {
+    let all = Starts::new().await;
+    all.server.fail_with(Some("InternalServerError"));
+    let ran = all.start("k", &[]).await;
+    assert!(ran.out.starts_with("in the queue: "), "{ran:?}");
+    all.server.fail_with(None);
+    let stop = [
+        "force-release",
+        "k",
+        "--stop",
+        "--yes",
+        "--who",
+        "alice",
+        "--why",
+        "ticket 7",
+    ];
+    let reaped = async {
+        let is_stop = |call: &StepFunctionsCall| call.operation == "StopExecution";
+        while !all.server.calls().iter().any(is_stop) {
+            all.fixture.leases().sleep(Duration::from_millis(20)).await;
+        }
+        let ended = all.stack().reap(&Holder::new(ONE).unwrap()).await;
+        ended.unwrap();
+    };
+    let (ran, ()) = tokio::join!(all.run(&stop), reaped);
+    // A task of it may be at work: it keeps its lease for the grace time.
+    assert!(ran.err.contains("asked Step Functions to stop"), "{ran:?}");
+    assert!(ran.err.contains("may still be at work"), "{ran:?}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 
 use leasehold::{
     Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Leases, Metadata,
-    RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime, store::Store,
+    PassLease, RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime, store::Store,
 };
 use leasehold_lambda::{Delivered, Fatal, Function, Handled, Names};
 use serde::Deserialize;
@@ -33,9 +33,9 @@ pub(crate) struct Request {
     /// How long the key stays with the execution after a failure, stop or time-out, in seconds; 0 if left out.
     #[serde(default)]
     keep_seconds: KeepTime,
-    /// Add `leasehold` with key and fencing token to the input.
+    /// Add `leasehold` to the input: with key and fencing token, or with "handle" also the `lease`.
     #[serde(default)]
-    pass_lease: bool,
+    pass_lease: PassLease,
     /// What others may see of the lease.
     #[serde(default)]
     metadata: Metadata,
@@ -52,6 +52,8 @@ enum IfHeldWord {
     Fail,
     /// Answer "skipped".
     Skip,
+    /// Stop the execution that was started through the key and has it, and wait in the queue.
+    Replace,
 }
 
 impl leasehold_lambda::Request for Request {
@@ -83,18 +85,9 @@ pub(crate) async fn handle<S: Store>(
     leases: Leases<S>,
     requests: Delivered<Request>,
 ) -> Result<Handled<Started>, Error> {
-    let (leases, from_a_queue) = (&leases, matches!(requests, Delivered::Batch(_)));
+    let leases = &leases;
     let start = |request: Request, message: Option<String>| async move {
-        let start = request.start(message)?;
-        let execution = start.execution();
-        match Box::pin(leases.start(start)).await {
-            // Its item keeps the request: to deliver it again would not help.
-            Err(Error::NotStarted { .. }) if from_a_queue => Ok(Started::Skipped {
-                execution_arn: execution,
-                held: None,
-            }),
-            started => started,
-        }
+        Box::pin(leases.start(request.start(message)?)).await
     };
     requests.each(start).await
 }
@@ -103,8 +96,9 @@ impl Request {
     fn start(self, message: Option<String>) -> Result<Start, Error> {
         let if_held = match (self.if_held, self.wait_seconds) {
             (IfHeldWord::Wait, wait) => IfHeld::Wait(wait.unwrap_or(WaitTime::DAY)),
+            (IfHeldWord::Replace, wait) => IfHeld::Replace(wait.unwrap_or(WaitTime::DAY)),
             (_, Some(_)) => {
-                let problem = "goes with if_held \"wait\" only";
+                let problem = "goes with if_held \"wait\" or \"replace\"";
                 return Err(Error::invalid("wait_seconds", problem));
             }
             (IfHeldWord::Fail, None) => IfHeld::Fail,
@@ -115,6 +109,10 @@ impl Request {
             None => name_of(&self.key, message)?,
         };
         let input = match self.input {
+            Some(Value::String(text)) if is_json_as_text(&text) => {
+                let problem = "is a text with JSON in it: send the JSON itself";
+                return Err(Error::invalid("input", problem));
+            }
             Some(input) => ExecutionInput::new(input.to_string())
                 .map_err(|problem| Error::invalid("input", problem))?,
             None => ExecutionInput::default(),
@@ -127,6 +125,12 @@ impl Request {
         start.metadata = self.metadata;
         Ok(start)
     }
+}
+
+/// As `StartExecution` takes its input: its execution would get a text.
+fn is_json_as_text(text: &str) -> bool {
+    let read = serde_json::from_str::<Value>(text);
+    read.is_ok_and(|value| value.is_object() || value.is_array())
 }
 
 /// A message is delivered more than once, and may have one request for each of several keys elsewhere: names belong to a

@@ -37,7 +37,7 @@ pub fn start(schema: &mut Schema) {
     add(
         schema,
         json!({
-            "dependentSchemas": {"wait_seconds": {"properties": {"if_held": {"const": "wait"}}}},
+            "dependentSchemas": {"wait_seconds": {"properties": {"if_held": {"enum": ["wait", "replace"]}}}},
         }),
     );
 }

@@ -40,6 +40,8 @@ struct State {
     started: HashMap<String, String>,
     /// What the next calls that start an execution of this name come to.
     starts: HashMap<String, Vec<StartFate>>,
+    /// Why executions were to stop, in the order of the calls.
+    stopped: Vec<(String, String)>,
 }
 
 /// What a call that starts an execution comes to.
@@ -132,6 +134,11 @@ impl FakeStepFunctions {
         state.started.insert(execution.to_owned(), input.to_owned());
         let runs = Execution::Running;
         state.executions.insert(execution.to_owned(), runs);
+    }
+
+    /// The executions that were to stop, and why, since this was asked last.
+    pub fn take_stopped(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.state().stopped)
     }
 
     /// The inputs of the executions that were started, by their ARNs.
@@ -275,6 +282,17 @@ impl Workflows for FakeStepFunctions {
             }
         };
         Box::pin(std::future::ready(began))
+    }
+
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        _: Duration,
+    ) -> Call<'a, ()> {
+        let stop = (execution.as_str().to_owned(), cause);
+        self.state().stopped.push(stop);
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn execution_input<'a>(

@@ -10,6 +10,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_may_be_at_work_is_cut_to_the_grace(bench).await;
     what_runs_or_is_unknown_is_left_alone(bench).await;
     what_was_written_after_the_end_is_left_to_a_later_look(bench).await;
+    a_success_ends_execution_leases_at_once_and_no_others(bench).await;
     whoever_was_served_is_not_looked_up(bench).await;
     places_in_the_queue_are_given_up(bench).await;
     whoever_was_granted_the_key_and_ended_gives_it_on(bench).await;
@@ -159,17 +160,23 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
         let (released, cut) = if all_answered { (1, 0) } else { (0, 1) };
         assert_eq!(case.reap(&execution).await, reaped(released, cut, 0));
     }
-    // An execution that succeeded cannot be redriven.
-    let case = QueueCase::new(bench, "reap/succeeded");
-    let execution = "an execution that has just succeeded";
-    case.granted(execution).await;
+}
+
+/// Its leases with a ttl it may have passed on.
+async fn a_success_ends_execution_leases_at_once_and_no_others<B: Bench>(bench: &B) {
+    let name = "just succeeded";
+    let (case, turn) = QueueCase::handed_over(bench, "reap/succeeded", &[name]).await;
+    let execution = make::execution(name);
+    let (beside, passed_on) = case.long("beside", execution.as_str()).await;
     let ended = Execution::Ended {
         stopped_at: case.now(),
         redrivable: false,
         all_answered: true,
     };
-    case.calls.set_execution(execution, ended);
-    assert_eq!(case.reap(execution).await, reaped(1, 0, 0));
+    case.calls.set_execution(execution.as_str(), ended);
+    assert_eq!(case.reap_holder(&execution).await, reaped(1, 0, 0));
+    refused!(case.extend(&turn.lease).await, Lost);
+    assert_eq!(beside.row().await.version, passed_on.version);
 }
 
 async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {

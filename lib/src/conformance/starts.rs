@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, invalid, make};
 use crate::{
-    Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
-    ReleaseOutcome, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld, Lease,
+    PassLease, ReleaseOutcome, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn,
+    WaitTime,
     leases::address_of,
     row::Stored,
     store::{PutStart, Store as _},
@@ -29,7 +30,12 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     sweep_does_not_fail_a_start_that_is_being_asked_for(bench).await;
     what_ran_and_was_given_back_is_not_started_again(bench).await;
     a_lease_is_passed_in_the_input(bench).await;
+    a_handle_in_the_input_gives_the_key_back_early(bench).await;
+    who_replaces_stops_what_was_started_through_the_key(bench).await;
+    who_cannot_replace_the_holder_fails(bench).await;
+    a_dismissed_start_is_forgotten(bench).await;
     what_has_begun_is_looked_at_as_any_execution(bench).await;
+    a_failure_right_after_the_grant_passes_the_key_on(bench).await;
     an_operator_cancels_what_has_not_begun(bench).await;
 }
 
@@ -553,7 +559,7 @@ async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
 async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "passed");
     let passes = |name: &str| Start {
-        pass_lease: true,
+        pass_lease: PassLease::Token,
         ..case.request(name)
     };
     let list = Start {
@@ -572,6 +578,112 @@ async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
     case.case.swept().await;
     assert_eq!(case.status("a").await, StartStatus::Begun);
     case.ends("a").await;
+}
+
+/// What a redrive writes is a proof, and whoever granted the key was no redrive.
+async fn a_failure_right_after_the_grant_passes_the_key_on<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "failed at once").await;
+    case.queues("a").await;
+    let failed = Execution::Ended {
+        stopped_at: case.case.now(),
+        redrivable: true,
+        all_answered: true,
+    };
+    case.calls
+        .set_execution(execution("first").as_str(), failed);
+    let reaped = case.case.leases.reap(&execution("first")).await;
+    reaped.expect("an answer");
+    case.holds("a").await;
+    case.ends("a").await;
+}
+
+async fn a_handle_in_the_input_gives_the_key_back_early<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "handle");
+    let first = Start {
+        pass_lease: PassLease::Handle,
+        ..case.request("a")
+    };
+    case.case.leases.start(first).await.expect("started");
+    case.queues("b").await;
+    let sent = case.calls.started();
+    let sent: serde_json::Value =
+        serde_json::from_str(&sent[execution("a").as_str()]).expect("JSON");
+    let passed = &sent["leasehold"];
+    let lease: Lease = serde_json::from_value(passed["lease"].clone()).expect("a handle");
+    assert_eq!(passed["fencing_token"], lease.fencing_token.get());
+    assert_eq!(case.case.give_back(&lease).await, ReleaseOutcome::Released);
+    case.has_started(&["a", "b"]);
+    case.holds("b").await;
+    case.ends("b").await;
+}
+
+async fn who_replaces_stops_what_was_started_through_the_key<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "replaced").await;
+    let replaces = |name: &str| Start {
+        if_held: IfHeld::Replace(WaitTime::DAY),
+        ..case.request(name)
+    };
+    let by_a = || {
+        let why = format!("replaced by {}", execution("a"));
+        (execution("first").to_string(), why)
+    };
+    // Also a repeated call stops it: the first may have died before.
+    for _ in 0..2 {
+        let queued = case.case.leases.start(replaces("a")).await;
+        let queued = queued.expect("an answer");
+        assert!(matches!(queued, Started::Queued { .. }), "{queued:?}");
+        assert_eq!(case.calls.take_stopped(), [by_a()]);
+    }
+    case.ends("first").await;
+    case.holds("a").await;
+    // It does not replace itself.
+    case.case.leases.start(replaces("a")).await.expect("begun");
+    assert_eq!(case.calls.take_stopped(), []);
+    case.ends("a").await;
+    case.is_free().await;
+}
+
+async fn who_cannot_replace_the_holder_fails<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "not replaced");
+    // Whoever acquires may name any execution.
+    let named = execution("of somebody else");
+    let held = case.case.lease(named.as_str()).await;
+    let replaces = Start {
+        if_held: IfHeld::Replace(WaitTime::DAY),
+        ..case.request("a")
+    };
+    refused!(case.case.leases.start(replaces).await, Held);
+    assert_eq!(case.calls.take_stopped(), []);
+    assert_eq!(case.item("a").await, None);
+    assert_eq!(case.case.give_back(&held).await, ReleaseOutcome::Released);
+}
+
+async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "dismissed").await;
+    let (leases, key) = (&case.case.leases, &case.case.address.key);
+    case.queues("a").await;
+    for (name, which) in [("first", "has begun"), ("b", "is none")] {
+        let dismissed = leases.dismiss_start(key, &execution(name)).await;
+        assert!(!dismissed.expect("an answer"), "it {which}");
+    }
+    case.case.pass(HOUR);
+    case.case.swept().await;
+    case.fails("a", "not free").await;
+    let dismissed = leases.dismiss_start(key, &execution("a")).await;
+    assert!(dismissed.expect("an answer"));
+    assert_eq!(case.item("a").await, None);
+    let (failed, _) = leases.failed_starts(100, None).await.expect("an answer");
+    assert!(failed.iter().all(|item| item.key != *key), "{failed:?}");
+    // One that waits leaves the queue.
+    case.queues("b").await;
+    case.queues("c").await;
+    let dismissed = leases.dismiss_start(key, &execution("b")).await;
+    assert!(dismissed.expect("an answer"));
+    assert_eq!(case.item("b").await, None);
+    case.ends("first").await;
+    case.has_started(&["c", "first"]);
+    case.ends("c").await;
+    case.is_free().await;
 }
 
 async fn an_operator_cancels_what_has_not_begun<B: Bench>(bench: &B) {

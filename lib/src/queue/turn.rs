@@ -216,11 +216,7 @@ impl<S: Store> Leases<S> {
             return Ok(Begun::Refused(reason));
         }
         let lease = self.lease_of(Address::first(&item.key), row.clone())?;
-        let input = if item.pass_lease {
-            item.input.with(&lease)
-        } else {
-            item.input.as_str().to_owned()
-        };
+        let input = item.input.with(item.pass_lease, &lease);
         let what = (&item.state_machine, &item.name);
         workflows.start_execution(what, input, self.limit()).await
     }
@@ -368,7 +364,8 @@ pub(crate) fn is_untold(row: &Row) -> bool {
 /// Why a start has failed, unless its name is in use, which says more.
 pub(crate) fn not_started_reason(known: Known, otherwise: String) -> String {
     if known == Known::Another {
-        return "its name is in use by an execution with another input".to_owned();
+        return "its name is in use by an execution with another input: dismiss it, and start anew under another name"
+            .to_owned();
     }
     otherwise
 }

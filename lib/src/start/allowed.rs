@@ -48,17 +48,16 @@ impl StartRules {
 
     /// Refuses a machine that may not be started through this key.
     pub(crate) fn check(&self, key: &Key, machine: &StateMachineArn) -> Result<(), String> {
+        // As IAM does: a name alone is no version and no alias of it.
         let allows = |(keys, machines): &(String, String)| {
-            let fits =
-                matches(machines, machine.as_str()) || matches(machines, machine.unqualified());
-            matches(keys, key.as_str()) && fits
+            matches(keys, key.as_str()) && matches(machines, machine.as_str())
         };
         if self.0.iter().any(allows) {
             return Ok(());
         }
         Err(format!(
-            "may not be started through {key}: add it to the parameter StartedStateMachine, or this key to StartKeys \
-             (LEASE_STARTS)"
+            "may not be started through {key}: add it to the parameter StartedStateMachine, for a version or an alias with an \
+             asterisk after the name, or this key to StartKeys (LEASE_STARTS); it has to be of the stack's account and Region"
         ))
     }
 }
@@ -76,7 +75,8 @@ mod tests {
         let rules = rules.expect("valid");
         for (key, machine, allowed) in [
             ("orders/1", "orders", true),
-            ("orders/1", "orders:PROD", true),
+            ("orders/1", "orders:PROD", false),
+            ("x", "any_1:PROD", true),
             ("order", "orders", false),
             ("x", "any_1", true),
             ("x", "other", false),

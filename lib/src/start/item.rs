@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{ExecutionInput, ExecutionName, StateMachineArn};
+use super::{ExecutionInput, ExecutionName, PassLease, StateMachineArn};
 use crate::{
     clock::Timestamp,
     row::attributes as at,
@@ -21,8 +21,8 @@ pub struct StartItem {
     pub name: ExecutionName,
     /// With which input.
     pub input: ExecutionInput,
-    /// Whether the input gets the lease as well.
-    pub pass_lease: bool,
+    /// What of the lease the input gets as well.
+    pub pass_lease: PassLease,
     /// How long the lease stays after a failure.
     pub keep: KeepTime,
     /// What others may see.
@@ -102,7 +102,7 @@ impl StartItem {
             state_machine: StateMachineArn::stored(text(item, at::STATE_MACHINE)?),
             name: ExecutionName::stored(text(item, at::NAME)?),
             input: ExecutionInput::stored(text(item, at::INPUT)?),
-            pass_lease: *item.get(at::PASS_LEASE)?.as_bool().ok()?,
+            pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
             keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
             metadata: item.get(at::METADATA).and_then(metadata)?,
             asked_at: time(item, at::ASKED_AT)?,
@@ -118,7 +118,7 @@ impl StartItem {
             (at::STATE_MACHINE, s(self.state_machine.as_str())),
             (at::NAME, s(self.name.as_str())),
             (at::INPUT, s(self.input.as_str())),
-            (at::PASS_LEASE, AttributeValue::Bool(self.pass_lease)),
+            (at::PASS_LEASE, self.pass_lease.stored()),
             (at::KEEP_MS, n(self.keep.as_millis())),
             (at::METADATA, metadata_value(&self.metadata)),
             (at::ASKED_AT, instant(self.asked_at)),

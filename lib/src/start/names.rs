@@ -3,8 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::PassLease;
 use crate::{
     outcomes::Lease,
     values::{BadValue, Holder},
@@ -148,9 +149,12 @@ pub struct ExecutionInput(String);
 /// The longest input that Step Functions takes, in bytes.
 const LONGEST: usize = 262_144;
 
-/// How many bytes the lease takes that [`crate::Start::pass_lease`] adds: a key of 1,024 bytes with every escape, and two
-/// numbers.
-const LEASE: usize = 6 * 1024 + 100;
+/// How many bytes [`PassLease::Token`] adds at most: a key of 1,024 bytes with every escape, and a number.
+const TOKEN: usize = 6 * 1024 + 100;
+
+/// How many [`PassLease::Handle`] adds: also the handle, with the key, metadata of 4,096 bytes with every escape, and the
+/// execution's ARN.
+const HANDLE: usize = 2 * TOKEN + 6 * 4096 + 1500;
 
 /// The name of what `pass_lease` adds.
 const PASSED: &str = "leasehold";
@@ -185,38 +189,44 @@ impl ExecutionInput {
     }
 
     /// Whether a lease can be added.
-    pub(crate) fn takes_a_lease(&self) -> Result<(), BadValue> {
-        if !self.value().is_object() {
-            return Err(BadValue(
-                "must be an object where pass_lease is true".to_owned(),
-            ));
+    pub(crate) fn takes(&self, pass: PassLease) -> Result<(), BadValue> {
+        let most = match pass {
+            PassLease::Nothing => return Ok(()),
+            PassLease::Token => LONGEST - TOKEN,
+            PassLease::Handle => LONGEST - HANDLE,
+        };
+        let value = self.value();
+        let has_room = value
+            .as_object()
+            .is_some_and(|fields| !fields.contains_key(PASSED));
+        if self.0.len() <= most && has_room {
+            return Ok(());
         }
-        if self.0.len() > LONGEST - LEASE {
-            let most = LONGEST - LEASE;
-            return Err(BadValue(format!(
-                "must be at most {most} bytes where pass_lease is true"
-            )));
-        }
-        Ok(())
+        Err(BadValue(format!(
+            "must be an object of at most {most} bytes without a field {PASSED}, which pass_lease adds"
+        )))
     }
 
-    /// With the key and the fencing token of a lease.
-    pub(crate) fn with(&self, lease: &Lease) -> String {
+    /// With what of a lease is passed.
+    pub(crate) fn with(&self, pass: PassLease, lease: &Lease) -> String {
+        if pass == PassLease::Nothing {
+            return self.0.clone();
+        }
         let mut input = self.value();
-        input[PASSED] = serde_json::json!({
-            "key": lease.key,
-            "fencing_token": lease.fencing_token,
-        });
+        input[PASSED] = json!({"key": lease.key, "fencing_token": lease.fencing_token});
+        if pass == PassLease::Handle {
+            input[PASSED]["lease"] = json!(lease);
+        }
         input.to_string()
     }
 
     /// Whether an execution with the input `other` has this one: as JSON, and whatever lease it was passed.
-    pub(crate) fn is(&self, other: &str, pass_lease: bool) -> bool {
+    pub(crate) fn is(&self, other: &str, pass: PassLease) -> bool {
         let Ok(mut other) = serde_json::from_str::<Value>(other) else {
             return false;
         };
         let mut own = self.value();
-        if pass_lease {
+        if pass != PassLease::Nothing {
             for input in [&mut own, &mut other] {
                 if let Some(fields) = input.as_object_mut() {
                     fields.remove(PASSED);

@@ -149,7 +149,7 @@ impl<S: Store> Leases<S> {
     async fn end_wait(
         &self,
         workflows: &dyn Workflows,
-        mut row: Row,
+        row: Row,
         item: &StartItem,
     ) -> Result<(), Error> {
         if item.deadline > self.now() {
@@ -162,22 +162,33 @@ impl<S: Store> Leases<S> {
             },
             known => Settlement::Failed(not_started_reason(known, waited_too_long(item))),
         };
+        let settled = self.settle_in_queue(row, item, &settlement).await?;
+        if let Settlement::Failed(reason) = &settlement
+            && settled
+        {
+            has_failed(item, reason);
+        }
+        Ok(())
+    }
+
+    /// Settles a start that leaves the queue. False if it waits there no more.
+    pub(super) async fn settle_in_queue(
+        &self,
+        mut row: Row,
+        item: &StartItem,
+        settlement: &Settlement,
+    ) -> Result<bool, Error> {
         let request = item.request();
         for _ in 0..TRIES {
             let Some(place) = place_in(&row, &request) else {
-                return Ok(());
+                return Ok(false);
             };
             let request = request.clone();
             let leave = Change::Leave(Leave { request, place });
-            match self.settle(item, &settlement, Some(&leave)).await? {
-                Settled::Done => {
-                    if let Settlement::Failed(reason) = &settlement {
-                        has_failed(item, reason);
-                    }
-                    return Ok(());
-                }
+            match self.settle(item, settlement, Some(&leave)).await? {
+                Settled::Done => return Ok(true),
                 Settled::Refused(Stored::Row(newer)) => row = newer,
-                _ => return Ok(()),
+                _ => return Ok(false),
             }
         }
         Err(self.contention_error())

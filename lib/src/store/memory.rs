@@ -317,21 +317,21 @@ impl Store for Memory {
         let mut items = self.items();
         let beside = StartItem::address(&item.key, &item.request());
         let found = items.get(&beside).and_then(StartItem::read);
-        let waits = found.is_some_and(|found| found.status == StartStatus::Waiting);
+        let fits = found.is_some_and(|found| found.status.word() == settlement.before());
         if let Some(change) = with {
             let address = place(&Address::first(&item.key));
             let before = Stored::read(items.get(&address));
             let Some(row) = transition(&before, change) else {
                 return Ok(Settled::Refused(before));
             };
-            if waits {
+            if fits {
                 items.insert(address, row.to_item());
             }
         }
-        if !waits {
+        if !fits {
             return Ok(Settled::NotWaiting);
         }
-        if *settlement == Settlement::Withdrawn {
+        if settlement.deletes() {
             items.remove(&beside);
             return Ok(Settled::Done);
         }
@@ -347,7 +347,7 @@ impl Store for Memory {
                 set(at::PURGE_AT, n(*purge_at));
                 stored.remove(at::HOLDER);
             }
-            Settlement::Withdrawn => {}
+            Settlement::Withdrawn | Settlement::Dismissed => {}
         }
         stored.remove(at::SWEEP_AFTER);
         Ok(Settled::Done)

@@ -316,6 +316,13 @@ impl Template {
                 self.shared
                     .extend(arn::of(kind, &name).map(|arn| (arn, allowed)));
             }
+            "AWS::IAM::Policy" => {
+                let allowed = policy::allowed(&properties["PolicyDocument"])?;
+                for role in policy::texts(&properties["Roles"])? {
+                    self.named.push((role, vec![name.clone()]));
+                }
+                self.shared.insert(name, allowed);
+            }
             "AWS::IAM::Role" => {
                 let policies = policy::texts(&properties["ManagedPolicyArns"])?;
                 self.named.push((name.clone(), policies));
@@ -688,9 +695,11 @@ mod tests {
             json!({"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail})
         };
         let list = format!("{},{}", machine("one"), machine("two-*"));
+        let started = machine("three");
         let given = [
             ("WrappedStateMachine", list.as_str()),
             ("LeasingStateMachine", &list),
+            ("StartedStateMachine", &started),
         ];
         let all = [("LeasingStateMachine", "*")];
         let [here, listed, everybody] =
@@ -744,6 +753,24 @@ mod tests {
                 ("hears", ends.matches(&event(leasing)), looks),
             ] {
                 assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
+            }
+        }
+        // What start may start is looked up as well, and its successes are heard.
+        for (template, started) in [(&here, "leasehold_started_a"), (&listed, "three")] {
+            let roles = Roles::new(template.roles.clone());
+            let execution = machine(started).replace("stateMachine", "execution") + ":a";
+            assert!(roles.may("ReapRole", "states:DescribeExecution", &execution));
+            assert!(roles.may("StartRole", "states:StopExecution", &execution));
+            let pattern = template.rules[0].pattern.as_ref().unwrap();
+            for (machine, status, is_heard) in [
+                (started, "FAILED", true),
+                (started, "SUCCEEDED", true),
+                ("leasehold-with-lease", "FAILED", true),
+                ("leasehold-with-lease", "SUCCEEDED", false),
+            ] {
+                let mut event = event(machine);
+                event["detail"]["status"] = status.into();
+                assert_eq!(pattern.matches(&event), is_heard, "{machine} {status}");
             }
         }
         // The child of a Distributed Map of a machine that is listed by its whole name.

@@ -72,9 +72,13 @@ const STARTING: [&str; 11] = [
 ];
 
 /// Why a resource may end in an asterisk, by its prefix. An execution's may too, since it has no name before it runs.
-const REASONS: [(&str, &str); 2] = [
+const REASONS: [(&str, &str); 3] = [
     (
         "${AWS::StackName}_leasing_",
+        "no other stack's name has an underscore there",
+    ),
+    (
+        "${AWS::StackName}_started_",
         "no other stack's name has an underscore there",
     ),
     (

@@ -5,5 +5,6 @@ mod bus;
 mod ends;
 mod fixture;
 mod rules;
+mod sources;
 mod template;
 mod tokens;

@@ -20,14 +20,14 @@ use crate::{
     error::Error,
     row::attributes as at,
     row::{Item, Stored, n, s},
-    start::{FAILED, StartItem, StartStatus},
+    start::{FAILED, StartItem},
     store::{Address, PutStart, Settled, Settlement},
     transition::Change,
     values::{Key, RequestDigest},
 };
 
-/// A start that waits, and only that, is settled.
-const WAITS: &str = "#status = :waiting";
+/// A start that waits, and only that, is settled; one that has failed, and only that, is dismissed.
+const BEFORE: &str = "#status = :before";
 
 /// What a settlement writes.
 struct Writes {
@@ -109,16 +109,15 @@ impl DynamoDb {
         limit: Duration,
     ) -> Result<Settled, Error> {
         let request = item.request();
-        let waiting = s(StartStatus::Waiting.word());
-        if *settlement == Settlement::Withdrawn {
+        if settlement.deletes() {
             let delete = self
                 .client
                 .delete_item()
                 .table_name(&self.table)
                 .set_key(Some(place(&item.key, &request)))
-                .condition_expression(WAITS)
+                .condition_expression(BEFORE)
                 .expression_attribute_names("#status", at::STATUS)
-                .expression_attribute_values(":waiting", waiting);
+                .expression_attribute_values(":before", s(settlement.before()));
             return match within(delete.customize(), limit).send().await {
                 Ok(_) => Ok(Settled::Done),
                 Err(SdkError::ServiceError(refusal))
@@ -138,7 +137,7 @@ impl DynamoDb {
             .update_item()
             .table_name(&self.table)
             .set_key(Some(place(&item.key, &request)))
-            .condition_expression(WAITS)
+            .condition_expression(BEFORE)
             .update_expression(writes.update)
             .set_expression_attribute_names(Some(writes.names))
             .set_expression_attribute_values(Some(writes.values))
@@ -187,20 +186,20 @@ impl DynamoDb {
     ) -> Result<TransactWriteItem, BuildError> {
         let key = Some(place(&item.key, &item.request()));
         let part = TransactWriteItem::builder();
-        if *settlement == Settlement::Withdrawn {
+        if settlement.deletes() {
             let delete = Delete::builder()
                 .table_name(&self.table)
                 .set_key(key)
-                .condition_expression(WAITS)
+                .condition_expression(BEFORE)
                 .expression_attribute_names("#status", at::STATUS)
-                .expression_attribute_values(":waiting", s(StartStatus::Waiting.word()));
+                .expression_attribute_values(":before", s(settlement.before()));
             return Ok(part.delete(delete.build()?).build());
         }
         let writes = writes(settlement);
         let update = Update::builder()
             .table_name(&self.table)
             .set_key(key)
-            .condition_expression(WAITS)
+            .condition_expression(BEFORE)
             .update_expression(writes.update)
             .set_expression_attribute_names(Some(writes.names))
             .set_expression_attribute_values(Some(writes.values));
@@ -222,7 +221,7 @@ fn writes(settlement: &Settlement) -> Writes {
             set.push((at::PURGE_AT, n(*purge_at)));
             remove.push(at::HOLDER);
         }
-        Settlement::Withdrawn => {}
+        Settlement::Withdrawn | Settlement::Dismissed => {}
     }
     let names = set
         .iter()
@@ -239,11 +238,11 @@ fn writes(settlement: &Settlement) -> Writes {
     let values = set
         .into_iter()
         .map(|(name, value)| (format!(":{name}"), value));
-    let waiting = (":waiting".to_owned(), s(StartStatus::Waiting.word()));
+    let before = (":before".to_owned(), s(settlement.before()));
     Writes {
         update: format!("SET {} REMOVE {}", sets.join(", "), removes.join(", ")),
         names,
-        values: values.chain([waiting]).collect(),
+        values: values.chain([before]).collect(),
     }
 }
 

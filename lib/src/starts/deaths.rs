@@ -1,0 +1,356 @@
+//! A process may die before or after each request that it makes for a start: whatever it left, the next sweeps bring to an end.
+
+use std::{
+    future::{Future, pending},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, Key, Leases, ManualClock,
+    Memory, Settings, Start, StartRules, StateMachineArn, SweepBounds, TaskToken, Workflows,
+    clock::Clock as _,
+    conformance::{FakeStepFunctions, make},
+    row::Stored,
+    rules::TableRules,
+    start::StartItem,
+    store::{
+        Address, Applied, AppliedAll, Joined, Page, Position, PutStart, ScanSegment, Settled,
+        Settlement, Store,
+    },
+    transition::{Change, Join},
+    values::RequestDigest,
+    waiter::Waiter,
+};
+
+const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
+
+/// When a process dies: the request counts down to it, which is carried out before or not.
+#[derive(Clone, Copy, Debug)]
+struct Death {
+    request: u32,
+    is_sent: bool,
+}
+
+/// The requests of a process, up to its death.
+#[derive(Clone, Default)]
+struct Life {
+    death: Arc<Mutex<Option<Death>>>,
+    is_over: Arc<Notify>,
+}
+
+impl Life {
+    fn death(&self) -> MutexGuard<'_, Option<Death>> {
+        self.death.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries a request out, unless the process dies before, and returns, unless it dies after.
+    async fn request<T>(&self, request: impl Future<Output = T>) -> T {
+        let now = {
+            let mut death = self.death();
+            if let Some(death) = &mut *death {
+                death.request -= 1;
+            }
+            death.take_if(|death| death.request == 0)
+        };
+        match now {
+            None => return request.await,
+            Some(Death { is_sent: false, .. }) => {}
+            Some(_) => {
+                let _: T = request.await;
+            }
+        }
+        self.is_over.notify_one();
+        pending().await
+    }
+
+    /// The result of a call, or none if the process has died.
+    async fn lives<T>(&self, death: Death, call: impl Future<Output = T>) -> Option<T> {
+        *self.death() = Some(death);
+        let result = tokio::select! {
+            result = call => Some(result),
+            () = self.is_over.notified() => None,
+        };
+        *self.death() = None;
+        result
+    }
+}
+
+/// The table, by a process that dies.
+#[derive(Clone)]
+struct Mortal {
+    life: Life,
+    table: Memory,
+}
+
+macro_rules! as_long_as_it_lives {
+    ($($call:ident($($given:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+        async fn $call(&self, $($given: $type,)* limit: Duration) -> Result<$answer, Error> {
+            self.life.request(self.table.$call($($given,)* limit)).await
+        }
+    )+};
+}
+
+impl Store for Mortal {
+    fn name(&self) -> &str {
+        self.table.name()
+    }
+
+    as_long_as_it_lives! {
+        apply(address: &Address, change: &Change) -> Applied;
+        apply_all(changes: &[(Address, Change)]) -> AppliedAll;
+        read(address: &Address) -> Stored;
+        read_all(rows: &[Address]) -> Option<Vec<Stored>>;
+        read_key(key: &Key) -> Vec<(u16, Stored)>;
+        join(key: &Key, join: &Join, waiter: &Waiter) -> Joined;
+        waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
+        update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
+        delete_waiter(key: &Key, waiter: &Waiter) -> ();
+        put_start(item: &StartItem, repeat: bool) -> PutStart;
+        start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
+        settle_start(item: &StartItem, settlement: &Settlement, with: Option<&Change>) -> Settled;
+        scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
+        held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
+        rules() -> Option<TableRules>;
+        publish_rules(rules: &TableRules) -> bool;
+    }
+}
+
+/// Step Functions, called by a process that dies.
+struct MortalCalls {
+    life: Life,
+    calls: Arc<FakeStepFunctions>,
+}
+
+impl Workflows for MortalCalls {
+    fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+        unreachable!("nobody waits with a token")
+    }
+
+    fn fail<'a>(
+        &'a self,
+        _: &'a TaskToken,
+        _: &'a str,
+        _: String,
+        _: Duration,
+    ) -> Call<'a, Delivery> {
+        unreachable!("nobody waits with a token")
+    }
+
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Execution> {
+        let call = self.calls.describe_execution(execution, limit);
+        Box::pin(self.life.request(call))
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        what: (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        limit: Duration,
+    ) -> Call<'a, Begun> {
+        // The fake acts when it is called, and not when it is awaited.
+        let call = async move { self.calls.start_execution(what, input, limit).await };
+        Box::pin(self.life.request(call))
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<String>> {
+        let call = self.calls.execution_input(execution, limit);
+        Box::pin(self.life.request(call))
+    }
+}
+
+/// What happens, one after the other.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Start(&'static str),
+    /// The execution that runs ends, and reap hears of it.
+    EndAndReap,
+    /// It ends, and only sweep sees it.
+    EndAndSweep,
+}
+
+const ACTS: [Act; 6] = [
+    Act::Start("a"),
+    Act::Start("b"),
+    Act::Start("c"),
+    Act::EndAndReap,
+    Act::EndAndSweep,
+    Act::EndAndReap,
+];
+
+struct World {
+    life: Life,
+    clock: Arc<ManualClock>,
+    calls: Arc<FakeStepFunctions>,
+    leases: Leases<Mortal>,
+    accepted: Vec<Holder>,
+    begun: Vec<Holder>,
+    running: Option<Holder>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (life, clock) = (Life::default(), make::clock());
+        let calls = Arc::new(FakeStepFunctions::default());
+        let table = Mortal {
+            life: life.clone(),
+            table: Memory::new(),
+        };
+        let mortal = MortalCalls {
+            life: life.clone(),
+            calls: calls.clone(),
+        };
+        let leases = Leases::new(table, Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(Arc::new(mortal))
+            .with_starts(StartRules::of(MACHINE).expect("valid"));
+        Self {
+            life,
+            clock,
+            calls,
+            leases,
+            accepted: Vec::new(),
+            begun: Vec::new(),
+            running: None,
+        }
+    }
+
+    /// What has begun since: one at most, and only if nothing else runs.
+    fn look(&mut self) {
+        for execution in self.calls.started().into_keys().map(make::holder) {
+            if !self.begun.contains(&execution) {
+                assert_eq!(
+                    self.running, None,
+                    "{execution} begins while another one runs"
+                );
+                self.running = Some(execution.clone());
+                self.begun.push(execution);
+            }
+        }
+    }
+
+    fn end(&mut self) -> Option<Holder> {
+        self.clock.advance(Duration::from_millis(1));
+        let execution = self.running.take()?;
+        let over = Execution::Ended {
+            stopped_at: self.clock.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        self.calls.set_execution(execution.as_str(), over);
+        Some(execution)
+    }
+
+    /// Returns whether the process has died of it.
+    async fn act(&mut self, act: Act, death: Death) -> bool {
+        let leases = self.leases.clone();
+        let died = match act {
+            Act::Start(name) => {
+                let (key, name) = (make::key("k"), ExecutionName::new(name).expect("valid"));
+                let machine = StateMachineArn::new(MACHINE).expect("valid");
+                let start = Start::new(key, machine, name);
+                let execution = start.execution();
+                let started = self.life.lives(death, Box::pin(leases.start(start))).await;
+                if let Some(started) = &started {
+                    assert!(started.is_ok(), "{started:?}");
+                    self.accepted.push(execution);
+                }
+                started.is_none()
+            }
+            Act::EndAndReap => match self.end() {
+                Some(ended) => {
+                    let reaped = self.life.lives(death, Box::pin(leases.reap(&ended))).await;
+                    reaped.is_none()
+                }
+                None => false,
+            },
+            Act::EndAndSweep => {
+                self.end();
+                self.clock.advance(Duration::from_mins(1));
+                let swept = leases.sweep(SweepBounds::Schedule);
+                self.life.lives(death, Box::pin(swept)).await.is_none()
+            }
+        };
+        self.look();
+        died
+    }
+
+    /// Nobody calls any more: every minute there is a sweep, until nothing is left to be done.
+    async fn comes_to_rest(&mut self) {
+        for _ in 0..30 {
+            self.end();
+            self.clock.advance(Duration::from_mins(1));
+            let swept = Box::pin(self.leases.sweep(SweepBounds::Schedule)).await;
+            assert!(swept.is_ok(), "{swept:?}");
+            self.look();
+        }
+        assert_eq!(self.running, None);
+        let left = self.leases.store().table.scan_held(
+            ScanSegment {
+                segment: 0,
+                total: 1,
+            },
+            None,
+            100,
+            Duration::MAX,
+        );
+        let left = left.await.expect("a page").entries;
+        assert!(left.is_empty(), "{left:?}");
+        let in_order = self.begun.iter().filter(|one| self.accepted.contains(one));
+        let in_order: Vec<_> = in_order.cloned().collect();
+        assert_eq!(
+            in_order, self.accepted,
+            "each once, in the order of their calls"
+        );
+    }
+}
+
+/// Plays all acts, and dies in one of them. Returns whether it did.
+async fn dies(in_act: usize, death: Death, is_repeated: bool) -> bool {
+    let never = Death {
+        request: u32::MAX,
+        is_sent: true,
+    };
+    let (mut world, mut died) = (World::new(), false);
+    for (number, act) in ACTS.into_iter().enumerate() {
+        if number != in_act {
+            world.act(act, never).await;
+            continue;
+        }
+        died = world.act(act, death).await;
+        if died && is_repeated && matches!(act, Act::Start(_)) {
+            world.act(act, never).await;
+        }
+    }
+    world.comes_to_rest().await;
+    died
+}
+
+#[tokio::test]
+async fn whatever_a_process_left_when_it_died_comes_to_an_end() {
+    let mut deaths = 0;
+    for (number, act) in ACTS.iter().enumerate() {
+        for (is_sent, is_repeated) in [(false, false), (true, false), (false, true), (true, true)] {
+            for request in 1.. {
+                let death = Death { request, is_sent };
+                // Shown if it fails.
+                println!("{act:?}: {death:?}, repeated: {is_repeated}");
+                if !dies(number, death, is_repeated).await {
+                    break;
+                }
+                deaths += 1;
+            }
+        }
+    }
+    assert!(deaths > 100, "{deaths}");
+}
