@@ -8,8 +8,13 @@ use std::path::Path;
 use crate::report::{put_between, short};
 
 /// The headings, and by which name the tables know each: ours is the one that waits in the queue.
-const COLUMNS: [(&str, &str); 6] = [
+const COLUMNS: [(&str, &str); 8] = [
     ("Leasehold", "Leasehold"),
+    (
+        "Leasehold, started through the key",
+        "started through the key",
+    ),
+    ("Leasehold, with-lease", "with-lease"),
     ("Leasehold, polling", "polling"),
     ("AWS's semaphore sample", "AWS's semaphore"),
     ("plain Retry", "plain Retry"),
@@ -161,11 +166,11 @@ mod tests {
             row.unwrap().to_owned()
         };
         assert!(
-            row("takeover").ends_with(" | 2.3 | – | – | 1235 | – | – |"),
+            row("takeover").ends_with(" | 2.3 | – | – | – | – | 1235 | – | – |"),
             "{table}"
         );
         assert!(
-            row("32 clients").ends_with(" | 4.7 | – | – | 2469 | – | – |"),
+            row("32 clients").ends_with(" | 4.7 | – | – | – | – | 2469 | – | – |"),
             "{table}"
         );
     }

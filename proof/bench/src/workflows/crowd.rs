@@ -6,8 +6,8 @@
 
 use serde_json::{Value, json};
 
-use super::History;
 use super::fixture::{Checkpoint, Peer, WorkflowFixture, succeeds};
+use super::{History, STARTED};
 use crate::fixture::Cost;
 use crate::report::{Figure, Found, Measure};
 use crate::{Options, ratio};
@@ -15,6 +15,7 @@ use leasehold_proof::execution::Execution;
 
 const QUEUED: &str = include_str!("../../../../statemachines/queued-section.asl.json");
 const POLLING: &str = include_str!("../../../../statemachines/critical-section.asl.json");
+const PLAIN: &str = include_str!("../../peers/plain.asl.json");
 /// How long each step works, in seconds.
 const STEP: f64 = 0.1;
 
@@ -28,12 +29,18 @@ pub enum Machine {
     Queued,
     /// The shipped one that asks again by a Retry, without its second step.
     Polling,
+    /// One that knows nothing of leases, started through the key.
+    Started,
+    /// The same, run by the shipped machine that wraps it.
+    Wrapped,
     /// Somebody else's.
     Theirs(Peer),
 }
 
-const EVERYBODY: [Machine; 5] = [
+const EVERYBODY: [Machine; 7] = [
     Machine::Queued,
+    Machine::Started,
+    Machine::Wrapped,
     Machine::Polling,
     Machine::Theirs(Peer::Published),
     Machine::Theirs(Peer::Sample),
@@ -45,12 +52,17 @@ impl Machine {
         match self {
             Self::Queued => "Leasehold",
             Self::Polling => "polling",
+            Self::Started => STARTED,
+            Self::Wrapped => "with-lease",
             Self::Theirs(peer) => peer.name(),
         }
     }
 
     fn ends_soon(self) -> bool {
-        matches!(self, Self::Queued | Self::Theirs(Peer::Retry))
+        !matches!(
+            self,
+            Self::Polling | Self::Theirs(Peer::Published | Peer::Sample)
+        )
     }
 }
 
@@ -144,26 +156,56 @@ impl Spent {
 /// One crowd, until all that it sets off is over.
 pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Spent {
     let key = format!("crowd/{}/{size}", whose.name());
+    let mut child = None;
     let (machine, input) = match whose {
         Machine::Queued => ours(fixture, QUEUED, &key).await,
         Machine::Polling => ours(fixture, POLLING, &key).await,
         Machine::Theirs(peer) => fixture.contended(peer, STEP).await,
+        Machine::Started => {
+            let input = json!({"seconds": STEP});
+            (
+                fixture.create("leasehold_started_crowd", PLAIN, &[]).await,
+                input,
+            )
+        }
+        Machine::Wrapped => {
+            let wrapped = fixture.create("leasehold_wrapped_crowd", PLAIN, &[]).await;
+            let input =
+                json!({"key": key, "state_machine_arn": wrapped, "input": {"seconds": STEP}});
+            child = Some(wrapped);
+            (fixture.shipped("WithLease").to_owned(), input)
+        }
     };
     let checkpoint = fixture.checkpoint();
     let mut runs = Vec::new();
     for _ in 0..size {
-        runs.push(fixture.start(&machine, &input).await);
+        runs.push(match whose {
+            Machine::Started => fixture.start_through(&key, &machine, &input).await,
+            _ => fixture.start(&machine, &input).await,
+        });
     }
     for run in &runs {
         succeeds(run).await;
     }
     fixture.quiet().await;
-    spent(fixture, checkpoint, &runs).await
+    if let Some(child) = child {
+        for at in 0..size {
+            let children = runs[at].children(&child).await;
+            runs.extend(children);
+        }
+    }
+    spent(fixture, checkpoint, &runs, size).await
 }
 
-async fn spent(fixture: &WorkflowFixture, mut checkpoint: Checkpoint, runs: &[Execution]) -> Spent {
+/// `runs` are the executions of a crowd of `size`, with their children.
+async fn spent(
+    fixture: &WorkflowFixture,
+    mut checkpoint: Checkpoint,
+    runs: &[Execution],
+    size: usize,
+) -> Spent {
     let count = |number: usize| ratio(u64::try_from(number).unwrap_or(u64::MAX), 1);
-    let size = count(runs.len());
+    let size = count(size);
     let (sections, cleanup) = fixture.since(&checkpoint);
     let mut invocations = 0_u64;
     while let Ok(invocation) = checkpoint.invocations.try_recv() {

@@ -12,7 +12,7 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold_local::{Counts, Invocation, Options, Proxy, create_table};
 use leasehold_proof::execution::Execution;
 use leasehold_proof::fixture::{Fixture, n, s};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::{sleep, timeout};
 
@@ -266,6 +266,19 @@ impl WorkflowFixture {
         Execution::start(&self.stack.sfn(), machine, input).await
     }
 
+    /// Starts an execution through a key. It may begin later.
+    pub async fn start_through(&self, key: &str, machine: &str, input: &Value) -> Execution {
+        let request = json!({"key": key, "state_machine_arn": machine, "input": input});
+        let started = self
+            .stack
+            .functions()
+            .call("start", &request)
+            .await
+            .unwrap();
+        let arn = started["execution_arn"].as_str().unwrap();
+        Execution::of(&self.stack.sfn(), arn)
+    }
+
     /// Opens an account for the machine that transfers, where nothing is counted.
     pub async fn open_account(&self, account: &str) {
         let put = self.database().await.put_item().table_name("ResourceTable");
@@ -325,7 +338,7 @@ impl WorkflowFixture {
 /// Waits for the end, which has to be a success: of a crowd, for longer than a test waits.
 pub async fn succeeds(run: &Execution) {
     let over = async {
-        while *run.describe().await.status() == ExecutionStatus::Running {
+        while !run.is_known().await || *run.describe().await.status() == ExecutionStatus::Running {
             sleep(LOOK_EVERY).await;
         }
     };

@@ -21,6 +21,9 @@ pub use history::History;
 /// A child that knows nothing of leases, for the machine that wraps one.
 const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true}}}"#;
 
+/// The name of what is started through a key.
+pub const STARTED: &str = "started through the key";
+
 /// The wait that all are compared by.
 const TEN_MINUTES: f64 = 600.0;
 /// A round of the sample as published: its Retry asks again after 1, 2, 4 … 32 s, and it pauses for 3 s after that.
@@ -107,18 +110,27 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
         Measure::new(name, "transitions", ratio(spent.of_the_lease(), 1))
     };
     let per_section = of("transitions per section, for the lease", &queued).at_most(2.0);
-    let mut per_section = per_section.peer("polling", ratio(section.of_the_lease(), 1));
+    let [free, waited] = started(fixture).await;
+    let mut per_section = per_section
+        .peer(STARTED, ratio(free.of_the_lease(), 1))
+        .peer("polling", ratio(section.of_the_lease(), 1));
     for peer in [Peer::Published, Peer::Sample, Peer::Retry] {
         let spent = fixture.once(peer).await;
         per_section = per_section.peer(peer.name(), ratio(spent.of_the_lease(), 1));
     }
-    let waited = ratio(queued.of_waiting(), 1);
+    let wrapped = alone(fixture, "WithLease").await;
+    let per_section = per_section.peer("with-lease", ratio(wrapped.of_the_lease(), 1));
     let per_wait = Measure::new(
         "transitions per ten minutes of waiting",
         "transitions",
-        waited,
+        ratio(queued.of_waiting(), 1),
     )
     .at_most(0.0);
+    // Its history begins when its wait is over.
+    let per_wait = per_wait.peer(
+        STARTED,
+        ratio(waited.history.transitions(|state| !is_work(state)), 1),
+    );
     let sample = ratio(fixture.round(Peer::Sample).await, 1);
     let per_wait = per_wait
         .peer("polling", TEN_MINUTES / POLLING_ROUND)
@@ -150,10 +162,6 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
             &alone(fixture, "Transfer").await,
         )
         .at_most(2.0),
-        of(
-            "transitions of with-lease, for the lease",
-            &alone(fixture, "WithLease").await,
-        ),
         Measure::new(
             "requests per section with an extend",
             "requests",
@@ -176,6 +184,27 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
             ratio(section.history.events, 1),
         ),
     ]
+}
+
+/// A machine that knows nothing of leases, started through a free key, and through a key for which it has to wait.
+async fn started(fixture: &WorkflowFixture) -> [Spent; 2] {
+    let machine = fixture.create("leasehold_started_alone", CHILD, &[]).await;
+    let input = json!({"seconds": 1});
+    let checkpoints = [fixture.checkpoint(), fixture.checkpoint()];
+    let mut runs = Vec::new();
+    for _ in &checkpoints {
+        runs.push(
+            fixture
+                .start_through("alone/started", &machine, &input)
+                .await,
+        );
+    }
+    let mut spent = Vec::new();
+    for (run, checkpoint) in runs.iter().zip(checkpoints) {
+        succeeds(run).await;
+        spent.push(fixture.spent(checkpoint, run).await);
+    }
+    spent.try_into().expect("two")
 }
 
 /// A shipped machine once, with nobody in the way.
