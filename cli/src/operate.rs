@@ -181,11 +181,13 @@ impl ForceRelease {
                 }
             )
         });
-        if execution.is_some() && !is_over {
-            print_error(
+        if execution.is_some() {
+            print_error(if is_over {
+                "its execution is over or unknown, and a task of it may still be at work beside the next holder"
+            } else {
                 "its execution may still run, and learns nothing of this: it works on beside the next holder; \
-                 --stop stops it first",
-            );
+                 --stop stops it first"
+            });
         }
         act.ask(&table_client, &held, &format!("Evict {holder}?"))?;
         let which = ForceReleaseOptions {
@@ -238,8 +240,14 @@ impl ForceRelease {
         if step_functions::is_unknown(&stopped)
             && start::begin(table_client, key, execution).await?
         {
-            // A call that begins it may have been under way: begun now, it does not begin later.
-            stopped = stop.send().await;
+            // A call that begins it may have been under way: begun now, it does not begin later. It may not show at once.
+            for _ in 0..5 {
+                stopped = stop.clone().send().await;
+                if !step_functions::is_unknown(&stopped) {
+                    break;
+                }
+                leases.sleep(step_functions::PAUSE).await;
+            }
         }
         stopped.map_err(|error| step_functions::failed("StopExecution", &error))?;
         let name = lease_text::name(&one.lease);

@@ -29,7 +29,7 @@ who runs it. Otherwise the start waits in the queue, and the stack starts it whe
 stack's StartedStateMachine. The command does not wait for that.
 
 The same name again, with the same input, starts nothing twice and says what became of the start. A start that failed stays in
-`leasehold ls --failed` until it is repeated. If LEASE_STARTS is set, only what it lists is started.
+`leasehold ls --failed` until it is repeated or dismissed. If LEASE_STARTS is set, only what it lists is started.
 --json prints the response of the function start.
 
 Exit codes: 0 started, waits in the queue, or skipped; 1 the start has failed, or the queue is full; 75 somebody else holds
@@ -164,7 +164,7 @@ fn random_name() -> Result<ExecutionName, BadValue> {
 
 /// Without its name, a start whose outcome is unknown could not be asked for again.
 fn may_be_accepted(error: Error, name: &ExecutionName) -> Failure {
-    let is_unknown = matches!(error, Error::Unavailable { .. });
+    let is_unknown = matches!(error, Error::Unavailable { .. } | Error::Throttled { .. });
     let failure = Failure::from(error);
     if !is_unknown {
         return failure;
@@ -257,18 +257,14 @@ fn leases_of(table_client: &TableClient, execution: &Holder) -> Result<Leases<Dy
     Ok(leases.with_workflows(Arc::new(one)))
 }
 
-/// Begins a start that has its turn. False if the execution is no start through the key.
+/// Begins a start that has its turn and may not have begun. Whether it has begun.
 pub(crate) async fn begin(
     table_client: &TableClient,
     key: &Key,
     execution: &Holder,
 ) -> Result<bool, Failure> {
     let leases = leases_of(table_client, execution)?;
-    match leases.repeat_start(key, execution).await {
-        Ok(_) => Ok(true),
-        Err(Error::Invalid { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    Ok(leases.begin_start(key, execution).await?)
 }
 
 fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<Code, Failure> {

@@ -103,7 +103,7 @@ impl Workflows for OneStart {
         execution: &'a Holder,
         cause: String,
         limit: Duration,
-    ) -> Call<'a, ()> {
+    ) -> Call<'a, bool> {
         self.step_functions.stop_execution(execution, cause, limit)
     }
 

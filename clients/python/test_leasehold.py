@@ -166,7 +166,7 @@ def a_start_begins_or_waits_for_its_key():
     raises(LeaseQueueFull, ME.start, "python/start", name="python-3", **order)
     assert raises(LeaseHeld, ME.start, "python/start", if_held="fail", **order).details["holder"] == first.execution_arn
     equal(ME.start("python/start", name="python-4", if_held="skip", **order).outcome, "skipped")
-    error = raises(LeaseInvalid, ME.start, "python/start", state_machine_arn=machine.replace("leasing", "other"))
+    error = raises(LeaseInvalid, ME.start, "python/start", state_machine_arn=machine.replace("started", "other"))
     assert error.details["field"] == "state_machine_arn"
 
 

@@ -171,7 +171,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const { details } = await throws("LeaseHeld", me.start({ ...request, ifHeld: "fail" }));
     assert.equal(details.holder, first.executionArn);
     assert.equal((await me.start({ ...request, name: "typescript-4", ifHeld: "skip" })).outcome, "skipped");
-    const unlisted = me.start({ ...request, stateMachineArn: stateMachineArn.replace("leasing", "other") });
+    const unlisted = me.start({ ...request, stateMachineArn: stateMachineArn.replace("started", "other") });
     assert.equal((await throws("LeaseInvalid", unlisted)).details.field, "state_machine_arn");
   },
   async a_block_releases_however_it_ends() {

@@ -116,11 +116,12 @@ impl<T> Delivered<T> {
                 };
                 error.count();
                 let problem = error.in_full();
-                tracing::error!(message = id, problem, "a message of the queue failed");
                 if matches!(error, Error::NotStarted { .. }) {
                     // The table keeps the request: to deliver it again would not help.
+                    tracing::warn!(message = id, problem, "a message of the queue is done");
                     continue;
                 }
+                tracing::error!(message = id, problem, "a message of the queue failed");
                 stopped = is_ordered;
             }
             if let Some(id) = id {

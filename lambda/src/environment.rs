@@ -173,7 +173,7 @@ impl Workflows for CallbacksOnly {
         execution: &'a Holder,
         cause: String,
         limit: Duration,
-    ) -> Call<'a, ()> {
+    ) -> Call<'a, bool> {
         self.0.stop_execution(execution, cause, limit)
     }
 

@@ -345,14 +345,14 @@ impl Workflows for StepFunctions {
         execution: &'a Holder,
         cause: String,
         limit: Duration,
-    ) -> Call<'a, ()> {
+    ) -> Call<'a, bool> {
         let call = self.client.stop_execution();
         let call = call.execution_arn(execution.as_str());
         let call = call.error("Leasehold.Replaced").cause(cause);
         Box::pin(async move {
             match within(call.customize(), limit).send().await {
-                Ok(_) => Ok(()),
-                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist"]) => Ok(()),
+                Ok(_) => Ok(true),
+                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist"]) => Ok(false),
                 Err(error) => {
                     let what = format!("execution {execution}");
                     Err(failed("states:StopExecution", what, error))

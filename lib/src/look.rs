@@ -265,16 +265,16 @@ impl<S: Store> Leases<S> {
     /// Whether a redrive that the look does not show may have written the row: after the end, by any two clocks within
     /// the margin, and less than half a minute ago.
     pub(crate) fn may_be_redriven(&self, row: &Row, held: &Holding, stopped_at: Timestamp) -> bool {
-        // A start is granted its key, and called for, by others than its execution.
-        let written_at = if row.request.is_start() {
-            held.extended_at
-        } else {
-            Some(held.written_at())
+        let margin = self.settings().clock_margin;
+        // A start is granted its key, and called for, by others than its execution: of its own end only a proof says more. An end
+        // before the grant is of an earlier run.
+        let is_own = row.request.is_start() && stopped_at.plus(margin) >= held.acquired_at;
+        let written_at = match held.extended_at {
+            None if is_own => return false,
+            Some(proven_at) if is_own => proven_at,
+            _ => held.written_at(),
         };
-        written_at.is_some_and(|written_at| {
-            let at_most = written_at.plus(self.settings().clock_margin);
-            at_most >= stopped_at && self.shows_after(written_at) > self.now()
-        })
+        written_at.plus(margin) >= stopped_at && self.shows_after(written_at) > self.now()
     }
 
     /// When the service shows at the latest what had happened before the row was written last. The writer's clock may be

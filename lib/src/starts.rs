@@ -166,12 +166,7 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
         if_held: IfHeld,
     ) -> Result<Started, Error> {
-        let request = item.request();
-        let row = self.read_queue_row(&item.key).await?;
-        let has_a_place = row.is_some_and(|row| {
-            row.waiting().contains(&request) || row.request == request && row.holding().is_some()
-        });
-        if !has_a_place {
+        if !self.has_a_place(item).await? {
             let known = self.known(workflows, item).await?;
             if known != Known::No {
                 self.settle_as_known(item, known).await?;
@@ -179,6 +174,15 @@ impl<S: Store> Leases<S> {
             }
         }
         self.place(workflows, item, if_held).await
+    }
+
+    /// Whether a start waits in the queue or has the key.
+    async fn has_a_place(&self, item: &StartItem) -> Result<bool, Error> {
+        let request = item.request();
+        let row = self.read_queue_row(&item.key).await?;
+        Ok(row.is_some_and(|row| {
+            row.waiting().contains(&request) || row.request == request && row.holding().is_some()
+        }))
     }
 
     /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
@@ -215,7 +219,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Deletes a start that has failed, or waits in the queue, and is not to be. Returns whether there was one.
+    /// Deletes a start that has failed and that nobody will repeat, or takes one out of the queue, which counts as skipped from
+    /// then on. Returns whether there was one; one that has its turn is none.
     ///
     /// # Errors
     /// Those of [`Store::apply`].
@@ -225,18 +230,41 @@ impl<S: Store> Leases<S> {
         let Some(item) = item.await? else {
             return Ok(false);
         };
-        if item.status == StartStatus::Waiting {
-            let row = self.read_queue_row(key).await?;
-            return match row {
-                Some(row) => {
-                    self.settle_in_queue(row, &item, &Settlement::Withdrawn)
-                        .await
-                }
-                None => Ok(false),
-            };
+        if item.status != StartStatus::Waiting {
+            let dismissed = self.settle(&item, &Settlement::Dismissed, None).await?;
+            return Ok(dismissed == Settled::Done);
         }
-        let dismissed = self.settle(&item, &Settlement::Dismissed, None).await?;
-        Ok(dismissed == Settled::Done)
+        let purge_at = self.purge_start_at();
+        let skipped = Settlement::Skipped { purge_at };
+        if let Some(row) = self.read_queue_row(key).await? {
+            if row.request == request && row.holding().is_some() {
+                return Ok(false);
+            }
+            if self.settle_in_queue(row, &item, &skipped).await? {
+                return Ok(true);
+            }
+        }
+        // It has no place, until sweep gives it one.
+        let settled = self.settle(&item, &skipped, None).await?;
+        Ok(settled == Settled::Done)
+    }
+
+    /// For an operator: begins a start that has its turn and may not have begun. Returns whether it has begun.
+    ///
+    /// # Errors
+    /// As [`Leases::start`].
+    pub async fn begin_start(&self, key: &Key, execution: &Holder) -> Result<bool, Error> {
+        let workflows = self.workflows_for_starts()?;
+        let request = RequestDigest::of_start(execution);
+        let item = self.store().start_item(key, &request, self.limit()).await?;
+        let item = item.filter(|item| item.status == StartStatus::Waiting);
+        let row = self.read_queue_row(key).await?;
+        let row = row.filter(|row| row.request == request && is_untold(row));
+        let (Some(item), Some(row)) = (item, row) else {
+            return Ok(false);
+        };
+        let begins = self.begin_again(workflows, &row, &item).await?;
+        Ok(matches!(begins, Begins::Begun))
     }
 
     /// The starts that have failed, with their requests and reasons, up to `most` at a time.
@@ -350,8 +378,10 @@ impl<S: Store> Leases<S> {
             }
             match if_held {
                 IfHeld::Wait(_) => {}
-                IfHeld::Replace(_) if row.holding().is_none() || row.request.is_start() => {}
+                IfHeld::Replace(_) if row.holding().is_none() => {}
+                IfHeld::Replace(_) if self.started_holder(&row, item).await?.is_some() => {}
                 IfHeld::Skip => return self.skip(&row, item).await,
+                IfHeld::Replace(_) if self.has_a_place(item).await? => continue,
                 IfHeld::Fail | IfHeld::Replace(_) => {
                     let held = self.contention(first, row, &item.execution()).await?;
                     return self.withdraw(item, Error::Held(Box::new(held))).await;
@@ -417,13 +447,18 @@ impl<S: Store> Leases<S> {
             .store()
             .start_item(&item.key, &request, self.limit())
             .await?;
-        let latest = latest.ok_or_else(|| changed(item))?;
-        if let Some(answer) = answer_of(&latest) {
+        let answer = match &latest {
+            Some(latest) => answer_of(latest),
+            // Withdrawn or dismissed.
+            None => Some(Err(changed(item))),
+        };
+        if let Some(answer) = answer {
             if let Some(free) = self.take_back(&item.key, &row).await? {
                 self.try_to_grant_to_next(&item.key, free).await;
             }
             return answer;
         }
+        let latest = latest.ok_or_else(|| changed(item))?;
         let begins = self.begin(workflows, &row, &latest).await?;
         self.begun(begins, item).await
     }
@@ -491,8 +526,24 @@ impl<S: Store> Leases<S> {
             .unwrap_or_else(|| Err(changed(item)))
     }
 
-    /// Stops the execution that has the key, if `item` is to replace it and it was started through the key: whoever acquires
-    /// may name any execution as the holder.
+    /// The start that has the key, if it is one. By its item, which no caller of acquire and no team can write: they may name
+    /// any execution as the holder.
+    async fn started_holder(
+        &self,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Option<StartItem>, Error> {
+        if !row.request.is_start() || row.holding().is_none() {
+            return Ok(None);
+        }
+        let holds = self
+            .store()
+            .start_item(&item.key, &row.request, self.limit());
+        let holds = holds.await?;
+        Ok(holds.filter(|holds| holds.execution() == row.granted_to))
+    }
+
+    /// Stops the execution that has the key, if `item`, which has its place, is to replace it and it was started through the key.
     async fn stop_replaced(
         &self,
         workflows: &dyn Workflows,
@@ -500,16 +551,36 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
         if_held: IfHeld,
     ) -> Result<(), Error> {
-        let replaces = matches!(if_held, IfHeld::Replace(_)) && row.request.is_start();
-        if !replaces || row.holding().is_none() {
+        if !matches!(if_held, IfHeld::Replace(_)) {
             return Ok(());
         }
+        let Some(holds) = self.started_holder(row, item).await? else {
+            return Ok(());
+        };
+        let (key, execution) = (&item.key, holds.execution());
         let cause = format!("replaced by {}", item.execution());
-        let (key, execution) = (&item.key, &row.granted_to);
-        tracing::info!(%key, %execution, cause, "stops");
-        workflows
-            .stop_execution(execution, cause, self.limit())
-            .await
+        let stopped = workflows.stop_execution(&execution, cause, self.limit());
+        match stopped.await {
+            Ok(true) => {
+                tracing::info!(%key, %execution, by = %item.execution(), "replaced");
+                Ok(())
+            }
+            Ok(false) => Err(Error::Unavailable {
+                problem: format!(
+                    "{execution} has the key and has not begun, so that it was not stopped; {} waits",
+                    item.name
+                ),
+                source: None,
+            }),
+            // It has its place, and nobody can stop what it waits for by asking again.
+            Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%key, %execution, problem, "was not stopped");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn skip(&self, row: &Row, item: &StartItem) -> Result<Started, Error> {

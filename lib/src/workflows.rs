@@ -118,14 +118,14 @@ pub trait Workflows: Send + Sync {
         Box::pin(std::future::ready(Err(starts_nothing())))
     }
 
-    /// Stops an execution, for this reason. Of one that has ended, or that the engine does not know, nothing is left to stop. An
-    /// engine that starts nothing need not implement it.
+    /// Stops an execution, for this reason; one that has ended stays as it is. False if no such execution is known, which may be
+    /// half a minute old. An engine that starts nothing need not implement it.
     fn stop_execution<'a>(
         &'a self,
         execution: &'a Holder,
         cause: String,
         limit: Duration,
-    ) -> Call<'a, ()> {
+    ) -> Call<'a, bool> {
         let _ = (execution, cause, limit);
         Box::pin(std::future::ready(Err(starts_nothing())))
     }

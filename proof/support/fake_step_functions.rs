@@ -405,7 +405,6 @@ impl ServerState {
     }
 }
 
-/// The events of a task, with those of its end if it has ended.
 /// The execution that a call of `StartExecution` names.
 fn execution_of(body: &Value) -> Option<String> {
     let (machine, name) = (body["stateMachineArn"].as_str()?, body["name"].as_str()?);
@@ -413,6 +412,7 @@ fn execution_of(body: &Value) -> Option<String> {
     Some(format!("{machine}:{name}"))
 }
 
+/// The events of a task, with those of its end if it has ended.
 fn task((kind, resource): (&str, &str), end: Option<(&str, Value)>) -> Vec<Value> {
     let scheduled = ("TaskScheduled", json!({}));
     let started = ("TaskStarted", json!({}));

@@ -115,13 +115,13 @@ variable "wrapped_state_machines" {
 variable "leasing_state_machines" {
   type        = list(string)
   default     = null
-  description = "Your state machines that hold leases themselves, in addition to those of this stack: a list of ARNs as in WrappedStateMachine. Only these can wait in the queue, and only their leases are freed when their executions end. Empty: those whose names begin with this stack's name and _leasing_."
+  description = "Your state machines that hold leases themselves, in addition to those of this stack: a list of ARNs as in WrappedStateMachine. Only these can wait in the queue, and beside what start starts only their leases are freed when their executions end. Empty: those whose names begin with this stack's name and _leasing_."
 }
 
 variable "started_state_machines" {
   type        = list(string)
   default     = null
-  description = "Your state machines that start may start through keys: a list of ARNs as in WrappedStateMachine. Each has to be in LeasingStateMachine too, because the lease ends with its execution. Whoever may invoke start starts them with the rights of this stack. Empty: those whose names begin with this stack's name and _leasing_."
+  description = "Your state machines that start may start through keys: a list of ARNs as in WrappedStateMachine. One that acquires leases itself has to be in LeasingStateMachine too. Whoever may invoke start starts them with the rights of this stack. Empty: those whose names begin with this stack's name and _started_."
 }
 
 variable "start_keys" {

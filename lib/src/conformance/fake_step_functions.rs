@@ -289,10 +289,13 @@ impl Workflows for FakeStepFunctions {
         execution: &'a Holder,
         cause: String,
         _: Duration,
-    ) -> Call<'a, ()> {
-        let stop = (execution.as_str().to_owned(), cause);
-        self.state().stopped.push(stop);
-        Box::pin(std::future::ready(Ok(())))
+    ) -> Call<'a, bool> {
+        let mut state = self.state();
+        let is_known = state.started.contains_key(execution.as_str());
+        if is_known {
+            state.stopped.push((execution.as_str().to_owned(), cause));
+        }
+        Box::pin(std::future::ready(Ok(is_known)))
     }
 
     fn execution_input<'a>(

@@ -641,6 +641,18 @@ async fn who_replaces_stops_what_was_started_through_the_key<B: Bench>(bench: &B
     assert_eq!(case.calls.take_stopped(), []);
     case.ends("a").await;
     case.is_free().await;
+    // A call that begins it may be under way: it cannot be stopped yet, and who is to replace it waits.
+    case.calls.script_starts("b", &[StartFate::Lost]);
+    case.queues("b").await;
+    refused!(case.case.leases.start(replaces("c")).await, Unavailable);
+    assert_eq!(case.calls.take_stopped(), []);
+    case.case.swept().await;
+    case.holds("b").await;
+    let queued = case.case.leases.start(replaces("c")).await;
+    queued.expect("an answer");
+    assert_eq!(case.calls.take_stopped()[0].0, execution("b").as_str());
+    case.ends("b").await;
+    case.ends("c").await;
 }
 
 async fn who_cannot_replace_the_holder_fails<B: Bench>(bench: &B) {
@@ -679,7 +691,9 @@ async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {
     case.queues("c").await;
     let dismissed = leases.dismiss_start(key, &execution("b")).await;
     assert!(dismissed.expect("an answer"));
-    assert_eq!(case.item("b").await, None);
+    assert_eq!(case.status("b").await, StartStatus::Skipped);
+    let again = case.ask("b").await.expect("an answer");
+    assert!(matches!(again, Started::Skipped { .. }), "{again:?}");
     case.ends("first").await;
     case.has_started(&["c", "first"]);
     case.ends("c").await;
