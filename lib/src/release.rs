@@ -130,6 +130,20 @@ mod tests {
         values::{RequestDigest, RequestId},
     };
 
+    #[tokio::test]
+    async fn a_strict_release_says_whether_the_deadline_had_passed() {
+        let clock = make::clock();
+        let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock.clone());
+        let minute = Duration::from_mins(1);
+        for (after, expired) in [(Duration::ZERO, false), (minute, true)] {
+            let request = make::request(make::key("k"), "h", minute);
+            let lease = grant(&leases, request).await.lease;
+            clock.advance(after);
+            let released = leases.release_strictly(&lease).await.expect("released");
+            assert_eq!(released.expired, expired);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_release_with_a_lost_answer_notifies_the_next() {
         let ttl = make::ttl(Duration::from_mins(1));

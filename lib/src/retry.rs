@@ -85,6 +85,14 @@ mod tests {
     use super::*;
     use crate::{clock::ManualClock, store::Connection};
 
+    #[test]
+    fn a_quarter_of_a_short_limit_is_kept_for_another_attempt() {
+        let kept =
+            |left| Backoff::within(Duration::from_millis(40)).next(Duration::from_millis(left));
+        assert!(kept(11).is_some());
+        assert_eq!(kept(10), None);
+    }
+
     #[tokio::test]
     async fn attempts_end_in_time_for_another_one() {
         let began = Timestamp::from_millis(1_800_000_000_000);

@@ -153,3 +153,55 @@ async fn who_lost_a_lease_learns_what_the_row_proves() {
     });
     assert_eq!(swept.await, ["it expired", ""]);
 }
+
+#[tokio::test]
+async fn whoever_has_lost_a_lease_learns_how_it_ended() {
+    let clock = make::clock();
+    let leases = Leases::new(crate::Memory::new(), Settings::default()).with_clock(clock);
+    let mut lost = Vec::new();
+    for holder in ["a", "b", "c"] {
+        let lease = grant(&leases, make::request(make::key("k"), holder, MINUTE)).await;
+        let released = leases.release(&lease.lease).await.expect("an answer");
+        assert_eq!(released.outcome, ReleaseOutcome::Released);
+        lost.push(lease.lease);
+    }
+    let held = grant(&leases, make::request(make::key("k"), "d", MINUTE)).await;
+    let held = held.lease;
+    let since = format!(
+        "; d was granted the key since, with fencing token {}",
+        held.fencing_token
+    );
+    let unknown = held.fencing_token.plus(1);
+    for (lease, wanted) in [
+        (lost[2].clone(), format!("it was released{since}")),
+        (lost[0].clone(), format!("it ended{since}")),
+        (
+            Lease {
+                lease_id: lost[0].lease_id.clone(),
+                ..held.clone()
+            },
+            "the row has another lease_id".to_owned(),
+        ),
+        (
+            Lease {
+                fencing_token: unknown,
+                lease_id: lost[0].lease_id.clone(),
+                ..held.clone()
+            },
+            "the row has never had its fencing token".to_owned(),
+        ),
+    ] {
+        match leases.extend(&lease, ExtendOptions::default()).await {
+            Err(Error::Lost { how, .. }) => assert_eq!(how, wanted),
+            other => panic!("{other:?}"),
+        }
+    }
+    // An execution lease, which is proven and not extended.
+    let proven = grant(&leases, make::of_execution(make::key("e"), "one")).await;
+    let released = leases.release(&proven.lease).await.expect("an answer");
+    assert_eq!(released.outcome, ReleaseOutcome::Released);
+    match leases.extend(&proven.lease, ExtendOptions::default()).await {
+        Err(Error::Lost { how, .. }) => assert_eq!(how, "it was released"),
+        other => panic!("{other:?}"),
+    }
+}

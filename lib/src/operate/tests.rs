@@ -129,3 +129,14 @@ async fn a_grant_meanwhile_does_not_pass_for_the_floor() {
     assert!(store.is_done());
     assert_eq!(row(&store.table).await, after);
 }
+
+#[tokio::test]
+async fn an_act_records_the_identity_that_signs() {
+    let caller = crate::Caller::new("arn:aws:iam::123456789012:user/alice").expect("valid");
+    let leases = Leases::new(Memory::new(), Settings::default());
+    let leases = leases.with_caller(Some(caller.clone()));
+    let froze = leases.freeze(&address().key, &because()).await;
+    assert_eq!(froze.expect("an answer"), FreezeOutcome::Frozen);
+    let record = row(leases.store()).await.operator.expect("a record");
+    assert_eq!(record.caller, Some(caller));
+}

@@ -176,7 +176,8 @@ pub(crate) fn start_of(sk: &str) -> Option<RequestDigest> {
 
 #[cfg(test)]
 mod tests {
-    use super::{permit_of, request_of, wait_sk};
+    use super::{permit_of, request_of, start_of, start_sk, wait_sk};
+    use crate::{conformance::make, values::RequestDigest};
 
     #[test]
     fn a_sort_key_is_ours_to_the_letter() {
@@ -191,6 +192,16 @@ mod tests {
             digest.to_owned(),
         ] {
             assert_eq!(request_of(&strange), None, "{strange}");
+        }
+        let start = RequestDigest::of_start(&make::execution("one"));
+        let sk = start_sk(&start);
+        assert_eq!(sk, format!("START#{start}"));
+        assert_eq!(start_of(&sk).as_ref(), Some(&start));
+        for strange in [
+            format!("START#{}", start.to_string().to_uppercase()),
+            format!("{sk}0"),
+        ] {
+            assert_eq!(start_of(&strange), None, "{strange}");
         }
         assert_eq!(permit_of("LEASE#0007"), Some(7));
         for strange in ["LEASE#007", "LEASE#00007", "LEASE#+007", "WAIT#0007"] {

@@ -434,6 +434,12 @@ mod tests {
             &[("1000.0", 1000)],
             bad,
         );
+        let bad = &["-1", "31536000.001", "null"];
+        let good = &[("0", 0), ("1.5", 1), ("31536000", 31_536_000)];
+        reads(|wait: WaitTime| wait.as_duration().as_secs(), good, bad);
+        let bad = &["-1", "1209600.001", "null"];
+        let good = &[("0", 0), ("1.5", 1), ("1209600", 1_209_600)];
+        reads(|keep: KeepTime| keep.as_duration().as_secs(), good, bad);
     }
 
     #[test]
