@@ -171,6 +171,8 @@ fn the_runs_see_all_that_can_happen_to_a_line() {
         "Unreadable",
     ] {
         let times = seen.get(what).copied().unwrap_or(0);
-        assert!(times >= 3, "{what}: {times} times");
+        // A success shortens no deadline, and of the others most leases end sooner than the grace.
+        let least = if what == "ShortenDeadline" { 1 } else { 3 };
+        assert!(times >= least, "{what}: {times} times");
     }
 }
