@@ -17,7 +17,7 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
     queue::{Begins, Known, is_untold},
-    row::{Holding, Row, Term},
+    row::{Row, Term},
     start::{
         ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
     },
@@ -447,20 +447,21 @@ impl<S: Store> Leases<S> {
             .store()
             .start_item(&item.key, &request, self.limit())
             .await?;
-        let answer = match &latest {
-            Some(latest) => answer_of(latest),
-            // Withdrawn or dismissed.
-            None => Some(Err(changed(item))),
+        let settled = match &latest {
+            Some(latest) => match answer_of(latest) {
+                None => {
+                    let begins = self.begin(workflows, &row, latest).await?;
+                    return self.begun(begins, item).await;
+                }
+                Some(settled) => settled,
+            },
+            // Withdrawn meanwhile.
+            None => Err(changed(item)),
         };
-        if let Some(answer) = answer {
-            if let Some(free) = self.take_back(&item.key, &row).await? {
-                self.try_to_grant_to_next(&item.key, free).await;
-            }
-            return answer;
+        if let Some(free) = self.take_back(&item.key, &row).await? {
+            self.try_to_grant_to_next(&item.key, free).await;
         }
-        let latest = latest.ok_or_else(|| changed(item))?;
-        let begins = self.begin(workflows, &row, &latest).await?;
-        self.begun(begins, item).await
+        settled
     }
 
     /// A start that waits is repeated. Where the key is free, whoever freed it did not come to its queue.
@@ -611,8 +612,7 @@ impl<S: Store> Leases<S> {
 
     /// Who has the key, if somebody has.
     fn held_now(&self, row: &Row, item: &StartItem) -> Option<Box<HeldLease>> {
-        let held = row.holding().filter(|_| row.request != item.request())?;
-        let _: &Holding = held;
+        row.holding().filter(|_| row.request != item.request())?;
         let contention = self.held(Address::first(&item.key), row, &item.execution());
         contention.ok().map(|contention| Box::new(contention.held))
     }

@@ -103,7 +103,7 @@ impl FakeStepFunctions {
         self.state().denied.insert(token.to_owned());
     }
 
-    /// From now on `execution` may not be looked up.
+    /// From now on `execution` may not be looked up, nor stopped.
     pub fn deny_execution(&self, execution: &str) {
         self.state().denied.insert(execution.to_owned());
     }
@@ -291,6 +291,10 @@ impl Workflows for FakeStepFunctions {
         _: Duration,
     ) -> Call<'a, bool> {
         let mut state = self.state();
+        if state.denied.contains(execution.as_str()) {
+            let refused = denied("states:StopExecution", execution.as_str());
+            return Box::pin(std::future::ready(Err(refused)));
+        }
         let is_known = state.started.contains_key(execution.as_str());
         if is_known {
             state.stopped.push((execution.as_str().to_owned(), cause));

@@ -8,7 +8,7 @@ use crate::{
     PassLease, ReleaseOutcome, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn,
     WaitTime,
     leases::address_of,
-    row::Stored,
+    row::{Row, Stored},
     store::{PutStart, Store as _},
     values::RequestDigest,
 };
@@ -569,6 +569,11 @@ async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
         ..passes("a")
     };
     invalid(case.case.leases.start(list).await, "input");
+    let has_one = Start {
+        input: input(r#"{"leasehold": 1}"#),
+        ..passes("a")
+    };
+    invalid(case.case.leases.start(has_one).await, "input");
     case.calls.script_starts("a", &[StartFate::AnswerLost]);
     let _ = case.case.leases.start(passes("a")).await.expect("accepted");
     let token = case.case.row().await.fencing_token;
@@ -597,6 +602,24 @@ async fn a_failure_right_after_the_grant_passes_the_key_on<B: Bench>(bench: &B) 
     reaped.expect("an answer");
     case.holds("a").await;
     case.ends("a").await;
+    // An end before the grant is of an earlier run of that name, which may be redriven.
+    case.starts("b").await;
+    case.queues("c").await;
+    let earlier = Execution::Ended {
+        stopped_at: case.case.now().minus(HOUR),
+        redrivable: true,
+        all_answered: true,
+    };
+    case.calls.set_execution(execution("b").as_str(), earlier);
+    let _ = case
+        .case
+        .leases
+        .reap(&execution("b"))
+        .await
+        .expect("an answer");
+    case.holds("b").await;
+    case.ends("b").await;
+    case.ends("c").await;
 }
 
 async fn a_handle_in_the_input_gives_the_key_back_early<B: Bench>(bench: &B) {
@@ -653,8 +676,21 @@ async fn who_replaces_stops_what_was_started_through_the_key<B: Bench>(bench: &B
     let queued = case.case.leases.start(replaces("c")).await;
     queued.expect("an answer");
     assert_eq!(case.calls.take_stopped()[0].0, execution("b").as_str());
-    case.ends("b").await;
-    case.ends("c").await;
+    // Whoever may not stop it waits all the same.
+    case.calls.deny_execution(execution("b").as_str());
+    let queued = case.case.leases.start(replaces("d")).await;
+    let queued = queued.expect("an answer");
+    assert!(matches!(queued, Started::Queued { .. }), "{queued:?}");
+    assert_eq!(case.calls.take_stopped(), []);
+    let (leases, key) = (&case.case.leases, &case.case.address.key);
+    for name in ["c", "d"] {
+        let execution = execution(name);
+        let begun = leases.begin_start(key, &execution).await;
+        assert!(!begun.expect("an answer"), "it has not its turn");
+        let dismissed = leases.dismiss_start(key, &execution).await;
+        assert!(dismissed.expect("an answer"));
+    }
+    case.case.evict(None).await;
 }
 
 async fn who_cannot_replace_the_holder_fails<B: Bench>(bench: &B) {
@@ -666,10 +702,23 @@ async fn who_cannot_replace_the_holder_fails<B: Bench>(bench: &B) {
         if_held: IfHeld::Replace(WaitTime::DAY),
         ..case.request("a")
     };
-    refused!(case.case.leases.start(replaces).await, Held);
+    refused!(case.case.leases.start(replaces.clone()).await, Held);
     assert_eq!(case.calls.take_stopped(), []);
     assert_eq!(case.item("a").await, None);
     assert_eq!(case.case.give_back(&held).await, ReleaseOutcome::Released);
+    // And whoever writes rows, any request.
+    case.starts("first").await;
+    let row = case.case.row().await;
+    case.calls.start_elsewhere(named.as_str(), "{}");
+    let forged = Row {
+        granted_to: named,
+        ..row.clone()
+    };
+    bench.put(&case.case.address, forged.to_item()).await;
+    refused!(case.case.leases.start(replaces).await, Held);
+    assert_eq!(case.calls.take_stopped(), []);
+    bench.put(&case.case.address, row.to_item()).await;
+    case.ends("first").await;
 }
 
 async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {
@@ -682,6 +731,10 @@ async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {
     }
     case.case.pass(HOUR);
     case.case.swept().await;
+    case.fails("a", "not free").await;
+    // What has failed is not begun by whoever wants to stop it.
+    let begun = leases.begin_start(key, &execution("a")).await;
+    assert!(!begun.expect("an answer"));
     case.fails("a", "not free").await;
     let dismissed = leases.dismiss_start(key, &execution("a")).await;
     assert!(dismissed.expect("an answer"));
