@@ -1,122 +1,19 @@
 //! A process may die before or after each request that it makes for a start: whatever it left, the next sweeps bring to an end.
 
-use std::{
-    future::{Future, pending},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
-
-use tokio::sync::Notify;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, Key, Leases, ManualClock,
-    Memory, Settings, Start, StartRules, StateMachineArn, SweepBounds, TaskToken, Workflows,
+    Begun, Call, Delivery, Execution, ExecutionName, Holder, Leases, ManualClock, Settings, Start,
+    StartRules, StateMachineArn, SweepBounds, TaskToken, Workflows,
     clock::Clock as _,
     conformance::{FakeStepFunctions, make},
-    row::Stored,
-    rules::TableRules,
-    start::StartItem,
     store::{
-        Address, Applied, AppliedAll, Joined, Page, Position, PutStart, ScanSegment, Settled,
-        Settlement, Store,
+        ScanSegment, Store as _,
+        wire::{Death, Life, Wire},
     },
-    transition::{Change, Join},
-    values::RequestDigest,
-    waiter::Waiter,
 };
 
 const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
-
-/// When a process dies: the request counts down to it, which is carried out before or not.
-#[derive(Clone, Copy, Debug)]
-struct Death {
-    request: u32,
-    is_sent: bool,
-}
-
-/// The requests of a process, up to its death.
-#[derive(Clone, Default)]
-struct Life {
-    death: Arc<Mutex<Option<Death>>>,
-    is_over: Arc<Notify>,
-}
-
-impl Life {
-    fn death(&self) -> MutexGuard<'_, Option<Death>> {
-        self.death.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Carries a request out, unless the process dies before, and returns, unless it dies after.
-    async fn request<T>(&self, request: impl Future<Output = T>) -> T {
-        let now = {
-            let mut death = self.death();
-            if let Some(death) = &mut *death {
-                death.request -= 1;
-            }
-            death.take_if(|death| death.request == 0)
-        };
-        match now {
-            None => return request.await,
-            Some(Death { is_sent: false, .. }) => {}
-            Some(_) => {
-                let _: T = request.await;
-            }
-        }
-        self.is_over.notify_one();
-        pending().await
-    }
-
-    /// The result of a call, or none if the process has died.
-    async fn lives<T>(&self, death: Death, call: impl Future<Output = T>) -> Option<T> {
-        *self.death() = Some(death);
-        let result = tokio::select! {
-            result = call => Some(result),
-            () = self.is_over.notified() => None,
-        };
-        *self.death() = None;
-        result
-    }
-}
-
-/// The table, by a process that dies.
-#[derive(Clone)]
-struct Mortal {
-    life: Life,
-    table: Memory,
-}
-
-macro_rules! as_long_as_it_lives {
-    ($($call:ident($($given:ident: $type:ty),*) -> $answer:ty;)+) => {$(
-        async fn $call(&self, $($given: $type,)* limit: Duration) -> Result<$answer, Error> {
-            self.life.request(self.table.$call($($given,)* limit)).await
-        }
-    )+};
-}
-
-impl Store for Mortal {
-    fn name(&self) -> &str {
-        self.table.name()
-    }
-
-    as_long_as_it_lives! {
-        apply(address: &Address, change: &Change) -> Applied;
-        apply_all(changes: &[(Address, Change)]) -> AppliedAll;
-        read(address: &Address) -> Stored;
-        read_all(rows: &[Address]) -> Option<Vec<Stored>>;
-        read_key(key: &Key) -> Vec<(u16, Stored)>;
-        join(key: &Key, join: &Join, waiter: &Waiter) -> Joined;
-        waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
-        update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
-        delete_waiter(key: &Key, waiter: &Waiter) -> ();
-        put_start(item: &StartItem, repeat: bool) -> PutStart;
-        start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
-        settle_start(item: &StartItem, settlement: &Settlement, with: Option<&Change>) -> Settled;
-        scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
-        held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
-        rules() -> Option<TableRules>;
-        publish_rules(rules: &TableRules) -> bool;
-    }
-}
 
 /// Step Functions, called by a process that dies.
 struct MortalCalls {
@@ -192,7 +89,7 @@ struct World {
     life: Life,
     clock: Arc<ManualClock>,
     calls: Arc<FakeStepFunctions>,
-    leases: Leases<Mortal>,
+    leases: Leases<Wire>,
     accepted: Vec<Holder>,
     begun: Vec<Holder>,
     running: Option<Holder>,
@@ -202,10 +99,7 @@ impl World {
     fn new() -> Self {
         let (life, clock) = (Life::default(), make::clock());
         let calls = Arc::new(FakeStepFunctions::default());
-        let table = Mortal {
-            life: life.clone(),
-            table: Memory::new(),
-        };
+        let table = Wire::of(life.clone());
         let mortal = MortalCalls {
             life: life.clone(),
             calls: calls.clone(),
@@ -336,7 +230,7 @@ async fn dies(in_act: usize, death: Death, is_repeated: bool) -> bool {
     died
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whatever_a_process_left_when_it_died_comes_to_an_end() {
     let mut deaths = 0;
     for (number, act) in ACTS.iter().enumerate() {

@@ -3,9 +3,12 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard},
+    future::{Future, pending},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use tokio::sync::Notify;
 
 use super::{
     Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment, Settled,
@@ -38,6 +41,57 @@ pub(crate) enum Fate {
     Throttled,
 }
 
+/// When a process dies: the request counts down to it, which is carried out before or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Death {
+    pub(crate) request: u32,
+    pub(crate) is_sent: bool,
+}
+
+/// The requests of a process, up to its death.
+#[derive(Clone, Default)]
+pub(crate) struct Life {
+    death: Arc<Mutex<Option<Death>>>,
+    is_over: Arc<Notify>,
+}
+
+impl Life {
+    fn death(&self) -> MutexGuard<'_, Option<Death>> {
+        self.death.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries a request out, unless the process dies before, and returns, unless it dies after.
+    pub(crate) async fn request<T>(&self, request: impl Future<Output = T>) -> T {
+        let now = {
+            let mut death = self.death();
+            if let Some(death) = &mut *death {
+                death.request -= 1;
+            }
+            death.take_if(|death| death.request == 0)
+        };
+        match now {
+            None => return request.await,
+            Some(Death { is_sent: false, .. }) => {}
+            Some(_) => {
+                let _: T = request.await;
+            }
+        }
+        self.is_over.notify_one();
+        pending().await
+    }
+
+    /// The result of a call, or none if the process has died.
+    pub(crate) async fn lives<T>(&self, death: Death, call: impl Future<Output = T>) -> Option<T> {
+        *self.death() = Some(death);
+        let result = tokio::select! {
+            result = call => Some(result),
+            () = self.is_over.notified() => None,
+        };
+        *self.death() = None;
+        result
+    }
+}
+
 /// The request before which another writer acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
@@ -51,6 +105,7 @@ type Meddling = Box<dyn FnOnce(&Memory) + Send>;
 #[derive(Clone, Default)]
 pub(crate) struct Wire {
     pub(crate) table: Memory,
+    life: Life,
     state: Arc<Mutex<State>>,
 }
 
@@ -69,6 +124,14 @@ struct State {
 }
 
 impl Wire {
+    /// The requests of a process that may die.
+    pub(crate) fn of(life: Life) -> Self {
+        Self {
+            life,
+            ..Self::default()
+        }
+    }
+
     /// A table to which another writer does something just before the `nth` such request.
     pub(crate) fn meddled(
         before: Before,
@@ -167,7 +230,7 @@ impl Wire {
 macro_rules! as_it_is {
     ($($call:ident($($given:ident: $type:ty),+) -> $answer:ty;)+) => {$(
         async fn $call(&self, $($given: $type,)+ limit: Duration) -> Result<$answer, Error> {
-            self.table.$call($($given,)+ limit).await
+            self.life.request(self.table.$call($($given,)+ limit)).await
         }
     )+};
 }
@@ -195,7 +258,8 @@ impl Store for Wire {
                 source: Cause::said("ThrottlingException"),
             });
         }
-        let mut applied = self.table.apply(address, change, limit).await?;
+        let apply = self.table.apply(address, change, limit);
+        let mut applied = self.life.request(apply).await?;
         if fate == Fate::SentAgain {
             applied = self.table.apply(address, change, limit).await?;
         }
@@ -217,7 +281,8 @@ impl Store for Wire {
             return Ok(AppliedAll::Conflict);
         }
         self.at(Before::ApplyAll);
-        let mut applied = self.table.apply_all(changes, limit).await?;
+        let apply = self.table.apply_all(changes, limit);
+        let mut applied = self.life.request(apply).await?;
         if let AppliedAll::Refused(stood) = &mut applied
             && std::mem::take(&mut self.state().leaves_one_out)
         {
@@ -236,7 +301,7 @@ impl Store for Wire {
             return Ok(None);
         }
         self.at(Before::ReadAll);
-        self.table.read_all(rows, limit).await
+        self.life.request(self.table.read_all(rows, limit)).await
     }
 
     async fn join(
@@ -249,7 +314,9 @@ impl Store for Wire {
         if self.conflicts() {
             return Ok(Joined::Conflict);
         }
-        self.table.join(key, join, waiter, limit).await
+        self.life
+            .request(self.table.join(key, join, waiter, limit))
+            .await
     }
 
     as_it_is! {
@@ -267,6 +334,6 @@ impl Store for Wire {
     }
 
     async fn rules(&self, limit: Duration) -> Result<Option<TableRules>, Error> {
-        self.table.rules(limit).await
+        self.life.request(self.table.rules(limit)).await
     }
 }

@@ -229,8 +229,8 @@ fn a_request_names_every_key_and_holder_in_it() {
 }
 
 /// What only the function sees: how many bytes all metadata has, whether a ttl is longer than the guard, whether a holder is
-/// an execution that may be looked up, whether two handles are of the same lease. Function, field, and how its value begins.
-const BEYOND_SCHEMAS: [&str; 9] = [
+/// an execution that may be looked up, what an input has in it, whether two handles are of the same lease. Function, field, and how its value begins.
+const BEYOND_SCHEMAS: [&str; 11] = [
     "acquire metadata {\"a\":\"xxxxxxxxxxxxxx",
     "acquire ttl_seconds 1",
     "acquire holder \"somebody\"",
@@ -239,6 +239,8 @@ const BEYOND_SCHEMAS: [&str; 9] = [
     "extend ttl_seconds 60",
     "extend ttl_seconds 1",
     "acquire holder \"a process\"",
+    "start input \"{\\\"order\\\": 1}\"",
+    "start input {\"leasehold\":1}",
     "extend leases [{\"acquired_at\":\"202",
 ];
 
