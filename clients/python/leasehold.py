@@ -14,15 +14,18 @@ and the clock margin have passed.
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
 import json
 import math
 import random
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 
 class LeaseError(Exception):
@@ -64,6 +67,12 @@ class LeaseQueueTimeout(LeaseError):
     """The request waited in the queue for its wait_seconds. Give up."""
 
     name = "Lease.QueueTimeout"
+
+
+class LeaseSuperseded(LeaseError):
+    """A later request or start took this one's place in the queue. Nothing to do: the later one does the work."""
+
+    name = "Lease.Superseded"
 
 
 class LeaseQueueFull(LeaseError):
@@ -160,11 +169,13 @@ class Started:
     """What became of a start."""
 
     outcome: str
-    """"started", "queued" or "skipped"."""
+    """"started", "queued", "skipped", or of a repeated call "superseded"."""
     execution_arn: str
     """The execution that has begun, or is to begin."""
     held: Optional[dict[str, Any]] = None
     """Who has the key, if somebody else has."""
+    by: Optional[str] = None
+    """The execution that came later and waited instead, if the outcome is "superseded"."""
 
 
 class Lease:
@@ -188,7 +199,7 @@ class Lease:
         # An execution lease has neither: it lasts while the execution that holds it runs.
         self.ttl_seconds: Optional[float] = handle.get("ttl_seconds")
         until = handle.get("safe_until")
-        self.safe_until = datetime.fromisoformat(until.replace("Z", "+00:00")) if until else None
+        self.safe_until = _instant(until) if until else None
 
     def __repr__(self) -> str:
         until = self.safe_until.isoformat() if self.safe_until else None
@@ -238,14 +249,43 @@ class Leasehold:
 
     def acquire(self, key: str, *, ttl_seconds: float, holder: Optional[str] = None, request_id: Optional[str] = None,
                 permits: Optional[int] = None, metadata: Optional[Mapping[str, str]] = None,
-                observed_version: Optional[int] = None, reentrant: bool = False) -> Lease:
+                observed_version: Optional[int] = None, reentrant: bool = False, wait_seconds: float = 0,
+                context: Any = None) -> Lease:
         """Acquires the lease of a key. Raises LeaseHeld if another holder holds it.
 
+        With `wait_seconds` it asks again until then, after pauses with full jitter, each of which is an invocation. In a Lambda
+        function pass its `context` too: the wait ends two seconds before the function's time does.
         The same holder and request_id get the same lease, and LeaseConsumed once it has ended. Pass a request_id to
         repeat an acquire that ended with LeaseUnavailable.
         """
-        answer = self._acquire(holder, request_id, key=key, ttl_seconds=ttl_seconds, permits=permits, metadata=metadata,
-                               observed_version=observed_version, reentrant=reentrant or None)
+        event = self._event(holder, request_id, key=key, ttl_seconds=ttl_seconds, permits=permits, metadata=metadata,
+                            observed_version=observed_version, reentrant=reentrant or None)
+        waits = _Waits(self.clock, wait_seconds, context)
+        while True:
+            try:
+                return self._one(event)
+            except LeaseHeld as held:
+                self._sleep(waits.pause(held))
+
+    async def acquire_async(self, key: str, *, wait_seconds: float = 0, context: Any = None, **arguments: Any) -> Lease:
+        """As `acquire`, without blocking the event loop: calls run in threads, pauses in the loop.
+
+        If the task is cancelled, a lease that was granted meanwhile is released.
+        """
+        event = self._event(arguments.pop("holder", None), arguments.pop("request_id", None), key=key, **arguments)
+        waits = _Waits(self.clock, wait_seconds, context)
+        while True:
+            asks = asyncio.ensure_future(asyncio.to_thread(self._one, event))
+            try:
+                return await asyncio.shield(asks)
+            except asyncio.CancelledError:
+                asks.add_done_callback(_give_back)
+                raise
+            except LeaseHeld as held:
+                await asyncio.sleep(waits.pause(held))
+
+    def _one(self, event: Mapping[str, Any]) -> Lease:
+        answer = self.call("acquire", event)
         return Lease(self, answer["lease"], answer["grant"], answer["previous"])
 
     def acquire_all(self, keys: Sequence[str], *, ttl_seconds: float, holder: Optional[str] = None,
@@ -258,23 +298,26 @@ class Leasehold:
         return [Lease(self, handle, answer["grant"], previous) for handle, previous in pairs]
 
     def join_queue(self, key: str, *, task_token: str, wait_seconds: float, request_id: str, holder: Optional[str] = None,
-                   keep_seconds: Optional[float] = None,
+                   keep_seconds: Optional[float] = None, if_held: Optional[str] = None,
                    metadata: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
         """Joins the queue for a task of an execution. The outcome of the response is "acquired" or "queued".
+
+        With `if_held` "latest" only the newest waits: the tasks of those who wait already fail with Lease.Superseded.
 
         The lease goes to the task token: `resume` it there. It lasts while the holder runs, which is the ARN of the
         execution, and `keep_seconds` longer if that fails.
         """
         return self._acquire(holder, request_id, key=key, keep_seconds=keep_seconds, metadata=metadata,
-                             task_token=task_token, wait_seconds=wait_seconds)
+                             if_held=if_held, task_token=task_token, wait_seconds=wait_seconds)
 
     def start(self, key: str, *, state_machine_arn: str, input: Optional[Any] = None, name: Optional[str] = None,
               if_held: Optional[str] = None, wait_seconds: Optional[float] = None, keep_seconds: Optional[float] = None,
               pass_lease: Union[bool, str] = False, metadata: Optional[Mapping[str, str]] = None) -> Started:
         """Starts an execution as soon as it can have the key: now, or when those before it have ended.
 
-        `if_held` says what to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, "skip", or
-        "replace", which stops an execution that was started through the key. `pass_lease` adds `leasehold` to the input, with
+        `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which sends away those
+        who wait already; "replace", which also stops an execution that was started through the key; "fail" with LeaseHeld; or
+        "skip". `pass_lease` adds `leasehold` to the input, with
         key and fencing token; "handle" adds the lease too, to release it early.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
@@ -285,7 +328,7 @@ class Leasehold:
                  "if_held": if_held, "wait_seconds": wait_seconds, "keep_seconds": keep_seconds,
                  "pass_lease": pass_lease or None, "metadata": metadata}
         answer = self.call("start", event)
-        return Started(answer["outcome"], answer["execution_arn"], answer.get("held"))
+        return Started(answer["outcome"], answer["execution_arn"], answer.get("held"), answer.get("by"))
 
     def resume(self, handle: Mapping[str, Any]) -> Lease:
         """The lease of a handle that another process acquired. Calls no function."""
@@ -303,16 +346,58 @@ class Leasehold:
                 lease.extend()
             yield lease
         except BaseException:
-            try:
-                lease.release()
-            except Exception:  # The block's own error matters more. The lease ends with its ttl.
-                pass
+            _try_to_release(lease)
             raise
         lease.release(strict=True)
 
+    @asynccontextmanager
+    async def lease_async(self, key: str, **arguments: Any) -> AsyncIterator[Lease]:
+        """As `lease`, for `async with`. `extend` in it by `await asyncio.to_thread(lease.extend)`."""
+        lease = await self.acquire_async(key, **arguments)
+        try:
+            if lease.remaining() == 0:
+                await asyncio.to_thread(lease.extend)
+            yield lease
+        except BaseException:
+            # Also if the task is cancelled: the release goes on without it.
+            asyncio.ensure_future(asyncio.to_thread(_try_to_release, lease))
+            raise
+        await asyncio.to_thread(lambda: lease.release(strict=True))
+
+    def leased(self, key: Union[str, Callable[..., str]], **arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorates a function, also an async one: each call runs under a lease of the key.
+
+        `key` is a text, or a function that returns it for the call's arguments. The decorated function receives the lease if it
+        has a parameter `lease`. The other arguments are those of `acquire`.
+        """
+        def decorate(work: Callable[..., Any]) -> Callable[..., Any]:
+            wants = "lease" in inspect.signature(work).parameters
+
+            def given(lease: Lease) -> dict[str, Any]:
+                return {"lease": lease} if wants else {}
+
+            def name(*args: Any, **kwargs: Any) -> str:
+                return key(*args, **kwargs) if callable(key) else key
+
+            if inspect.iscoroutinefunction(work):
+                @functools.wraps(work)
+                async def run_async(*args: Any, **kwargs: Any) -> Any:
+                    async with self.lease_async(name(*args, **kwargs), **arguments) as lease:
+                        return await work(*args, **kwargs, **given(lease))
+                return run_async
+
+            @functools.wraps(work)
+            def run(*args: Any, **kwargs: Any) -> Any:
+                with self.lease(name(*args, **kwargs), **arguments) as lease:
+                    return work(*args, **kwargs, **given(lease))
+            return run
+        return decorate
+
+    def _event(self, holder: Optional[str], request_id: Optional[str], **fields: Any) -> dict[str, Any]:
+        return {"holder": holder or self._holder, "request_id": request_id or str(uuid.uuid4()), **fields}
+
     def _acquire(self, holder: Optional[str], request_id: Optional[str], **fields: Any) -> dict[str, Any]:
-        event = {"holder": holder or self._holder, "request_id": request_id or str(uuid.uuid4()), **fields}
-        return self.call("acquire", event)
+        return self.call("acquire", self._event(holder, request_id, **fields))
 
     def call(self, function: str, event: Mapping[str, Any]) -> dict[str, Any]:
         """Invokes a function with the fields of the event that are not None."""
@@ -337,6 +422,49 @@ class Leasehold:
         if "FunctionError" in response:
             raise _function_error(answer)
         return answer
+
+
+class _Waits:
+    """The pauses of one acquire that waits."""
+
+    FIRST, LONGEST, RESERVE = 0.5, 10.0, 2.0
+
+    def __init__(self, clock: Callable[[], float], seconds: float, context: Any) -> None:
+        self._clock, self._longest = clock, self.FIRST
+        if context is not None:
+            seconds = min(seconds, context.get_remaining_time_in_millis() / 1000 - self.RESERVE)
+        self._until = clock() + seconds
+
+    def pause(self, held: LeaseHeld) -> float:
+        """How long to pause before the next attempt; raises `held` if there is no time for one."""
+        now = self._clock()
+        left = self._until - now
+        if left <= 0:
+            raise held
+        pause = random.uniform(0, self._longest)
+        self._longest = min(self.LONGEST, 2 * self._longest)
+        retry_at = held.details.get("retry_at")
+        expires = _instant(retry_at).timestamp() - now if retry_at else 0
+        if expires > 0:
+            # From then on the lease may be taken over, by whoever asks first.
+            pause = min(pause, expires + random.uniform(0, self.FIRST))
+        return min(pause, left)
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _try_to_release(lease: Lease) -> None:
+    try:
+        lease.release()
+    except Exception:  # The block's own error matters more. The lease ends with its ttl.
+        pass
+
+
+def _give_back(asked: asyncio.Future[Lease]) -> None:
+    if not asked.cancelled() and asked.exception() is None:
+        asyncio.ensure_future(asyncio.to_thread(_try_to_release, asked.result()))
 
 
 def _function_error(answer: Mapping[str, Any]) -> LeaseError:

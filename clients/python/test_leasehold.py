@@ -3,11 +3,15 @@
 Prints a line for each scene that passes. The stack's endpoints come from the environment.
 """
 
+import asyncio
 import io
 import json
+import math
 import os
+import threading
 import time
 import urllib.request
+from datetime import datetime, timezone
 from types import SimpleNamespace
 
 import boto3
@@ -82,6 +86,101 @@ def a_held_key_names_its_holder():
     version = error.details["version"]
     taken = OTHER.acquire("python/held", ttl_seconds=60, observed_version=version)
     equal((taken.previous["holder"], taken.previous["ended"]), ("me", "expired"))
+
+
+class Clock:
+    """A clock that goes on only while somebody sleeps; at some instant something happens."""
+
+    def __init__(self, after=math.inf, happens=None):
+        self.now, self.after, self.happens, self.slept = time.time(), after, happens, []
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+        if self.happens and sum(self.slept) > self.after:
+            self.happens()
+            self.happens = None
+
+
+def whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over():
+    held = ME.acquire("python/waits", ttl_seconds=3600)
+    clock = Clock(after=30, happens=held.release)
+    counted = Faulty()
+    waits = Leasehold(counted, **NAMES, holder="other", sleep=clock.sleep, clock=clock)
+    lease = waits.acquire("python/waits", ttl_seconds=3600, wait_seconds=600)
+    assert 30 < sum(clock.slept) <= 40 and all(0 <= seconds <= 10 for seconds in clock.slept), clock.slept
+    assert len(set(counted.sent)) == 1, "one request, as often as it asks"
+    # No longer than it may, nor than the time that a Lambda function has left, less two seconds.
+    for seconds, left, longest in ((60, None, 60), (60, 12_000, 10), (3, 900_000, 3), (5, 1_000, 0)):
+        clock = Clock()
+        context = left and SimpleNamespace(get_remaining_time_in_millis=lambda: left)
+        waits = Leasehold(LAMBDA, **NAMES, holder="me", sleep=clock.sleep, clock=clock)
+        raises(LeaseHeld, waits.acquire, "python/waits", ttl_seconds=60, wait_seconds=seconds, context=context)
+        assert math.isclose(sum(clock.slept), longest, abs_tol=0.001), clock.slept
+    ends(lease)
+    # Not much longer than until the lease has expired.
+    soon = LeaseHeld("held", {"retry_at": "2026-11-21T03:00:01.000Z"})
+    instant = datetime(2026, 11, 21, 3, tzinfo=timezone.utc).timestamp()
+    for _ in range(50):
+        waits = leasehold._Waits(lambda: instant, 600, None)
+        pauses = [waits.pause(soon) for _ in range(9)]
+        assert max(pauses) <= 1.5, pauses
+
+
+def an_async_wait_blocks_nobody_and_a_cancelled_one_keeps_nothing():
+    async def scene():
+        async with ME.lease_async("python/async", ttl_seconds=60) as lease:
+            waits = asyncio.create_task(OTHER.acquire_async("python/async", ttl_seconds=60, wait_seconds=60))
+            await asyncio.sleep(0.1)
+            assert not waits.done() and lease.remaining() > 0
+        theirs = await waits
+        raises(LeaseHeld, ME.acquire, "python/async", ttl_seconds=60)
+        theirs.release()
+        # Its answer comes after it was cancelled.
+        asked = threading.Event()
+
+        def slow(**arguments):
+            asked.set()
+            time.sleep(0.2)
+            return LAMBDA.invoke(**arguments)
+
+        waits = asyncio.create_task(client(invoker=SimpleNamespace(invoke=slow)).acquire_async("python/async", ttl_seconds=60))
+        await asyncio.to_thread(asked.wait)
+        waits.cancel()
+        try:
+            await waits
+        except asyncio.CancelledError:
+            pass
+        else:
+            raise AssertionError("it was not cancelled")
+        lease = await OTHER.acquire_async("python/async", ttl_seconds=60, wait_seconds=60)
+        ends(lease)
+
+    asyncio.run(scene())
+
+
+def a_decorated_function_runs_under_its_lease():
+    @ME.leased("python/decorated", ttl_seconds=60)
+    def plain(order):
+        raises(LeaseHeld, OTHER.acquire, "python/decorated", ttl_seconds=60)
+        return order + 1
+
+    @ME.leased(lambda order, **_: f"python/decorated/{order}", ttl_seconds=60)
+    def told(order, *, lease):
+        return lease.key, lease.fencing_token > 0
+
+    @ME.leased("python/decorated", ttl_seconds=60)
+    async def waits(order, lease):
+        await asyncio.sleep(0)
+        return order, lease.key
+
+    equal((plain(1), plain.__name__), (2, "plain"))
+    equal(told(7), ("python/decorated/7", True))
+    equal(asyncio.run(waits(3)), (3, "python/decorated"))
+    OTHER.acquire("python/decorated", ttl_seconds=60).release()
 
 
 def the_same_request_gets_the_same_lease_and_none_once_it_is_over():
@@ -354,6 +453,7 @@ def a_guarded_write_refuses_a_smaller_token():
 
 
 for scene in (acquire_extend_and_release, a_held_key_names_its_holder,
+              whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over,
               the_same_request_gets_the_same_lease_and_none_once_it_is_over, a_lease_that_was_taken_over_is_lost,
               an_expired_lease_is_refused_or_revived, a_malformed_request_names_its_field, a_frozen_key_is_granted_to_no_one,
               permits_are_leases_of_their_own, several_keys_come_together_or_not_at_all,
@@ -363,6 +463,7 @@ for scene in (acquire_extend_and_release, a_held_key_names_its_holder,
               a_throttled_or_lost_invocation_is_repeated_as_it_was,
               what_is_no_matter_of_leases_is_the_sdks_own_error, a_lease_does_not_show_its_secret,
               every_error_of_the_contract_has_its_class, what_each_version_answered_is_understood,
-              a_guarded_write_refuses_a_smaller_token):
+              a_guarded_write_refuses_a_smaller_token, an_async_wait_blocks_nobody_and_a_cancelled_one_keeps_nothing,
+              a_decorated_function_runs_under_its_lease):
     scene()
     print("ok", scene.__name__)

@@ -89,6 +89,35 @@ const scenes: Record<string, () => Promise<void>> = {
     const taken = await other.acquire({ ...request, observedVersion: details.version as number });
     assert.deepEqual([taken.previous?.holder, taken.previous?.ended], ["me", "expired"]);
   },
+  async whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over() {
+    const key = "typescript/waits";
+    const held = await me.acquire({ key, ttlSeconds: 3600 });
+    const counted = new Faulty();
+    // A clock that goes on only while somebody sleeps; the key is released after half a minute.
+    const waiting = (invoker: Invoker, holder: string, release?: Lease): [Leasehold, number[]] => {
+      const [slept, began] = [[] as number[], Date.now()];
+      const total = (): number => slept.reduce((sum, one) => sum + one, 0);
+      const sleep = async (time: number): Promise<void> => {
+        slept.push(time);
+        if (release !== undefined && total() > 30_000) await release.release();
+      };
+      return [new Leasehold(invoker, { ...NAMES, holder, sleep, now: () => began + total() }), slept];
+    };
+    const [waits, slept] = waiting(counted, "other", held);
+    const lease = await waits.acquire({ key, ttlSeconds: 3600, waitSeconds: 600 });
+    const total = slept.reduce((sum, one) => sum + one, 0);
+    assert(total > 30_000 && total <= 40_000 && slept.every((time) => time <= 10_000), String(slept));
+    assert.equal(new Set(counted.sent).size, 1, "one request, as often as it asks");
+    // No longer than it may, nor than the time that a Lambda function has left, less two seconds.
+    for (const [waitSeconds, left, longest] of [[60, undefined, 60], [60, 12_000, 10], [3, 900_000, 3], [5, 1_000, 0]] as const) {
+      const [waits, slept] = waiting(LAMBDA, "me");
+      const context = left === undefined ? undefined : { getRemainingTimeInMillis: () => left };
+      await throws("LeaseHeld", waits.acquire({ key, ttlSeconds: 60, waitSeconds, context }));
+      const total = slept.reduce((sum, one) => sum + one, 0);
+      assert(Math.abs(total - 1000 * longest) < 1, String(slept));
+    }
+    await ends(lease);
+  },
   async the_same_request_gets_the_same_lease_and_none_once_it_is_over() {
     const request = { key: "typescript/replayed", ttlSeconds: 60, requestId: "one" };
     const [first, again] = [await me.acquire(request), await me.acquire(request)];
@@ -163,7 +192,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const execution = stateMachineArn.replace(":stateMachine:", ":execution:");
     const request = { key: "typescript/start", stateMachineArn, input: { order: "42" } };
     const first = await me.start({ ...request, name: "typescript-1" });
-    assert.deepEqual(first, { outcome: "started", executionArn: `${execution}:typescript-1`, held: undefined });
+    assert.deepEqual(first, { outcome: "started", executionArn: `${execution}:typescript-1`, held: undefined, by: undefined });
     assert.deepEqual(await me.start({ ...request, name: "typescript-1" }), first);
     const second = await other.start({ ...request, name: "typescript-2", passLease: true, waitSeconds: 600 });
     assert.deepEqual([second.outcome, second.held?.holder], ["queued", first.executionArn]);

@@ -54,6 +54,8 @@ export class LeaseLost extends LeaseError { static override readonly contractNam
 export class LeaseExpired extends LeaseError { static override readonly contractName = "Lease.Expired"; }
 /** The request waited in the queue for its wait_seconds. Give up. */
 export class LeaseQueueTimeout extends LeaseError { static override readonly contractName = "Lease.QueueTimeout"; }
+/** A later request or start took this one's place in the queue. Nothing to do: the later one does the work. */
+export class LeaseSuperseded extends LeaseError { static override readonly contractName = "Lease.Superseded"; }
 /** The queue is full. Come back later. */
 export class LeaseQueueFull extends LeaseError { static override readonly contractName = "Lease.QueueFull"; }
 /** The start has failed, and its execution will not begin. Mend the cause, then repeat the start. */
@@ -76,7 +78,7 @@ export class LeaseUnavailable extends LeaseError { static override readonly cont
 type ErrorClass = { new (message: string, details?: Details, options?: { cause?: unknown }): LeaseError; contractName: string };
 /** The classes by the names of the contract. */
 export const ERRORS: ReadonlyMap<string, ErrorClass> = new Map([LeaseHeld, LeaseConsumed, LeaseLost, LeaseExpired,
-  LeaseQueueTimeout, LeaseQueueFull, LeaseNotStarted, LeaseFrozen, LeaseInvalid, LeaseCorrupt, LeaseDenied, LeaseMisconfigured,
+  LeaseQueueTimeout, LeaseSuperseded, LeaseQueueFull, LeaseNotStarted, LeaseFrozen, LeaseInvalid, LeaseCorrupt, LeaseDenied, LeaseMisconfigured,
   LeaseThrottled, LeaseUnavailable].map((kind: ErrorClass) => [kind.contractName, kind]));
 
 /**
@@ -164,12 +166,23 @@ interface Common {
    */
   requestId?: string | undefined;
 }
-export interface Acquire extends Common { key: string; permits?: number | undefined; observedVersion?: number | undefined }
+export interface Acquire extends Common {
+  key: string; permits?: number | undefined; observedVersion?: number | undefined;
+  /**
+   * Ask again for so many seconds while another holder has the key, after pauses with full jitter, each of which is an invocation.
+   * Default: do not.
+   */
+  waitSeconds?: number | undefined;
+  /** The context of the Lambda function that asks: the wait ends two seconds before the function's time does. */
+  context?: { getRemainingTimeInMillis(): number } | undefined;
+}
 export interface AcquireAll extends Common { keys: string[] }
 export interface JoinQueue extends Omit<Common, "reentrant" | "ttlSeconds"> {
   key: string; requestId: string; taskToken: string; waitSeconds: number;
   /** How long the lease stays after a failure of the execution, in seconds. */
   keepSeconds?: number | undefined;
+  /** With "latest" only the newest waits: the tasks of those who wait already fail with Lease.Superseded. */
+  ifHeld?: "wait" | "latest" | undefined;
 }
 
 export interface Start {
@@ -180,10 +193,10 @@ export interface Start {
    */
   name?: string | undefined;
   /**
-   * What to do while somebody else has the key: "wait" (the default), "fail" with LeaseHeld, "skip", or "replace", which stops
-   * an execution that was started through the key.
+   * What to do while somebody else has the key: "wait" (the default); "latest", which sends away those who wait already;
+   * "replace", which also stops an execution that was started through the key; "fail" with LeaseHeld; or "skip".
    */
-  ifHeld?: "wait" | "fail" | "skip" | "replace" | undefined;
+  ifHeld?: "wait" | "latest" | "fail" | "skip" | "replace" | undefined;
   /** How long to wait, in seconds. */
   waitSeconds?: number | undefined;
   /** How long the key stays with the execution after a failure, in seconds. */
@@ -193,7 +206,11 @@ export interface Start {
   metadata?: Record<string, string> | undefined;
 }
 /** What became of a start, and who has the key, if somebody else has. */
-export interface Started { outcome: "started" | "queued" | "skipped"; executionArn: string; held: Details | undefined }
+export interface Started {
+  outcome: "started" | "queued" | "skipped" | "superseded"; executionArn: string; held: Details | undefined;
+  /** The execution that came later and waited instead, of a repeated call whose outcome is "superseded". */
+  by: string | undefined;
+}
 
 /** What is called by its name. */
 type Name = "acquire" | "extend" | "release" | "start";
@@ -213,10 +230,22 @@ export class Leasehold {
   }
   now(): number { return (this.#options.now ?? Date.now)(); }
 
-  /** Acquires the lease of a key. Throws LeaseHeld if another holder holds it. */
+  /** Acquires the lease of a key. Throws LeaseHeld if another holder holds it, after `waitSeconds` if given. */
   async acquire(request: Acquire): Promise<Lease> {
-    const answer = await this.#acquire(request);
-    return new Lease(this, answer.lease as Handle, answer.grant as string, answer.previous as Previous | null);
+    const { waitSeconds = 0, context, ...asked } = request;
+    // All attempts are one request, so that a lost answer is found by the next.
+    const event = { requestId: crypto.randomUUID(), ...asked };
+    const left = context === undefined ? Infinity : context.getRemainingTimeInMillis() - RESERVE;
+    const until = this.now() + Math.min(1000 * waitSeconds, left);
+    for (let longest = FIRST_PAUSE; ; longest = Math.min(LONGEST_PAUSE, 2 * longest)) {
+      try {
+        const answer = await this.#acquire(event);
+        return new Lease(this, answer.lease as Handle, answer.grant as string, answer.previous as Previous | null);
+      } catch (error) {
+        if (!(error instanceof LeaseHeld) || this.now() >= until) throw error;
+        await this.#sleep(pause(error, longest, this.now(), until));
+      }
+    }
   }
   /** Acquires the leases of all keys or of none, in their order. Each is extended and released by itself. */
   async acquireAll(request: AcquireAll): Promise<Lease[]> {
@@ -237,8 +266,9 @@ export class Leasehold {
    */
   async start(request: Start): Promise<Started> {
     const answer = await this.call("start", { name: crypto.randomUUID(), ...fieldsOf(request) });
-    const { outcome, execution_arn: executionArn, held } = answer as { outcome: Started["outcome"]; execution_arn: string; held?: Details };
-    return { outcome, executionArn, held };
+    const { outcome, execution_arn: executionArn, held, by } = answer as
+      { outcome: Started["outcome"]; execution_arn: string; held?: Details; by?: string };
+    return { outcome, executionArn, held, by };
   }
   /** The lease of a handle that another process acquired. Calls no function. */
   resume(handle: Handle): Lease { return new Lease(this, handle); }
@@ -262,6 +292,10 @@ export class Leasehold {
     return result;
   }
 
+  async #sleep(milliseconds: number): Promise<void> {
+    await (this.#options.sleep ?? ((time: number) => new Promise<void>((done) => setTimeout(done, time))))(milliseconds);
+  }
+
   async #acquire(request: Acquire | AcquireAll | JoinQueue): Promise<Details> {
     return this.call("acquire", { holder: this.#options.holder, request_id: crypto.randomUUID(), ...fieldsOf(request) });
   }
@@ -269,13 +303,12 @@ export class Leasehold {
   /** Invokes a function; what is undefined of the event is left out. */
   async call(name: Name, event: object): Promise<Details> {
     const payload = new TextEncoder().encode(JSON.stringify(event));
-    const sleep = this.#options.sleep ?? ((time: number) => new Promise<void>((done) => setTimeout(done, time)));
     for (let attempt = 1; attempt < (this.#options.attempts ?? 4); attempt += 1) {
       try {
         return await this.#invoke(name, payload);
       } catch (error) {
         if (!(error instanceof LeaseThrottled || error instanceof LeaseUnavailable)) throw error;
-        await sleep(Math.random() * Math.min(2000, 100 * 2 ** attempt));
+        await this.#sleep(Math.random() * Math.min(2000, 100 * 2 ** attempt));
       }
     }
     return this.#invoke(name, payload);
@@ -291,6 +324,16 @@ export class Leasehold {
     if (response.FunctionError !== undefined) throw functionError(answer);
     return answer;
   }
+}
+
+/** The pauses of an acquire that waits, and what it leaves of a Lambda function's time, in milliseconds. */
+const [FIRST_PAUSE, LONGEST_PAUSE, RESERVE] = [500, 10_000, 2000];
+
+/** Full jitter; not much longer than until the lease may be taken over, and not longer than there is time. */
+function pause(held: LeaseHeld, longest: number, now: number, until: number): number {
+  const expires = Date.parse(String(held.details.retry_at)) - now;
+  const jitter = Math.random() * longest;
+  return Math.min(expires > 0 ? Math.min(jitter, expires + Math.random() * FIRST_PAUSE) : jitter, until - now);
 }
 
 /** The request's fields under the contract's names: `ttlSeconds` is `ttl_seconds`. */
