@@ -15,11 +15,18 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest},
+    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
 };
 
 pub use queued::Queued;
 pub use within::{AcquireOutcome, RetryPolicy};
+
+/// How long an observer waits, in seconds: the holder's ttl, and a second more, or a thousandth. Two clocks that are being
+/// corrected by half a thousandth each, which is as much as operating systems do, are apart by a thousandth.
+const fn to_observe(ttl: Ttl) -> u64 {
+    let ttl = ttl.as_millis().div_ceil(1000);
+    ttl + ttl.div_ceil(1000)
+}
 
 impl<S: Store> Leases<S> {
     /// Grants the lease if nobody holds it, or if it may be taken over: it expired more than the clock margin ago or,
@@ -414,7 +421,7 @@ impl<S: Store> Leases<S> {
                 .expires_at
                 .plus(self.settings().clock_margin)
                 .plus(Duration::from_millis(1)),
-            wait_seconds: deadline.ttl.as_millis().div_ceil(1000) + 1,
+            wait_seconds: to_observe(deadline.ttl),
         });
         Contention {
             held: HeldLease {

@@ -1,5 +1,7 @@
+use std::time::Duration;
+
 use super::{Bench, Case, MARGIN, MS, TTL, grant, make};
-use crate::{Ended, GrantKind, HeldUntil, Previous, Settings};
+use crate::{Ended, GrantKind, HeldUntil, Previous, ReleaseOutcome, Settings};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_free_key_is_granted(bench).await;
@@ -49,20 +51,18 @@ async fn a_held_key_is_not<B: Bench>(bench: &B) {
         lease.expires_at().plus(MARGIN).plus(MS)
     );
     assert_eq!(contention.retry.expect("a deadline").wait_seconds, 61);
-    // A fraction of a second is rounded up to a whole one.
-    let broken = Case::new(bench, "acquire/held for a broken second");
-    let mut request = broken.request("a", "1");
-    request.lifetime = make::ttl(TTL + MS).into();
-    drop(broken.leases.acquire(request).await.expect("an answer"));
-    assert_eq!(
-        broken
-            .contention("b")
-            .await
-            .retry
-            .expect("a deadline")
-            .wait_seconds,
-        62
-    );
+    // A fraction of a second is rounded up to a whole one; of a long ttl a thousandth comes on top.
+    let day = Duration::from_hours(24);
+    for (key, ttl, wait) in [("a broken second", TTL + MS, 62), ("a day", day, 86_487)] {
+        let long = Case::new(bench, &format!("acquire/held for {key}"));
+        let mut request = long.request("a", "1");
+        request.lifetime = make::ttl(ttl).into();
+        let acquired = long.leases.acquire(request).await.expect("an answer");
+        let lease = acquired.granted().expect("free").lease;
+        let retry = long.contention("b").await.retry;
+        assert_eq!(retry.expect("a deadline").wait_seconds, wait);
+        assert_eq!(long.give_back(&lease).await, ReleaseOutcome::Released);
+    }
     // The same holder with another request is another contender, and the result says so.
     let other = super::contention(&case.leases, case.request("a", "another")).await;
     assert!(other.held.by_you);
