@@ -2,7 +2,7 @@
 
 use leasehold::{
     HeldLease, HeldUntil, HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp,
-    ViewUntil,
+    ViewUntil, WaiterView,
 };
 
 use crate::columns::Columns;
@@ -85,6 +85,22 @@ pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
 pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timestamp) -> String {
     let rows: Vec<_> = leases.map(|lease| row(lease, now)).collect();
     Columns::new(&HEADER).page(&rows)
+}
+
+/// A table of those who wait, first come first.
+pub(crate) fn waiters(waiters: &[WaiterView], now: Timestamp) -> String {
+    let row = |waits: &WaiterView| {
+        let what = if waits.start { "start" } else { "request" };
+        vec![
+            waits.place.to_string(),
+            when(waits.since, now),
+            when(waits.until, now),
+            what.to_owned(),
+            waits.holder.to_string(),
+        ]
+    };
+    let rows: Vec<_> = waiters.iter().map(row).collect();
+    Columns::new(&["PLACE", "CAME", "GIVES UP", "WHAT", "WHO"]).page(&rows)
 }
 
 /// A key and its permit.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use leasehold::{Holder, Inspected, Key, LeasePage, LeaseView};
+use leasehold::{Holder, Inspected, Key, LeasePage, LeaseView, WaiterView};
 use serde::Serialize;
 
 use crate::columns::{Columns, pairs};
@@ -146,13 +146,18 @@ impl Ls {
 Examples:
   leasehold show orders/42
   leasehold show deploy/production --json | jq -r .state
+  leasehold show orders/42 --waiters
 
 Exit codes: 0 the key has a row, 1 the key was never leased, or its row has been purged.
---json prints the response of the function inspect.")]
+--json prints the response of the function inspect, with --waiters also
+waiters: [{place, holder, start, since, until, metadata}].")]
 pub(crate) struct Show {
     /// Which key
     #[arg(value_parser = |text: &str| Key::new(text))]
     key: Key,
+    /// Also show who waits for it, since when and how long at most
+    #[arg(long)]
+    waiters: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -168,8 +173,14 @@ impl Show {
             Inspected::Found { .. } => Code::DONE,
             Inspected::Absent => Code::FAILURE,
         };
+        let waiters = if self.waiters {
+            Some(table_client.leases.waiters(&self.key).await?)
+        } else {
+            None
+        };
         if self.json {
-            print_lines(&json_in_lines(&seen)?)?;
+            let shown = Shown { seen, waiters };
+            print_lines(&json_in_lines(&shown)?)?;
             return Ok(code);
         }
         let now = table_client.leases.now();
@@ -186,8 +197,19 @@ impl Show {
                 self.key
             )),
         }
+        if let Some(waiters) = waiters.filter(|waiters| !waiters.is_empty()) {
+            print_lines(&format!("\n{}", lease_text::waiters(&waiters, now)))?;
+        }
         Ok(code)
     }
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    seen: Inspected,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiters: Option<Vec<WaiterView>>,
 }
 
 #[derive(Args, Debug)]

@@ -80,7 +80,9 @@ enum IfHeldWord {
     Fail,
     /// Start nothing, and exit with 0
     Skip,
-    /// Stop the execution that was started through the key, and wait in the queue
+    /// Wait in the queue, and only the newest does: those who wait already are sent away
+    Latest,
+    /// As latest, and stop the execution that was started through the key
     Replace,
 }
 
@@ -148,9 +150,10 @@ impl Start {
     fn if_held(&self) -> Result<IfHeld, Failure> {
         match (self.if_held, self.wait) {
             (IfHeldWord::Wait, wait) => Ok(IfHeld::Wait(wait.unwrap_or(WaitTime::DAY))),
+            (IfHeldWord::Latest, wait) => Ok(IfHeld::Latest(wait.unwrap_or(WaitTime::DAY))),
             (IfHeldWord::Replace, wait) => Ok(IfHeld::Replace(wait.unwrap_or(WaitTime::DAY))),
             (_, Some(_)) => Err(Failure::usage(
-                "--wait: goes with --if-held wait or replace",
+                "--wait: goes with --if-held wait, latest or replace",
             )),
             (IfHeldWord::Fail, None) => Ok(IfHeld::Fail),
             (IfHeldWord::Skip, None) => Ok(IfHeld::Skip),
@@ -285,6 +288,10 @@ fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<
             execution_arn,
             held,
         } => (format!("skipped: {execution_arn}"), held.as_deref()),
+        Started::Superseded { execution_arn, by } => (
+            format!("superseded: {execution_arn} waited, and {by} waits instead"),
+            None,
+        ),
     };
     print_held(table_client, held);
     print(&words)?;

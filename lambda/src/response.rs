@@ -197,6 +197,7 @@ impl Response for Started {
             Self::Started { .. } => "started",
             Self::Queued { .. } => "queued",
             Self::Skipped { .. } => "skipped",
+            Self::Superseded { .. } => "superseded",
         })
     }
 }

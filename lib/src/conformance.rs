@@ -36,6 +36,7 @@ mod floors;
 mod hand_over;
 mod handles;
 pub(crate) mod make;
+mod newest;
 mod observing;
 mod operating;
 mod queue;
@@ -104,6 +105,7 @@ pub async fn all<B: Bench>(bench: &B) {
     waiting::all(bench).await;
     hand_over::all(bench).await;
     telling::all(bench).await;
+    newest::all(bench).await;
     queue_maintenance::all(bench).await;
     reaping::all(bench).await;
     starts::all(bench).await;

@@ -6,7 +6,7 @@ use crate::{
     metrics,
     outcomes::{Contention, HeldUntil},
     row::{Record, because},
-    values::{Key, Metadata},
+    values::{Holder, Key, Metadata},
 };
 
 mod kind;
@@ -52,6 +52,16 @@ pub enum Error {
     QueueTimeout {
         /// The key.
         key: Key,
+    },
+
+    /// A later request with [`Queue::latest`](crate::Queue::latest), or a later start, took this one's place in the queue. It does
+    /// the work: there is nothing to do.
+    #[error("{by} came later and waits for {key} instead of this request")]
+    Superseded {
+        /// The key.
+        key: Key,
+        /// Who waits, or waited, instead.
+        by: Holder,
     },
 
     /// The queue has reached its cap. Try again later.
@@ -241,6 +251,7 @@ impl Error {
             | Self::Lost { key, .. }
             | Self::Expired { key }
             | Self::QueueTimeout { key }
+            | Self::Superseded { key, .. }
             | Self::QueueFull { key, .. }
             | Self::NotStarted { key, .. }
             | Self::Frozen { key, .. }
@@ -342,6 +353,7 @@ impl Serialize for Error {
                     map.serialize_entry("wait_seconds", &retry.wait_seconds)?;
                 }
             }
+            Self::Superseded { by, .. } => map.serialize_entry("by", by)?,
             _ => {}
         }
         map.end()

@@ -84,6 +84,7 @@ pub use outcomes::{
     Lease, LeaseStatus, LifetimeKind, Previous, ReleaseOutcome, Released, Retry,
 };
 pub use pagination::{Cursor, PageSize};
+pub use queue::WaiterView;
 pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Queue};
 pub use row::{Act, Record};

@@ -7,10 +7,16 @@
 //! 3. If the token is dead, the waiter never knew: `take_back` frees the row, and the next waiter is granted it.
 //! 4. If it is not known whether the waiter was told, its item stays, and sweep's `maintain_queue` tells it again:
 //!    `tell_again`. If the token is dead by then, `note_refusal` leaves the decision to a look at its history.
+//!
+//! Where only the newest is to wait, it joins as everybody does, and then sends away who waits before it (`supersede`).
 
 mod hand_over;
 mod maintenance;
+mod supersede;
 mod turn;
+mod view;
+
+pub use view::WaiterView;
 
 pub(crate) use hand_over::{Heir, Told};
 pub(crate) use maintenance::{Waiting, Waits, its_place_is_lost, place_in};

@@ -137,6 +137,8 @@ pub struct Queue {
     /// How long the request stays in the queue, counted from the first call. In a workflow, at most the task's own
     /// time limit: a token that has timed out cannot be notified.
     pub wait: WaitTime,
+    /// Only the newest waits: whoever waits already is sent away with [`Error::Superseded`](crate::Error::Superseded).
+    pub latest: bool,
 }
 
 /// How to extend.

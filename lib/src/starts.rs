@@ -60,13 +60,29 @@ pub struct Start {
 pub enum IfHeld {
     /// It waits in the queue, so long.
     Wait(WaitTime),
-    /// It waits in the queue, so long, and the execution that has the key is stopped, if it was started through the key. If
-    /// somebody else has the key, it fails with [`Error::Held`].
+    /// As [`IfHeld::Latest`], and the execution that has the key is stopped, if it was started through the key. If somebody
+    /// else has the key, it fails with [`Error::Held`].
     Replace(WaitTime),
+    /// Only the newest waits, so long: whoever waits already is sent away with [`Error::Superseded`], and whoever has the key
+    /// keeps it.
+    Latest(WaitTime),
     /// It fails with [`Error::Held`].
     Fail,
     /// It is skipped.
     Skip,
+}
+
+/// Whether another call may have given a start its place, and settled it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Asked {
+    First,
+    Again,
+}
+
+impl IfHeld {
+    const fn sends_others_away(self) -> bool {
+        matches!(self, Self::Latest(_) | Self::Replace(_))
+    }
 }
 
 impl Start {
@@ -118,6 +134,13 @@ pub enum Started {
         #[serde(skip_serializing_if = "Option::is_none")]
         held: Option<Box<HeldLease>>,
     },
+    /// It waited, and a later one waits instead.
+    Superseded {
+        /// The execution that is not to be.
+        execution_arn: Holder,
+        /// The later one.
+        by: Holder,
+    },
 }
 
 impl<S: Store> Leases<S> {
@@ -142,7 +165,7 @@ impl<S: Store> Leases<S> {
         let workflows = self.workflows_for_starts()?;
         let (item, if_held) = self.item_of(start)?;
         let item = match self.store().put_start(&item, false, self.limit()).await? {
-            PutStart::Done => return self.place(workflows, &item, if_held).await,
+            PutStart::Done => return self.place(workflows, &item, if_held, Asked::First).await,
             PutStart::Found(found) if !found.is(&item) => {
                 return Err(Error::invalid(
                     "name",
@@ -173,7 +196,7 @@ impl<S: Store> Leases<S> {
                 return self.as_settled(item).await;
             }
         }
-        self.place(workflows, item, if_held).await
+        self.place(workflows, item, if_held, Asked::Again).await
     }
 
     /// Whether a start waits in the queue or has the key.
@@ -215,7 +238,10 @@ impl<S: Store> Leases<S> {
         };
         match answer_of(&item) {
             Some(answer) => answer,
-            None => self.place(workflows, &item, if_held_by(&item)).await,
+            None => {
+                let if_held = if_held_by(&item);
+                self.place(workflows, &item, if_held, Asked::First).await
+            }
         }
     }
 
@@ -240,7 +266,7 @@ impl<S: Store> Leases<S> {
             if row.request == request && row.holding().is_some() {
                 return Ok(false);
             }
-            if self.settle_in_queue(row, &item, &skipped).await? {
+            if self.settle_in_queue(row, &item, &skipped, None).await? {
                 return Ok(true);
             }
         }
@@ -318,7 +344,7 @@ impl<S: Store> Leases<S> {
     fn item_of(&self, start: Start) -> Result<(StartItem, IfHeld), Error> {
         let now = self.now();
         let wait = match start.if_held {
-            IfHeld::Wait(wait) | IfHeld::Replace(wait) => wait.as_duration(),
+            IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => wait.as_duration(),
             IfHeld::Fail | IfHeld::Skip => std::time::Duration::ZERO,
         };
         let takes = start.input.takes(start.pass_lease);
@@ -345,13 +371,14 @@ impl<S: Store> Leases<S> {
         workflows: &dyn Workflows,
         item: &StartItem,
         if_held: IfHeld,
+        asked: Asked,
     ) -> Result<Started, Error> {
         let (key, first) = (&item.key, Address::first(&item.key));
         let grant = self.grant_of(item);
         let join = Join {
             request: grant.request.clone(),
             over: grant.over,
-            cap: self.settings().queue_cap,
+            cap: self.room(if_held.sends_others_away()),
         };
         for _ in 0..TRIES {
             let refusal = match self.attempt_row(&first, &grant, false).await {
@@ -373,11 +400,10 @@ impl<S: Store> Leases<S> {
                 GrantRefusal::OtherKeys | GrantRefusal::Grantable(_) => continue,
             };
             if row.waiting().contains(&grant.request) {
-                self.stop_replaced(workflows, &row, item, if_held).await?;
-                return self.asked_again_for(row, item).await;
+                return self.waits(workflows, row, item, if_held, asked).await;
             }
             match if_held {
-                IfHeld::Wait(_) => {}
+                IfHeld::Wait(_) | IfHeld::Latest(_) => {}
                 IfHeld::Replace(_) if row.holding().is_none() => {}
                 IfHeld::Replace(_) if self.started_holder(&row, item).await?.is_some() => {}
                 IfHeld::Skip => return self.skip(&row, item).await,
@@ -393,8 +419,7 @@ impl<S: Store> Leases<S> {
                 .await?;
             let stood = match joined {
                 Applied::Done { row, .. } => {
-                    self.stop_replaced(workflows, &row, item, if_held).await?;
-                    return Ok(queued(item, self.held_now(&row, item)));
+                    return self.waits(workflows, row, item, if_held, asked).await;
                 }
                 Applied::Refused(stood) => stood,
             };
@@ -464,8 +489,35 @@ impl<S: Store> Leases<S> {
         settled
     }
 
-    /// A start that waits is repeated. Where the key is free, whoever freed it did not come to its queue.
-    async fn asked_again_for(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
+    /// A start has its place, by this call or an earlier one. Where the key is free, whoever freed it did not come to its queue.
+    async fn waits(
+        &self,
+        workflows: &dyn Workflows,
+        mut row: Row,
+        item: &StartItem,
+        if_held: IfHeld,
+        asked: Asked,
+    ) -> Result<Started, Error> {
+        if if_held.sends_others_away() || asked == Asked::Again {
+            // Another call may have settled it before this one joined.
+            let request = item.request();
+            let latest = self.store().start_item(&item.key, &request, self.limit());
+            let latest = latest.await?;
+            let settled = match &latest {
+                Some(latest) => answer_of(latest),
+                None => Some(Err(changed(item))),
+            };
+            if let Some(settled) = settled {
+                self.leave_from(&item.key, &request, &row).await?;
+                return settled;
+            }
+        }
+        if if_held.sends_others_away() {
+            let (request, execution) = (item.request(), item.execution());
+            let newest = (&item.key, &request, &execution);
+            row = Box::pin(self.supersede(row, newest)).await?;
+        }
+        self.stop_replaced(workflows, &row, item, if_held).await?;
         if row.holding().is_some() {
             return Ok(queued(item, self.held_now(&row, item)));
         }
@@ -627,6 +679,10 @@ fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
             execution_arn: item.execution(),
             held: None,
         })),
+        StartStatus::Superseded(by) => Some(Ok(Started::Superseded {
+            execution_arn: item.execution(),
+            by: by.clone(),
+        })),
         StartStatus::Failed(reason) => Some(Err(not_started(item, reason.clone()))),
     }
 }
@@ -672,4 +728,78 @@ fn foreign(item: &StartItem) -> Error {
         item.key.clone(),
         "another program's item is in the place of a start",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        Memory, Settings, StartRules,
+        conformance::{FakeStepFunctions, make},
+        row::Item,
+        store::wire::{Before, Wire},
+    };
+
+    const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
+
+    fn start(name: &str, if_held: IfHeld) -> Start {
+        let machine = StateMachineArn::new(MACHINE).expect("valid");
+        let name = ExecutionName::new(name).expect("valid");
+        Start {
+            if_held,
+            ..Start::new(make::key("k"), machine, name)
+        }
+    }
+
+    fn item_of(table: &Memory, which: impl Fn(&Item) -> bool) -> Item {
+        let mut items = table.all().into_iter().map(|(_, _, item)| item);
+        items.find(which).expect("an item")
+    }
+
+    /// What a later start does with the one that waits: its item says so, and the row has only the later one.
+    fn superseded(table: &Memory, later: &RequestDigest) {
+        let is_row = |item: &Item| Row::read(item).is_ok();
+        let row = Row::read(&item_of(table, is_row)).expect("a row");
+        let is_waiting = |item: &Item| {
+            StartItem::read(item).is_some_and(|item| item.status == StartStatus::Waiting)
+        };
+        let waits = StartItem::read(&item_of(table, is_waiting)).expect("a start");
+        let queue = vec![later.clone()];
+        let version = row.version.plus(1);
+        let row = Row {
+            queue,
+            version,
+            ..row
+        };
+        table.put(Address::first(&make::key("k")), &row.to_item());
+        let by = start("later", IfHeld::Skip).execution();
+        let superseded = Settlement::Superseded { by, purge_at: 0 };
+        let settled = table.settle_start(&waits, &superseded, None, std::time::Duration::MAX);
+        let settled = futures_util::FutureExt::now_or_never(settled).expect("at once");
+        assert_eq!(settled.expect("an answer"), Settled::Done);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_sent_away_while_it_is_asked_for_again_does_not_come_back() {
+        for if_held in [IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY)] {
+            let later = RequestDigest::of_start(&start("later", if_held).execution());
+            let newest = later.clone();
+            // The grant; the refusal of the second, and its place; the refusal of its copy.
+            let store = Wire::meddled(Before::Apply, 4, move |table| superseded(table, &newest));
+            let leases = Leases::new(store.clone(), Settings::default())
+                .with_clock(make::clock())
+                .with_workflows(Arc::new(FakeStepFunctions::default()))
+                .with_starts(StartRules::of(MACHINE).expect("valid"));
+            let first = leases.start(start("first", IfHeld::Skip)).await;
+            assert!(matches!(first, Ok(Started::Started { .. })), "{first:?}");
+            let queued = leases.start(start("second", if_held)).await;
+            assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+            let again = leases.start(start("second", if_held)).await;
+            assert!(store.is_done(), "it was sent away");
+            assert!(matches!(again, Ok(Started::Superseded { .. })), "{again:?}");
+            assert_eq!(store.row().await.waiting(), [later]);
+        }
+    }
 }

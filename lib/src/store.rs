@@ -9,7 +9,7 @@ use crate::{
     row::{Row, Stored},
     rules::TableRules,
     start::StartItem,
-    transition::{Change, Join},
+    transition::{Change, Join, Leave},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
 };
@@ -92,6 +92,8 @@ pub enum Joined {
     ForeignItem,
     /// The same request has asked later, with another token; nothing was written.
     SupersededByLaterCall,
+    /// This holder came later, and the request was sent away; nothing was written.
+    Superseded(Holder),
     /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
     Conflict,
 }
@@ -121,6 +123,13 @@ pub enum Settlement {
         /// When DynamoDB may delete the item, in epoch seconds.
         purge_at: u64,
     },
+    /// This one came later and waits instead.
+    Superseded {
+        /// The later one.
+        by: Holder,
+        /// When DynamoDB may delete the item, in epoch seconds.
+        purge_at: u64,
+    },
     /// It will not begin, for this reason. The item stays until it is repeated or dismissed.
     Failed(String),
     /// It was refused, and may be asked for anew: the item is deleted.
@@ -129,7 +138,7 @@ pub enum Settlement {
     Dismissed,
 }
 
-/// The outcome of settling a start.
+/// The outcome of settling a start, or of superseding a waiter.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[expect(
@@ -139,7 +148,7 @@ pub enum Settlement {
 pub enum Settled {
     /// It is settled, and the change of the row is written, if there was one.
     Done,
-    /// It did not wait any more, or had not failed; nothing was written.
+    /// It did not wait any more, had asked again, or had not failed; nothing was written.
     NotWaiting,
     /// The row refused the change; nothing was written.
     Refused(Stored),
@@ -297,7 +306,8 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Waiter, Error>> + Send;
 
-    /// Deletes a waiter's item, if its token is still the one that was read.
+    /// Deletes a waiter's item, if its token is still the one that was read. Of one that was
+    /// [superseded](Waiter::superseded_by) the note stays, and is no waiter any more.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -307,6 +317,20 @@ pub trait Store: Send + Sync {
         waiter: &Waiter,
         limit: Duration,
     ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Takes a waiter out of the queue of `key`'s first permit, and notes in its item that `by` came later, both or neither; if
+    /// its token is still the one that was read. From then on no copy of its request joins.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    fn supersede_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        by: &Holder,
+        leave: &Leave,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Settled, Error>> + Send;
 
     /// Stores a start that waits, if there is no start under its name, or, to repeat it, one that has failed.
     ///
@@ -435,6 +459,7 @@ impl Settlement {
         match self {
             Self::Begun { .. } => "begun",
             Self::Skipped { .. } => "skipped",
+            Self::Superseded { .. } => "superseded",
             Self::Failed(_) => "failed",
             Self::Withdrawn => "withdrawn",
             Self::Dismissed => "dismissed",

@@ -417,6 +417,7 @@ mod tests {
             let queue = Queue {
                 task_token: TaskToken::new(format!("t{n}")).expect("valid"),
                 wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
+                latest: false,
             };
             let waits = make::of_execution(key.clone(), n);
             let joined = leases.acquire_queued(waits, queue).await;

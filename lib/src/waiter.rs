@@ -31,6 +31,8 @@ pub struct Waiter {
     pub deadline: Timestamp,
     /// When DynamoDB may delete the item, in epoch seconds.
     pub purge_at: u64,
+    /// Who came later and waits instead. This one has left the queue, and may not have been told so.
+    pub superseded_by: Option<Holder>,
 }
 
 impl Waiter {
@@ -47,10 +49,16 @@ impl Waiter {
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
             purge_at: whole(item, at::PURGE_AT)?,
+            superseded_by: Self::superseded_by(item),
         })
     }
 
-    /// Every attribute but the address.
+    /// The same, also in what is left of the item once it was told.
+    pub(crate) fn superseded_by(item: &Item) -> Option<Holder> {
+        text(item, at::SUPERSEDED_BY).map(Holder::stored)
+    }
+
+    /// Every attribute but the address, of one that waits.
     pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 10] {
         [
             (at::REQUEST, b(self.request.as_bytes())),

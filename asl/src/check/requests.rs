@@ -107,15 +107,18 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         let why = "the queue is of one key and one holder";
         refuse(&["keys", "permits"], why);
         if says("if_held", &["fail", "skip"]) {
-            refuse(&["if_held"], "with a task token it can only be \"wait\"");
+            refuse(
+                &["if_held"],
+                "with a task token it can only be \"wait\" or \"latest\"",
+            );
         }
         if says("lifetime", &["ttl"]) {
             refuse(&["lifetime"], "only an execution lease has a queue");
         }
     } else {
         refuse(&["wait_seconds"], "it needs a task_token");
-        if says("if_held", &["wait"]) {
-            refuse(&["if_held"], "\"wait\" needs a task_token");
+        if says("if_held", &["wait", "latest"]) {
+            refuse(&["if_held"], "it needs a task_token");
         }
     }
     if has("keys") {

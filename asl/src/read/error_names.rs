@@ -44,17 +44,20 @@ pub const RETRYABLE: [&str; 11] = [
 pub(crate) const THROTTLED: &str = "Lambda.TooManyRequestsException";
 
 pub(crate) const HELD: &str = "Lease.Held";
+/// Another came later, and waits instead.
+pub(crate) const SUPERSEDED: &str = "Lease.Superseded";
 /// The lease is over.
 pub const LOST: [&str; 2] = ["Lease.Lost", "Lease.Expired"];
 
 /// The errors of the functions and of the shipped machines. This crate does not depend on the library, so a test of the command
 /// line, which depends on both, compares the two.
-pub const KNOWN: [&str; 15] = [
+pub const KNOWN: [&str; 16] = [
     HELD,
     "Lease.Consumed",
     "Lease.Lost",
     "Lease.Expired",
     "Lease.QueueTimeout",
+    SUPERSEDED,
     "Lease.QueueFull",
     "Lease.NotStarted",
     "Lease.Frozen",

@@ -1,6 +1,6 @@
 //! The written states, each with its reason as Comment.
 
-use crate::read::error_names::{HELD, LOST, NO_VALUE, matches};
+use crate::read::error_names::{HELD, LOST, NO_VALUE, SUPERSEDED, matches};
 use crate::weave::authored::{Slot, StateId, Target, errors};
 use crate::weave::calls::{LIMIT, again, failed, held};
 use crate::weave::plan::{EdgeTarget, How, Planner};
@@ -99,23 +99,17 @@ impl Planner<'_, '_> {
         if let Some(wait) = wait {
             payload.push(self.context("task_token", "Task.Token"));
             payload.push(("wait_seconds".to_owned(), wait.into()));
+            if matches!(spec.if_held, IfHeld::Latest(_)) {
+                payload.push(("if_held".to_owned(), "latest".into()));
+            }
         }
         let function = self.spec.functions.acquire.clone();
-        let reason = match spec.if_held {
-            IfHeld::Retry => {
-                "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is retried 60 times, after 1 s at first and 10 s at last, with full jitter. Refusals are not caught, so the execution ends with their names. The handle is a variable, which no step's result can overwrite."
-            }
-            IfHeld::Fail => {
-                "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is neither retried nor caught, so the execution ends with that name. The handle is a variable, which no step's result can overwrite."
-            }
-            IfHeld::Skip => {
-                "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is not retried, because the holder does the work. The handle is a variable, which no step's result can overwrite."
-            }
-            IfHeld::Queue(_) => {
-                "Waits in the queue. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
-            }
-        };
-        let mut state = self.call(section, reason, &function, JsonValue::Object(payload));
+        let mut state = self.call(
+            section,
+            about_acquire(spec.if_held),
+            &function,
+            JsonValue::Object(payload),
+        );
         if wait.is_some() {
             state.set("Resource", (self.invoke() + IN_QUEUE).into());
         }
@@ -147,9 +141,14 @@ impl Planner<'_, '_> {
         }
         state.set("Assign", assign);
         self.keeps_data(&mut state);
-        if spec.if_held == IfHeld::Skip {
+        let skips = match spec.if_held {
+            IfHeld::Skip => Some(HELD),
+            IfHeld::Latest(_) => Some(SUPERSEDED),
+            IfHeld::Queue(_) | IfHeld::Retry | IfHeld::Fail => None,
+        };
+        if let Some(error) = skips {
             let skipped = self.need(section, Role::Skipped);
-            let clause = failed(jsonata, &vars.failure(), &[HELD], skipped);
+            let clause = failed(jsonata, &vars.failure(), &[error], skipped);
             state.set("Catch", JsonValue::List(vec![clause]));
         }
         let entry = self.sections[section].entry;
@@ -238,15 +237,26 @@ impl Planner<'_, '_> {
 
     fn skipped(&self, section: usize) -> JsonValue {
         let failure = self.sections[section].vars.failure();
-        let held = format!(
-            "{{% $sift($parse($parse(${failure}.Cause).errorMessage), function($value, $name) {{ $not($name in ['message', 'retry_at', 'wait_seconds']) }}) %}}"
-        );
+        let superseded = matches!(self.sections[section].spec.if_held, IfHeld::Latest(_));
+        let reason = if superseded {
+            "Nothing was started: a later one waits, or waited, and does the work. The execution succeeds."
+        } else {
+            "Nothing was started: the holder of the key does the work. The execution succeeds."
+        };
         let mut state = object! {
             "Type" => "Succeed",
-            "Comment" => self.reason(section, "Nothing was started: the holder of the key does the work. The execution succeeds."),
+            "Comment" => self.reason(section, reason),
         };
         self.in_jsonata(&mut state);
-        let leasehold = object! { "outcome" => "skipped", "held" => held };
+        let leasehold = if superseded {
+            let by = format!("{{% $parse($parse(${failure}.Cause).errorMessage).by %}}");
+            object! { "outcome" => "superseded", "by" => by }
+        } else {
+            let held = format!(
+                "{{% $sift($parse($parse(${failure}.Cause).errorMessage), function($value, $name) {{ $not($name in ['message', 'retry_at', 'wait_seconds']) }}) %}}"
+            );
+            object! { "outcome" => "skipped", "held" => held }
+        };
         state.set("Output", object! { "leasehold" => leasehold });
         state
     }
@@ -382,5 +392,26 @@ fn expression(text: &str) -> String {
     match inside {
         Some(inside) => format!("({})", inside.trim()),
         None => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")),
+    }
+}
+
+/// What the state says that acquires the lease.
+const fn about_acquire(if_held: IfHeld) -> &'static str {
+    match if_held {
+        IfHeld::Retry => {
+            "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is retried 60 times, after 1 s at first and 10 s at last, with full jitter. Refusals are not caught, so the execution ends with their names. The handle is a variable, which no step's result can overwrite."
+        }
+        IfHeld::Fail => {
+            "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is neither retried nor caught, so the execution ends with that name. The handle is a variable, which no step's result can overwrite."
+        }
+        IfHeld::Skip => {
+            "All Retries of this entry use one request_id, so that a retry after a lost response gets the same lease; a redrive is a new request. Lease.Held is not retried, because the holder does the work. The handle is a variable, which no step's result can overwrite."
+        }
+        IfHeld::Queue(_) => {
+            "Waits in the queue. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
+        }
+        IfHeld::Latest(_) => {
+            "Waits in the queue, and only the newest does: it sends away who waits already, with Lease.Superseded. The lease arrives through the task token, at once if the key is free, and lasts until the execution ends. All Retries of this entry use one request_id, so that a new attempt keeps its place. After wait_seconds a sweep ends the wait with Lease.QueueTimeout; the two minutes more are for a late sweep."
+        }
     }
 }

@@ -159,7 +159,7 @@ pub(crate) fn slug(name: &str) -> String {
 /// The `wait_seconds` in the queue. None if the section does not wait there.
 pub(crate) fn wait_in_queue(if_held: IfHeld) -> Option<f64> {
     match if_held {
-        IfHeld::Queue(wait) => Some(wait),
+        IfHeld::Queue(wait) | IfHeld::Latest(wait) => Some(wait),
         IfHeld::Retry | IfHeld::Fail | IfHeld::Skip => None,
     }
 }

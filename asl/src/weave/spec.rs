@@ -67,6 +67,8 @@ pub enum Lifetime {
 pub enum IfHeld {
     /// Wait in the queue, at most this many seconds.
     Queue(f64),
+    /// The same, and only the newest waits: one that another came after succeeds, without the section and the states after it.
+    Latest(f64),
     /// Wait without a queue, which a ttl lease and permits do not have: ask again after a pause.
     Retry,
     /// Fail at once with the refusal's error.
@@ -261,24 +263,34 @@ impl Reader<'_> {
     fn if_held(&self, node: &Node, lifetime: Lifetime) -> Result<IfHeld, Refusal> {
         let wait = node.member("wait_seconds");
         let has_queue = matches!(lifetime, Lifetime::Execution(_)) && node.get("permits").is_none();
-        let if_held = match node.get("if_held").map(|said| (said, said.text())) {
-            None | Some((_, Some("wait"))) if has_queue => {
+        let said = node.member("if_held");
+        if let Some(said) = said.filter(|said| said.value.text() == Some("latest") && !has_queue) {
+            let why = "latest is for the queue: with lifetime: execution, without permits";
+            return Err(self.at(said, why));
+        }
+        let if_held = match said.map(|said| (&said.value, said.value.text())) {
+            None | Some((_, Some("wait" | "latest"))) if has_queue => {
                 let what = "a number of seconds from 1 to 31536000";
                 let fits = |n: f64| (1.0..=31_536_000.0).contains(&n);
                 let wait = wait.map_or(Ok(WAIT), |wait| self.number(&wait.value, what, fits));
-                return wait.map(IfHeld::Queue);
+                let latest = said.and_then(|said| said.value.text()) == Some("latest");
+                return wait.map(if latest {
+                    IfHeld::Latest
+                } else {
+                    IfHeld::Queue
+                });
             }
             None | Some((_, Some("wait"))) => IfHeld::Retry,
             Some((_, Some("fail"))) => IfHeld::Fail,
             Some((_, Some("skip"))) => IfHeld::Skip,
             Some((said, _)) => {
-                let what = "wait, fail (end with Lease.Held) or skip (succeed without the work)";
+                let what = "wait, latest (only the newest waits), fail (end with Lease.Held) or skip (succeed without the work)";
                 return Err(self.expected(said, what));
             }
         };
         match wait {
             Some(wait) => {
-                let why = "wait_seconds is for the queue: with if_held: wait and lifetime: execution, without permits";
+                let why = "wait_seconds is for the queue: with if_held: wait or latest, and lifetime: execution, without permits";
                 Err(self.at(wait, why))
             }
             None => Ok(if_held),

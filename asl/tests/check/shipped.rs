@@ -18,7 +18,7 @@ const SERVICE_EXCEPTIONS: [&str; 5] = [
 
 /// Errors that a retry cannot change.
 const FINAL: &str = "Lease.Consumed Lease.Corrupt Lease.Denied Lease.Expired Lease.Invalid Lease.Lost Lease.Misconfigured \
-    Lease.QueueTimeout States.ALL States.TaskFailed";
+    Lease.QueueTimeout Lease.Superseded States.ALL States.TaskFailed";
 
 /// The services' errors in their own spelling, and the errors that the machines end with. An error that is missing from the model
 /// of the service is `<Service>.<Service>Exception`.

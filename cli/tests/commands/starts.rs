@@ -139,6 +139,20 @@ async fn a_start_of_a_held_key_waits_for_its_turn() {
     );
     assert_eq!(all.server.input_of(ONE), None);
 
+    let shown = all.run(&["show", "k", "--waiters"]).await;
+    let table = masked(&shown.out);
+    let (_, table) = table.split_once("\n\n").unwrap();
+    let line = format!("1  N s ago  in 59 min N s  start  {ONE}\n");
+    assert_eq!(table, format!("PLACE  CAME  GIVES UP  WHAT  WHO\n{line}"));
+    let shown = all.run(&["show", "k", "--waiters", "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown.out).unwrap();
+    assert_eq!(shown["outcome"], "found");
+    let waiter = &shown["waiters"][0];
+    assert_eq!(
+        (&waiter["place"], &waiter["holder"], &waiter["start"]),
+        (&json!(1), &json!(ONE), &json!(true))
+    );
+
     let _ = all.fixture.leases().release(&other.lease).await.unwrap();
     assert!(
         all.stack()

@@ -24,8 +24,11 @@ export interface GuardProps {
   readonly key?: string;
   /** Several keys instead of one. They are leased together or not at all. */
   readonly keys?: string[];
-  /** If the key is held: wait for it, fail with `Lease.Held`, or skip the child and succeed. Default: wait. */
-  readonly ifHeld?: 'wait' | 'fail' | 'skip';
+  /**
+   * If the key is held: wait for it; `latest`: wait, and those who wait already succeed without their child; `replace`: the same,
+   * and stop the holder; fail with `Lease.Held`; or skip the child and succeed. Default: wait.
+   */
+  readonly ifHeld?: 'wait' | 'latest' | 'replace' | 'fail' | 'skip';
   /** How long to wait in the queue, in seconds. */
   readonly waitSeconds?: number;
   /** How many executions may run at once. Default: one. */

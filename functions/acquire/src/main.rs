@@ -88,6 +88,9 @@ enum IfHeld {
     Skip,
     /// Wait in the queue: the default with `task_token`, and only with it.
     Wait,
+    /// Wait in the queue, and only the newest does: whoever waits already is sent away with Lease.Superseded. Only with
+    /// `task_token`.
+    Latest,
 }
 
 /// The response of acquire.
@@ -174,8 +177,9 @@ impl Request {
     /// The place to wait, if the request has a task token.
     fn queue(&mut self) -> Result<Option<Queue>, Error> {
         let Some(task_token) = self.task_token.take() else {
-            if self.if_held == Some(IfHeld::Wait) {
-                return invalid("if_held", "\"wait\" needs a task_token, which is missing");
+            if let Some(IfHeld::Wait | IfHeld::Latest) = self.if_held {
+                let problem = "\"wait\" and \"latest\" need a task_token, which is missing";
+                return invalid("if_held", problem);
             }
             if self.wait_seconds.is_some() {
                 let problem = "goes with task_token only, which is missing";
@@ -191,13 +195,22 @@ impl Request {
                 return invalid(field, "does not go with task_token");
             }
         }
-        if self.if_held.is_some_and(|how| how != IfHeld::Wait) {
-            return invalid("if_held", "can only be \"wait\" with task_token");
-        }
+        let latest = match self.if_held {
+            None | Some(IfHeld::Wait) => false,
+            Some(IfHeld::Latest) => true,
+            Some(IfHeld::Fail | IfHeld::Skip) => {
+                let problem = "can only be \"wait\" or \"latest\" with task_token";
+                return invalid("if_held", problem);
+            }
+        };
         let Some(wait) = self.wait_seconds else {
             return invalid("wait_seconds", "is required with task_token");
         };
-        Ok(Some(Queue { task_token, wait }))
+        Ok(Some(Queue {
+            task_token,
+            wait,
+            latest,
+        }))
     }
 
     fn lifetime(&self, queued: bool) -> Result<Lifetime, Error> {

@@ -52,7 +52,9 @@ enum IfHeldWord {
     Fail,
     /// Answer "skipped".
     Skip,
-    /// Stop the execution that was started through the key and has it, and wait in the queue.
+    /// Wait in the queue, and only the newest does: whoever waits already is sent away.
+    Latest,
+    /// As "latest", and stop the execution that was started through the key and has it.
     Replace,
 }
 
@@ -96,9 +98,10 @@ impl Request {
     fn start(self, message: Option<String>) -> Result<Start, Error> {
         let if_held = match (self.if_held, self.wait_seconds) {
             (IfHeldWord::Wait, wait) => IfHeld::Wait(wait.unwrap_or(WaitTime::DAY)),
+            (IfHeldWord::Latest, wait) => IfHeld::Latest(wait.unwrap_or(WaitTime::DAY)),
             (IfHeldWord::Replace, wait) => IfHeld::Replace(wait.unwrap_or(WaitTime::DAY)),
             (_, Some(_)) => {
-                let problem = "goes with if_held \"wait\" or \"replace\"";
+                let problem = "goes with if_held \"wait\", \"latest\" or \"replace\"";
                 return Err(Error::invalid("wait_seconds", problem));
             }
             (IfHeldWord::Fail, None) => IfHeld::Fail,

@@ -65,6 +65,7 @@ impl<S: Store> Leases<S> {
         };
         let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
+        let latest = queue.latest;
         let waiter = self.waiter(&grant, keep, queue);
         let stopped = self.settings().stopped;
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
@@ -85,13 +86,19 @@ impl<S: Store> Leases<S> {
         let join = Join {
             request: grant.request.clone(),
             over: grant.over,
-            cap: self.settings().queue_cap,
+            cap: self.room(latest),
         };
         let mut backoff = self.conflict_backoff();
         for _ in 0..TRIES {
             let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
-                Joined::Done => return Ok(queued(&waiter)),
+                Joined::Done => {
+                    if latest {
+                        Box::pin(self.only_newest(&key, None, &waiter)).await?;
+                    }
+                    return Ok(queued(&waiter));
+                }
+                Joined::Superseded(by) => return Err(Error::Superseded { key, by }),
                 Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request)),
                 Joined::SupersededByLaterCall => return Err(asked_again()),
                 Joined::Conflict => {
@@ -103,7 +110,9 @@ impl<S: Store> Leases<S> {
                 Joined::Refused(stood) => stood,
             };
             let done = match why_not_joined(stood, &join, &grant) {
-                JoinRefusal::Queued => Some(self.still_queued(workflows, &key, &waiter).await?),
+                JoinRefusal::Queued => {
+                    Some(self.still_queued(workflows, &key, &waiter, latest).await?)
+                }
                 JoinRefusal::Full(_) => {
                     let waiting = usize::from(cap);
                     return Err(Error::QueueFull { key, waiting });
@@ -159,6 +168,7 @@ impl<S: Store> Leases<S> {
         workflows: &dyn Workflows,
         key: &Key,
         waiter: &Waiter,
+        only_newest: bool,
     ) -> Result<Queued, Error> {
         let latest = self.store().update_task_token(key, waiter, self.limit());
         let latest = latest.await?;
@@ -167,7 +177,11 @@ impl<S: Store> Leases<S> {
         // nobody.
         match self.read_queue_row(key).await? {
             Some(row) if row.waiting().contains(&waiter.request) => {
-                self.try_to_grant_to_next(key, row).await;
+                if only_newest {
+                    Box::pin(self.only_newest(key, Some(row), waiter)).await?;
+                } else {
+                    self.try_to_grant_to_next(key, row).await;
+                }
                 Ok(queued(&latest))
             }
             // It was granted the key in the meantime.
@@ -180,6 +194,22 @@ impl<S: Store> Leases<S> {
             // This token must not wait again, because another call may be about to end its wait.
             _ => Err(its_place_is_lost(key)),
         }
+    }
+
+    /// Sends away who waits before this waiter, which has its place. Where the key is free, whoever freed it may have found
+    /// one of those first.
+    async fn only_newest(&self, key: &Key, row: Option<Row>, waiter: &Waiter) -> Result<(), Error> {
+        let row = match row {
+            Some(row) => row,
+            None => match self.read_queue_row(key).await? {
+                Some(row) => row,
+                None => return Ok(()),
+            },
+        };
+        let newest = (key, &waiter.request, &waiter.holder);
+        let row = self.supersede(row, newest).await?;
+        self.try_to_grant_to_next(key, row).await;
+        Ok(())
     }
 
     /// Handles a refused grant of a request that would wait.
@@ -257,6 +287,7 @@ impl<S: Store> Leases<S> {
             asked_at: grant.now,
             deadline,
             purge_at: self.purge_after(deadline),
+            superseded_by: None,
         }
     }
 }

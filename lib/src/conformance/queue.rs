@@ -96,6 +96,7 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         Queue {
             task_token: TaskToken::new(self.token(token)).expect("a valid token"),
             wait: WaitTime::new(wait).expect("a valid wait"),
+            latest: false,
         }
     }
 

@@ -33,6 +33,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_handle_in_the_input_gives_the_key_back_early(bench).await;
     who_replaces_stops_what_was_started_through_the_key(bench).await;
     who_cannot_replace_the_holder_fails(bench).await;
+    only_the_newest_start_waits(bench).await;
     a_dismissed_start_is_forgotten(bench).await;
     what_has_begun_is_looked_at_as_any_execution(bench).await;
     a_failure_right_after_the_grant_passes_the_key_on(bench).await;
@@ -683,13 +684,13 @@ async fn who_replaces_stops_what_was_started_through_the_key<B: Bench>(bench: &B
     assert!(matches!(queued, Started::Queued { .. }), "{queued:?}");
     assert_eq!(case.calls.take_stopped(), []);
     let (leases, key) = (&case.case.leases, &case.case.address.key);
-    for name in ["c", "d"] {
-        let execution = execution(name);
-        let begun = leases.begin_start(key, &execution).await;
-        assert!(!begun.expect("an answer"), "it has not its turn");
-        let dismissed = leases.dismiss_start(key, &execution).await;
-        assert!(dismissed.expect("an answer"));
-    }
+    // Only the newest waits.
+    let by_d = StartStatus::Superseded(execution("d"));
+    assert_eq!(case.status("c").await, by_d);
+    let begun = leases.begin_start(key, &execution("d")).await;
+    assert!(!begun.expect("an answer"), "it has not its turn");
+    let dismissed = leases.dismiss_start(key, &execution("d")).await;
+    assert!(dismissed.expect("an answer"));
     case.case.evict(None).await;
 }
 
@@ -719,6 +720,44 @@ async fn who_cannot_replace_the_holder_fails<B: Bench>(bench: &B) {
     assert_eq!(case.calls.take_stopped(), []);
     bench.put(&case.case.address, row.to_item()).await;
     case.ends("first").await;
+}
+
+async fn only_the_newest_start_waits<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "only the newest").await;
+    let latest = |name: &str| Start {
+        if_held: IfHeld::Latest(WaitTime::DAY),
+        ..case.request(name)
+    };
+    case.queues("a").await;
+    case.queues("b").await;
+    for _ in 0..2 {
+        let queued = case.case.leases.start(latest("c")).await;
+        let queued = queued.expect("an answer");
+        assert!(matches!(queued, Started::Queued { .. }), "{queued:?}");
+        for name in ["a", "b"] {
+            let by_c = StartStatus::Superseded(execution("c"));
+            assert_eq!(case.status(name).await, by_c);
+        }
+        // A duplicate of what was sent away does not come back.
+        for again in [case.request("a"), latest("a")] {
+            let again = case.case.leases.start(again).await.expect("an answer");
+            let by = execution("c");
+            let execution_arn = execution("a");
+            assert_eq!(again, Started::Superseded { execution_arn, by });
+        }
+    }
+    assert_eq!(case.calls.take_stopped(), []);
+    case.case.pass(HOUR);
+    case.case.swept().await;
+    case.ends("first").await;
+    case.holds("c").await;
+    // Whoever has the key keeps it.
+    case.case.leases.start(latest("d")).await.expect("queued");
+    case.holds("c").await;
+    case.ends("c").await;
+    case.holds("d").await;
+    case.ends("d").await;
+    case.is_free().await;
 }
 
 async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {

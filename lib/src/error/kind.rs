@@ -114,6 +114,9 @@ kinds! {
     QueueTimeout "Lease.QueueTimeout", ERROR, None, 0, 1, No,
         "The request waited in the queue for its wait_seconds.",
         "Give up.";
+    Superseded "Lease.Superseded", INFO, None, 0, 0, No,
+        "A later request or start took this one's place in the queue.",
+        "Nothing to do: the later one does the work.";
     QueueFull "Lease.QueueFull", INFO, Some(Metric::Refusals), 0, 1, Later,
         "The queue is full (LEASE_QUEUE_CAP).",
         "Try again later.";

@@ -110,6 +110,14 @@ impl<S: Store> Leases<S> {
         let back = |row: &Row| {
             row.waiting().contains(request) || untold(row, request) == Some(waiter.ticket)
         };
+        if let Some(by) = &waiter.superseded_by {
+            let (key, by) = (key.clone(), by.clone());
+            let later = Error::Superseded {
+                key: key.clone(),
+                by,
+            };
+            return self.fail_waiter(&key, waiter, later).await;
+        }
         match row {
             Some(row) if back(row) => Ok(()),
             Some(row) if row.remembers(request) => {
@@ -216,13 +224,19 @@ impl<S: Store> Leases<S> {
         let change = Change::Leave(Leave {
             request: request.clone(),
             place,
+            later: None,
         });
         let address = Address::first(key);
         self.store().apply(&address, &change, self.limit()).await
     }
 
     /// Ends the task of a waiter with this error, unless it was answered before, and deletes its item.
-    async fn fail_waiter(&self, key: &Key, waiter: &Waiter, error: Error) -> Result<(), Error> {
+    pub(super) async fn fail_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        error: Error,
+    ) -> Result<(), Error> {
         if let Some(workflows) = self.workflows() {
             let (name, cause) = (error.name(), error.as_cause(key));
             let (token, limit) = (&waiter.task_token, self.limit());
@@ -282,6 +296,7 @@ mod tests {
         let queue = Queue {
             task_token: TaskToken::new(who).expect("valid"),
             wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
+            latest: false,
         };
         let waits = make::of_execution(make::key("k"), who);
         let joined = leases.acquire_queued(waits, queue).await;

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::Heir;
+use super::{Heir, place_in};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{LATEST_ANSWER, Leases},
+    leases::{LATEST_ANSWER, Leases, TRIES},
     metrics::{self, Metric},
     row::{Row, Stored},
     start::{StartItem, StartStatus},
     store::{Address, Applied, Settled, Settlement, Store},
-    transition::{Change, ReplaceIfUnchanged},
+    transition::{Change, Leave, ReplaceIfUnchanged},
     values::{Counter, Key, RequestDigest},
     workflows::{Begun, Workflows},
 };
@@ -328,6 +328,36 @@ impl<S: Store> Leases<S> {
                 settled => return Ok(settled),
             }
         }
+    }
+
+    /// Settles a start that leaves the queue, as long as the later one waits there, if one is given. False if not.
+    pub(crate) async fn settle_in_queue(
+        &self,
+        mut row: Row,
+        item: &StartItem,
+        settlement: &Settlement,
+        later: Option<&RequestDigest>,
+    ) -> Result<bool, Error> {
+        let request = item.request();
+        for _ in 0..TRIES {
+            let Some(place) = place_in(&row, &request) else {
+                return Ok(false);
+            };
+            if later.is_some_and(|later| !row.waiting().contains(later)) {
+                return Ok(false);
+            }
+            let leave = Change::Leave(Leave {
+                request: request.clone(),
+                place,
+                later: later.cloned(),
+            });
+            match self.settle(item, settlement, Some(&leave)).await? {
+                Settled::Done => return Ok(true),
+                Settled::Refused(Stored::Row(newer)) => row = newer,
+                _ => return Ok(false),
+            }
+        }
+        Err(self.contention_error())
     }
 
     /// Removes the first in the queue of a free row, whose item does not wait any more. By the version, because it may have

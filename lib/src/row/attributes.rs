@@ -67,6 +67,8 @@ pub(crate) const TASK_TOKEN: &str = "task_token";
 pub(crate) const TICKET: &str = "ticket";
 pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
+/// In what is left of a waiter's item, and in a start's: who came later and waited instead.
+pub(crate) const SUPERSEDED_BY: &str = "superseded_by";
 
 /// In a start's item, together with holder, `keep_ms`, metadata, `asked_at`, deadline, `sweep_after` and `purge_at`.
 pub(crate) const STATE_MACHINE: &str = "state_machine";

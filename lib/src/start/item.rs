@@ -44,6 +44,8 @@ pub enum StartStatus {
     Begun,
     /// Somebody held the key, and nobody was to wait.
     Skipped,
+    /// This one came later and waited instead.
+    Superseded(Holder),
     /// It will not begin, for this reason, unless it is repeated.
     Failed(String),
 }
@@ -56,6 +58,7 @@ impl StartStatus {
             Self::Waiting => "waiting",
             Self::Begun => "begun",
             Self::Skipped => "skipped",
+            Self::Superseded(_) => "superseded",
             Self::Failed(_) => "failed",
         }
     }
@@ -65,6 +68,7 @@ impl StartStatus {
             "waiting" => Self::Waiting,
             "begun" => Self::Begun,
             "skipped" => Self::Skipped,
+            "superseded" => Self::Superseded(Holder::stored(text(item, at::SUPERSEDED_BY)?)),
             "failed" => Self::Failed(text(item, at::REASON).unwrap_or_default().to_owned()),
             _ => return None,
         })

@@ -1,16 +1,15 @@
 //! Sweep's maintenance of starts.
 
-use super::if_held_by;
+use super::{Asked, if_held_by};
 use crate::{
     error::Error,
-    leases::{Leases, TRIES},
+    leases::Leases,
     queue::{
         Begins, CALLS_WITHIN, Known, Waits, has_failed, is_untold, not_started_reason, place_in,
     },
-    row::{Row, Stored},
+    row::Row,
     start::{StartItem, StartStatus},
     store::{Settled, Settlement, Store},
-    transition::{Change, Leave},
     values::{Key, RequestDigest},
     workflows::Workflows,
 };
@@ -94,7 +93,8 @@ impl<S: Store> Leases<S> {
                 self.has_begun(item).await?;
             }
             Known::No if !over => {
-                let placed = Box::pin(self.place(workflows, item, if_held_by(item))).await;
+                let placed =
+                    Box::pin(self.place(workflows, item, if_held_by(item), Asked::Again)).await;
                 return match placed {
                     Ok(placed) => Ok(matches!(placed, super::Started::Started { .. })),
                     Err(
@@ -162,36 +162,13 @@ impl<S: Store> Leases<S> {
             },
             known => Settlement::Failed(not_started_reason(known, waited_too_long(item))),
         };
-        let settled = self.settle_in_queue(row, item, &settlement).await?;
+        let settled = self.settle_in_queue(row, item, &settlement, None).await?;
         if let Settlement::Failed(reason) = &settlement
             && settled
         {
             has_failed(item, reason);
         }
         Ok(())
-    }
-
-    /// Settles a start that leaves the queue. False if it waits there no more.
-    pub(super) async fn settle_in_queue(
-        &self,
-        mut row: Row,
-        item: &StartItem,
-        settlement: &Settlement,
-    ) -> Result<bool, Error> {
-        let request = item.request();
-        for _ in 0..TRIES {
-            let Some(place) = place_in(&row, &request) else {
-                return Ok(false);
-            };
-            let request = request.clone();
-            let leave = Change::Leave(Leave { request, place });
-            match self.settle(item, settlement, Some(&leave)).await? {
-                Settled::Done => return Ok(true),
-                Settled::Refused(Stored::Row(newer)) => row = newer,
-                _ => return Ok(false),
-            }
-        }
-        Err(self.contention_error())
     }
 }
 

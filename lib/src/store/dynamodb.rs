@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 mod clocks;
 mod starts;
+mod superseded;
 mod transactions;
 
 use super::{
@@ -36,12 +37,14 @@ use crate::{
     row::{Holding, Item, Stored, s, text},
     rules::TableRules,
     start::StartItem,
-    transition::{Change, Join, transition},
+    transition::{Change, Join, Leave, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
 };
+use superseded::SAME_TOKEN;
 use transactions::{
-    LATEST, Transacted, WRITE, WRITE_AND_CHECK, is_conflict, is_refused, transact_get, unbuilt,
+    LATEST, Transacted, WRITE, WRITE_AND_CHECK, is_conflict, is_refused, settled_unless,
+    transact_get, unbuilt,
 };
 
 /// A DynamoDB table of lease rows.
@@ -358,6 +361,9 @@ impl Store for DynamoDb {
             return Ok(Joined::Refused(Stored::read(row.item())));
         }
         let beside = reasons.get(1).and_then(CancellationReason::item);
+        if let Some(by) = beside.and_then(Waiter::superseded_by) {
+            return Ok(Joined::Superseded(by));
+        }
         Ok(match beside.and_then(Waiter::read) {
             Some(found) if found.request == waiter.request => Joined::SupersededByLaterCall,
             _ => Joined::ForeignItem,
@@ -415,6 +421,10 @@ impl Store for DynamoDb {
                     UpdateItemError::ConditionalCheckFailedException(refused) => refused.item(),
                     _ => None,
                 };
+                if let Some(by) = item.and_then(Waiter::superseded_by) {
+                    let key = key.clone();
+                    return Err(Error::Superseded { key, by });
+                }
                 let found = item.and_then(Waiter::read);
                 let same = found.filter(|found| found.request == waiter.request);
                 same.ok_or_else(|| foreign_item(key, &waiter.request))
@@ -429,13 +439,16 @@ impl Store for DynamoDb {
         waiter: &Waiter,
         limit: Duration,
     ) -> Result<(), Error> {
+        if waiter.superseded_by.is_some() {
+            return self.keep_note(key, waiter, limit).await;
+        }
         let token: AttributeValue = s(waiter.task_token.expose());
         let delete = self
             .client
             .delete_item()
             .table_name(&self.table)
             .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
-            .condition_expression("#task_token = :task_token")
+            .condition_expression(SAME_TOKEN)
             .expression_attribute_names("#task_token", at::TASK_TOKEN)
             .expression_attribute_values(":task_token", token)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
@@ -451,6 +464,26 @@ impl Store for DynamoDb {
             }
             Err(error) => Err(self.request("dynamodb:DeleteItem", Some(key)).failed(error)),
         }
+    }
+
+    async fn supersede_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        by: &Holder,
+        leave: &Leave,
+        limit: Duration,
+    ) -> Result<Settled, Error> {
+        let address = Address::first(key);
+        let left = self.transact_item(&address, &Change::Leave(leave.clone()));
+        let items = [left, self.superseding(key, waiter, by)].into_iter();
+        let request = self.request(WRITE, Some(key));
+        let reasons = match self.transact(request, items, |_| Some(key), limit).await? {
+            Transacted::Done => return Ok(Settled::Done),
+            Transacted::Conflict => return Ok(Settled::Conflict),
+            Transacted::Refused(reasons) => reasons,
+        };
+        Ok(settled_unless(&reasons))
     }
 
     async fn put_start(

@@ -13,12 +13,13 @@ use super::{
     Settlement, Store, foreign_item, foreign_rules, sweep_after, what,
 };
 use crate::{
+    clock::Timestamp,
     error::Error,
     row::attributes as at,
     row::{Holding, Item, Stored, bytes, instant, n, s, time, whole},
     rules::TableRules,
     start::{FAILED, StartItem, StartStatus},
-    transition::{Change, Join, transition},
+    transition::{Change, Join, Leave, transition},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
 };
@@ -215,6 +216,9 @@ impl Store for Memory {
         if !is_vacant(items.get(&beside), waiter) {
             return Ok(Joined::ForeignItem);
         }
+        if let Some(by) = items.get(&beside).and_then(Waiter::superseded_by) {
+            return Ok(Joined::Superseded(by));
+        }
         if !is_latest(items.get(&beside), waiter) {
             return Ok(Joined::SupersededByLaterCall);
         }
@@ -246,6 +250,10 @@ impl Store for Memory {
         if !is_vacant(items.get(&place), waiter) {
             return Err(foreign_item(key, &waiter.request));
         }
+        if let Some(by) = items.get(&place).and_then(Waiter::superseded_by) {
+            let key = key.clone();
+            return Err(Error::Superseded { key, by });
+        }
         let item = items.entry(place).or_insert_with(|| to_item(waiter));
         if is_latest(Some(item), waiter) {
             for (name, value) in to_item(waiter) {
@@ -265,11 +273,47 @@ impl Store for Memory {
     ) -> Result<(), Error> {
         let mut items = self.items();
         let place = place_of_waiter(key, &waiter.request);
-        let found = items.get(&place).and_then(Waiter::read);
-        if found.is_some_and(|found| found.task_token == waiter.task_token) {
-            items.remove(&place);
+        if !has_token(items.get(&place), waiter) {
+            return Ok(());
+        }
+        match items.get_mut(&place) {
+            Some(item) if waiter.superseded_by.is_some() => {
+                for name in [at::HOLDER, at::SWEEP_AFTER, at::TASK_TOKEN] {
+                    item.remove(name);
+                }
+            }
+            _ => {
+                items.remove(&place);
+            }
         }
         Ok(())
+    }
+
+    async fn supersede_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        by: &Holder,
+        leave: &Leave,
+        _limit: Duration,
+    ) -> Result<Settled, Error> {
+        let mut items = self.items();
+        let (address, beside) = (
+            place(&Address::first(key)),
+            place_of_waiter(key, &waiter.request),
+        );
+        let before = Stored::read(items.get(&address));
+        let Some(row) = transition(&before, &Change::Leave(leave.clone())) else {
+            return Ok(Settled::Refused(before));
+        };
+        if !has_token(items.get(&beside), waiter) {
+            return Ok(Settled::NotWaiting);
+        }
+        items.insert(address, row.to_item());
+        let item = items.entry(beside).or_default();
+        item.insert(at::SUPERSEDED_BY.to_owned(), s(by.as_str()));
+        item.insert(at::ASKED_AT.to_owned(), instant(Timestamp::MAX));
+        Ok(Settled::Done)
     }
 
     async fn put_start(
@@ -347,6 +391,11 @@ impl Store for Memory {
                 set(at::PURGE_AT, n(*purge_at));
                 stored.remove(at::HOLDER);
             }
+            Settlement::Superseded { by, purge_at } => {
+                set(at::SUPERSEDED_BY, s(by.as_str()));
+                set(at::PURGE_AT, n(*purge_at));
+                stored.remove(at::HOLDER);
+            }
             Settlement::Withdrawn | Settlement::Dismissed => {}
         }
         stored.remove(at::SWEEP_AFTER);
@@ -403,6 +452,11 @@ fn place_of_rules() -> (String, String) {
 }
 
 /// Whether there is no item, or an item of the same request.
+fn has_token(item: Option<&Item>, waiter: &Waiter) -> bool {
+    let found = item.and_then(Waiter::read);
+    found.is_some_and(|found| found.task_token == waiter.task_token)
+}
+
 fn is_vacant(item: Option<&Item>, waiter: &Waiter) -> bool {
     item.is_none_or(|item| bytes(item, at::REQUEST) == Some(waiter.request.as_bytes()))
 }

@@ -20,7 +20,7 @@ use crate::{
     row::{Row, Stored},
     rules::TableRules,
     start::StartItem,
-    transition::{Change, Join},
+    transition::{Change, Join, Leave},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
 };
@@ -325,6 +325,7 @@ impl Store for Wire {
         waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
         update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
         delete_waiter(key: &Key, waiter: &Waiter) -> ();
+        supersede_waiter(key: &Key, waiter: &Waiter, by: &Holder, leave: &Leave) -> Settled;
         put_start(item: &StartItem, repeat: bool) -> PutStart;
         start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
         settle_start(item: &StartItem, settlement: &Settlement, with: Option<&Change>) -> Settled;

@@ -22,6 +22,8 @@ pub struct Leave {
     pub request: RequestDigest,
     /// The place at which it was seen, counted from 0.
     pub place: usize,
+    /// Only as long as this one, which came later, waits.
+    pub later: Option<RequestDigest>,
 }
 
 pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
@@ -38,7 +40,10 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
     let mut queue = row.queue.clone();
-    if queue.get(leave.place) != Some(&leave.request) {
+    let later = leave.later.as_ref();
+    if queue.get(leave.place) != Some(&leave.request)
+        || later.is_some_and(|later| !queue.contains(later))
+    {
         return None;
     }
     queue.remove(leave.place);

@@ -43,6 +43,7 @@ impl Waiting {
         let queue = Queue {
             task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
             wait: WaitTime::new(WAIT).unwrap(),
+            latest: false,
         };
         let keep = KeepTime::default();
         let waits = Acquire::new(

@@ -221,6 +221,7 @@ impl Written<'_> {
         Leave {
             place: seen.or(place).unwrap_or(0),
             request,
+            later: step.strict.then(|| digest(step.proof, step.request)),
         }
     }
 }
@@ -244,6 +245,7 @@ pub fn waiter(step: &Step, at: u8) -> Waiter {
         asked_at: seconds(at),
         deadline,
         purge_at: deadline.as_seconds_rounded_up() + 5,
+        superseded_by: None,
     }
 }
 

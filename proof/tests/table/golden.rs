@@ -106,6 +106,7 @@ impl Asked {
             let queue = Queue {
                 task_token: TaskToken::new(format!("the token of {}", holder.as_str())).unwrap(),
                 wait: WaitTime::new(Duration::from_hours(1)).unwrap(),
+                latest: false,
             };
             as_json(leases.acquire_queued(one, queue).await)
         } else if self.keys.len() > 1 {

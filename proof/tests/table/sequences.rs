@@ -5,7 +5,8 @@ use super::{
     items::attribute,
     steps::{
         GRANTED, PLAIN, START, Step, Write, beside, check, cut, expire, extend, grant, grants,
-        hand_over, join, joins, leave, look, observes, of, prove, release, start_joins, swap,
+        hand_over, join, joins, leave, leave_for, look, observes, of, prove, release, start_joins,
+        swap,
     },
 };
 
@@ -153,9 +154,20 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     let mut all = of_held(&held);
     all.extend(of_execution());
     let queued = [&held[..], &[join(1), join(2)]].concat();
-    for last in [leave(1), joins(0, 1, 9), hand_over(1, GRANTED)] {
+    for last in [
+        leave(1),
+        leave_for(1, 2),
+        joins(0, 1, 9),
+        hand_over(1, GRANTED),
+    ] {
         all.push(guarded(&queued, &last, &[&HELD]));
     }
+    // For a later one that does not wait, and from another place.
+    let elsewhere = Step {
+        place: Some(1),
+        ..leave_for(1, 2)
+    };
+    all.push([&queued[..], &[leave_for(1, 0), elsewhere, leave_for(2, 1)]].concat());
     // A later call is not put back: it comes last.
     let joining =
         [2, 3, 9].map(|cap| [observes(0, 0, cap), observes(0, 2, cap), joins(0, 30, cap)]);
@@ -288,7 +300,7 @@ fn of_execution() -> Vec<Vec<Step>> {
     let ends = [release(), expire()].into_iter();
     let ends = ends.chain(grants(30)).chain(hand_overs());
     all.push(one_by_one(&queued, ends));
-    for last in [leave(1), hand_over(1, GRANTED)] {
+    for last in [leave(1), leave_for(1, 2), hand_over(1, GRANTED)] {
         all.push(guarded(&queued, &last, &[&OF_EXECUTION]));
     }
     // A start among them, whose leaving counts as a write.
@@ -341,6 +353,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
     let lasts = [
         hand_over(1, GRANTED),
         leave(1),
+        leave_for(1, 2),
         join(0),
         observes(0, 2, 9),
         swap(0),

@@ -363,6 +363,15 @@ pub const fn leave(who: u8) -> Step {
     }
 }
 
+/// Leaves as long as a later one waits.
+pub const fn leave_for(who: u8, later: u8) -> Step {
+    Step {
+        proof: later,
+        strict: true,
+        ..leave(who)
+    }
+}
+
 /// The row becomes another one, whatever it is, and this waiter leaves the front of the queue.
 pub const fn hand_over(who: u8, act: u8) -> Step {
     Step {

@@ -25,6 +25,7 @@ fn queued(key: &str, token: &str) -> (Acquire, Queue) {
     let queue = Queue {
         task_token: TaskToken::new(token).unwrap(),
         wait: WaitTime::new(Duration::from_secs(60)).unwrap(),
+        latest: false,
     };
     (request.request_id(RequestId::new(token).unwrap()), queue)
 }

@@ -6,20 +6,19 @@ use aws_sdk_dynamodb::{
     error::{BuildError, SdkError},
     operation::update_item::UpdateItemError,
     types::{
-        AttributeValue, CancellationReason, Delete, ReturnValuesOnConditionCheckFailure,
-        TransactWriteItem, Update,
+        AttributeValue, Delete, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
     },
 };
 
 use super::{
     DynamoDb, is_condition, retry_on_conflict,
-    transactions::{Transacted, WRITE, is_refused},
+    transactions::{Transacted, WRITE, settled_unless},
     within,
 };
 use crate::{
     error::Error,
     row::attributes as at,
-    row::{Item, Stored, n, s},
+    row::{Item, n, s},
     start::{FAILED, StartItem},
     store::{Address, PutStart, Settled, Settlement},
     transition::Change,
@@ -173,9 +172,7 @@ impl DynamoDb {
             Transacted::Conflict => return Ok(Settled::Conflict),
             Transacted::Refused(reasons) => reasons,
         };
-        let row = reasons.first().filter(|reason| is_refused(reason));
-        let row = row.map(|reason: &CancellationReason| Stored::read(reason.item()));
-        Ok(row.map_or(Settled::NotWaiting, Settled::Refused))
+        Ok(settled_unless(&reasons))
     }
 
     /// The part of a transaction that settles a start.
@@ -219,6 +216,13 @@ fn writes(settlement: &Settlement) -> Writes {
         }
         Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => {
             set.push((at::PURGE_AT, n(*purge_at)));
+            remove.push(at::HOLDER);
+        }
+        Settlement::Superseded { by, purge_at } => {
+            set.extend([
+                (at::SUPERSEDED_BY, s(by.as_str())),
+                (at::PURGE_AT, n(*purge_at)),
+            ]);
             remove.push(at::HOLDER);
         }
         Settlement::Withdrawn | Settlement::Dismissed => {}

@@ -16,9 +16,10 @@ use aws_sdk_dynamodb::{
 use super::{DynamoDb, place, primary_key, within};
 use crate::{
     error::Error,
+    row::Stored,
     row::attributes as at,
     store::{
-        Address,
+        Address, Settled,
         expressions::{self, Expressions},
         failures::Request,
     },
@@ -144,6 +145,13 @@ impl DynamoDb {
             .set_expression_attribute_values(Some(HashMap::from(values)));
         Ok(TransactWriteItem::builder().update(update.build()?).build())
     }
+}
+
+/// Why a transaction was refused that changes the row first, and then an item beside it.
+pub(super) fn settled_unless(reasons: &[CancellationReason]) -> Settled {
+    let row = reasons.first().filter(|reason| is_refused(reason));
+    let row = row.map(|reason| Stored::read(reason.item()));
+    row.map_or(Settled::NotWaiting, Settled::Refused)
 }
 
 const REFUSED: &str = "ConditionalCheckFailed";

@@ -48,9 +48,13 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
     } else {
         ""
     };
-    build_once(
+    let (mut condition, mut values) = (
         format!("{ours} AND #line[{place}] = :request"),
-        format!("{version}REMOVE #line[{place}]"),
-        [("request", b(leave.request.as_bytes()))],
-    )
+        vec![("request", b(leave.request.as_bytes()))],
+    );
+    if let Some(later) = &leave.later {
+        condition += " AND contains(#line, :later)";
+        values.push(("later", b(later.as_bytes())));
+    }
+    build_once(condition, format!("{version}REMOVE #line[{place}]"), values)
 }

@@ -129,6 +129,7 @@ impl Ours {
         let queue = Queue {
             task_token: TaskToken::new(&token).unwrap(),
             wait: WaitTime::new(BUDGET).unwrap(),
+            latest: false,
         };
         let keep = KeepTime::default();
         let request = ask(key, self.number, Lifetime::Execution { keep })

@@ -112,6 +112,7 @@ impl<S: Store> Caller<S> {
                 let queue = Queue {
                     task_token: TaskToken::new(secrets::secret("token")).expect("valid"),
                     wait: WaitTime::new(Duration::from_secs(60)).expect("valid"),
+                    latest: false,
                 };
                 let waits = fixture::ask_as_execution(key.as_str(), "second");
                 public(leases.acquire_queued(waits, queue).await)

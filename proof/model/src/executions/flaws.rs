@@ -38,6 +38,7 @@ flaws! {
     GrantsIgnoreTheQueue L3 PROGRAM "a grant does not look at the queue"
     ExpiredHoldersComeBack L3 PROGRAM "a holder that has expired comes back before those in the queue"
     NobodyIsSentAway L4 LEAVING "whoever has waited too long leaves the queue, and is not told so"
+    NotesAreDeleted L6 NEWEST "no note is left of who was sent away for a later one and told so"
 }
 
 fn held(row: &Row) -> Option<(&Holding, Telling)> {
@@ -47,6 +48,9 @@ fn held(row: &Row) -> Option<(&Holding, Telling)> {
 
 /// What is written instead of what the library asks for.
 pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
+    if let (Flaw::NotesAreDeleted, Ask::Delete(item)) = (flaw, &mut ask) {
+        item.0.superseded_by = None;
+    }
     let (Ask::Apply(change), Some(row)) = (&mut ask, &before.row) else {
         return ask;
     };

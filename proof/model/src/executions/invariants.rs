@@ -21,6 +21,7 @@ invariants! {
     S12 "S12 an execution lease ends by its handle, by an operator, after its execution, or untold"
     L2 "L2 a request that nobody was told of is not spent"
     L3 "L3 nobody in the queue is overtaken"
+    L6 "L6 one that waits is sent away only for a later one that waits, and stays away"
     L4 "L4, L5 whoever waits is told, or sent away, after so many sweeps"
 }
 
@@ -55,6 +56,20 @@ pub fn look(world: &World, state: &mut State) {
 /// A write that took effect.
 pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after: &Table) {
     let (was, is) = (&before.view, &after.view);
+    if let (Ask::Supersede(item, ..), Call::Acquire(who, by, _)) = (ask, call) {
+        let waits = was.queue.contains(&names::request(who, by));
+        state.seen.must(waits, Invariant::L6);
+        state.seen.superseded.extend(known(Some(&item.0.request)));
+        state.seen.superseded.sort_unstable();
+    }
+    for request in is
+        .queue
+        .iter()
+        .filter(|request| !was.queue.contains(*request))
+    {
+        let away = known(Some(request)).is_some_and(|who| state.seen.superseded.contains(&who));
+        state.seen.must(!away, Invariant::L6);
+    }
     if was.lease == is.lease {
         let revived = matches!(ask, Ask::Apply(Change::Extend(extend))
             if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
@@ -155,5 +170,5 @@ fn is_served_from(world: &World, mut state: State) -> bool {
 }
 
 pub fn properties() -> Vec<Property<World>> {
-    properties!(World, seen: S1 S4 S8 S9 S12 L2 L3 L4)
+    properties!(World, seen: S1 S4 S8 S9 S12 L2 L3 L4 L6)
 }

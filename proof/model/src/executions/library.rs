@@ -99,6 +99,8 @@ pub struct Terms {
     pub keep: [Tick; 4],
     /// How long it waits in the queue.
     pub wait: Tick,
+    /// Only the newest waits.
+    pub latest: bool,
 }
 
 pub struct Library {
@@ -361,6 +363,7 @@ impl Library {
                 let queue = Queue {
                     task_token: names::token(who, token),
                     wait: WaitTime::new(length(self.terms.wait)).expect("short"),
+                    latest: self.terms.latest,
                 };
                 let acquire = acquire.request_id(names::request_id(attempt));
                 match telling.acquire_queued(acquire, queue).await {
@@ -462,6 +465,9 @@ fn performed(memory: &Memory, ask: &Ask) -> Answer {
             .map(|waiter| Answer::Waiter(Some(waiter))),
         Ask::Delete(item) => {
             at_once(memory.delete_waiter(&key, &item.0, limit)).map(|()| Answer::Done)
+        }
+        Ask::Supersede(item, by, leave) => {
+            at_once(memory.supersede_waiter(&key, &item.0, by, leave, limit)).map(Answer::Settled)
         }
         Ask::Scan => at_once(memory.scan_held(segment, None, 100, limit)).map(Answer::Page),
         Ask::HeldBy(holder) => at_once(memory.held_by(holder, None, 100, limit)).map(Answer::Page),

@@ -95,6 +95,7 @@ fn asks(ask: &Ask) -> String {
         Ask::Waiter(_) => "reads the item".into(),
         Ask::NewToken(item) => format!("stores token {}", item.0.task_token.expose()),
         Ask::Delete(item) => format!("deletes the item of {}", item.0.task_token.expose()),
+        Ask::Supersede(item, ..) => format!("supersedes {}", item.0.task_token.expose()),
         Ask::Scan | Ask::HeldBy(_) => "reads the index".into(),
         Ask::Succeed(token, _) => format!("tells {}", token.expose()),
         Ask::Fail(token) => format!("fails {}", token.expose()),

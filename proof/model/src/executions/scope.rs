@@ -70,6 +70,8 @@ pub struct Scope {
     pub guarded: [bool; 3],
     /// How many ticks each waits at most.
     pub wait: Tick,
+    /// Only the newest waits: each sends away who waits before it.
+    pub latest: bool,
     /// A program has the key first, with a deadline.
     pub program: bool,
     pub budget: Budget,
@@ -105,6 +107,7 @@ const SMALL: Scope = Scope {
     keep: [0; 4],
     guarded: [true; 3],
     wait: 100,
+    latest: false,
     program: false,
     budget: NOTHING,
 };
@@ -321,8 +324,66 @@ pub const PROGRAM: Scope = Scope {
     ..SMALL
 };
 
+pub const NEWEST: Scope = Scope {
+    name: "newest",
+    about: "one holds, one waits, and a third sends it away: tokens time out, retries of who was sent away",
+    executions: 3,
+    begun: 2,
+    latest: true,
+    budget: Budget {
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const NEWEST_CRASHES: Scope = Scope {
+    name: "newest-crashes",
+    about: "the same, and functions die between any two requests",
+    executions: 3,
+    begun: 2,
+    latest: true,
+    budget: Budget {
+        crash: 1,
+        retry: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const NEWEST_UNHEARD: Scope = Scope {
+    name: "newest-unheard",
+    about: "the same, with calls and writes that are late, sent twice, or not answered",
+    executions: 3,
+    begun: 2,
+    latest: true,
+    budget: Budget {
+        lost: 1,
+        unheard: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 /// All of them.
-pub const ALL: [Scope; 15] = [
-    TELLING, CRASHES, RETOLD, CARRIES_ON, ASKS_ANEW, THREE, LEAVING, REDRIVES, GRACE, KEPT,
-    UNHEARD, ENDS, PARTING, EVICTED, PROGRAM,
+pub const ALL: [Scope; 18] = [
+    TELLING,
+    CRASHES,
+    RETOLD,
+    CARRIES_ON,
+    ASKS_ANEW,
+    THREE,
+    LEAVING,
+    REDRIVES,
+    GRACE,
+    KEPT,
+    UNHEARD,
+    ENDS,
+    PARTING,
+    EVICTED,
+    PROGRAM,
+    NEWEST,
+    NEWEST_CRASHES,
+    NEWEST_UNHEARD,
 ];

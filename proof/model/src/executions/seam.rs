@@ -18,7 +18,7 @@ use leasehold::{
         Address, Applied, AppliedAll, Joined, Page, Position, PutStart, ScanSegment, Settled,
         Settlement, Store,
     },
-    transition::{Change, Join},
+    transition::{Change, Join, Leave},
     waiter::Waiter,
 };
 
@@ -34,6 +34,7 @@ pub enum Ask {
     Waiter(RequestDigest),
     NewToken(Item),
     Delete(Item),
+    Supersede(Item, Holder, Leave),
     Scan,
     HeldBy(Holder),
     Succeed(TaskToken, String),
@@ -62,6 +63,7 @@ impl Ask {
                 | Self::Join(..)
                 | Self::NewToken(_)
                 | Self::Delete(_)
+                | Self::Supersede(..)
                 | Self::Succeed(..)
                 | Self::Fail(_)
         )
@@ -75,6 +77,7 @@ pub enum Answer {
     Stored(Stored),
     Rows(Vec<(u16, Stored)>),
     Joined(Joined),
+    Settled(Settled),
     Waiter(Option<Waiter>),
     Page(Page),
     Done,
@@ -311,6 +314,21 @@ impl Store for Seam {
     }
 
     // No start is in these worlds: proof/model/src/starts has them.
+    async fn supersede_waiter(
+        &self,
+        _: &Key,
+        waiter: &Waiter,
+        by: &Holder,
+        leave: &Leave,
+        _: Duration,
+    ) -> Result<Settled, Error> {
+        let ask = Ask::Supersede(Item(waiter.clone()), by.clone(), leave.clone());
+        match self.ask(ask).await {
+            Answer::Settled(settled) => Ok(settled),
+            _ => Err(no_answer()),
+        }
+    }
+
     async fn put_start(&self, _: &StartItem, _: bool, _: Duration) -> Result<PutStart, Error> {
         Err(no_answer())
     }

@@ -37,6 +37,8 @@ pub struct Seen {
     pub token: u64,
     /// Requests that were granted the key, and not as if it had not been.
     pub granted: Vec<(Who, u8)>,
+    /// Requests that were sent away for a later one.
+    pub superseded: Vec<(Who, u8)>,
     broken: u16,
 }
 
@@ -202,6 +204,7 @@ impl World {
         let terms = Terms {
             keep: scope.keep,
             wait: scope.wait,
+            latest: scope.latest,
         };
         Self {
             scope,
@@ -373,11 +376,12 @@ impl World {
             }
             Ask::Fail(token) => {
                 let waits = waiting_with(state, token).filter(|_| !self.is(Flaw::NobodyIsSentAway));
-                waits.map_or(Answer::Delivery(Delivery::Refused), |executing| {
-                    executing.phase = Phase::Failed;
-                    executing.stands();
-                    Answer::Delivery(Delivery::Delivered)
-                })
+                let Some(executing) = waits else {
+                    return Answer::Delivery(Delivery::Refused);
+                };
+                executing.phase = Phase::Failed;
+                executing.stands();
+                Answer::Delivery(Delivery::Delivered)
             }
             _ => {
                 let before = self.library.table(state.table);

@@ -22,7 +22,7 @@ use leasehold::{
         Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment,
         Settled, Settlement, Store,
     },
-    transition::{Change, EndIfUnchanged, Join, ShortenDeadline},
+    transition::{Change, EndIfUnchanged, Join, Leave, ShortenDeadline},
     waiter::Waiter,
 };
 
@@ -411,6 +411,25 @@ impl Store for FaultyStore {
         let (key, waiter) = (key.clone(), waiter.clone());
         self.call(call, move |store| {
             at_once(store.memory.delete_waiter(&key, &waiter, LIMIT))
+        })
+        .await
+    }
+
+    async fn supersede_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        by: &Holder,
+        leave: &Leave,
+        _: Duration,
+    ) -> Result<Settled, Error> {
+        let name = format!("supersede {}", waiter.task_token.expose());
+        let call = Call::write(name, Some(key));
+        let (key, waiter, by) = (key.clone(), waiter.clone(), by.clone());
+        let leave = leave.clone();
+        self.call(call, move |store| {
+            let memory = &store.memory;
+            at_once(memory.supersede_waiter(&key, &waiter, &by, &leave, LIMIT))
         })
         .await
     }

@@ -301,5 +301,6 @@ fn queue_of(workflow: &Workflow) -> Queue {
     Queue {
         task_token: TaskToken::new(token).expect("valid"),
         wait: workflow.wait,
+        latest: false,
     }
 }

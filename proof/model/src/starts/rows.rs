@@ -144,6 +144,7 @@ impl Rows {
         let change = Change::Leave(Leave {
             request: request(start),
             place,
+            later: None,
         });
         let left = transition(&Stored::Row((*before.0).clone()), &change)?;
         let version = if raises {

@@ -1,0 +1,77 @@
+//! Who waits for a key, for people who look.
+
+use serde::Serialize;
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::Leases,
+    retry::some_at_a_time,
+    store::Store,
+    values::{Holder, Key, Metadata, RequestDigest},
+};
+
+/// One that waits for a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WaiterView {
+    /// Its place in the queue, counted from 1.
+    pub place: usize,
+    /// Who waits: the execution, or the one that is to be started.
+    pub holder: Holder,
+    /// Whether it is a start: its execution begins when it is its turn.
+    pub start: bool,
+    /// Since when.
+    pub since: Timestamp,
+    /// When it gives up.
+    pub until: Timestamp,
+    /// What it wants others to see.
+    pub metadata: Metadata,
+}
+
+const AT_ONCE: usize = 10;
+
+impl<S: Store> Leases<S> {
+    /// Who waits for `key`, in the order of the queue. One that leaves the queue while it is read may be missing, so that a place
+    /// is left out. One read for each.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], and those of [`Store::apply`].
+    pub async fn waiters(&self, key: &Key) -> Result<Vec<WaiterView>, Error> {
+        let row = self.read_queue_row(key).await?;
+        let queue = row.as_ref().map(|row| row.waiting()).unwrap_or_default();
+        let reads = queue.iter().zip(1..);
+        let reads = reads.map(|(request, place)| self.seen(key, request, place));
+        let read = some_at_a_time(AT_ONCE, reads.collect()).await;
+        let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    async fn seen(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        place: usize,
+    ) -> Result<Option<WaiterView>, Error> {
+        if request.is_start() {
+            let item = self.store().start_item(key, request, self.limit()).await?;
+            return Ok(item.map(|item| WaiterView {
+                place,
+                holder: item.execution(),
+                start: true,
+                since: item.asked_at,
+                until: item.deadline,
+                metadata: item.metadata,
+            }));
+        }
+        let waiter = self.waiting(key, request).await?;
+        Ok(waiter.map(|waiter| WaiterView {
+            place,
+            holder: waiter.holder,
+            start: false,
+            since: Timestamp::from_millis(waiter.ticket),
+            until: waiter.deadline,
+            metadata: waiter.metadata,
+        }))
+    }
+}
