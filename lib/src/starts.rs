@@ -236,13 +236,11 @@ impl<S: Store> Leases<S> {
             PutStart::Found(found) => found,
             PutStart::Foreign => return Err(foreign(&item)),
         };
-        match answer_of(&item) {
-            Some(answer) => answer,
-            None => {
-                let if_held = if_held_by(&item);
-                self.place(workflows, &item, if_held, Asked::First).await
-            }
+        if let Some(answer) = answer_of(&item) {
+            return answer;
         }
+        let if_held = if_held_by(&item);
+        self.place(workflows, &item, if_held, Asked::First).await
     }
 
     /// Deletes a start that has failed and that nobody will repeat, or takes one out of the queue, which counts as skipped from
@@ -769,8 +767,8 @@ mod tests {
         let queue = vec![later.clone()];
         let version = row.version.plus(1);
         let row = Row {
-            queue,
             version,
+            queue,
             ..row
         };
         table.put(Address::first(&make::key("k")), &row.to_item());

@@ -307,7 +307,7 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Waiter, Error>> + Send;
 
     /// Deletes a waiter's item, if its token is still the one that was read. Of one that was
-    /// [superseded](Waiter::superseded_by) the note stays, and is no waiter any more.
+    /// superseded the note stays, and is no waiter any more.
     ///
     /// # Errors
     /// As [`Store::apply`].

@@ -26,8 +26,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Sends away everybody who waits before `newest`. Whoever has been granted the key meanwhile keeps it. Returns the row as
-    /// it is then. Repeated, it goes on where it ended.
+    /// Sends away everybody who waits before `newest`. Whoever has been granted the key meanwhile keeps it. Returns the row
+    /// with the queue as it is then. Repeated, it goes on where it ended.
     pub(crate) async fn supersede(&self, mut row: Row, newest: Newest<'_>) -> Result<Row, Error> {
         let (key, request, _) = newest;
         let mut tries = usize::from(self.room(true)) + TRIES;
@@ -41,52 +41,59 @@ impl<S: Store> Leases<S> {
                 });
             }
             tries -= 1;
-            if first.is_start() {
-                self.supersede_start(row, &first, newest).await?;
+            let left = if first.is_start() {
+                self.supersede_start(&row, &first, newest).await?
             } else {
-                self.supersede_waiter(&row, &first, newest).await?;
+                self.supersede_waiter(&row, &first, newest).await?
+            };
+            if left {
+                row.queue.remove(0);
+            } else {
+                let found = self.read_queue_row(key).await?;
+                row = found.ok_or_else(|| self.contention_error())?;
             }
-            let left = self.read_queue_row(key).await?;
-            row = left.ok_or_else(|| self.contention_error())?;
         }
         Ok(row)
     }
 
+    /// Whether it has left the queue.
     async fn supersede_start(
         &self,
-        row: Row,
+        row: &Row,
         first: &RequestDigest,
         (key, later, by): Newest<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let item = self.store().start_item(key, first, self.limit()).await?;
         let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
             // Settled by another call, or deleted by hand.
-            self.pass_over(key, &row, first).await?;
-            return Ok(());
+            self.pass_over(key, row, first).await?;
+            return Ok(false);
         };
         let superseded = Settlement::Superseded {
             by: by.clone(),
             purge_at: self.purge_start_at(),
         };
         let later = Some(later);
-        if self.settle_in_queue(row, &item, &superseded, later).await? {
+        let row = row.clone();
+        let left = self.settle_in_queue(row, &item, &superseded, later).await?;
+        if left {
             tracing::info!(%key, execution = %item.execution(), %by, "superseded");
         }
-        Ok(())
+        Ok(left)
     }
 
     /// Takes the place of a waiter away and notes why, in one write, and then tells it; if that fails, sweep does. If it has
-    /// left, or has asked again, it is as it was.
+    /// left, or has asked again, it is as it was. Whether it has left the queue.
     async fn supersede_waiter(
         &self,
         row: &Row,
         first: &RequestDigest,
         (key, later, by): Newest<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let Some(waiter) = self.waiting(key, first).await? else {
             // Deleted by hand: nobody can tell this waiter.
             self.leave_from(key, first, row).await?;
-            return Ok(());
+            return Ok(false);
         };
         let leave = Leave {
             request: first.clone(),
@@ -98,7 +105,7 @@ impl<S: Store> Leases<S> {
             let settled = store.supersede_waiter(key, &waiter, by, &leave, self.limit());
             match settled.await? {
                 Settled::Done => break,
-                Settled::NotWaiting | Settled::Refused(_) => return Ok(()),
+                Settled::NotWaiting | Settled::Refused(_) => return Ok(false),
                 Settled::Conflict if backoff.wait().await => {}
                 Settled::Conflict => return Err(self.contention_error()),
             }
@@ -111,6 +118,7 @@ impl<S: Store> Leases<S> {
             superseded_by: Some(by.clone()),
             ..waiter
         };
-        self.fail_waiter(key, &superseded, error).await
+        self.fail_waiter(key, &superseded, error).await?;
+        Ok(true)
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     leases::Leases,
     retry::some_at_a_time,
+    row::Row,
     store::Store,
     values::{Holder, Key, Metadata, RequestDigest},
 };
@@ -39,7 +40,7 @@ impl<S: Store> Leases<S> {
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn waiters(&self, key: &Key) -> Result<Vec<WaiterView>, Error> {
         let row = self.read_queue_row(key).await?;
-        let queue = row.as_ref().map(|row| row.waiting()).unwrap_or_default();
+        let queue = row.as_ref().map(Row::waiting).unwrap_or_default();
         let reads = queue.iter().zip(1..);
         let reads = reads.map(|(request, place)| self.seen(key, request, place));
         let read = some_at_a_time(AT_ONCE, reads.collect()).await;

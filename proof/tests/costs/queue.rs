@@ -40,10 +40,14 @@ impl Waiting {
     }
 
     async fn ask_to_join(&self, key: &str, who: &str) -> Result<Queued, Error> {
+        self.ask(key, who, false).await
+    }
+
+    async fn ask(&self, key: &str, who: &str, latest: bool) -> Result<Queued, Error> {
         let queue = Queue {
             task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
             wait: WaitTime::new(WAIT).unwrap(),
-            latest: false,
+            latest,
         };
         let keep = KeepTime::default();
         let waits = Acquire::new(
@@ -120,6 +124,30 @@ async fn a_hand_over_costs_four_requests_however_many_wait() {
         assert_eq!(case.requests(), hand_over(), "{waiters}");
         case.woken();
         assert_eq!(waiters_left(&case.table, &key).await, waiters - 2);
+    }
+}
+
+#[tokio::test]
+async fn the_newest_costs_one_request_more_and_three_for_each_that_it_sends_away() {
+    let case = Waiting::start().await;
+    for sent_away in [0, 1, 8] {
+        let key = format!("newest of {sent_away}");
+        case.table.grant(&key, "holder", "1").await;
+        for n in 0..sent_away {
+            case.join(&key, &format!("{n}")).await;
+        }
+        case.requests();
+        case.ask(&key, "last", true).await.unwrap();
+        let mut joining = of([
+            ("TransactWriteItems", 1 + sent_away),
+            ("GetItem", 1 + sent_away),
+            ("UpdateItem", sent_away),
+        ]);
+        joining.retain(|_, times| *times > 0);
+        assert_eq!(case.requests(), joining, "{sent_away}");
+        let told = case.calls.take_answers().len();
+        assert_eq!(told, usize::try_from(sent_away).unwrap());
+        assert_eq!(waiters_left(&case.table, &key).await, 1);
     }
 }
 
