@@ -32,7 +32,9 @@ The same name again, with the same input, starts nothing twice and says what bec
 `leasehold ls --failed` until it is repeated or dismissed. If LEASE_STARTS is set, only what it lists is started.
 --json prints the response of the function start.
 
-Exit codes: 0 started, waits in the queue, or skipped; 1 the start has failed, or the queue is full; 75 somebody else holds
+With --if-held latest or replace, tasks that wait with a task token are told by the next sweep that they were sent away.
+
+Exit codes: 0 started, waits in the queue, skipped, or superseded; 1 the start has failed, or the queue is full; 75 somebody else holds
 the key (with --if-held fail, or replace and a holder that was not started through the key), or it is frozen.")]
 pub(crate) struct Start {
     /// The key that the execution has while it runs

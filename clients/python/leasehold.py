@@ -20,6 +20,7 @@ import inspect
 import json
 import math
 import random
+import threading
 import time
 import uuid
 from contextlib import asynccontextmanager, contextmanager
@@ -273,13 +274,14 @@ class Leasehold:
         If the task is cancelled, a lease that was granted meanwhile is released.
         """
         event = self._event(arguments.pop("holder", None), arguments.pop("request_id", None), key=key, **arguments)
-        waits = _Waits(self.clock, wait_seconds, context)
+        waits, loop = _Waits(self.clock, wait_seconds, context), asyncio.get_running_loop()
         while True:
-            asks = asyncio.ensure_future(asyncio.to_thread(self._one, event))
+            asked = _Asked(self._one, event)
             try:
-                return await asyncio.shield(asks)
+                # No task of its own: asyncio.run would cancel it as well.
+                return await loop.run_in_executor(None, asked.ask)
             except asyncio.CancelledError:
-                asks.add_done_callback(_give_back)
+                asked.give_back()
                 raise
             except LeaseHeld as held:
                 await asyncio.sleep(waits.pause(held))
@@ -317,7 +319,9 @@ class Leasehold:
 
         `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which sends away those
         who wait already; "replace", which also stops an execution that was started through the key; "fail" with LeaseHeld; or
-        "skip". `pass_lease` adds `leasehold` to the input, with
+        "skip".
+
+        `pass_lease` adds `leasehold` to the input, with
         key and fencing token; "handle" adds the lease too, to release it early.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
@@ -353,16 +357,18 @@ class Leasehold:
     @asynccontextmanager
     async def lease_async(self, key: str, **arguments: Any) -> AsyncIterator[Lease]:
         """As `lease`, for `async with`. `extend` in it by `await asyncio.to_thread(lease.extend)`."""
-        lease = await self.acquire_async(key, **arguments)
+        lease, loop = await self.acquire_async(key, **arguments), asyncio.get_running_loop()
         try:
             if lease.remaining() == 0:
                 await asyncio.to_thread(lease.extend)
             yield lease
-        except BaseException:
-            # Also if the task is cancelled: the release goes on without it.
-            asyncio.ensure_future(asyncio.to_thread(_try_to_release, lease))
+        except BaseException as error:
+            released = loop.run_in_executor(None, _try_to_release, lease)
+            # If the task is cancelled, the release goes on without it.
+            if not isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+                await asyncio.shield(released)
             raise
-        await asyncio.to_thread(lambda: lease.release(strict=True))
+        await asyncio.shield(loop.run_in_executor(None, functools.partial(lease.release, strict=True)))
 
     def leased(self, key: Union[str, Callable[..., str]], **arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorates a function, also an async one: each call runs under a lease of the key.
@@ -371,6 +377,8 @@ class Leasehold:
         has a parameter `lease`. The other arguments are those of `acquire`.
         """
         def decorate(work: Callable[..., Any]) -> Callable[..., Any]:
+            if inspect.isgeneratorfunction(work) or inspect.isasyncgenfunction(work):
+                raise TypeError("leased: a generator would work after its lease: take the lease in it")
             wants = "lease" in inspect.signature(work).parameters
 
             def given(lease: Lease) -> dict[str, Any]:
@@ -462,9 +470,29 @@ def _try_to_release(lease: Lease) -> None:
         pass
 
 
-def _give_back(asked: asyncio.Future[Lease]) -> None:
-    if not asked.cancelled() and asked.exception() is None:
-        asyncio.ensure_future(asyncio.to_thread(_try_to_release, asked.result()))
+class _Asked:
+    """One attempt in a thread, whose lease may be given back while it is under way."""
+
+    def __init__(self, one: Callable[[Mapping[str, Any]], Lease], event: Mapping[str, Any]) -> None:
+        self._one, self._event, self._lock = one, event, threading.Lock()
+        self._lease: Optional[Lease] = None
+        self._unwanted = False
+
+    def ask(self) -> Lease:
+        lease = self._one(self._event)
+        with self._lock:
+            self._lease = lease
+            unwanted = self._unwanted
+        if unwanted:
+            _try_to_release(lease)
+        return lease
+
+    def give_back(self) -> None:
+        with self._lock:
+            self._unwanted = True
+            lease = self._lease
+        if lease is not None:
+            threading.Thread(target=_try_to_release, args=(lease,)).start()
 
 
 def _function_error(answer: Mapping[str, Any]) -> LeaseError:

@@ -234,7 +234,7 @@ export class Leasehold {
   async acquire(request: Acquire): Promise<Lease> {
     const { waitSeconds = 0, context, ...asked } = request;
     // All attempts are one request, so that a lost answer is found by the next.
-    const event = { requestId: crypto.randomUUID(), ...asked };
+    const event = { ...asked, requestId: asked.requestId ?? crypto.randomUUID() };
     const left = context === undefined ? Infinity : context.getRemainingTimeInMillis() - RESERVE;
     const until = this.now() + Math.min(1000 * waitSeconds, left);
     for (let longest = FIRST_PAUSE; ; longest = Math.min(LONGEST_PAUSE, 2 * longest)) {

@@ -21,8 +21,8 @@ use crate::{
 pub use queued::Queued;
 pub use within::{AcquireOutcome, RetryPolicy};
 
-/// How long an observer waits, in seconds: the holder's ttl, and a second more, or a thousandth. Two clocks that are being
-/// corrected by half a thousandth each, which is as much as operating systems do, are apart by a thousandth.
+/// How long an observer waits, in seconds: the holder's ttl, and a second more, or a thousandth. Operating systems
+/// correct a clock by half a thousandth at most, so that two of them are apart by a thousandth.
 const fn to_observe(ttl: Ttl) -> u64 {
     let ttl = ttl.as_millis().div_ceil(1000);
     ttl + ttl.div_ceil(1000)

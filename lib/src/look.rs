@@ -162,8 +162,10 @@ impl<S: Store> Leases<S> {
             return Ok(None);
         };
         match item.status {
-            StartStatus::Begun | StartStatus::Skipped | StartStatus::Superseded(_) => Ok(None),
-            StartStatus::Failed(_) => self.take_back_from(address, row).await.map(Some),
+            StartStatus::Begun => Ok(None),
+            StartStatus::Failed(_) | StartStatus::Skipped | StartStatus::Superseded(_) => {
+                self.take_back_from(address, row).await.map(Some)
+            }
             StartStatus::Waiting => {
                 let begins = self.begin_again(workflows, row, &item).await?;
                 Ok(Some(match begins {

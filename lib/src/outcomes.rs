@@ -354,7 +354,7 @@ pub struct Contention {
 pub struct Retry {
     /// The first instant at which a request by the clock can succeed without a release.
     pub retry_at: Timestamp,
-    /// The holder's ttl in seconds, rounded up, plus one for each thousand begun: how long to wait before the next request by
+    /// The holder's ttl in seconds, rounded up, and one more for each 1000 begun: how long to wait before the next request by
     /// observation.
     pub wait_seconds: u64,
 }

@@ -514,16 +514,24 @@ impl<S: Store> Leases<S> {
             let (request, execution) = (item.request(), item.execution());
             let newest = (&item.key, &request, &execution);
             row = Box::pin(self.supersede(row, newest)).await?;
+            if !row.waiting().contains(&request) {
+                // It has its turn, or a later one has sent it away: nobody is to be stopped for it.
+                return self.as_it_is(item).await;
+            }
         }
         self.stop_replaced(workflows, &row, item, if_held).await?;
         if row.holding().is_some() {
             return Ok(queued(item, self.held_now(&row, item)));
         }
         self.try_to_grant_to_next(&item.key, row).await;
-        let latest = self
-            .store()
-            .start_item(&item.key, &item.request(), self.limit())
-            .await?;
+        self.as_it_is(item).await
+    }
+
+    /// What the item says by now; until it says something, the start waits or has its turn.
+    async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
+        let request = item.request();
+        let latest = self.store().start_item(&item.key, &request, self.limit());
+        let latest = latest.await?;
         let answer = latest.as_ref().and_then(answer_of);
         answer.unwrap_or_else(|| Ok(queued(item, None)))
     }

@@ -37,7 +37,7 @@ const RUNTIME: &str = "provided.al2023";
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 21] = [
     "AcquireRole",
     "ExecutionEndRule",
     "ExtendRole",
@@ -49,6 +49,7 @@ const OTHERS: [&str; 20] = [
     "ReapQueuesPolicy",
     "ReapRole",
     "ReleaseRole",
+    "SendingAwayPolicy",
     "StartRole",
     "StartedPolicy",
     "StartingPolicy",

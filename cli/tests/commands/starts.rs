@@ -183,7 +183,10 @@ async fn a_start_that_does_not_wait_fails_or_is_skipped() {
     assert_eq!(all.fixture.inspect("k").await.waiting, 0);
     let both = all.start("k", &["--if-held", "skip", "--wait", "1h"]).await;
     assert_eq!(both.code, Some(2), "{both:?}");
-    assert!(both.err.contains("--if-held wait or replace"), "{both:?}");
+    assert!(
+        both.err.contains("--if-held wait, latest or replace"),
+        "{both:?}"
+    );
 }
 
 #[tokio::test]
@@ -212,7 +215,10 @@ async fn what_cannot_be_a_start_is_refused_before_anything_is_stored() {
     command.env("LEASE_STARTS", format!("orders/*={MACHINE}"));
     let ran = ended(command).await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.err.contains("may not be started through k"), "{ran:?}");
+    assert!(
+        ran.err.contains("may not be started through this key"),
+        "{ran:?}"
+    );
     let shown = all.run(&["show", "k"]).await;
     assert_eq!(shown.code, Some(1), "{shown:?}");
 }

@@ -42,7 +42,16 @@ impl<S: Store> Leases<S> {
             }
             tries -= 1;
             let left = if first.is_start() {
-                self.supersede_start(&row, &first, newest).await?
+                match self.supersede_start(&row, &first, newest).await {
+                    // A team's function may not write starts: this one keeps its place.
+                    Err(error @ Error::Denied { .. }) => {
+                        error.count();
+                        let problem = error.in_full();
+                        tracing::error!(%key, problem, "a start could not be sent away, and waits on");
+                        break;
+                    }
+                    left => left?,
+                }
             } else {
                 self.supersede_waiter(&row, &first, newest).await?
             };
@@ -92,7 +101,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<bool, Error> {
         let Some(waiter) = self.waiting(key, first).await? else {
             // Deleted by hand: nobody can tell this waiter.
-            self.leave_from(key, first, row).await?;
+            self.pass_over(key, row, first).await?;
             return Ok(false);
         };
         let leave = Leave {

@@ -360,7 +360,7 @@ impl<S: Store> Leases<S> {
         Err(self.contention_error())
     }
 
-    /// Removes the first in the queue of a free row, whose item does not wait any more. By the version, because it may have
+    /// Removes the first in the queue, whose item does not wait any more. By the version, because it may have
     /// joined anew.
     pub(crate) async fn pass_over(
         &self,

@@ -56,7 +56,7 @@ impl StartRules {
             return Ok(());
         }
         Err(format!(
-            "may not be started through {key}: add it to the parameter StartedStateMachine, for a version or an alias with an \
+            "may not be started through this key: add it to the parameter StartedStateMachine, for a version or an alias with an \
              asterisk after the name, or this key to StartKeys (LEASE_STARTS); it has to be of the stack's account and Region"
         ))
     }

@@ -357,12 +357,12 @@ impl Store for DynamoDb {
             Transacted::Conflict => return Ok(Joined::Conflict),
             Transacted::Refused(reasons) => reasons,
         };
-        if let Some(row) = reasons.first().filter(|reason| is_refused(reason)) {
-            return Ok(Joined::Refused(Stored::read(row.item())));
-        }
         let beside = reasons.get(1).and_then(CancellationReason::item);
         if let Some(by) = beside.and_then(Waiter::superseded_by) {
             return Ok(Joined::Superseded(by));
+        }
+        if let Some(row) = reasons.first().filter(|reason| is_refused(reason)) {
+            return Ok(Joined::Refused(Stored::read(row.item())));
         }
         Ok(match beside.and_then(Waiter::read) {
             Some(found) if found.request == waiter.request => Joined::SupersededByLaterCall,
@@ -448,8 +448,11 @@ impl Store for DynamoDb {
             .delete_item()
             .table_name(&self.table)
             .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
-            .condition_expression(SAME_TOKEN)
+            .condition_expression(format!(
+                "{SAME_TOKEN} AND attribute_not_exists(#superseded_by)"
+            ))
             .expression_attribute_names("#task_token", at::TASK_TOKEN)
+            .expression_attribute_names("#superseded_by", at::SUPERSEDED_BY)
             .expression_attribute_values(":task_token", token)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
         let answered = retry_on_conflict(limit, |limit| {

@@ -209,15 +209,15 @@ impl Store for Memory {
         let mut items = self.items();
         let address = Address::first(key);
         let beside = place_of_waiter(key, &waiter.request);
+        if let Some(by) = items.get(&beside).and_then(Waiter::superseded_by) {
+            return Ok(Joined::Superseded(by));
+        }
         let before = Stored::read(items.get(&place(&address)));
         let Some(row) = transition(&before, &Change::Join(join.clone())) else {
             return Ok(Joined::Refused(before));
         };
         if !is_vacant(items.get(&beside), waiter) {
             return Ok(Joined::ForeignItem);
-        }
-        if let Some(by) = items.get(&beside).and_then(Waiter::superseded_by) {
-            return Ok(Joined::Superseded(by));
         }
         if !is_latest(items.get(&beside), waiter) {
             return Ok(Joined::SupersededByLaterCall);
@@ -282,6 +282,7 @@ impl Store for Memory {
                     item.remove(name);
                 }
             }
+            Some(item) if item.contains_key(at::SUPERSEDED_BY) => {}
             _ => {
                 items.remove(&place);
             }
@@ -451,12 +452,13 @@ fn place_of_rules() -> (String, String) {
     (TableRules::PK.to_owned(), TableRules::SK.to_owned())
 }
 
-/// Whether there is no item, or an item of the same request.
+/// Whether the waiter has not asked again since.
 fn has_token(item: Option<&Item>, waiter: &Waiter) -> bool {
     let found = item.and_then(Waiter::read);
     found.is_some_and(|found| found.task_token == waiter.task_token)
 }
 
+/// Whether there is no item, or an item of the same request.
 fn is_vacant(item: Option<&Item>, waiter: &Waiter) -> bool {
     item.is_none_or(|item| bytes(item, at::REQUEST) == Some(waiter.request.as_bytes()))
 }

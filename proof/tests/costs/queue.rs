@@ -147,7 +147,8 @@ async fn the_newest_costs_one_request_more_and_three_for_each_that_it_sends_away
         assert_eq!(case.requests(), joining, "{sent_away}");
         let told = case.calls.take_answers().len();
         assert_eq!(told, usize::try_from(sent_away).unwrap());
-        assert_eq!(waiters_left(&case.table, &key).await, 1);
+        let waiting = case.leases.waiters(&Key::new(&key).unwrap()).await.unwrap();
+        assert_eq!(waiting.len(), 1, "the last");
     }
 }
 

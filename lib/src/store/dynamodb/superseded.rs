@@ -21,7 +21,7 @@ use crate::{
 pub(super) const SAME_TOKEN: &str = "#task_token = :task_token";
 
 impl DynamoDb {
-    /// The part of a transaction that notes who came later. No call of the same request is later than the end of time.
+    /// The part of a transaction that notes who came later. It asked at the end of time, so that no copy of its request counts as later.
     pub(super) fn superseding(
         &self,
         key: &Key,

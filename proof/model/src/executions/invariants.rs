@@ -109,6 +109,8 @@ pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after
             Invariant::L3,
         );
         if let Some(request) = known(is.request.as_ref()) {
+            let away = state.seen.superseded.contains(&request);
+            state.seen.must(!away, Invariant::L6);
             state
                 .seen
                 .must(!state.seen.granted.contains(&request), Invariant::S9);

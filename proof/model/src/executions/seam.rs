@@ -313,7 +313,6 @@ impl Store for Seam {
         }
     }
 
-    // No start is in these worlds: proof/model/src/starts has them.
     async fn supersede_waiter(
         &self,
         _: &Key,
@@ -329,6 +328,7 @@ impl Store for Seam {
         }
     }
 
+    // No start is in these worlds: proof/model/src/starts has them.
     async fn put_start(&self, _: &StartItem, _: bool, _: Duration) -> Result<PutStart, Error> {
         Err(no_answer())
     }
