@@ -55,10 +55,9 @@ impl StartRules {
         if self.0.iter().any(allows) {
             return Ok(());
         }
-        Err(format!(
-            "may not be started through this key: add it to the parameter StartedStateMachine, for a version or an alias with an \
+        Err("may not be started through this key: add it to the parameter StartedStateMachine, for a version or an alias with an \
              asterisk after the name, or this key to StartKeys (LEASE_STARTS); it has to be of the stack's account and Region"
-        ))
+            .to_owned())
     }
 }
 
