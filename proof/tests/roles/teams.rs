@@ -44,7 +44,7 @@ async fn a_teams_functions_refuse_what_is_another_teams() {
     assert_eq!(permissions.refused(&[]), [""; 0]);
     let mut idle = permissions.idle();
     // Nobody waits in the queue here.
-    let of_queue = ["dynamodb:DeleteItem", "states:SendTaskSuccess"];
+    let of_queue = ["dynamodb:DeleteItem", "states:SendTask"];
     idle.retain(|idle| {
         idle.starts_with("Team") && !of_queue.iter().any(|action| idle.contains(action))
     });
