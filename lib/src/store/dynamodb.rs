@@ -448,11 +448,8 @@ impl Store for DynamoDb {
             .delete_item()
             .table_name(&self.table)
             .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
-            .condition_expression(format!(
-                "{SAME_TOKEN} AND attribute_not_exists(#superseded_by)"
-            ))
+            .condition_expression(SAME_TOKEN)
             .expression_attribute_names("#task_token", at::TASK_TOKEN)
-            .expression_attribute_names("#superseded_by", at::SUPERSEDED_BY)
             .expression_attribute_values(":task_token", token)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
         let answered = retry_on_conflict(limit, |limit| {

@@ -282,7 +282,6 @@ impl Store for Memory {
                     item.remove(name);
                 }
             }
-            Some(item) if item.contains_key(at::SUPERSEDED_BY) => {}
             _ => {
                 items.remove(&place);
             }
