@@ -21,8 +21,8 @@ invariants! {
     S12 "S12 an execution lease ends by its handle, by an operator, after its execution, or untold"
     L2 "L2 a request that nobody was told of is not spent"
     L3 "L3 nobody in the queue is overtaken"
-    L6 "L6 one that waits is sent away only for a later one that waits, and stays away"
     L4 "L4, L5 whoever waits is told, or sent away, after so many sweeps"
+    L6 "L6 one that waits is sent away only for a later one that waits, and stays away"
 }
 
 /// Looks at a state as it has just come about.
