@@ -15,11 +15,21 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
+    values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl},
 };
 
 pub use queued::Queued;
 pub use within::{AcquireOutcome, RetryPolicy};
+
+/// What became of the attempt to get a permit.
+pub(crate) enum TriedPermit {
+    /// This call was granted it.
+    Granted(Address, Row),
+    /// The request has it already, or, if it is re-entrant, its holder.
+    Replayed(Address, Row),
+    /// All are taken, or somebody waits. The rows as they were then.
+    Taken(BTreeMap<u16, Stored>),
+}
 
 /// How long an observer waits, in seconds: the holder's ttl, and a second more, or a thousandth. Operating systems
 /// correct a clock by half a thousandth at most, so that two of them are apart by a thousandth.
@@ -60,9 +70,7 @@ impl<S: Store> Leases<S> {
         let grant = self.grant(&request, None, false)?;
         if let Some(permits) = request.permits {
             let key = request.key;
-            return self
-                .permit(key, permits.get(), grant, request.reentrant)
-                .await;
+            return self.permit(key, permits, grant, request.reentrant).await;
         }
         let address = Address::first(&request.key);
         match self.attempt(&address, &grant, request.reentrant).await? {
@@ -75,13 +83,28 @@ impl<S: Store> Leases<S> {
     async fn permit(
         &self,
         key: Key,
-        permits: u16,
+        permits: Permits,
         grant: Grant,
         reentrant: bool,
     ) -> Result<Acquired, Error> {
+        match self.try_permit(&key, permits, &grant, reentrant).await? {
+            TriedPermit::Granted(at, row) => self.granted(at, row).map(Acquired::Granted),
+            TriedPermit::Replayed(at, row) => self.replayed(at, row).await.map(Acquired::Granted),
+            TriedPermit::Taken(rows) => self.all_taken(key, permits.get(), &rows, &grant).await,
+        }
+    }
+
+    /// The same, as far as it concerns the rows: one read of all of them, and one write, unless other requests are faster.
+    pub(crate) async fn try_permit(
+        &self,
+        key: &Key,
+        permits: Permits,
+        grant: &Grant,
+        reentrant: bool,
+    ) -> Result<TriedPermit, Error> {
         let mut rows: BTreeMap<u16, Stored> = self
             .store()
-            .read_key(&key, self.limit())
+            .read_key(key, self.limit())
             .await?
             .into_iter()
             .collect();
@@ -91,7 +114,7 @@ impl<S: Store> Leases<S> {
         };
         let mut already = Vec::new();
         for (permit, stored) in &rows {
-            match why_not_granted(stored.clone(), &grant, reentrant) {
+            match why_not_granted(stored.clone(), grant, reentrant) {
                 GrantRefusal::Replayed(row) => already.push((*permit, row)),
                 GrantRefusal::OtherKeys => return Err(other_keys()),
                 _ => {}
@@ -100,28 +123,29 @@ impl<S: Store> Leases<S> {
         // The request's own permit before any other of its holder.
         already.sort_by_key(|(_, row)| row.request != grant.request);
         if let Some((permit, row)) = already.into_iter().next() {
-            return self
-                .replayed(address(permit), row)
-                .await
-                .map(Acquired::Granted);
+            return Ok(TriedPermit::Replayed(address(permit), row));
         }
         let ours = |stored: &Stored| match stored {
             Stored::Row(row) => Some(row.clone()),
             _ => None,
         };
+        let consumed = || Error::Consumed { key: key.clone() };
         if rows
             .values()
             .filter_map(ours)
             .any(|row| row.remembers(&grant.request))
         {
-            return Err(Error::Consumed { key });
+            return Err(consumed());
         }
-        if let Some(row) = rows
-            .get(&0)
-            .and_then(ours)
-            .filter(|row| row.frozen.is_some())
-        {
-            return Err(frozen_error(key, row));
+        let first = rows.get(&0).and_then(ours);
+        if let Some(first) = first {
+            if first.frozen.is_some() {
+                return Err(frozen_error(key.clone(), first));
+            }
+            if first.head().is_some() {
+                // Whoever waits comes first.
+                return Ok(TriedPermit::Taken(rows));
+            }
         }
         let takeable = |stored: &Stored| {
             let suits = |tokens| {
@@ -131,23 +155,27 @@ impl<S: Store> Leases<S> {
             let floor = grant.tokens.floor();
             suits(TokenFloor::Reached(floor)) || suits(TokenFloor::Below(floor))
         };
-        for permit in permits_starting_at(grant.request.number(), permits) {
+        // The first row is there before any other, because it has the queue.
+        let start = if rows.contains_key(&0) {
+            grant.request.number()
+        } else {
+            0
+        };
+        for permit in permits_starting_at(start, permits.get()) {
             // Permits above the number count as well: a lowered number takes effect when enough of them have been
             // returned. Count again in each round, because another request may have been faster.
-            let out = rows.values().filter(|stored| is_taken(stored, &grant));
-            if out.count() >= usize::from(permits) {
+            let out = rows.values().filter(|stored| is_taken(stored, grant));
+            if out.count() >= usize::from(permits.get()) {
                 break;
             }
             if !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
                 continue;
             }
-            match self.attempt(&address(permit), &grant, reentrant).await? {
-                Ok(granted) => return Ok(Acquired::Granted(granted)),
-                Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key }),
-                Err(GrantRefusal::Replayed(row)) => {
-                    let replayed = self.replayed(address(permit), row).await;
-                    return replayed.map(Acquired::Granted);
-                }
+            let at = address(permit);
+            match self.attempt_row(&at, grant, reentrant).await? {
+                Ok(row) => return Ok(TriedPermit::Granted(at, row)),
+                Err(GrantRefusal::Consumed) => return Err(consumed()),
+                Err(GrantRefusal::Replayed(row)) => return Ok(TriedPermit::Replayed(at, row)),
                 // Another request was faster, or the condition found an item that is not ours.
                 Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
                     rows.insert(permit, Stored::Row(row));
@@ -155,7 +183,7 @@ impl<S: Store> Leases<S> {
                 Err(_) => {}
             }
         }
-        self.all_taken(key, permits, &rows, &grant).await
+        Ok(TriedPermit::Taken(rows))
     }
 
     /// The response if no permit could be had. It names the permit whose end makes room for this request, if the held
@@ -189,8 +217,13 @@ impl<S: Store> Leases<S> {
         let too_many = out.len().saturating_sub(permits.into());
         match (out.into_iter().nth(too_many), frozen, foreign) {
             (Some((_, permit, row)), ..) => {
-                let refusal = GrantRefusal::Held(row.clone());
-                self.refused(Address { key, permit }, refusal, grant).await
+                let mut contention = self
+                    .contention(Address { key, permit }, row.clone(), &grant.holder)
+                    .await?;
+                if let Some(Stored::Row(first)) = rows.get(&0) {
+                    contention.held.waiting = first.waiting().len() as u64;
+                }
+                Ok(Acquired::Held(contention))
             }
             (None, Some(row), _) => Err(frozen_error(key, row)),
             (None, None, Some(reason)) => Err(corrupt(key, reason)),

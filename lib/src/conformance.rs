@@ -39,6 +39,7 @@ pub(crate) mod make;
 mod newest;
 mod observing;
 mod operating;
+mod permit_queue;
 mod queue;
 mod queue_maintenance;
 mod reaping;
@@ -106,6 +107,7 @@ pub async fn all<B: Bench>(bench: &B) {
     hand_over::all(bench).await;
     telling::all(bench).await;
     newest::all(bench).await;
+    permit_queue::all(bench).await;
     queue_maintenance::all(bench).await;
     reaping::all(bench).await;
     starts::all(bench).await;

@@ -9,7 +9,7 @@ use crate::{
     leases::{LATEST_ANSWER, Leases},
     metrics::{self, Metric},
     outcomes::Ended,
-    queue::{Begins, is_untold, shows_all_calls},
+    queue::{Begins, EndedTerm, is_untold, shows_all_calls},
     row::{Holding, Row, Term},
     start::StartStatus,
     store::{Address, Applied, Store},
@@ -167,12 +167,12 @@ impl<S: Store> Leases<S> {
                 self.take_back_from(address, row).await.map(Some)
             }
             StartStatus::Waiting => {
-                let begins = self.begin_again(workflows, row, &item).await?;
+                let begins = self.begin_again(workflows, address, row, &item).await?;
                 Ok(Some(match begins {
                     Begins::Failed {
                         free: Some(free), ..
                     } => Looked::Ended {
-                        notified: self.try_to_grant_to_next(key, free).await,
+                        notified: self.serve_after(address, free, EndedTerm::Execution).await,
                     },
                     Begins::Failed { free: None, .. } => Looked::Ended { notified: false },
                     Begins::Begun | Begins::Later => Looked::Kept,
@@ -183,10 +183,9 @@ impl<S: Store> Leases<S> {
 
     /// Ends a grant of which its holder never knew.
     async fn take_back_from(&self, address: &Address, row: &Row) -> Result<Looked, Error> {
-        let key = &address.key;
-        Ok(match self.take_back(key, row).await? {
+        Ok(match self.take_back(address, row).await? {
             Some(free) => Looked::Ended {
-                notified: self.try_to_grant_to_next(key, free).await,
+                notified: self.serve_after(address, free, EndedTerm::Execution).await,
             },
             None => Looked::Changed,
         })

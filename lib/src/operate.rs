@@ -125,7 +125,7 @@ impl<S: Store> Leases<S> {
             key: key.clone(),
             permit,
         };
-        if let Some(free_at) = self.cancel_start(key, &seen).await? {
+        if let Some(free_at) = self.cancel_start(&address, &seen).await? {
             let execution_arn = seen.granted_to;
             return Ok(ForceReleaseOutcome::Cancelled {
                 execution_arn,
@@ -339,9 +339,9 @@ impl<S: Store> Leases<S> {
     /// The operator's act is done: what fails here is left to sweep.
     async fn serve_queue(&self, key: &Key) {
         if self.workflows().is_some()
-            && let Ok(Some(row)) = self.read_queue_row(key).await
+            && let Ok(rows) = self.read_rows(key).await
         {
-            self.try_to_grant_to_next(key, row).await;
+            self.try_to_grant_to_next(key, rows).await;
         }
     }
 

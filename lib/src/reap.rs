@@ -8,6 +8,7 @@ use crate::{
     look::Looked,
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
+    queue::Rows,
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
@@ -149,17 +150,8 @@ impl<S: Store> Leases<S> {
                 }
                 Stored::Row(_) | Stored::Absent => None,
             },
-            What::Waiter(key, request) => match self.read_queue_row(&key).await {
-                // A start that waits has not begun, whoever else used its name.
-                Ok(Some(row)) if request.is_start() && row.waiting().contains(&request) => None,
-                Ok(Some(row)) if row.waiting().contains(&request) => {
-                    Some(Left::Waiter(key, request, Box::new(row)))
-                }
-                // It was just granted the key, and the index may not show that yet.
-                Ok(Some(row)) if row.holding().is_some() && row.granted_to == *holder => {
-                    Some(Left::Lease(Address::first(&key), Box::new(row)))
-                }
-                Ok(_) => None,
+            What::Waiter(key, request) => match self.read_rows(&key).await {
+                Ok(rows) => left_of(&rows, (key, request), holder),
                 Err(Error::Corrupt { key, reason }) => {
                     left_alone(&key, &reason);
                     None
@@ -259,6 +251,17 @@ impl<S: Store> Leases<S> {
             Applied::Refused(_) => Done::Nothing,
         })
     }
+}
+
+/// What a waiter in the index has by now: its place, or the key that it was just granted, which the index may not show yet.
+fn left_of(rows: &Rows, (key, request): (Key, RequestDigest), holder: &Holder) -> Option<Left> {
+    if rows.waiting().contains(&request) {
+        // A start that waits has not begun, whoever else used its name.
+        let first = rows.first().filter(|_| !request.is_start())?;
+        return Some(Left::Waiter(key, request, Box::new(first.clone())));
+    }
+    let (permit, row) = rows.held_by(holder)?;
+    Some(Left::Lease(Address { key, permit }, Box::new(row.clone())))
 }
 
 fn left_alone(key: &Key, reason: &str) {

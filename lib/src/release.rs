@@ -5,6 +5,7 @@ use crate::{
     leases::{Leases, address_of, corrupt},
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
+    queue::EndedTerm,
     row::{Row, Stored, how_ended},
     store::{Address, Applied, Store},
     transition::{Change, EndIfUnchanged, Release, ReleaseRefusal, why_not_released},
@@ -39,15 +40,12 @@ impl<S: Store> Leases<S> {
             purge_at: self.purge_at(lease.fencing_token),
         };
         let change = Change::Release(release.clone());
-        let stored = match self
-            .store()
-            .apply(&address_of(lease), &change, self.limit())
-            .await?
-        {
+        let at = address_of(lease);
+        let stored = match self.store().apply(&at, &change, self.limit()).await? {
             Applied::Done { row, .. } => {
                 let held = self.now().since(lease.acquired_at);
                 metrics::record_duration(Metric::HeldTime, held);
-                self.try_to_grant_to_next(key, row).await;
+                self.serve_after(&at, row, lease.into()).await;
                 return Ok((ReleaseOutcome::Released, None));
             }
             Applied::Refused(stored) => stored,
@@ -56,7 +54,7 @@ impl<S: Store> Leases<S> {
             // This call released it and lost the response, or an earlier call that died since.
             ReleaseRefusal::Already(row) => {
                 if let Some(row) = row {
-                    self.try_to_grant_to_next(key, *row).await;
+                    self.serve_after(&at, *row, lease.into()).await;
                 }
                 Ok((ReleaseOutcome::AlreadyReleased, None))
             }
@@ -79,7 +77,10 @@ impl<S: Store> Leases<S> {
             ended,
             purge_at: self.purge_at(row.fencing_token),
         });
-        let row = match self.store().apply(address, &change, self.limit()).await? {
+        let Some(term) = row.holding().map(EndedTerm::from) else {
+            return Ok(None);
+        };
+        let free = match self.store().apply(address, &change, self.limit()).await? {
             Applied::Done { row, .. } => row,
             // Ended by this very write, whose response was lost, or by another that did the same.
             Applied::Refused(Stored::Row(found))
@@ -94,7 +95,7 @@ impl<S: Store> Leases<S> {
         };
         let token = row.fencing_token.get();
         tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
-        Ok(Some(self.try_to_grant_to_next(key, row).await))
+        Ok(Some(self.serve_after(address, free, term).await))
     }
 
     /// As [`Leases::release`], for a caller that must know if somebody else was granted the key while it worked.

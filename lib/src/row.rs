@@ -17,7 +17,10 @@ mod record;
 pub(crate) use record::because;
 pub use record::{Act, Record};
 
-pub(crate) use item::{NULL, b, bytes, instant, metadata, metadata_value, n, s, text, time, whole};
+pub(crate) use item::{
+    NULL, b, bytes, instant, metadata, metadata_value, n, permits, permits_value, s, text, time,
+    whole,
+};
 
 /// An item as DynamoDB returns it.
 pub type Item = HashMap<String, AttributeValue>;

@@ -12,12 +12,13 @@
 use serde::Serialize;
 
 use crate::{
+    acquire::TriedPermit,
     error::Error,
-    leases::{Leases, TRIES, corrupt, frozen_error},
+    leases::{Leases, TRIES, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
-    queue::{Begins, Known, is_untold},
-    row::{Row, Term},
+    queue::{Begins, EndedTerm, Known, Rows, is_untold, place_in},
+    row::{Row, Stored, Term},
     start::{
         ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
     },
@@ -25,7 +26,7 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, Join, JoinRefusal, TakeoverRule, TokenFloor, why_not_joined,
     },
-    values::{Holder, KeepTime, Key, LeaseId, Metadata, RequestDigest, WaitTime},
+    values::{Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, WaitTime},
     workflows::Workflows,
 };
 
@@ -47,6 +48,8 @@ pub struct Start {
     pub input: ExecutionInput,
     /// What to do while somebody else has the key.
     pub if_held: IfHeld,
+    /// Of how many permits the execution gets one. None for the mutex: the execution is alone with the key.
+    pub permits: Option<Permits>,
     /// How long the lease stays after the execution failed, was stopped or timed out, so that a redrive finds it.
     pub keep: KeepTime,
     /// What of the lease to add to the input, as `leasehold`.
@@ -95,6 +98,7 @@ impl Start {
             name,
             input: ExecutionInput::default(),
             if_held: IfHeld::Wait(WaitTime::DAY),
+            permits: None,
             keep: KeepTime::default(),
             pass_lease: PassLease::Nothing,
             metadata: Metadata::default(),
@@ -106,6 +110,17 @@ impl Start {
     pub fn execution(&self) -> Holder {
         self.state_machine.execution(&self.name)
     }
+}
+
+/// What became of the attempt to get the key, or a permit, for a start.
+enum Attempted {
+    Granted(Address, Row),
+    /// It has it already.
+    Replayed(Address, Row),
+    /// Somebody else has it, or waits. The first row, with the queue.
+    Held(Row),
+    /// Somebody else wrote the row meanwhile: look again.
+    Changed,
 }
 
 /// What became of a start.
@@ -202,10 +217,8 @@ impl<S: Store> Leases<S> {
     /// Whether a start waits in the queue or has the key.
     async fn has_a_place(&self, item: &StartItem) -> Result<bool, Error> {
         let request = item.request();
-        let row = self.read_queue_row(&item.key).await?;
-        Ok(row.is_some_and(|row| {
-            row.waiting().contains(&request) || row.request == request && row.holding().is_some()
-        }))
+        let rows = self.read_rows_for(&item.key, item.permits).await?;
+        Ok(rows.waiting().contains(&request) || rows.held_for(&request).is_some())
     }
 
     /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
@@ -260,13 +273,16 @@ impl<S: Store> Leases<S> {
         }
         let purge_at = self.purge_start_at();
         let skipped = Settlement::Skipped { purge_at };
-        if let Some(row) = self.read_queue_row(key).await? {
-            if row.request == request && row.holding().is_some() {
-                return Ok(false);
-            }
-            if self.settle_in_queue(row, &item, &skipped, None).await? {
-                return Ok(true);
-            }
+        let rows = self.read_rows_for(key, item.permits).await?;
+        if rows.held_for(&request).is_some() {
+            return Ok(false);
+        }
+        if let Some(first) = rows.first()
+            && self
+                .settle_in_queue(first.clone(), &item, &skipped, None)
+                .await?
+        {
+            return Ok(true);
         }
         // It has no place, until sweep gives it one.
         let settled = self.settle(&item, &skipped, None).await?;
@@ -282,12 +298,16 @@ impl<S: Store> Leases<S> {
         let request = RequestDigest::of_start(execution);
         let item = self.store().start_item(key, &request, self.limit()).await?;
         let item = item.filter(|item| item.status == StartStatus::Waiting);
-        let row = self.read_queue_row(key).await?;
-        let row = row.filter(|row| row.request == request && is_untold(row));
-        let (Some(item), Some(row)) = (item, row) else {
+        let Some(item) = item else {
             return Ok(false);
         };
-        let begins = self.begin_again(workflows, &row, &item).await?;
+        let rows = self.read_rows_for(key, item.permits).await?;
+        let Some((permit, row)) = rows.held_for(&request).filter(|(_, row)| is_untold(row)) else {
+            return Ok(false);
+        };
+        let key = key.clone();
+        let at = Address { key, permit };
+        let begins = self.begin_again(workflows, &at, row, &item).await?;
         Ok(matches!(begins, Begins::Begun))
     }
 
@@ -345,6 +365,12 @@ impl<S: Store> Leases<S> {
             IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => wait.as_duration(),
             IfHeld::Fail | IfHeld::Skip => std::time::Duration::ZERO,
         };
+        if start.permits.is_some() && matches!(start.if_held, IfHeld::Replace(_)) {
+            return Err(Error::invalid(
+                "permits",
+                "does not go with if_held \"replace\": of several executions it does not say which to stop",
+            ));
+        }
         let takes = start.input.takes(start.pass_lease);
         takes.map_err(|problem| Error::invalid("input", problem))?;
         let item = StartItem {
@@ -354,6 +380,7 @@ impl<S: Store> Leases<S> {
             input: start.input,
             pass_lease: start.pass_lease,
             keep: start.keep,
+            permits: start.permits,
             metadata: start.metadata,
             asked_at: now,
             deadline: now.plus(wait),
@@ -375,27 +402,24 @@ impl<S: Store> Leases<S> {
         let grant = self.grant_of(item);
         let join = Join {
             request: grant.request.clone(),
-            over: grant.over,
+            over: item.permits.is_none().then_some(grant.over),
             cap: self.room(if_held.sends_others_away()),
         };
         for _ in 0..TRIES {
-            let refusal = match self.attempt_row(&first, &grant, false).await {
-                Ok(Ok(row)) => return self.first_turn(workflows, row, item).await,
-                Ok(Err(refusal)) => refusal,
-                // The grants of the table are stopped.
+            let row = match self.attempt_start(item, &grant).await {
+                Ok(Attempted::Granted(at, row)) => {
+                    return self.first_turn(workflows, &at, row, item).await;
+                }
+                // Another call for the same start was faster.
+                Ok(Attempted::Replayed(at, row)) => {
+                    return self.its_turn(workflows, &at, &row, item).await;
+                }
+                Ok(Attempted::Held(row)) => row,
+                Ok(Attempted::Changed) => continue,
+                Err(Error::Consumed { .. }) => return self.had_its_turn(workflows, item).await,
+                // An operator froze the key, or stopped the grants of the table.
                 Err(error @ Error::Frozen { .. }) => return self.withdraw(item, error).await,
                 Err(error) => return Err(error),
-            };
-            let row = match refusal {
-                GrantRefusal::Held(row) => row,
-                // Another call for the same start was faster.
-                GrantRefusal::Replayed(row) => return self.its_turn(workflows, &row, item).await,
-                GrantRefusal::Consumed => return self.had_its_turn(workflows, item).await,
-                GrantRefusal::Frozen(row) => {
-                    return self.withdraw(item, frozen_error(key.clone(), row)).await;
-                }
-                GrantRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
-                GrantRefusal::OtherKeys | GrantRefusal::Grantable(_) => continue,
             };
             if row.waiting().contains(&grant.request) {
                 return self.waits(workflows, row, item, if_held, asked).await;
@@ -435,6 +459,35 @@ impl<S: Store> Leases<S> {
         })
     }
 
+    /// The key or a permit for a start, if one is free and nobody waits. Otherwise the first row as it was then.
+    async fn attempt_start(&self, item: &StartItem, grant: &Grant) -> Result<Attempted, Error> {
+        let key = &item.key;
+        if let Some(permits) = item.permits {
+            return Ok(match self.try_permit(key, permits, grant, false).await? {
+                TriedPermit::Granted(at, row) => Attempted::Granted(at, row),
+                TriedPermit::Replayed(at, row) => Attempted::Replayed(at, row),
+                TriedPermit::Taken(_) if self.settings().stopped => {
+                    return Err(stopped_error(key.clone()));
+                }
+                TriedPermit::Taken(mut rows) => match rows.remove(&0) {
+                    Some(Stored::Row(row)) => Attempted::Held(row),
+                    Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
+                    Some(Stored::Absent) | None => Attempted::Changed,
+                },
+            });
+        }
+        let first = Address::first(key);
+        Ok(match self.attempt_row(&first, grant, false).await? {
+            Ok(row) => Attempted::Granted(first, row),
+            Err(GrantRefusal::Replayed(row)) => Attempted::Replayed(first, row),
+            Err(GrantRefusal::Held(row)) => Attempted::Held(row),
+            Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: key.clone() }),
+            Err(GrantRefusal::Frozen(row)) => return Err(frozen_error(key.clone(), row)),
+            Err(GrantRefusal::Corrupt(reason)) => return Err(corrupt(key.clone(), reason)),
+            Err(GrantRefusal::OtherKeys | GrantRefusal::Grantable(_)) => Attempted::Changed,
+        })
+    }
+
     fn grant_of(&self, item: &StartItem) -> Grant {
         let now = self.now();
         Grant {
@@ -460,6 +513,7 @@ impl<S: Store> Leases<S> {
     async fn first_turn(
         &self,
         workflows: &dyn Workflows,
+        at: &Address,
         row: Row,
         item: &StartItem,
     ) -> Result<Started, Error> {
@@ -473,16 +527,16 @@ impl<S: Store> Leases<S> {
         let settled = match &latest {
             Some(latest) => match answer_of(latest) {
                 None => {
-                    let begins = self.begin(workflows, &row, latest).await?;
-                    return self.begun(begins, item).await;
+                    let begins = self.begin(workflows, at, &row, latest).await?;
+                    return self.begun(at, begins, item).await;
                 }
                 Some(settled) => settled,
             },
             // Withdrawn meanwhile.
             None => Err(changed(item)),
         };
-        if let Some(free) = self.take_back(&item.key, &row).await? {
-            self.try_to_grant_to_next(&item.key, free).await;
+        if let Some(free) = self.take_back(at, &row).await? {
+            self.serve_after(at, free, EndedTerm::Execution).await;
         }
         settled
     }
@@ -520,10 +574,26 @@ impl<S: Store> Leases<S> {
             }
         }
         self.stop_replaced(workflows, &row, item, if_held).await?;
-        if row.holding().is_some() {
-            return Ok(queued(item, self.held_now(&row, item)));
+        let held = self.held_now(&row, item);
+        if item.permits.is_some() {
+            // What came free before it waited was offered to whoever waited then.
+            if place_in(&row, &item.request()) == Some(0) {
+                self.try_to_serve(&item.key).await;
+                return match self.as_it_is(item).await? {
+                    Started::Queued { execution_arn, .. } => Ok(Started::Queued {
+                        execution_arn,
+                        held,
+                    }),
+                    settled => Ok(settled),
+                };
+            }
+            return Ok(queued(item, held));
         }
-        self.try_to_grant_to_next(&item.key, row).await;
+        if row.holding().is_some() {
+            return Ok(queued(item, held));
+        }
+        self.try_to_grant_to_next(&item.key, Rows::only_first(row))
+            .await;
         self.as_it_is(item).await
     }
 
@@ -540,22 +610,28 @@ impl<S: Store> Leases<S> {
     async fn its_turn(
         &self,
         workflows: &dyn Workflows,
+        at: &Address,
         row: &Row,
         item: &StartItem,
     ) -> Result<Started, Error> {
         if !is_untold(row) {
             return self.had_its_turn(workflows, item).await;
         }
-        let begins = self.begin_again(workflows, row, item).await?;
-        self.begun(begins, item).await
+        let begins = self.begin_again(workflows, at, row, item).await?;
+        self.begun(at, begins, item).await
     }
 
-    async fn begun(&self, begins: Begins, item: &StartItem) -> Result<Started, Error> {
+    async fn begun(
+        &self,
+        at: &Address,
+        begins: Begins,
+        item: &StartItem,
+    ) -> Result<Started, Error> {
         match begins {
             Begins::Begun => Ok(started(item)),
             Begins::Failed { reason, free } => {
                 if let Some(free) = free {
-                    self.try_to_grant_to_next(&item.key, free).await;
+                    self.serve_after(at, free, EndedTerm::Execution).await;
                 }
                 Err(not_started(item, reason))
             }

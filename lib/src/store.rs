@@ -354,7 +354,7 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Option<StartItem>, Error>> + Send;
 
-    /// Settles a start that waits, or dismisses one that has failed, and changes the first row of its key, both or neither.
+    /// Settles a start that waits, or dismisses one that has failed, and changes a row of its key, both or neither.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -362,7 +362,7 @@ pub trait Store: Send + Sync {
         &self,
         item: &StartItem,
         settlement: &Settlement,
-        with: Option<&Change>,
+        with: Option<(&Address, &Change)>,
         limit: Duration,
     ) -> impl Future<Output = Result<Settled, Error>> + Send;
 

@@ -13,7 +13,7 @@ use crate::{
 mod queue;
 mod refusals;
 
-pub use queue::{Join, Leave};
+pub use queue::{Join, Leave, LeaveReason};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,
@@ -280,11 +280,31 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
 
 fn first_grant(grant: &Grant) -> Option<Row> {
     matches!(grant.tokens, TokenFloor::Reached(_)).then(|| Row {
-        fencing_token: grant.seed().plus(1),
-        version: seed(grant.now).plus(1),
-        granted_to: grant.holder.clone(),
-        request: grant.request.clone(),
         request_keys: grant.keys.clone(),
+        state: State::Held(granted(grant)),
+        ..first_row(
+            grant.now,
+            grant.tokens.floor(),
+            &grant.holder,
+            &grant.request,
+        )
+    })
+}
+
+/// The row after its first grant, which has ended.
+pub(crate) fn first_row(
+    now: Timestamp,
+    floor: Counter,
+    holder: &Holder,
+    request: &RequestDigest,
+) -> Row {
+    let token = seed(now).max(floor).plus(1);
+    Row {
+        fencing_token: token,
+        version: seed(now).plus(1),
+        granted_to: holder.clone(),
+        request: request.clone(),
+        request_keys: None,
         past_requests: [None, None, None],
         past_releases: [None; 3],
         previous: None,
@@ -292,8 +312,11 @@ fn first_grant(grant: &Grant) -> Option<Row> {
         operator: None,
         purge_at: None,
         queue: Vec::new(),
-        state: State::Held(granted(grant)),
-    })
+        state: State::Free {
+            ended: Ended::Released,
+            last_token: token,
+        },
+    }
 }
 
 /// A new row counts from the clock. So a row that was deleted starts above every token that it ever granted, and

@@ -5,8 +5,11 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::{
     clock::Timestamp,
     row::attributes as at,
-    row::{Item, b, bytes, instant, metadata, metadata_value, n, s, text, time, whole},
-    values::{Holder, KeepTime, Metadata, RequestDigest, TaskToken},
+    row::{
+        Item, b, bytes, instant, metadata, metadata_value, n, permits, permits_value, s, text,
+        time, whole,
+    },
+    values::{Holder, KeepTime, Metadata, Permits, RequestDigest, TaskToken},
 };
 
 /// A waiter.
@@ -20,6 +23,8 @@ pub struct Waiter {
     pub holder: Holder,
     /// How long the lease to come stays after a failure.
     pub keep: KeepTime,
+    /// Of how many permits it waits for one; none for the mutex.
+    pub permits: Option<Permits>,
     /// What the holder will want others to see.
     pub metadata: Metadata,
     /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. It names
@@ -44,6 +49,7 @@ impl Waiter {
             task_token: TaskToken::stored(text(item, at::TASK_TOKEN)?),
             holder: Holder::stored(text(item, at::HOLDER)?),
             keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
+            permits: permits(item),
             metadata: item.get(at::METADATA).and_then(metadata)?,
             ticket: whole(item, at::TICKET)?,
             asked_at: time(item, at::ASKED_AT)?,
@@ -59,12 +65,13 @@ impl Waiter {
     }
 
     /// Every attribute but the address, of one that waits.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 10] {
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 11] {
         [
             (at::REQUEST, b(self.request.as_bytes())),
             (at::TASK_TOKEN, s(self.task_token.expose())),
             (at::HOLDER, s(self.holder.as_str())),
             (at::KEEP_MS, n(self.keep.as_millis())),
+            (at::PERMITS, permits_value(self.permits)),
             (at::METADATA, metadata_value(&self.metadata)),
             (at::TICKET, n(self.ticket)),
             (at::ASKED_AT, instant(self.asked_at)),

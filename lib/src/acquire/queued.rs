@@ -1,19 +1,21 @@
 //! Acquire with a place in the queue.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use super::other_keys;
+use super::{TriedPermit, other_keys};
 use crate::{
     error::Error,
-    leases::{Leases, TRIES, corrupt, frozen_error},
+    leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::Granted,
-    queue::{Told, its_place_is_lost},
+    queue::{EndedTerm, Rows, Told, its_place_is_lost},
     requests::{Acquire, Lifetime, Queue},
-    row::Row,
+    row::{Row, Stored},
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    values::{Counter, KeepTime, Key, LeaseId},
+    values::{Counter, KeepTime, Key, LeaseId, Permits},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -65,36 +67,57 @@ impl<S: Store> Leases<S> {
         };
         let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
+        let permits = request.permits;
         let latest = queue.latest;
-        let waiter = self.waiter(&grant, keep, queue);
+        let waiter = self.waiter(&grant, (keep, permits), queue);
         let stopped = self.settings().stopped;
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
-        if reentrant || stopped {
+        if permits.is_none() && (reentrant || stopped) {
             let first = Address::first(&key);
             match self.attempt(&first, &grant, reentrant).await? {
                 Ok(granted) => return self.tell_at_once(workflows, granted, &waiter).await,
                 Err(GrantRefusal::Replayed(row)) => {
-                    return self.tell_of_its_lease(workflows, &key, row, &waiter).await;
+                    return self
+                        .tell_of_its_lease(workflows, &first, row, &waiter)
+                        .await;
                 }
                 Err(_) => {}
             }
         }
-        if stopped {
+        if permits.is_none() && stopped {
             // A spent request; nobody may join either.
             return Err(Error::Consumed { key });
         }
         let join = Join {
             request: grant.request.clone(),
-            over: grant.over,
+            over: permits.is_none().then_some(grant.over),
             cap: self.room(latest),
         };
         let mut backoff = self.conflict_backoff();
         for _ in 0..TRIES {
+            // A permit has a row of its own. Whoever may have one need not wait, and a copy of a request that had one may not.
+            let mut others_wait = true;
+            if let Some(permits) = permits {
+                match self.try_permit(&key, permits, &grant, reentrant).await? {
+                    TriedPermit::Granted(at, row) => {
+                        let granted = self.granted(at, row)?;
+                        return self.tell_at_once(workflows, granted, &waiter).await;
+                    }
+                    TriedPermit::Replayed(at, row) => {
+                        return self.tell_of_its_lease(workflows, &at, row, &waiter).await;
+                    }
+                    TriedPermit::Taken(_) if stopped => return Err(stopped_error(key)),
+                    TriedPermit::Taken(rows) => others_wait = has_queue(&key, &rows)?,
+                }
+            }
             let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
                 Joined::Done => {
                     if latest {
                         Box::pin(self.only_newest(&key, None, &waiter)).await?;
+                    } else if !others_wait {
+                        // A permit that came free before this one waited was offered to nobody.
+                        self.try_to_serve(&key).await;
                     }
                     return Ok(queued(&waiter));
                 }
@@ -117,6 +140,7 @@ impl<S: Store> Leases<S> {
                     let waiting = usize::from(cap);
                     return Err(Error::QueueFull { key, waiting });
                 }
+                JoinRefusal::Grantable if permits.is_some() => None,
                 JoinRefusal::Grantable => {
                     match self.attempt(&Address::first(&key), &grant, false).await? {
                         Ok(granted) => Some(self.tell_at_once(workflows, granted, &waiter).await?),
@@ -145,18 +169,18 @@ impl<S: Store> Leases<S> {
         waiter: &Waiter,
     ) -> Result<Queued, Error> {
         metrics::record(Metric::of_grant(granted.grant), 1);
-        let key = &granted.lease.key.clone();
+        let at = &address_of(&granted.lease);
         let lease_id = granted.lease.lease_id.clone();
         let told = self
             .send_grant(workflows, &waiter.task_token, granted)
             .await;
         if matches!(told, Told::Refused | Told::Denied(_)) {
             // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
-            let row = self.read_queue_row(key).await?;
+            let row = self.read_row(at).await?;
             if let Some(row) = row.filter(|row| is_untold(row, &lease_id))
-                && let Some(free) = self.take_back(key, &row).await?
+                && let Some(free) = self.take_back(at, &row).await?
             {
-                self.try_to_grant_to_next(key, free).await;
+                self.serve_after(at, free, EndedTerm::Execution).await;
             }
         }
         answer(told)
@@ -175,40 +199,46 @@ impl<S: Store> Leases<S> {
         check_latest(&latest, waiter)?;
         // Read the row after the new token is stored. A call that ended this wait earlier has told the old token, or
         // nobody.
-        match self.read_queue_row(key).await? {
-            Some(row) if row.waiting().contains(&waiter.request) => {
-                if only_newest {
-                    Box::pin(self.only_newest(key, Some(row), waiter)).await?;
-                } else {
-                    self.try_to_grant_to_next(key, row).await;
-                }
-                Ok(queued(&latest))
+        let rows = self.read_rows_for(key, waiter.permits).await?;
+        if rows.waiting().contains(&waiter.request) {
+            if only_newest {
+                Box::pin(self.only_newest(key, Some(rows), waiter)).await?;
+            } else {
+                self.try_to_grant_to_next(key, rows).await;
             }
-            // It was granted the key in the meantime.
-            Some(row) if row.holding().is_some() && row.request == waiter.request => {
-                self.tell_of_its_lease(workflows, key, row, waiter).await
-            }
-            Some(row) if row.remembers(&waiter.request) => {
-                Err(Error::Consumed { key: key.clone() })
-            }
-            // This token must not wait again, because another call may be about to end its wait.
-            _ => Err(its_place_is_lost(key)),
+            return Ok(queued(&latest));
         }
+        if let Some((permit, row)) = rows.held_for(&waiter.request) {
+            // It was granted the key in the meantime.
+            let key = key.clone();
+            let (at, row) = (Address { key, permit }, row.clone());
+            return self.tell_of_its_lease(workflows, &at, row, waiter).await;
+        }
+        if rows.remember(&waiter.request) {
+            return Err(Error::Consumed { key: key.clone() });
+        }
+        // This token must not wait again, because another call may be about to end its wait.
+        Err(its_place_is_lost(key))
     }
 
     /// Sends away who waits before this waiter, which has its place. Where the key is free, whoever freed it may have found
     /// one of those first.
-    async fn only_newest(&self, key: &Key, row: Option<Row>, waiter: &Waiter) -> Result<(), Error> {
-        let row = match row {
-            Some(row) => row,
-            None => match self.read_queue_row(key).await? {
-                Some(row) => row,
-                None => return Ok(()),
-            },
+    async fn only_newest(
+        &self,
+        key: &Key,
+        rows: Option<Rows>,
+        waiter: &Waiter,
+    ) -> Result<(), Error> {
+        let rows = match rows {
+            Some(rows) => rows,
+            None => self.read_rows_for(key, waiter.permits).await?,
+        };
+        let Some(first) = rows.first() else {
+            return Ok(());
         };
         let newest = (key, &waiter.request, &waiter.holder);
-        let row = self.supersede(row, newest).await?;
-        self.try_to_grant_to_next(key, row).await;
+        let first = self.supersede(first.clone(), newest).await?;
+        self.try_to_grant_to_next(key, rows.with(0, first)).await;
         Ok(())
     }
 
@@ -223,7 +253,8 @@ impl<S: Store> Leases<S> {
         let key = key.clone();
         match refusal {
             GrantRefusal::Replayed(row) => {
-                let told = self.tell_of_its_lease(workflows, &key, row, waiter).await;
+                let at = Address::first(&key);
+                let told = self.tell_of_its_lease(workflows, &at, row, waiter).await;
                 told.map(Some)
             }
             GrantRefusal::OtherKeys => Err(other_keys()),
@@ -238,11 +269,11 @@ impl<S: Store> Leases<S> {
     async fn tell_of_its_lease(
         &self,
         workflows: &dyn Workflows,
-        key: &Key,
+        at: &Address,
         row: Row,
         waiter: &Waiter,
     ) -> Result<Queued, Error> {
-        let mut told_by = None;
+        let (mut told_by, key) = (None, &at.key);
         let row = if row.holding().is_none_or(|held| held.telling.is_none()) {
             row
         } else if row.request == waiter.request && is_from_the_queue(&row) {
@@ -250,24 +281,24 @@ impl<S: Store> Leases<S> {
             let latest = self.store().update_task_token(key, waiter, self.limit());
             let latest = latest.await?;
             check_latest(&latest, waiter)?;
-            let marked = self.mark(key, &row, Some(latest.ticket)).await?;
+            let marked = self.mark(at, &row, Some(latest.ticket)).await?;
             told_by = Some(latest);
             marked.ok_or_else(|| super::changed(key))?
         } else {
             // No item shows whether a later call has another token. So a refusal says nothing, and is not noted: a look at
             // its history takes the lease back when no task waits any more.
             let ticket = row.holding().and_then(|held| held.telling?.ticket);
-            let marked = self.mark(key, &row, ticket).await?;
+            let marked = self.mark(at, &row, ticket).await?;
             marked.ok_or_else(|| super::changed(key))?
         };
-        let granted: Granted = self.as_replay(Address::first(key), row.clone())?;
+        let granted: Granted = self.as_replay(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
         let told = self
             .send_grant(workflows, &waiter.task_token, granted)
             .await;
         match (&told, told_by) {
             (Told::Accepted, Some(item)) => self.forget_waiter(key, &item).await,
-            (Told::Refused, Some(item)) if self.note_refusal(key, &row).await?.is_some() => {
+            (Told::Refused, Some(item)) if self.note_refusal(at, &row).await?.is_some() => {
                 self.forget_waiter(key, &item).await;
             }
             _ => {}
@@ -275,13 +306,19 @@ impl<S: Store> Leases<S> {
         answer(told)
     }
 
-    fn waiter(&self, grant: &Grant, keep: KeepTime, queue: Queue) -> Waiter {
+    fn waiter(
+        &self,
+        grant: &Grant,
+        (keep, permits): (KeepTime, Option<Permits>),
+        queue: Queue,
+    ) -> Waiter {
         let deadline = grant.now.plus(queue.wait.as_duration());
         Waiter {
             request: grant.request.clone(),
             task_token: queue.task_token,
             holder: grant.holder.clone(),
             keep,
+            permits,
             metadata: grant.metadata.clone(),
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
@@ -294,10 +331,6 @@ impl<S: Store> Leases<S> {
 
 fn check(request: &Acquire) -> Result<KeepTime, Error> {
     let not_queued = |field| Err(Error::invalid(field, "does not go with task_token"));
-    // Also with 1: the queue is that of the first permit, and does not count the others that are still held.
-    if request.permits.is_some() {
-        return not_queued("permits");
-    }
     if request.observed_version.is_some() {
         return not_queued("observed_version");
     }
@@ -307,6 +340,16 @@ fn check(request: &Acquire) -> Result<KeepTime, Error> {
             "ttl_seconds",
             "does not go with task_token: that lease lasts as long as the execution",
         )),
+    }
+}
+
+/// Whether somebody waits, in the rows of a semaphore of which every permit is taken.
+fn has_queue(key: &Key, rows: &BTreeMap<u16, Stored>) -> Result<bool, Error> {
+    match rows.get(&0) {
+        Some(Stored::Row(first)) => Ok(first.head().is_some()),
+        Some(Stored::Foreign(reason)) => Err(corrupt(key.clone(), reason)),
+        // Only an earlier version granted other permits before the first.
+        Some(Stored::Absent) | None => Err(super::changed(key)),
     }
 }
 
@@ -354,3 +397,6 @@ fn queued(waiter: &Waiter) -> Queued {
     let ticket = waiter.ticket;
     Queued::Queued { ticket }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     who_replaces_stops_what_was_started_through_the_key(bench).await;
     who_cannot_replace_the_holder_fails(bench).await;
     only_the_newest_start_waits(bench).await;
+    only_so_many_run_at_once(bench).await;
     a_dismissed_start_is_forgotten(bench).await;
     what_has_begun_is_looked_at_as_any_execution(bench).await;
     a_failure_right_after_the_grant_passes_the_key_on(bench).await;
@@ -758,6 +759,61 @@ async fn only_the_newest_start_waits<B: Bench>(bench: &B) {
     case.holds("d").await;
     case.ends("d").await;
     case.is_free().await;
+}
+
+async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "permits");
+    let of_two = |name: &str| Start {
+        permits: Some(make::permits(2)),
+        ..case.request(name)
+    };
+    let ask = async |name: &str| {
+        let answer = case.case.leases.start(of_two(name)).await;
+        answer.expect("an answer")
+    };
+    for name in ["a", "b"] {
+        let execution_arn = execution(name);
+        assert_eq!(ask(name).await, Started::Started { execution_arn });
+    }
+    for name in ["c", "d", "e", "f"] {
+        let queued = ask(name).await;
+        let Started::Queued { held, .. } = queued else {
+            panic!("{queued:?}");
+        };
+        assert!(held.is_some_and(|held| held.holder != execution(name)));
+    }
+    // Again: it keeps its place.
+    assert!(matches!(ask("c").await, Started::Queued { .. }));
+    let mut skips = of_two("skipped");
+    skips.if_held = IfHeld::Skip;
+    let skipped = case.case.leases.start(skips).await;
+    assert!(
+        matches!(skipped, Ok(Started::Skipped { .. })),
+        "{skipped:?}"
+    );
+    let mut replaces = of_two("replaces");
+    replaces.if_held = IfHeld::Replace(WaitTime::DAY);
+    invalid(case.case.leases.start(replaces).await, "permits");
+    case.has_started(&["a", "b"]);
+    // Whichever ends, the next begins.
+    case.ends("b").await;
+    case.has_started(&["a", "b", "c"]);
+    case.ends("a").await;
+    case.has_started(&["a", "b", "c", "d"]);
+    // One that cannot begin makes room for the next.
+    case.calls.script_starts("e", &[StartFate::Refused]);
+    case.ends("c").await;
+    case.fails("e", "StateMachineDoesNotExist").await;
+    case.has_started(&["a", "b", "c", "d", "f"]);
+    let started = ask("c").await;
+    assert!(matches!(started, Started::Started { .. }), "{started:?}");
+    for name in ["d", "f"] {
+        case.ends(name).await;
+    }
+    let waiting = case.case.row().await;
+    assert_eq!(waiting.waiting(), []);
+    let execution_arn = execution("later");
+    assert_eq!(ask("later").await, Started::Started { execution_arn });
 }
 
 async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {

@@ -111,7 +111,10 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
     case.release_silently(&holder).await;
     let row = case.row().await;
     let (key, limit) = (&case.address.key, std::time::Duration::from_secs(1));
-    let granted = case.leases.grant_to(key, &row, (&old).into()).await;
+    let granted = case
+        .leases
+        .grant_to(&case.address, Some(&row), (&old).into())
+        .await;
     let granted = granted.expect("an answer").expect("granted");
     let new = crate::waiter::Waiter {
         task_token: case.queue("a again", WAIT).task_token,
@@ -121,7 +124,10 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
     let stored = case.leases.store().update_task_token(key, &new, limit);
     stored.await.expect("stored");
     let workflows = case.leases.workflows().expect("some");
-    let told = case.leases.tell_first(workflows, key, granted, &old).await;
+    let told = case
+        .leases
+        .tell_first(workflows, &case.address, granted, &old)
+        .await;
     let told = told.expect("an answer");
     assert!(
         matches!(told, (crate::queue::Told::Accepted, None)),
@@ -146,7 +152,10 @@ async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
         case.release_silently(&holder).await;
         let row = case.row().await;
         let key = &case.address.key;
-        let granted = case.leases.grant_to(key, &row, (&waiter).into()).await;
+        let granted = case
+            .leases
+            .grant_to(&case.address, Some(&row), (&waiter).into())
+            .await;
         let granted = granted.expect("an answer").expect("granted");
         let other = case.request("a").request_id(make::request_id("other"));
         match by {
@@ -173,7 +182,7 @@ async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
         let workflows = case.leases.workflows().expect("some");
         let told = case
             .leases
-            .tell_first(workflows, key, granted, &waiter)
+            .tell_first(workflows, &case.address, granted, &waiter)
             .await;
         let told = told.expect("an answer");
         assert!(

@@ -142,7 +142,7 @@ async fn an_overtaken_call_does_not_rejoin_the_queue<B: Bench>(bench: &B) {
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        over: TakeoverRule::ExpiredBy(case.now()),
+        over: Some(TakeoverRule::ExpiredBy(case.now())),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {
@@ -252,9 +252,7 @@ async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) 
 async fn what_has_no_queue_is_refused<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "queue/invalid");
     case.lease("holder").await;
-    let several = |n| case.request("a").permits(make::permits(n));
     let observing = case.request("a").observed_version(case.row().await.version);
-    // Nor is a permit of 1: the queue does not count the other permits that are still held.
     let mut timed = case.request("a");
     timed.lifetime = make::ttl(TTL).into();
     let mut a_process = case.request("a");
@@ -262,8 +260,6 @@ async fn what_has_no_queue_is_refused<B: Bench>(bench: &B) {
     for (request, named) in [
         (timed, "ttl_seconds"),
         (a_process, "holder"),
-        (several(2), "permits"),
-        (several(1), "permits"),
         (observing, "observed_version"),
     ] {
         let answer = case.leases.acquire_queued(request, case.queue("a", WAIT));

@@ -1,17 +1,19 @@
 //! Grants a free key to whoever waits first, and tells it.
 
-use super::turn::Next;
+use super::{rows::Rows, turn::Begins};
 use crate::{
     clock::Timestamp,
     error::Error,
     leases::{Leases, TRIES},
     metrics::{self, Metric},
-    outcomes::{Acquired, Ended, GrantKind, Granted},
+    outcomes::{Acquired, Ended, GrantKind, Granted, Lease},
     row::{Holding, Row, State, Stored, Telling, Term},
-    store::{Address, Applied, Connection, Store},
-    transition::{Change, ReplaceIfUnchanged, succeeded},
+    start::{StartItem, StartStatus},
+    store::{Address, Applied, AppliedAll, Connection, Store},
+    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
     values::{
-        Counter, Holder, KeepTime, Key, LeaseId, Metadata, RequestDigest, RequestId, TaskToken,
+        Counter, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, RequestId,
+        TaskToken,
     },
     waiter::Waiter,
     workflows::{Delivery, Workflows},
@@ -28,6 +30,31 @@ pub(crate) struct Heir<'a> {
     pub(crate) ticket: Option<u64>,
 }
 
+/// How long a lease would have lasted that has ended.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum EndedTerm {
+    Ttl,
+    Execution,
+}
+
+impl From<&Holding> for EndedTerm {
+    fn from(held: &Holding) -> Self {
+        match held.term {
+            Term::Ttl { .. } => Self::Ttl,
+            Term::Execution { .. } => Self::Execution,
+        }
+    }
+}
+
+impl From<&Lease> for EndedTerm {
+    fn from(lease: &Lease) -> Self {
+        match lease.deadline {
+            Some(_) => Self::Ttl,
+            None => Self::Execution,
+        }
+    }
+}
+
 impl<'a> From<&'a Waiter> for Heir<'a> {
     fn from(waiter: &'a Waiter) -> Self {
         Self {
@@ -36,6 +63,35 @@ impl<'a> From<&'a Waiter> for Heir<'a> {
             keep: waiter.keep,
             metadata: &waiter.metadata,
             ticket: Some(waiter.ticket),
+        }
+    }
+}
+
+/// Whoever waits first.
+enum Next {
+    Waiter(Box<Waiter>),
+    /// With the execution that it is to become.
+    Start(Box<StartItem>, Holder),
+}
+
+impl Next {
+    const fn permits(&self) -> Option<Permits> {
+        match self {
+            Self::Waiter(waiter) => waiter.permits,
+            Self::Start(item, _) => item.permits,
+        }
+    }
+
+    fn heir<'a>(&'a self, head: &'a RequestDigest) -> Heir<'a> {
+        match self {
+            Self::Waiter(waiter) => Heir::from(&**waiter),
+            Self::Start(item, execution) => Heir {
+                request: head,
+                holder: execution,
+                keep: item.keep,
+                metadata: &item.metadata,
+                ticket: None,
+            },
         }
     }
 }
@@ -65,23 +121,53 @@ impl Told {
 }
 
 impl<S: Store> Leases<S> {
-    /// Grants `key` to the first waiter and tells it, if the key is free. For keys that were freed by a program that
-    /// cannot tell anybody. Returns whether a waiter was told. It may be repeated for ever.
+    /// Grants `key` to the first waiter and tells it, if the key is free, or a permit of a semaphore. For keys that were
+    /// freed by a program that cannot tell anybody. Returns whether a waiter was told. It may be repeated for ever.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
         self.follow_rules().await?;
-        match self.read_queue_row(key).await? {
-            Some(row) => self.grant_to_next(key, row).await,
-            None => Ok(false),
-        }
+        let rows = self.read_rows(key).await?;
+        self.grant_to_next(key, rows).await
     }
 
     /// As [`Leases::grant_to_next`], for a caller whose own work is done: what fails here is left to sweep.
-    pub(crate) async fn try_to_grant_to_next(&self, key: &Key, row: Row) -> bool {
+    pub(crate) async fn try_to_grant_to_next(&self, key: &Key, rows: Rows) -> bool {
         // On the heap, because every caller's future contains it.
-        let granted = Box::pin(self.grant_to_next(key, row)).await;
+        let granted = Box::pin(self.grant_to_next(key, rows)).await;
+        self.or_left_to_sweep(key, granted)
+    }
+
+    /// The same after a lease has ended, with what its row is since. The queue is in the first row. Of another permit it is
+    /// read after the end of an execution lease only: those of a semaphore without a queue cost no request more. After the end
+    /// of another lease sweep serves the queue.
+    pub(crate) async fn serve_after(&self, at: &Address, row: Row, ended: EndedTerm) -> bool {
+        let key = &at.key;
+        if at.permit == 0 {
+            return self.try_to_grant_to_next(key, Rows::only_first(row)).await;
+        }
+        if ended == EndedTerm::Ttl || self.workflows().is_none() {
+            return false;
+        }
+        self.try_to_serve(key).await
+    }
+
+    /// For a caller who has joined an empty queue: grants what was free before.
+    pub(crate) async fn try_to_serve(&self, key: &Key) -> bool {
+        let granted = Box::pin(async {
+            let rows = self.read_rows(key).await?;
+            self.grant_to_next(key, rows).await
+        });
+        let granted = granted.await;
+        self.or_left_to_sweep(key, granted)
+    }
+
+    #[expect(
+        clippy::unused_self,
+        reason = "what it logs is the work of these leases"
+    )]
+    fn or_left_to_sweep(&self, key: &Key, granted: Result<bool, Error>) -> bool {
         granted.unwrap_or_else(|error| {
             error.count();
             let problem = error.in_full();
@@ -90,15 +176,20 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Grants `row`, if it is free, to whoever waits first, and tells it; if that one is gone, the next. Returns whether
-    /// a waiter was told.
-    pub(crate) async fn grant_to_next(&self, key: &Key, mut row: Row) -> Result<bool, Error> {
+    /// Grants the free key, or a free permit, to whoever waits first, and tells it; if that one is gone, the next. Returns
+    /// whether a waiter was told. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
+    /// given.
+    pub(crate) async fn grant_to_next(&self, key: &Key, mut rows: Rows) -> Result<bool, Error> {
         let Some(workflows) = self.workflows() else {
             return Ok(false);
         };
-        let (mut forbidden, mut tries, began) = (false, TRIES, self.now());
-        while row.holding().is_none() && row.frozen.is_none() && !self.settings().stopped {
-            let Some(head) = row.head().cloned() else {
+        let (mut forbidden, mut tries, mut told_one) = (false, TRIES, false);
+        let began = self.now();
+        while rows.may_have_room() && !self.settings().stopped {
+            let Some(first) = rows.first().filter(|first| first.frozen.is_none()) else {
+                break;
+            };
+            let Some(head) = first.head().cloned() else {
                 break;
             };
             // A call that nobody limits does not walk through a queue of dead waiters: sweep does.
@@ -106,79 +197,142 @@ impl<S: Store> Leases<S> {
                 Some(_) => !self.is_nearly_over(),
                 None => self.now().since(began) < Connection::OPERATION,
             };
-            if !in_time {
+            // A team's function without starts leaves them to sweep.
+            if !in_time || head.is_start() && self.starts().is_empty() {
                 break;
             }
-            if head.is_start() {
-                let next = Box::pin(self.start_next(workflows, key, &row, &head)).await?;
-                row = match next {
-                    Next::Begun => return Ok(true),
-                    Next::Row(row) if tries > 0 => *row,
-                    Next::Row(_) | Next::Stop => break,
-                };
-                tries -= 1;
-                continue;
-            }
-            let Some(waiter) = self.waiting(key, &head).await? else {
-                // Deleted by hand: nobody can tell this waiter.
-                match self.pass_over(key, &row, &head).await? {
-                    Some(shorter) => row = shorter,
+            let Some(next) = self.who_is_next(key, &head).await? else {
+                // Deleted by hand: nobody can tell this waiter. Or a start that another call has settled.
+                match self.pass_over(key, first, &head).await? {
+                    Some(shorter) => rows = rows.with(0, shorter),
                     None => break,
                 }
                 continue;
             };
-            let granted = match self.grant_to(key, &row, Heir::from(&waiter)).await? {
+            let permits = next.permits();
+            if permits.is_some() && !rows.are_all() {
+                rows = self.read_rows(key).await?;
+                continue;
+            }
+            if permits.is_some() && rows.held_for(&head).is_some() {
+                // A late copy of a request that has its permit.
+                match self.pass_over(key, first, &head).await? {
+                    Some(shorter) => rows = rows.with(0, shorter),
+                    None => break,
+                }
+                continue;
+            }
+            let Some((permit, free)) = rows.free(permits) else {
+                break;
+            };
+            let at = Address {
+                key: key.clone(),
+                permit,
+            };
+            let granted = match self.grant_to(&at, free, next.heir(&head)).await? {
                 Ok(granted) => granted,
-                // The first has left the queue meanwhile: look again.
-                Err(Stored::Row(found)) if tries > 0 => {
-                    (row, tries) = (found, tries - 1);
+                // Somebody was faster, or the first has left the queue meanwhile: look again.
+                Err(found) if tries > 0 => {
+                    tries -= 1;
+                    rows = match found {
+                        Stored::Row(row) if permit == 0 => rows.with(0, row),
+                        _ if permit == 0 => break,
+                        _ => self.read_rows(key).await?,
+                    };
                     continue;
                 }
                 Err(_) => break,
             };
-            row = match self.tell_first(workflows, key, granted, &waiter).await? {
-                (Told::Accepted, _) => return Ok(true),
-                (Told::Refused, Some(free)) => free,
-                // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our
-                // own role is at fault, and no further waiter loses its place.
-                (Told::Denied(_), Some(free)) if !forbidden => {
-                    forbidden = true;
-                    free
+            let has_more = rows.have_more_room(permits);
+            let free = match next {
+                Next::Start(item, _) => match self.begin(workflows, &at, &granted, &item).await? {
+                    Begins::Begun => None,
+                    Begins::Failed {
+                        free: Some(free), ..
+                    } if tries > 0 => {
+                        tries -= 1;
+                        Some(free)
+                    }
+                    Begins::Failed { .. } | Begins::Later => break,
+                },
+                Next::Waiter(waiter) => {
+                    match self.tell_first(workflows, &at, granted, &waiter).await? {
+                        (Told::Accepted, _) => None,
+                        (Told::Refused, Some(free)) => Some(free),
+                        // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well,
+                        // our own role is at fault, and no further waiter loses its place.
+                        (Told::Denied(_), Some(free)) if !forbidden => {
+                            forbidden = true;
+                            Some(free)
+                        }
+                        _ => break,
+                    }
                 }
-                _ => break,
+            };
+            rows = match free {
+                Some(free) if permit == 0 => rows.with(0, free),
+                Some(_) => self.read_rows(key).await?,
+                None => {
+                    told_one = true;
+                    if !has_more {
+                        break;
+                    }
+                    self.read_rows(key).await?
+                }
             };
         }
-        Ok(false)
+        Ok(told_one)
     }
 
-    /// The write that grants a free row to its first waiter. If another write was faster: what it left.
+    /// Whoever waits first, by its item; none if it does not wait any more.
+    async fn who_is_next(&self, key: &Key, head: &RequestDigest) -> Result<Option<Next>, Error> {
+        if head.is_start() {
+            let item = self.store().start_item(key, head, self.limit()).await?;
+            let item = item.filter(|item| item.status == StartStatus::Waiting);
+            return Ok(item.map(|item| {
+                let execution = item.execution();
+                Next::Start(Box::new(item), execution)
+            }));
+        }
+        let waiter = self.waiting(key, head).await?;
+        Ok(waiter.map(|waiter| Next::Waiter(Box::new(waiter))))
+    }
+
+    /// The write that grants a free row to its first waiter. If another write was faster: what it left. The row of a
+    /// permit other than the first changes together with the queue, which is in the first.
     pub(crate) async fn grant_to(
         &self,
-        key: &Key,
-        row: &Row,
+        at: &Address,
+        row: Option<&Row>,
         heir: Heir<'_>,
     ) -> Result<Result<Row, Stored>, Error> {
         let now = self.now();
-        let token = row.fencing_token.max(self.settings().token_floor).plus(1);
+        let floor = self.settings().token_floor;
         let lease_id = LeaseId::random();
+        let state = State::Held(Holding {
+            lease_id: lease_id.clone(),
+            term: Term::Execution {
+                keep: heir.keep,
+                looked_at: None,
+                look_again_at: None,
+            },
+            acquired_at: now,
+            extended_at: None,
+            sweep_after: Some(now.plus(self.settings().look)),
+            metadata: heir.metadata.clone(),
+            telling: Some(Telling::first(now, heir.ticket)),
+        });
         let next = Row {
             purge_at: None,
-            state: State::Held(Holding {
-                lease_id: lease_id.clone(),
-                term: Term::Execution {
-                    keep: heir.keep,
-                    looked_at: None,
-                    look_again_at: None,
-                },
-                acquired_at: now,
-                extended_at: None,
-                sweep_after: Some(now.plus(self.settings().look)),
-                metadata: heir.metadata.clone(),
-                telling: Some(Telling::first(now, heir.ticket)),
-            }),
-            ..succeeded(row, heir.holder, heir.request, token)
+            state,
+            ..match row {
+                Some(row) => {
+                    let token = row.fencing_token.max(floor).plus(1);
+                    succeeded(row, heir.holder, heir.request, token)
+                }
+                None => first_row(now, floor, heir.holder, heir.request),
+            }
         };
-        let head = Some(heir.request.clone());
         // If the response was lost, the row shows whether the write was ours, and that nobody was told since.
         let ours = |row: &Row| {
             row.holding().is_some_and(|held| {
@@ -186,7 +340,15 @@ impl<S: Store> Leases<S> {
                     && held.telling.is_some_and(|told| told.tries == Counter::MIN)
             })
         };
-        let row = match self.replace(key, row, next, head).await? {
+        let applied = if at.permit == 0
+            && let Some(row) = row
+        {
+            self.replace(at, row, next, Some(heir.request.clone()))
+                .await?
+        } else {
+            self.grant_beside(at, row, next, heir.request).await?
+        };
+        let row = match applied {
             Applied::Done { row, .. } => row,
             Applied::Refused(Stored::Row(row)) if ours(&row) => row,
             Applied::Refused(found) => return Ok(Err(found)),
@@ -196,29 +358,68 @@ impl<S: Store> Leases<S> {
         Ok(Ok(row))
     }
 
+    /// Grants a permit other than the first: its row changes if it is as it was read, and the request that waits first leaves
+    /// the queue, both or neither.
+    async fn grant_beside(
+        &self,
+        at: &Address,
+        seen: Option<&Row>,
+        next: Row,
+        head: &RequestDigest,
+    ) -> Result<Applied, Error> {
+        let leave = Change::Leave(Leave {
+            request: head.clone(),
+            place: 0,
+            because: LeaveReason::Granted,
+        });
+        let grant = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+            seen: seen.map(|row| row.version),
+            row: next.clone(),
+            head: None,
+        }));
+        let changes = [(at.clone(), grant), (Address::first(&at.key), leave)];
+        let mut backoff = self.conflict_backoff();
+        loop {
+            match self.store().apply_all(&changes, self.limit()).await? {
+                AppliedAll::Done => {
+                    return Ok(Applied::Done {
+                        row: next,
+                        deadline_before: None,
+                    });
+                }
+                AppliedAll::Refused(found) => {
+                    let found = found.into_iter().next().flatten();
+                    return Ok(Applied::Refused(found.unwrap_or(Stored::Absent)));
+                }
+                AppliedAll::Conflict if backoff.wait().await => {}
+                AppliedAll::Conflict => return Err(self.contention_error()),
+            }
+        }
+    }
+
     /// Tells the waiter that was just granted `row`; nobody was told before. If it never knew, the grant ends: then the
     /// row comes back free.
     pub(crate) async fn tell_first(
         &self,
         workflows: &dyn Workflows,
-        key: &Key,
+        at: &Address,
         mut row: Row,
         waiter: &Waiter,
     ) -> Result<(Told, Option<Row>), Error> {
-        let mut told = self.tell(workflows, key, &row, &waiter.task_token).await?;
+        let mut told = self.tell(workflows, at, &row, &waiter.task_token).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
-            && let Some(latest) = self.waiting(key, &waiter.request).await?
+            && let Some(latest) = self.waiting(&at.key, &waiter.request).await?
             && latest.task_token != waiter.task_token
         {
             // It asked again before it was granted the key. Now another call may tell it too.
-            let Some(marked) = self.mark(key, &row, Some(latest.ticket)).await? else {
+            let Some(marked) = self.mark(at, &row, Some(latest.ticket)).await? else {
                 return Ok((Told::Unknown(None), None));
             };
             (row, waiter) = (marked, latest);
-            told = match self.tell(workflows, key, &row, &waiter.task_token).await? {
+            told = match self.tell(workflows, at, &row, &waiter.task_token).await? {
                 Told::Refused => {
-                    self.note_refusal(key, &row).await?;
+                    self.note_refusal(at, &row).await?;
                     Told::Unknown(None)
                 }
                 told => told,
@@ -229,18 +430,18 @@ impl<S: Store> Leases<S> {
                 let joined = Timestamp::from_millis(waiter.ticket);
                 metrics::record_duration(Metric::WaitTime, self.now().since(joined));
                 metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
-                self.forget_waiter(key, &waiter).await;
+                self.forget_waiter(&at.key, &waiter).await;
                 (told, None)
             }
             Told::Unknown(_) => (told, None),
             Told::Refused => {
-                let free = self.take_back(key, &row).await?;
+                let free = self.take_back(at, &row).await?;
                 if free.is_some() {
-                    self.forget_waiter(key, &waiter).await;
+                    self.forget_waiter(&at.key, &waiter).await;
                 }
                 (told, free)
             }
-            Told::Denied(_) => (told, self.take_back(key, &row).await?),
+            Told::Denied(_) => (told, self.take_back(at, &row).await?),
         })
     }
 
@@ -249,18 +450,18 @@ impl<S: Store> Leases<S> {
     pub(crate) async fn tell_again(
         &self,
         workflows: &dyn Workflows,
-        key: &Key,
+        at: &Address,
         row: &Row,
         waiter: &Waiter,
     ) -> Result<Option<Told>, Error> {
-        let Some(row) = self.mark(key, row, Some(waiter.ticket)).await? else {
+        let Some(row) = self.mark(at, row, Some(waiter.ticket)).await? else {
             return Ok(None);
         };
-        let told = self.tell(workflows, key, &row, &waiter.task_token).await?;
+        let told = self.tell(workflows, at, &row, &waiter.task_token).await?;
         match told {
-            Told::Accepted => self.forget_waiter(key, waiter).await,
-            Told::Refused if self.note_refusal(key, &row).await?.is_some() => {
-                self.forget_waiter(key, waiter).await;
+            Told::Accepted => self.forget_waiter(&at.key, waiter).await,
+            Told::Refused if self.note_refusal(at, &row).await?.is_some() => {
+                self.forget_waiter(&at.key, waiter).await;
             }
             Told::Refused | Told::Denied(_) | Told::Unknown(_) => {}
         }
@@ -270,7 +471,7 @@ impl<S: Store> Leases<S> {
     /// Counts another telling. None if the row has changed.
     pub(crate) async fn mark(
         &self,
-        key: &Key,
+        at: &Address,
         row: &Row,
         ticket: Option<u64>,
     ) -> Result<Option<Row>, Error> {
@@ -281,24 +482,24 @@ impl<S: Store> Leases<S> {
             ticket,
             refused_at: None,
         };
-        self.change_telling(key, row, telling, None).await
+        self.change_telling(at, row, telling, None).await
     }
 
     /// Notes that the token with which `row`'s holder was told last is dead, although somebody may have told it before.
     /// A look at its history, half a minute later, shows whether it knows.
-    pub(crate) async fn note_refusal(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
+    pub(crate) async fn note_refusal(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
         let now = self.now();
         let telling = |told: Telling| Telling {
             refused_at: Some(now),
             ..told
         };
         let look = self.shows_after(now);
-        self.change_telling(key, row, telling, Some(look)).await
+        self.change_telling(at, row, telling, Some(look)).await
     }
 
     async fn change_telling(
         &self,
-        key: &Key,
+        at: &Address,
         row: &Row,
         change: impl FnOnce(Telling) -> Telling,
         sweep_after: Option<Timestamp>,
@@ -318,7 +519,7 @@ impl<S: Store> Leases<S> {
             }),
             ..row.clone()
         };
-        Ok(match self.replace(key, row, next, None).await? {
+        Ok(match self.replace(at, row, next, None).await? {
             Applied::Done { row, .. } => Some(row),
             Applied::Refused(_) => None,
         })
@@ -326,11 +527,12 @@ impl<S: Store> Leases<S> {
 
     /// Ends a grant of which its holder never knew, as if it had not been: the row forgets the request, so that it may
     /// ask anew. Its token is used up. None if the row has changed since it was read.
-    pub(crate) async fn take_back(&self, key: &Key, row: &Row) -> Result<Option<Row>, Error> {
+    pub(crate) async fn take_back(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
         let next = self.taken_back(row);
-        Ok(match self.replace(key, row, next, None).await? {
+        Ok(match self.replace(at, row, next, None).await? {
             Applied::Done { row: free, .. } => {
                 let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
+                let key = &at.key;
                 tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
                 Some(free)
             }
@@ -374,7 +576,7 @@ impl<S: Store> Leases<S> {
 
     pub(crate) async fn replace(
         &self,
-        key: &Key,
+        at: &Address,
         seen: &Row,
         row: Row,
         head: Option<RequestDigest>,
@@ -384,18 +586,17 @@ impl<S: Store> Leases<S> {
             row,
             head,
         }));
-        let address = Address::first(key);
-        self.store().apply(&address, &change, self.limit()).await
+        self.store().apply(at, &change, self.limit()).await
     }
 
     async fn tell(
         &self,
         workflows: &dyn Workflows,
-        key: &Key,
+        at: &Address,
         row: &Row,
         token: &TaskToken,
     ) -> Result<Told, Error> {
-        let granted = self.granted(Address::first(key), row.clone())?;
+        let granted = self.granted(at.clone(), row.clone())?;
         Ok(self.send_grant(workflows, token, granted).await)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Told;
+use super::{Told, rows::Rows};
 use crate::{
     clock::Timestamp,
     error::Error,
@@ -11,7 +11,7 @@ use crate::{
     retry::some_at_a_time,
     row::{Row, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, Leave},
+    transition::{Change, Leave, LeaveReason},
     values::{Key, RequestDigest},
     waiter::Waiter,
     workflows::Delivery,
@@ -38,35 +38,43 @@ impl<S: Store> Leases<S> {
         let Some(workflows) = self.workflows() else {
             return Ok(0);
         };
-        let Some(mut row) = self.read_queue_row(key).await? else {
+        let rows = self.read_rows(key).await?;
+        if rows.first().is_none() {
             // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
             let strays = waiting.iter().map(|(request, _)| request);
             self.clear(key, strays.collect(), at_once).await?;
             return Ok(0);
-        };
-        metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
-        let mut told = 0;
-        if row.holding().is_none() && row.head().is_some() {
-            told += u64::from(self.grant_to_next(key, row.clone()).await?);
-            row = self.read_queue_row(key).await?.unwrap_or(row);
         }
+        metrics::record(Metric::QueueDepth, rows.waiting().len() as u64);
+        let mut told = 0;
+        let mut rows = if rows.waiting().is_empty() {
+            rows
+        } else {
+            told += u64::from(self.grant_to_next(key, rows).await?);
+            self.read_rows(key).await?
+        };
         let mut strays = Vec::new();
         for (request, gives_up) in waiting {
             if self.is_nearly_over() {
                 return Ok(told);
             }
-            if row.waiting().contains(request) {
+            if let Some(row) = rows.first().filter(|row| row.waiting().contains(request)) {
                 if gives_up.is_none_or(|at| at <= self.now()) {
-                    row = self.expire_waiter(key, request, row).await?;
+                    let row = self.expire_waiter(key, request, row.clone()).await?;
+                    rows = rows.with(0, row);
                 }
-            } else if let Some(untold) = untold(&row, request)
+            } else if let Some((permit, row, untold)) = untold(&rows, request)
                 // Read after the row: its token is at least as new as that of the last telling.
                 && let Some(waiter) = self.waiting(key, request).await?
                 && waiter.ticket == untold
             {
-                let again = self.tell_again(workflows, key, &row, &waiter).await?;
+                let at = Address {
+                    key: key.clone(),
+                    permit,
+                };
+                let again = self.tell_again(workflows, &at, row, &waiter).await?;
                 told += u64::from(matches!(again, Some(Told::Accepted)));
-                row = self.read_queue_row(key).await?.unwrap_or(row);
+                rows = self.read_rows(key).await?;
             } else {
                 strays.push(request);
             }
@@ -95,9 +103,9 @@ impl<S: Store> Leases<S> {
                 continue;
             }
             // Read after the items: a request that joined again has another token by now, or is in this row's queue.
-            let row = self.read_queue_row(key).await?;
+            let rows = self.read_rows(key).await?;
             let ends = waiters.iter();
-            let ends = ends.map(|waiter| self.clear_one(key, row.as_ref(), waiter));
+            let ends = ends.map(|waiter| self.clear_one(key, &rows, waiter));
             for end in some_at_a_time(at_once, ends.collect()).await {
                 end?;
             }
@@ -105,11 +113,10 @@ impl<S: Store> Leases<S> {
         Ok(())
     }
 
-    async fn clear_one(&self, key: &Key, row: Option<&Row>, waiter: &Waiter) -> Result<(), Error> {
+    async fn clear_one(&self, key: &Key, rows: &Rows, waiter: &Waiter) -> Result<(), Error> {
         let request = &waiter.request;
-        let back = |row: &Row| {
-            row.waiting().contains(request) || untold(row, request) == Some(waiter.ticket)
-        };
+        let is_back = rows.waiting().contains(request)
+            || untold(rows, request).is_some_and(|(_, _, ticket)| ticket == waiter.ticket);
         if let Some(by) = &waiter.superseded_by {
             let (key, by) = (key.clone(), by.clone());
             let later = Error::Superseded {
@@ -118,30 +125,17 @@ impl<S: Store> Leases<S> {
             };
             return self.fail_waiter(&key, waiter, later).await;
         }
-        match row {
-            Some(row) if back(row) => Ok(()),
-            Some(row) if row.remembers(request) => {
-                let over = Error::Consumed { key: key.clone() };
-                self.fail_waiter(key, waiter, over).await
-            }
-            _ if waiter.deadline <= self.now() => {
-                let late = Error::QueueTimeout { key: key.clone() };
-                self.fail_waiter(key, waiter, late).await
-            }
-            _ => self.fail_waiter(key, waiter, its_place_is_lost(key)).await,
+        if is_back {
+            return Ok(());
         }
-    }
-
-    pub(crate) async fn read_queue_row(&self, key: &Key) -> Result<Option<Row>, Error> {
-        match self
-            .store()
-            .read(&Address::first(key), self.limit())
-            .await?
-        {
-            Stored::Row(row) => Ok(Some(row)),
-            Stored::Absent => Ok(None),
-            Stored::Foreign(reason) => Err(corrupt(key.clone(), reason)),
-        }
+        let why = if rows.remember(request) {
+            Error::Consumed { key: key.clone() }
+        } else if waiter.deadline <= self.now() {
+            Error::QueueTimeout { key: key.clone() }
+        } else {
+            its_place_is_lost(key)
+        };
+        self.fail_waiter(key, waiter, why).await
     }
 
     pub(crate) async fn waiting(
@@ -224,7 +218,7 @@ impl<S: Store> Leases<S> {
         let change = Change::Leave(Leave {
             request: request.clone(),
             place,
-            later: None,
+            because: LeaveReason::GaveUp,
         });
         let address = Address::first(key);
         self.store().apply(&address, &change, self.limit()).await
@@ -274,10 +268,11 @@ pub(crate) fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
     row.waiting().iter().position(|waits| waits == request)
 }
 
-/// The ticket of the item whose waiter was granted the row and may not know of it yet, if it is this request.
-fn untold(row: &Row, request: &RequestDigest) -> Option<u64> {
-    let held = row.holding().filter(|_| row.request == *request)?;
-    held.telling?.ticket
+/// The row that this request was granted and may not know of yet, and the ticket of its waiter's item.
+fn untold<'a>(rows: &'a Rows, request: &RequestDigest) -> Option<(u16, &'a Row, u64)> {
+    let (permit, row) = rows.held_for(request)?;
+    let ticket = row.holding()?.telling?.ticket?;
+    Some((permit, row, ticket))
 }
 
 #[cfg(test)]

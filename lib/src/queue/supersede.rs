@@ -7,7 +7,7 @@ use crate::{
     row::Row,
     start::StartStatus,
     store::{Settled, Settlement, Store},
-    transition::Leave,
+    transition::{Leave, LeaveReason},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,
 };
@@ -107,7 +107,7 @@ impl<S: Store> Leases<S> {
         let leave = Leave {
             request: first.clone(),
             place: 0,
-            later: Some(later.clone()),
+            because: LeaveReason::Superseded(later.clone()),
         };
         let (store, mut backoff) = (self.store(), self.conflict_backoff());
         loop {

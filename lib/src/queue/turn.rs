@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Heir, place_in};
+use super::place_in;
 use crate::{
     clock::Timestamp,
     error::Error,
@@ -11,7 +11,7 @@ use crate::{
     row::{Row, Stored},
     start::{StartItem, StartStatus},
     store::{Address, Applied, Settled, Settlement, Store},
-    transition::{Change, Leave, ReplaceIfUnchanged},
+    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged},
     values::{Counter, Key, RequestDigest},
     workflows::{Begun, Workflows},
 };
@@ -34,16 +34,6 @@ pub(crate) enum Begins {
     },
     /// It keeps its turn: it may have begun, or is to begin later, or somebody else sees to it.
     Later,
-}
-
-/// What follows for a row whose first in the queue is a start.
-pub(crate) enum Next {
-    /// It has begun.
-    Begun,
-    /// The row as it is now: somebody else may be first.
-    Row(Box<Row>),
-    /// Somebody else sees to it, or sweep will.
-    Stop,
 }
 
 /// What the service says of the execution that a start names.
@@ -76,53 +66,12 @@ pub(crate) fn shows_all_calls(last_mark: Timestamp, margin: Duration) -> Timesta
 }
 
 impl<S: Store> Leases<S> {
-    /// Grants the free `row` to the start that waits first, and begins it.
-    pub(crate) async fn start_next(
-        &self,
-        workflows: &dyn Workflows,
-        key: &Key,
-        row: &Row,
-        head: &RequestDigest,
-    ) -> Result<Next, Error> {
-        if self.starts().is_empty() {
-            // Sweep may start it.
-            return Ok(Next::Stop);
-        }
-        let item = self.store().start_item(key, head, self.limit()).await?;
-        let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
-            // Settled by another call, or deleted by hand.
-            return Ok(match self.pass_over(key, row, head).await? {
-                Some(shorter) => Next::Row(Box::new(shorter)),
-                None => Next::Stop,
-            });
-        };
-        let execution = item.execution();
-        let heir = Heir {
-            request: head,
-            holder: &execution,
-            keep: item.keep,
-            metadata: &item.metadata,
-            ticket: None,
-        };
-        let granted = match self.grant_to(key, row, heir).await? {
-            Ok(granted) => granted,
-            Err(Stored::Row(found)) => return Ok(Next::Row(Box::new(found))),
-            Err(_) => return Ok(Next::Stop),
-        };
-        Ok(match self.begin(workflows, &granted, &item).await? {
-            Begins::Begun => Next::Begun,
-            Begins::Failed {
-                free: Some(free), ..
-            } => Next::Row(Box::new(free)),
-            Begins::Failed { free: None, .. } | Begins::Later => Next::Stop,
-        })
-    }
-
     /// Begins a start that has its turn and may have begun. Somebody may have called before, so that the row is marked
     /// first: from then on no earlier caller decides that it has failed.
     pub(crate) async fn begin_again(
         &self,
         workflows: &dyn Workflows,
+        at: &Address,
         row: &Row,
         item: &StartItem,
     ) -> Result<Begins, Error> {
@@ -133,8 +82,8 @@ impl<S: Store> Leases<S> {
             return Ok(Begins::Later);
         }
         if telling.refused_at.is_none() {
-            return match self.mark(&item.key, row, None).await? {
-                Some(marked) => self.begin(workflows, &marked, item).await,
+            return match self.mark(at, row, None).await? {
+                Some(marked) => self.begin(workflows, at, &marked, item).await,
                 None => Ok(Begins::Later),
             };
         }
@@ -147,7 +96,7 @@ impl<S: Store> Leases<S> {
             known => {
                 let refused = "Step Functions refused it, or an operator ended it before it began";
                 let reason = not_started_reason(known, refused.to_owned());
-                self.fail(row, item, reason).await
+                self.fail(at, row, item, reason).await
             }
         }
     }
@@ -156,6 +105,7 @@ impl<S: Store> Leases<S> {
     pub(crate) async fn begin(
         &self,
         workflows: &dyn Workflows,
+        at: &Address,
         row: &Row,
         item: &StartItem,
     ) -> Result<Begins, Error> {
@@ -167,7 +117,7 @@ impl<S: Store> Leases<S> {
             return Ok(Begins::Later);
         }
         let (key, execution) = (&item.key, item.execution());
-        let began = match self.ask_to_start(workflows, row, item).await {
+        let began = match self.ask_to_start(workflows, at, row, item).await {
             Ok(began) => began,
             Err(error) => {
                 error.count();
@@ -182,7 +132,7 @@ impl<S: Store> Leases<S> {
                 Known::Ours => self.has_begun(item).await,
                 Known::Another => {
                     let reason = not_started_reason(Known::Another, String::new());
-                    self.fail(row, item, reason).await
+                    self.fail(at, row, item, reason).await
                 }
                 // The service does not show it yet.
                 Known::No => Ok(Begins::Later),
@@ -192,14 +142,14 @@ impl<S: Store> Leases<S> {
                 match self.known(workflows, item).await? {
                     Known::Ours => self.has_begun(item).await,
                     known => {
-                        self.fail(row, item, not_started_reason(known, reason))
+                        self.fail(at, row, item, not_started_reason(known, reason))
                             .await
                     }
                 }
             }
             Begun::Refused(reason) => {
                 tracing::error!(%key, %execution, reason, "refused, although an earlier call may have begun it");
-                self.note_refusal(key, row).await?;
+                self.note_refusal(at, row).await?;
                 Ok(Begins::Later)
             }
         }
@@ -208,6 +158,7 @@ impl<S: Store> Leases<S> {
     async fn ask_to_start(
         &self,
         workflows: &dyn Workflows,
+        at: &Address,
         row: &Row,
         item: &StartItem,
     ) -> Result<Begun, Error> {
@@ -215,7 +166,7 @@ impl<S: Store> Leases<S> {
             let reason = format!("{} {problem}", item.state_machine);
             return Ok(Begun::Refused(reason));
         }
-        let lease = self.lease_of(Address::first(&item.key), row.clone())?;
+        let lease = self.lease_of(at.clone(), row.clone())?;
         let input = item.input.with(item.pass_lease, &lease);
         let what = (&item.state_machine, &item.name);
         workflows.start_execution(what, input, self.limit()).await
@@ -225,14 +176,14 @@ impl<S: Store> Leases<S> {
     /// free only when that shows: at the instant that is returned. None if no start is about to begin.
     pub(crate) async fn cancel_start(
         &self,
-        key: &Key,
+        at: &Address,
         row: &Row,
     ) -> Result<Option<Timestamp>, Error> {
         let telling = row.holding().and_then(|held| held.telling);
         let Some(telling) = telling.filter(|_| is_untold(row)) else {
             return Ok(None);
         };
-        let (request, limit) = (&row.request, self.limit());
+        let (key, request, limit) = (&at.key, &row.request, self.limit());
         let item = self.store().start_item(key, request, limit).await?;
         let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
             return Ok(None);
@@ -243,7 +194,7 @@ impl<S: Store> Leases<S> {
             self.has_begun(&item).await?;
             return Ok(None);
         }
-        if telling.refused_at.is_none() && self.note_refusal(key, row).await?.is_none() {
+        if telling.refused_at.is_none() && self.note_refusal(at, row).await?.is_none() {
             return Err(self.contention_error());
         }
         let margin = self.settings().clock_margin;
@@ -293,19 +244,25 @@ impl<S: Store> Leases<S> {
     }
 
     /// Takes the grant back and keeps the start as one that has failed, both or neither.
-    async fn fail(&self, row: &Row, item: &StartItem, reason: String) -> Result<Begins, Error> {
+    async fn fail(
+        &self,
+        at: &Address,
+        row: &Row,
+        item: &StartItem,
+        reason: String,
+    ) -> Result<Begins, Error> {
         let back = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: Some(row.version),
             row: self.taken_back(row),
             head: None,
         }));
         let failed = Settlement::Failed(reason.clone());
-        match self.settle(item, &failed, Some(&back)).await? {
+        match self.settle(item, &failed, Some((at, &back))).await? {
             Settled::Done => {}
             _ => return Ok(Begins::Later),
         }
         has_failed(item, &reason);
-        let free = self.read_queue_row(&item.key).await?;
+        let free = self.read_row(at).await?;
         let free = free.filter(|row| row.holding().is_none());
         Ok(Begins::Failed { reason, free })
     }
@@ -315,7 +272,7 @@ impl<S: Store> Leases<S> {
         &self,
         item: &StartItem,
         settlement: &Settlement,
-        with: Option<&Change>,
+        with: Option<(&Address, &Change)>,
     ) -> Result<Settled, Error> {
         let mut backoff = self.conflict_backoff();
         loop {
@@ -338,7 +295,7 @@ impl<S: Store> Leases<S> {
         settlement: &Settlement,
         later: Option<&RequestDigest>,
     ) -> Result<bool, Error> {
-        let request = item.request();
+        let (request, first) = (item.request(), Address::first(&item.key));
         for _ in 0..TRIES {
             let Some(place) = place_in(&row, &request) else {
                 return Ok(false);
@@ -349,9 +306,14 @@ impl<S: Store> Leases<S> {
             let leave = Change::Leave(Leave {
                 request: request.clone(),
                 place,
-                later: later.cloned(),
+                because: later
+                    .cloned()
+                    .map_or(LeaveReason::GaveUp, LeaveReason::Superseded),
             });
-            match self.settle(item, settlement, Some(&leave)).await? {
+            match self
+                .settle(item, settlement, Some((&first, &leave)))
+                .await?
+            {
                 Settled::Done => return Ok(true),
                 Settled::Refused(Stored::Row(newer)) => row = newer,
                 _ => return Ok(false),
@@ -372,7 +334,9 @@ impl<S: Store> Leases<S> {
             version: row.version.plus(1),
             ..row.clone()
         };
-        let applied = self.replace(key, row, next, Some(head.clone())).await?;
+        let applied = self
+            .replace(&Address::first(key), row, next, Some(head.clone()))
+            .await?;
         Ok(match applied {
             Applied::Done { row: shorter, .. } => Some(shorter),
             Applied::Refused(_) => None,

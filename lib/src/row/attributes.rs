@@ -49,6 +49,9 @@ pub(crate) const OPERATOR: &str = "operator";
 /// Present while an operator has frozen the key: who, why and since when.
 pub(crate) const FROZEN: &str = "frozen";
 
+/// Of a waiter or a start: of how many permits it waits for one; 0 for the mutex.
+pub(crate) const PERMITS: &str = "permits";
+
 /// The queue, first come first: a list of the digests of the requests. It exists from the first grant on, because the
 /// removal of the first entry of a missing list is an error.
 pub(crate) const LINE: &str = "line";

@@ -6,7 +6,9 @@ use super::{Frozen, Holding, Item, Record, Row, State, Stored, Telling, Term, at
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    values::{Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
+    values::{
+        Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl,
+    },
 };
 
 impl Row {
@@ -258,6 +260,16 @@ pub(crate) fn bytes<'a>(item: &'a Item, name: &str) -> Option<&'a [u8]> {
 /// is negative, fractional or huge.
 pub(crate) fn whole(item: &Item, name: &str) -> Option<u64> {
     item.get(name)?.as_n().ok()?.parse().ok()
+}
+
+/// Of how many permits whoever waits wants one; none for the mutex, also where the attribute is missing.
+pub(crate) fn permits(item: &Item) -> Option<Permits> {
+    let permits = whole(item, at::PERMITS)?.try_into().ok()?;
+    Permits::new(permits).ok()
+}
+
+pub(crate) fn permits_value(permits: Option<Permits>) -> AttributeValue {
+    n(permits.map_or(0, Permits::get).into())
 }
 
 fn counter(item: &Item, name: &str) -> Option<Counter> {

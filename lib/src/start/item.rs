@@ -6,8 +6,10 @@ use super::{ExecutionInput, ExecutionName, PassLease, StateMachineArn};
 use crate::{
     clock::Timestamp,
     row::attributes as at,
-    row::{Item, instant, metadata, metadata_value, n, s, text, time, whole},
-    values::{Holder, KeepTime, Key, Metadata, RequestDigest},
+    row::{
+        Item, instant, metadata, metadata_value, n, permits, permits_value, s, text, time, whole,
+    },
+    values::{Holder, KeepTime, Key, Metadata, Permits, RequestDigest},
 };
 
 /// A start, as it is stored from before it has its place until after its execution has begun.
@@ -25,6 +27,8 @@ pub struct StartItem {
     pub pass_lease: PassLease,
     /// How long the lease stays after a failure.
     pub keep: KeepTime,
+    /// Of how many permits it waits for one; none for the mutex.
+    pub permits: Option<Permits>,
     /// What others may see.
     pub metadata: Metadata,
     /// When it was asked for.
@@ -108,6 +112,7 @@ impl StartItem {
             input: ExecutionInput::stored(text(item, at::INPUT)?),
             pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
             keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
+            permits: permits(item),
             metadata: item.get(at::METADATA).and_then(metadata)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
@@ -116,7 +121,7 @@ impl StartItem {
     }
 
     /// Every attribute of one that waits, but the address.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 11] {
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 12] {
         [
             (at::HOLDER, s(self.execution().as_str())),
             (at::STATE_MACHINE, s(self.state_machine.as_str())),
@@ -124,6 +129,7 @@ impl StartItem {
             (at::INPUT, s(self.input.as_str())),
             (at::PASS_LEASE, self.pass_lease.stored()),
             (at::KEEP_MS, n(self.keep.as_millis())),
+            (at::PERMITS, permits_value(self.permits)),
             (at::METADATA, metadata_value(&self.metadata)),
             (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),

@@ -70,33 +70,52 @@ impl Workflows for MortalCalls {
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Start(&'static str),
-    /// The execution that runs ends, and reap hears of it.
+    /// The execution that runs ends, and reap hears of it. Of several the last to have begun.
     EndAndReap,
     /// It ends, and only sweep sees it.
     EndAndSweep,
 }
 
-const ACTS: [Act; 6] = [
-    Act::Start("a"),
-    Act::Start("b"),
-    Act::Start("c"),
-    Act::EndAndReap,
-    Act::EndAndSweep,
-    Act::EndAndReap,
+/// Of the mutex, and of two permits.
+const STORIES: [(Option<u16>, &[Act]); 2] = [
+    (
+        None,
+        &[
+            Act::Start("a"),
+            Act::Start("b"),
+            Act::Start("c"),
+            Act::EndAndReap,
+            Act::EndAndSweep,
+            Act::EndAndReap,
+        ],
+    ),
+    (
+        Some(2),
+        &[
+            Act::Start("a"),
+            Act::Start("b"),
+            Act::Start("c"),
+            Act::EndAndReap,
+            Act::Start("d"),
+            Act::EndAndSweep,
+            Act::EndAndReap,
+        ],
+    ),
 ];
 
 struct World {
+    permits: Option<u16>,
     life: Life,
     clock: Arc<ManualClock>,
     calls: Arc<FakeStepFunctions>,
     leases: Leases<Wire>,
     accepted: Vec<Holder>,
     begun: Vec<Holder>,
-    running: Option<Holder>,
+    running: Vec<Holder>,
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(permits: Option<u16>) -> Self {
         let (life, clock) = (Life::default(), make::clock());
         let calls = Arc::new(FakeStepFunctions::default());
         let table = Wire::of(life.clone());
@@ -109,25 +128,27 @@ impl World {
             .with_workflows(Arc::new(mortal))
             .with_starts(StartRules::of(MACHINE).expect("valid"));
         Self {
+            permits,
             life,
             clock,
             calls,
             leases,
             accepted: Vec::new(),
             begun: Vec::new(),
-            running: None,
+            running: Vec::new(),
         }
     }
 
-    /// What has begun since: one at most, and only if nothing else runs.
+    /// What has begun since, only as long as not too many run.
     fn look(&mut self) {
         for execution in self.calls.started().into_keys().map(make::holder) {
             if !self.begun.contains(&execution) {
-                assert_eq!(
-                    self.running, None,
-                    "{execution} begins while another one runs"
+                assert!(
+                    self.running.len() < self.permits.unwrap_or(1).into(),
+                    "{execution} begins while {:?} run",
+                    self.running
                 );
-                self.running = Some(execution.clone());
+                self.running.push(execution.clone());
                 self.begun.push(execution);
             }
         }
@@ -135,7 +156,7 @@ impl World {
 
     fn end(&mut self) -> Option<Holder> {
         self.clock.advance(Duration::from_millis(1));
-        let execution = self.running.take()?;
+        let execution = self.running.pop()?;
         let over = Execution::Ended {
             stopped_at: self.clock.now(),
             redrivable: false,
@@ -152,7 +173,10 @@ impl World {
             Act::Start(name) => {
                 let (key, name) = (make::key("k"), ExecutionName::new(name).expect("valid"));
                 let machine = StateMachineArn::new(MACHINE).expect("valid");
-                let start = Start::new(key, machine, name);
+                let start = Start {
+                    permits: self.permits.map(make::permits),
+                    ..Start::new(key, machine, name)
+                };
                 let execution = start.execution();
                 let started = self.life.lives(death, Box::pin(leases.start(start))).await;
                 if let Some(started) = &started {
@@ -188,7 +212,7 @@ impl World {
             assert!(swept.is_ok(), "{swept:?}");
             self.look();
         }
-        assert_eq!(self.running, None);
+        assert_eq!(self.running, []);
         let left = self.leases.store().table.scan_held(
             ScanSegment {
                 segment: 0,
@@ -210,13 +234,18 @@ impl World {
 }
 
 /// Plays all acts, and dies in one of them. Returns whether it did.
-async fn dies(in_act: usize, death: Death, is_repeated: bool) -> bool {
+async fn dies(
+    (permits, acts): (Option<u16>, &[Act]),
+    in_act: usize,
+    death: Death,
+    is_repeated: bool,
+) -> bool {
     let never = Death {
         request: u32::MAX,
         is_sent: true,
     };
-    let (mut world, mut died) = (World::new(), false);
-    for (number, act) in ACTS.into_iter().enumerate() {
+    let (mut world, mut died) = (World::new(permits), false);
+    for (number, act) in acts.iter().copied().enumerate() {
         if number != in_act {
             world.act(act, never).await;
             continue;
@@ -232,14 +261,20 @@ async fn dies(in_act: usize, death: Death, is_repeated: bool) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn whatever_a_process_left_when_it_died_comes_to_an_end() {
+    for story in STORIES {
+        dies_everywhere(story).await;
+    }
+}
+
+async fn dies_everywhere(story: (Option<u16>, &[Act])) {
     let mut deaths = 0;
-    for (number, act) in ACTS.iter().enumerate() {
+    for (number, act) in story.1.iter().enumerate() {
         for (is_sent, is_repeated) in [(false, false), (true, false), (false, true), (true, true)] {
             for request in 1.. {
                 let death = Death { request, is_sent };
                 // Shown if it fails.
-                println!("{act:?}: {death:?}, repeated: {is_repeated}");
-                if !dies(number, death, is_repeated).await {
+                println!("{:?}, {act:?}: {death:?}, repeated: {is_repeated}", story.0);
+                if !dies(story, number, death, is_repeated).await {
                     break;
                 }
                 deaths += 1;

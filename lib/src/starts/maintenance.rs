@@ -5,11 +5,12 @@ use crate::{
     error::Error,
     leases::Leases,
     queue::{
-        Begins, CALLS_WITHIN, Known, Waits, has_failed, is_untold, not_started_reason, place_in,
+        Begins, CALLS_WITHIN, EndedTerm, Known, Waits, has_failed, is_untold, not_started_reason,
+        place_in,
     },
     row::Row,
     start::{StartItem, StartStatus},
-    store::{Settled, Settlement, Store},
+    store::{Address, Settled, Settlement, Store},
     values::{Key, RequestDigest},
     workflows::Workflows,
 };
@@ -50,27 +51,30 @@ impl<S: Store> Leases<S> {
             return Ok(false);
         };
         // Read after the item: it may have got its place since.
-        let Some(row) = self.read_queue_row(key).await? else {
-            return self.place_again(workflows, &item).await;
-        };
-        if place_in(&row, request).is_some() {
-            return self.end_wait(workflows, row, &item).await.map(|()| false);
+        let rows = self.read_rows_for(key, item.permits).await?;
+        if let Some(first) = rows.first()
+            && place_in(first, request).is_some()
+        {
+            let first = first.clone();
+            return self.end_wait(workflows, first, &item).await.map(|()| false);
         }
-        if row.request == *request && row.holding().is_some() {
-            if !is_untold(&row) {
+        if let Some((permit, row)) = rows.held_for(request) {
+            if !is_untold(row) {
                 // It has begun long ago: it has extended its lease, or was seen. Its name may be in use by that one.
                 self.settle_remembered(workflows, &item).await?;
                 return Ok(false);
             }
-            return match self.begin_again(workflows, &row, &item).await? {
+            let key = key.clone();
+            let at = Address { key, permit };
+            return match self.begin_again(workflows, &at, row, &item).await? {
                 Begins::Begun => Ok(true),
                 Begins::Failed {
                     free: Some(free), ..
-                } => Ok(self.try_to_grant_to_next(key, free).await),
+                } => Ok(self.serve_after(&at, free, EndedTerm::Execution).await),
                 Begins::Failed { free: None, .. } | Begins::Later => Ok(false),
             };
         }
-        if row.remembers(request) {
+        if rows.remember(request) {
             self.settle_remembered(workflows, &item).await?;
             return Ok(false);
         }

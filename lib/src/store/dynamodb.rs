@@ -508,7 +508,7 @@ impl Store for DynamoDb {
         &self,
         item: &StartItem,
         settlement: &Settlement,
-        with: Option<&Change>,
+        with: Option<(&Address, &Change)>,
         limit: Duration,
     ) -> Result<Settled, Error> {
         match with {

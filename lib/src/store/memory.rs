@@ -355,15 +355,15 @@ impl Store for Memory {
         &self,
         item: &StartItem,
         settlement: &Settlement,
-        with: Option<&Change>,
+        with: Option<(&Address, &Change)>,
         _limit: Duration,
     ) -> Result<Settled, Error> {
         let mut items = self.items();
         let beside = StartItem::address(&item.key, &item.request());
         let found = items.get(&beside).and_then(StartItem::read);
         let fits = found.is_some_and(|found| found.status.word() == settlement.before());
-        if let Some(change) = with {
-            let address = place(&Address::first(&item.key));
+        if let Some((address, change)) = with {
+            let address = place(address);
             let before = Stored::read(items.get(&address));
             let Some(row) = transition(&before, change) else {
                 return Ok(Settled::Refused(before));

@@ -98,6 +98,7 @@ pub(crate) enum Before {
     Apply,
     ApplyAll,
     ReadAll,
+    Join,
 }
 
 type Meddling = Box<dyn FnOnce(&Memory) + Send>;
@@ -151,8 +152,13 @@ impl Wire {
     /// A table whose next transactions meet another writer.
     pub(crate) fn conflicting(times: u32) -> Self {
         let wire = Self::default();
-        wire.state().conflicts = times;
+        wire.conflict(times);
         wire
+    }
+
+    /// The next transactions meet another writer.
+    pub(crate) fn conflict(&self, times: u32) {
+        self.state().conflicts = times;
     }
 
     /// A table whose next refusal of several rows omits the last of them.
@@ -314,6 +320,7 @@ impl Store for Wire {
         if self.conflicts() {
             return Ok(Joined::Conflict);
         }
+        self.at(Before::Join);
         self.life
             .request(self.table.join(key, join, waiter, limit))
             .await
@@ -328,7 +335,7 @@ impl Store for Wire {
         supersede_waiter(key: &Key, waiter: &Waiter, by: &Holder, leave: &Leave) -> Settled;
         put_start(item: &StartItem, repeat: bool) -> PutStart;
         start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
-        settle_start(item: &StartItem, settlement: &Settlement, with: Option<&Change>) -> Settled;
+        settle_start(item: &StartItem, settlement: &Settlement, with: Option<(&Address, &Change)>) -> Settled;
         scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
         held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
         publish_rules(rules: &TableRules) -> bool;

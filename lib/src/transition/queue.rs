@@ -9,8 +9,9 @@ use crate::{row::Row, values::RequestDigest};
 pub struct Join {
     /// The request.
     pub request: RequestDigest,
-    /// When a lease may be taken over: nobody waits for a lease that may be taken.
-    pub over: TakeoverRule,
+    /// When a lease may be taken over: nobody waits for a lease that may be taken. None for whoever waits for a permit: the
+    /// row does not show whether there is one.
+    pub over: Option<TakeoverRule>,
     /// How many requests the queue takes.
     pub cap: u16,
 }
@@ -22,13 +23,24 @@ pub struct Leave {
     pub request: RequestDigest,
     /// The place at which it was seen, counted from 0.
     pub place: usize,
-    /// Only as long as this one, which came later, waits.
-    pub later: Option<RequestDigest>,
+    /// Why it leaves.
+    pub because: LeaveReason,
+}
+
+/// Why a request leaves the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LeaveReason {
+    /// It waits no longer.
+    GaveUp,
+    /// This one came later, and leaves only as long as that waits.
+    Superseded(RequestDigest),
+    /// It is granted a permit that has a row of its own. Not while the key is frozen.
+    Granted,
 }
 
 pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
     let queue = &row.queue;
-    let waits = row.head().is_some() || !join.over.allows(row);
+    let waits = row.head().is_some() || join.over.is_none_or(|over| !over.allows(row));
     let known = row.remembers(&join.request) || queue.contains(&join.request);
     let room = queue.len() < usize::from(join.cap);
     (waits && !known && room && row.frozen.is_none()).then(|| {
@@ -40,10 +52,12 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
     let mut queue = row.queue.clone();
-    let later = leave.later.as_ref();
-    if queue.get(leave.place) != Some(&leave.request)
-        || later.is_some_and(|later| !queue.contains(later))
-    {
+    let may = match &leave.because {
+        LeaveReason::GaveUp => true,
+        LeaveReason::Superseded(later) => queue.contains(later),
+        LeaveReason::Granted => row.frozen.is_none(),
+    };
+    if queue.get(leave.place) != Some(&leave.request) || !may {
         return None;
     }
     queue.remove(leave.place);

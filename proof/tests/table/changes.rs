@@ -7,8 +7,8 @@ use leasehold::{
     Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
     row::{Frozen, Holding, Row, State, Stored, Telling, Term},
     transition::{
-        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, Leave, Look, Prove, Release,
-        ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, Leave, LeaveReason, Look, Prove,
+        Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
     },
     waiter::Waiter,
 };
@@ -204,7 +204,7 @@ impl Written<'_> {
     fn join(&self) -> Join {
         Join {
             request: digest(self.step.who, self.step.request),
-            over: self.over(),
+            over: (!self.step.execution).then(|| self.over()),
             cap: self.step.cap.into(),
         }
     }
@@ -221,7 +221,11 @@ impl Written<'_> {
         Leave {
             place: seen.or(place).unwrap_or(0),
             request,
-            later: step.strict.then(|| digest(step.proof, step.request)),
+            because: match (step.strict, step.told) {
+                (true, _) => LeaveReason::Superseded(digest(step.proof, step.request)),
+                (false, true) => LeaveReason::Granted,
+                (false, false) => LeaveReason::GaveUp,
+            },
         }
     }
 }

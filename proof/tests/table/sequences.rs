@@ -5,8 +5,8 @@ use super::{
     items::attribute,
     steps::{
         GRANTED, PLAIN, START, Step, Write, beside, check, cut, expire, extend, grant, grants,
-        hand_over, join, joins, leave, leave_for, look, observes, of, prove, release, start_joins,
-        swap,
+        hand_over, join, join_for_permit, joins, leave, leave_for, leave_granted, look, observes,
+        of, prove, release, start_joins, swap,
     },
 };
 
@@ -157,7 +157,9 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     for last in [
         leave(1),
         leave_for(1, 2),
+        leave_granted(1),
         joins(0, 1, 9),
+        join_for_permit(0),
         hand_over(1, GRANTED),
     ] {
         all.push(guarded(&queued, &last, &[&HELD]));
@@ -182,6 +184,20 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     let frozen = [&held[..], &[join(1), swap(0)]].concat();
     for before in [&single[..], &forced, &frozen] {
         all.push(one_by_one(before, hand_overs()));
+    }
+    // Nobody is granted a permit, or joins, while it is frozen. Nor does one join that has its place, or too many.
+    let full = Step {
+        cap: 2,
+        ..join_for_permit(0)
+    };
+    let for_permits = [
+        leave_granted(1),
+        join_for_permit(0),
+        join_for_permit(1),
+        full,
+    ];
+    for before in [&queued, &frozen] {
+        all.push(one_by_one(before, for_permits));
     }
     // However the last grant ended.
     for (end, act) in [
@@ -300,7 +316,13 @@ fn of_execution() -> Vec<Vec<Step>> {
     let ends = [release(), expire()].into_iter();
     let ends = ends.chain(grants(30)).chain(hand_overs());
     all.push(one_by_one(&queued, ends));
-    for last in [leave(1), leave_for(1, 2), hand_over(1, GRANTED)] {
+    for last in [
+        leave(1),
+        leave_for(1, 2),
+        leave_granted(1),
+        join_for_permit(0),
+        hand_over(1, GRANTED),
+    ] {
         all.push(guarded(&queued, &last, &[&OF_EXECUTION]));
     }
     // A start among them, whose leaving counts as a write.
@@ -347,14 +369,18 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
         .map(|last| on_each(&free, &last, &[&FREE]))
         .collect();
     all.push(one_by_one(&free, grants(30)));
-    let joins = [join(0), observes(0, 2, 9)];
+    let joins = [join(0), observes(0, 2, 9), join_for_permit(0)];
     all.push(one_by_one(&free, remembered(&grants(30)).chain(joins)));
+    all.push(one_by_one(&free, remembered(&[join_for_permit(0)])));
+    all.push(on_each(&free, &join_for_permit(2), &[&FREE]));
     let free = [queued, &[end]].concat();
     let lasts = [
         hand_over(1, GRANTED),
         leave(1),
         leave_for(1, 2),
+        leave_granted(1),
         join(0),
+        join_for_permit(0),
         observes(0, 2, 9),
         swap(0),
         grant(0, 30),

@@ -65,9 +65,10 @@ pub struct Step {
     pub observed: bool,
     /// A grant of several keys, a check beside a grant, or a deadline that must not have passed.
     pub strict: bool,
-    /// A grant that lasts as long as an execution.
+    /// A grant that lasts as long as an execution, or a place in the queue for a permit.
     pub execution: bool,
-    /// A grant to one that waits with a task token, or a look that finds it in the history of its holder.
+    /// A grant to one that waits with a task token, a look that finds it in the history of its holder, or a place in the queue
+    /// that is left for a permit.
     pub told: bool,
     /// Without a floor, or with one at the row's token or just above it, in either way.
     pub floor: u8,
@@ -360,6 +361,22 @@ pub const fn leave(who: u8) -> Step {
     Step {
         who,
         ..of(Write::Leave)
+    }
+}
+
+/// Leaves because it is granted a permit.
+pub const fn leave_granted(who: u8) -> Step {
+    Step {
+        told: true,
+        ..leave(who)
+    }
+}
+
+/// Joins for a permit, whoever has the row.
+pub const fn join_for_permit(who: u8) -> Step {
+    Step {
+        execution: true,
+        ..join(who)
     }
 }
 

@@ -160,11 +160,11 @@ impl DynamoDb {
         &self,
         item: &StartItem,
         settlement: &Settlement,
-        change: &Change,
+        (address, change): (&Address, &Change),
         limit: Duration,
     ) -> Result<Settled, Error> {
         let key = &item.key;
-        let row = self.transact_item(&Address::first(key), change);
+        let row = self.transact_item(address, change);
         let items = [row, self.settling(item, settlement)].into_iter();
         let request = self.request(WRITE, Some(key));
         let reasons = match self.transact(request, items, |_| Some(key), limit).await? {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     row::{b, n},
-    transition::{Join, Leave, TakeoverRule},
+    transition::{Join, Leave, LeaveReason, TakeoverRule},
 };
 
 /// The condition on any row of ours: held or free.
@@ -19,25 +19,33 @@ pub(super) fn ours_in_any_state() -> String {
 
 /// The version stays, because observers watch the holder.
 pub(super) fn joining(join: &Join) -> Expressions {
-    let (lasts, which) = match join.over {
-        TakeoverRule::ExpiredBy(instant) => ("#expires_at > :over", at_least_one(instant)),
-        TakeoverRule::VersionUnchanged(version) => ("#version <> :over", n(version.get())),
+    let mut values = vec![
+        ("request", b(join.request.as_bytes())),
+        ("joins", AttributeValue::L(vec![b(join.request.as_bytes())])),
+        ("cap", n(join.cap.into())),
+    ];
+    let waits = match join.over {
+        None => ours_in_any_state(),
+        Some(over) => {
+            let (lasts, which) = match over {
+                TakeoverRule::ExpiredBy(instant) => ("#expires_at > :over", at_least_one(instant)),
+                TakeoverRule::VersionUnchanged(version) => ("#version <> :over", n(version.get())),
+            };
+            values.push(("over", which));
+            format!(
+                "{OURS} AND (({HELD} AND (({TTL} AND ({lasts} OR attribute_exists(#line[0]))) OR ({EXECUTION}))) \
+                   OR ({FREE} AND attribute_exists(#line[0])))"
+            )
+        }
     };
     let not_remembered = not_remembered("request");
     build(
         format!(
-            "{OURS} AND attribute_not_exists(#frozen) \
-             AND (({HELD} AND (({TTL} AND ({lasts} OR attribute_exists(#line[0]))) OR ({EXECUTION}))) \
-               OR ({FREE} AND attribute_exists(#line[0]))) \
+            "{waits} AND attribute_not_exists(#frozen) \
              AND NOT contains(#line, :request) AND {not_remembered} AND size(#line) < :cap"
         ),
         "SET #line = list_append(#line, :joins)".to_owned(),
-        [
-            ("over", which),
-            ("request", b(join.request.as_bytes())),
-            ("joins", AttributeValue::L(vec![b(join.request.as_bytes())])),
-            ("cap", n(join.cap.into())),
-        ],
+        values,
     )
 }
 
@@ -52,9 +60,13 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
         format!("{ours} AND #line[{place}] = :request"),
         vec![("request", b(leave.request.as_bytes()))],
     );
-    if let Some(later) = &leave.later {
-        condition += " AND contains(#line, :later)";
-        values.push(("later", b(later.as_bytes())));
+    match &leave.because {
+        LeaveReason::GaveUp => {}
+        LeaveReason::Superseded(later) => {
+            condition += " AND contains(#line, :later)";
+            values.push(("later", b(later.as_bytes())));
+        }
+        LeaveReason::Granted => condition += " AND attribute_not_exists(#frozen)",
     }
     build_once(condition, format!("{version}REMOVE #line[{place}]"), values)
 }

@@ -346,7 +346,7 @@ impl Store for Seam {
         &self,
         _: &StartItem,
         _: &Settlement,
-        _: Option<&Change>,
+        _: Option<(&Address, &Change)>,
         _: Duration,
     ) -> Result<Settled, Error> {
         Err(no_answer())

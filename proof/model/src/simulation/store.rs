@@ -466,13 +466,14 @@ impl Store for FaultyStore {
         &self,
         item: &StartItem,
         settlement: &Settlement,
-        with: Option<&Change>,
+        with: Option<(&Address, &Change)>,
         _: Duration,
     ) -> Result<Settled, Error> {
         let call = Call::write("settle start", Some(&item.key)).or_if_busy(Settled::Conflict);
-        let (item, settlement, with) = (item.clone(), settlement.clone(), with.cloned());
+        let with = with.map(|(address, change)| (address.clone(), change.clone()));
+        let (item, settlement) = (item.clone(), settlement.clone());
         self.call(call, move |store| {
-            let with = with.as_ref();
+            let with = with.as_ref().map(|(address, change)| (address, change));
             at_once(store.memory.settle_start(&item, &settlement, with, LIMIT))
         })
         .await

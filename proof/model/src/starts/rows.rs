@@ -10,7 +10,8 @@ use leasehold::{
     Counter, Holder, LeaseId, Metadata, RequestDigest, RequestId, Timestamp,
     row::{Row, Stored, Telling},
     transition::{
-        Change, EndIfUnchanged, Grant, Join, Leave, Release, TakeoverRule, TokenFloor, transition,
+        Change, EndIfUnchanged, Grant, Join, Leave, LeaveReason, Release, TakeoverRule, TokenFloor,
+        transition,
     },
 };
 
@@ -131,7 +132,7 @@ impl Rows {
     pub fn join(&self, row: RowNo, start: Start, now: Tick) -> Option<RowNo> {
         let change = Change::Join(Join {
             request: request(start),
-            over: TakeoverRule::ExpiredBy(instant(now)),
+            over: Some(TakeoverRule::ExpiredBy(instant(now))),
             cap: 100,
         });
         self.apply(row, &change)
@@ -144,7 +145,7 @@ impl Rows {
         let change = Change::Leave(Leave {
             request: request(start),
             place,
-            later: None,
+            because: LeaveReason::GaveUp,
         });
         let left = transition(&Stored::Row((*before.0).clone()), &change)?;
         let version = if raises {

@@ -1,0 +1,152 @@
+//! What another process does between two requests of this one.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    Acquire, Ended, Leases, Memory, Queue, Queued, Settings, TaskToken, WaitTime,
+    conformance::{FakeStepFunctions, make},
+    row::{Row, State},
+    store::{
+        Address,
+        wire::{Before, Wire},
+    },
+    values::RequestDigest,
+};
+
+struct Semaphore {
+    leases: Leases<Wire>,
+    calls: Arc<FakeStepFunctions>,
+}
+
+fn row_of(table: &Memory, permit: u16) -> Row {
+    let sk = format!("LEASE#{permit:04}");
+    let mut items = table.all().into_iter();
+    let found = items.find(|(_, at, _)| *at == sk).expect("a row");
+    Row::read(&found.2).expect("ours")
+}
+
+fn put(table: &Memory, permit: u16, row: &Row) {
+    let key = make::key("k");
+    table.put(Address { key, permit }, &row.to_item());
+}
+
+fn free(table: &Memory, permit: u16) {
+    let row = row_of(table, permit);
+    let state = State::Free {
+        ended: Ended::Released,
+        last_token: row.fencing_token,
+    };
+    let version = row.version.plus(1);
+    let row = Row {
+        state,
+        version,
+        ..row
+    };
+    put(table, permit, &row);
+}
+
+impl Semaphore {
+    fn new(table: Wire) -> Self {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let leases = Leases::new(table, Settings::default())
+            .with_clock(make::clock())
+            .with_workflows(calls.clone());
+        Self { leases, calls }
+    }
+
+    fn request(who: &str) -> Acquire {
+        make::of_execution(make::key("k"), who)
+            .request_id(make::request_id(who))
+            .permits(make::permits(3))
+    }
+
+    fn digest(who: &str) -> RequestDigest {
+        RequestDigest::of(&make::execution(who), &make::request_id(who))
+    }
+
+    async fn ask(&self, who: &str) -> Queued {
+        let queue = Queue {
+            task_token: TaskToken::new(who).expect("valid"),
+            wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
+            latest: false,
+        };
+        let asked = self.leases.acquire_queued(Self::request(who), queue);
+        asked.await.expect("an answer")
+    }
+
+    /// All three are held, and nobody knows which permit is whose.
+    async fn full(table: Wire) -> Self {
+        let this = Self::new(table);
+        for who in ["x", "y", "z"] {
+            assert_eq!(this.ask(who).await, Queued::Acquired);
+        }
+        assert_eq!(this.told(), ["x", "y", "z"]);
+        this
+    }
+
+    fn told(&self) -> Vec<String> {
+        let answers = self.calls.take_answers().into_iter();
+        let told = answers.map(|answer| {
+            assert!(answer.result.is_ok(), "{answer:?}");
+            answer.token
+        });
+        told.collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_came_free_just_before_one_waited_is_its_own() {
+    let table = Wire::meddled(Before::Join, 1, |table| free(table, 1));
+    let semaphore = Semaphore::full(table).await;
+    assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
+    assert!(semaphore.leases.store().is_done());
+    assert_eq!(semaphore.told(), ["a"]);
+    let table = &semaphore.leases.store().table;
+    assert_eq!(row_of(table, 1).request, Semaphore::digest("a"));
+}
+
+/// Two permits come back at once, and whoever gave the other one back was faster.
+#[tokio::test(start_paused = true)]
+async fn two_that_serve_the_queue_at_once_serve_two() {
+    let table = Wire::meddled(Before::ApplyAll, 1, |table| {
+        let first = row_of(table, 0);
+        let mut queue = first.waiting().to_vec();
+        let a = queue.remove(0);
+        put(table, 0, &Row { queue, ..first });
+        // The other one's grant of the other permit.
+        let row = row_of(table, 2);
+        let granted = Row {
+            request: a,
+            granted_to: make::execution("a"),
+            version: row.version.plus(1),
+            state: row_of(table, 0).state,
+            ..row
+        };
+        put(table, 2, &granted);
+    });
+    let semaphore = Semaphore::full(table).await;
+    for who in ["a", "b", "c"] {
+        assert!(matches!(semaphore.ask(who).await, Queued::Queued { .. }));
+    }
+    let table = &semaphore.leases.store().table;
+    free(table, 1);
+    free(table, 2);
+    let served = semaphore.leases.hand_over(&make::key("k")).await;
+    assert!(served.expect("an answer"));
+    assert!(semaphore.leases.store().is_done());
+    assert_eq!(semaphore.told(), ["b"]);
+    assert_eq!(row_of(table, 1).request, Semaphore::digest("b"));
+    assert_eq!(row_of(table, 0).waiting(), [Semaphore::digest("c")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_meets_another_writer_is_repeated() {
+    let semaphore = Semaphore::full(Wire::default()).await;
+    assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
+    let table = semaphore.leases.store();
+    free(&table.table, 2);
+    table.conflict(2);
+    let served = semaphore.leases.hand_over(&make::key("k")).await;
+    assert!(served.expect("an answer"));
+    assert_eq!(semaphore.told(), ["a"]);
+}

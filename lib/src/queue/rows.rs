@@ -1,0 +1,151 @@
+//! The rows of a key: the first, which has the queue, and those of a semaphore's other permits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    error::Error,
+    leases::{Leases, corrupt},
+    row::{Row, Stored},
+    store::{Address, Store},
+    values::{Holder, Key, Permits, RequestDigest},
+};
+
+/// The rows of a key, as they were read.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    rows: BTreeMap<u16, Row>,
+    /// In the places of these permits are items of other programs.
+    foreign: BTreeSet<u16>,
+    /// Whether all rows were read, and not the first only.
+    all: bool,
+}
+
+impl Rows {
+    /// Only the first was read or written: that of a mutex.
+    pub(crate) fn only_first(row: Row) -> Self {
+        Self {
+            rows: BTreeMap::from([(0, row)]),
+            foreign: BTreeSet::new(),
+            all: false,
+        }
+    }
+
+    /// The row that has the queue.
+    pub(crate) fn first(&self) -> Option<&Row> {
+        self.rows.get(&0)
+    }
+
+    pub(crate) const fn are_all(&self) -> bool {
+        self.all
+    }
+
+    pub(crate) fn waiting(&self) -> &[RequestDigest] {
+        self.first().map(Row::waiting).unwrap_or_default()
+    }
+
+    /// The row that this request holds.
+    pub(crate) fn held_for(&self, request: &RequestDigest) -> Option<(u16, &Row)> {
+        let mut rows = self.rows.iter();
+        let found = rows.find(|(_, row)| row.request == *request && row.holding().is_some());
+        found.map(|(permit, row)| (*permit, row))
+    }
+
+    /// The row that this holder holds, the first of them.
+    pub(crate) fn held_by(&self, holder: &Holder) -> Option<(u16, &Row)> {
+        let mut rows = self.rows.iter();
+        let found = rows.find(|(_, row)| row.granted_to == *holder && row.holding().is_some());
+        found.map(|(permit, row)| (*permit, row))
+    }
+
+    /// Whether one of the rows was granted to this request.
+    pub(crate) fn remember(&self, request: &RequestDigest) -> bool {
+        self.rows.values().any(|row| row.remembers(request))
+    }
+
+    /// Whether whoever waits first may find a place here. Where only the first row is known and is held, it may not.
+    pub(crate) fn may_have_room(&self) -> bool {
+        self.all || self.first().is_some_and(|row| row.holding().is_none())
+    }
+
+    /// How many of so many permits may be granted. Permits above the number count as well: a lowered number takes effect when
+    /// enough of them have been returned.
+    fn room(&self, permits: Permits) -> usize {
+        let held = self.rows.values().filter(|row| row.holding().is_some());
+        usize::from(permits.get()).saturating_sub(held.count())
+    }
+
+    /// Whether at least two permits may be granted.
+    pub(crate) fn have_more_room(&self, permits: Option<Permits>) -> bool {
+        permits.is_some_and(|permits| self.room(permits) > 1)
+    }
+
+    /// The permit that whoever waits first may have, with its row, if there is one: of a mutex the first only.
+    pub(crate) fn free(&self, permits: Option<Permits>) -> Option<(u16, Option<&Row>)> {
+        let is_free = |permit: &u16| match self.rows.get(permit) {
+            Some(row) => row.holding().is_none(),
+            None => *permit > 0 && !self.foreign.contains(permit),
+        };
+        let free = match permits {
+            None => Some(0).filter(is_free),
+            Some(permits) if self.room(permits) > 0 => (0..permits.get()).find(is_free),
+            Some(_) => None,
+        };
+        free.map(|permit| (permit, self.rows.get(&permit)))
+    }
+
+    /// The same rows after a write of this one.
+    pub(crate) fn with(mut self, permit: u16, row: Row) -> Self {
+        self.rows.insert(permit, row);
+        self
+    }
+}
+
+impl<S: Store> Leases<S> {
+    /// The first row of `key`: that of a mutex, which has the queue of any key.
+    pub(crate) async fn read_queue_row(&self, key: &Key) -> Result<Option<Row>, Error> {
+        self.read_row(&Address::first(key)).await
+    }
+
+    pub(crate) async fn read_row(&self, at: &Address) -> Result<Option<Row>, Error> {
+        match self.store().read(at, self.limit()).await? {
+            Stored::Row(row) => Ok(Some(row)),
+            Stored::Absent => Ok(None),
+            Stored::Foreign(reason) => Err(corrupt(at.key.clone(), reason)),
+        }
+    }
+
+    /// All rows of `key`.
+    pub(crate) async fn read_rows(&self, key: &Key) -> Result<Rows, Error> {
+        let mut read = Rows {
+            rows: BTreeMap::new(),
+            foreign: BTreeSet::new(),
+            all: true,
+        };
+        for (permit, stored) in self.store().read_key(key, self.limit()).await? {
+            match stored {
+                Stored::Row(row) => drop(read.rows.insert(permit, row)),
+                Stored::Foreign(reason) if permit == 0 => return Err(corrupt(key.clone(), reason)),
+                Stored::Foreign(_) => drop(read.foreign.insert(permit)),
+                Stored::Absent => {}
+            }
+        }
+        Ok(read)
+    }
+
+    /// What whoever asked with so many permits may have been granted.
+    pub(crate) async fn read_rows_for(
+        &self,
+        key: &Key,
+        permits: Option<Permits>,
+    ) -> Result<Rows, Error> {
+        if permits.is_some() {
+            return self.read_rows(key).await;
+        }
+        let first = self.read_queue_row(key).await?;
+        Ok(Rows {
+            rows: first.into_iter().map(|row| (0, row)).collect(),
+            foreign: BTreeSet::new(),
+            all: false,
+        })
+    }
+}
