@@ -90,7 +90,13 @@ struct Seen {
 /// What sweep did with a row, or the row, if its execution has to be asked about first.
 enum Read {
     Seen(Seen),
-    Due(Box<Row>),
+    Due(Address, Box<Row>),
+}
+
+/// What sweep reads: a row, or all rows of a key for which somebody waits.
+enum ToRead {
+    Row(Address),
+    Contended(Key),
 }
 
 impl Seen {
@@ -178,22 +184,19 @@ impl<S: Store> Leases<S> {
                     What::Foreign => swept.skipped_corrupt += 1,
                 }
             }
-            // Somebody waits for these: they are looked at in every sweep.
-            let contended = waiting.keys().map(Address::first);
-            let contended: Vec<_> = contended.filter(|it| !rows.contains(it)).collect();
-            rows.extend(contended);
-            let frees = rows.iter().map(|address| self.free_or_due(address));
+            // Somebody waits for these keys: all their rows are looked at in every sweep.
+            rows.retain(|address: &Address| !waiting.contains_key(&address.key));
+            let (rows, keys) = (rows.into_iter().map(ToRead::Row), waiting.keys().cloned());
+            let frees = rows.chain(keys.map(ToRead::Contended));
+            let frees = frees.map(|due| self.free_or_due(due));
             let (mut of_rows, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
-            for (freed, address) in some_at_a_time(AT_ONCE, frees.collect())
-                .await
-                .into_iter()
-                .zip(&rows)
-            {
+            let freed = some_at_a_time(AT_ONCE, frees.collect()).await;
+            for freed in freed.into_iter().flatten() {
                 match freed {
                     Ok(Read::Seen(seen)) => of_rows.push(Ok(seen)),
-                    Ok(Read::Due(row)) => {
+                    Ok(Read::Due(address, row)) => {
                         let of_holder = due.entry(row.granted_to.clone()).or_default();
-                        of_holder.push((address.clone(), *row));
+                        of_holder.push((address, *row));
                     }
                     Err(error) => of_rows.push(Err(error)),
                 }
@@ -233,14 +236,37 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    async fn free_or_due(&self, address: &Address) -> Result<Read, Error> {
+    async fn free_or_due(&self, due: ToRead) -> Vec<Result<Read, Error>> {
         if self.is_nearly_over() {
-            return Ok(Read::Seen(Seen::LEFT));
+            return vec![Ok(Read::Seen(Seen::LEFT))];
         }
-        match self.free(address).await {
-            Err(error) => one_bad_key_is_not_all(Err(error), &address.key).map(Read::Seen),
-            read => read,
+        let read = match &due {
+            ToRead::Row(address) => self.store().read(address, self.limit()).await.map(|row| {
+                let permit = address.permit;
+                vec![(permit, row)]
+            }),
+            ToRead::Contended(key) => self.store().read_key(key, self.limit()).await,
+        };
+        let (key, contended) = match due {
+            ToRead::Row(address) => (address.key, false),
+            ToRead::Contended(key) => (key, true),
+        };
+        let rows = match read {
+            Ok(rows) => rows,
+            Err(error) => return vec![one_bad_key_is_not_all(Err(error), &key).map(Read::Seen)],
+        };
+        let mut all = Vec::new();
+        for (permit, stored) in rows {
+            let address = Address {
+                key: key.clone(),
+                permit,
+            };
+            all.push(match self.free(address, stored, contended).await {
+                Err(error) => one_bad_key_is_not_all(Err(error), &key).map(Read::Seen),
+                read => read,
+            });
         }
+        all
     }
 
     /// Asks about the holder of these leases, and ends or keeps each.
@@ -312,11 +338,11 @@ impl<S: Store> Leases<S> {
         one_bad_key_is_not_all(seen, key)
     }
 
-    async fn free(&self, address: &Address) -> Result<Read, Error> {
+    async fn free(&self, address: Address, stored: Stored, contended: bool) -> Result<Read, Error> {
         let nothing = || Ok(Read::Seen(Seen::default()));
-        let row = match self.store().read(address, self.limit()).await? {
+        let row = match stored {
             Stored::Absent => return nothing(),
-            Stored::Foreign(reason) => return Err(corrupt(address.key.clone(), reason)),
+            Stored::Foreign(reason) => return Err(corrupt(address.key, reason)),
             Stored::Row(row) => row,
         };
         let Some(held) = row.holding() else {
@@ -324,9 +350,9 @@ impl<S: Store> Leases<S> {
         };
         if matches!(held.term, Term::Execution { .. }) {
             // The index may lag behind.
-            let due = row.head().is_some() || held.sweep_after.is_none_or(|at| at <= self.now());
+            let due = contended || held.sweep_after.is_none_or(|at| at <= self.now());
             return if due {
-                Ok(Read::Due(Box::new(row)))
+                Ok(Read::Due(address, Box::new(row)))
             } else {
                 nothing()
             };
@@ -334,7 +360,7 @@ impl<S: Store> Leases<S> {
         if row.frozen.is_some() || held.expires_at() > self.takeover_deadline() {
             return nothing();
         }
-        let notified = self.end_as_read(address, &row, Ended::Expired).await?;
+        let notified = self.end_as_read(&address, &row, Ended::Expired).await?;
         Ok(Read::Seen(notified.map_or_else(
             Seen::default,
             |notified| Seen {
