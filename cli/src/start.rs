@@ -7,10 +7,11 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use leasehold::{
     BadValue, Error, ExecutionInput, ExecutionName, HeldLease, Holder, IfHeld, KeepTime, Key,
-    Leases, Metadata, PassLease, RequestId, Started, StateMachineArn, WaitTime, store::DynamoDb,
+    Leases, Metadata, PassLease, Permits, RequestId, Started, StateMachineArn, WaitTime,
+    store::DynamoDb,
 };
 
-use crate::acquire::pair;
+use crate::acquire::{pair, permits};
 use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
@@ -55,6 +56,9 @@ pub(crate) struct Start {
     /// What to do while somebody else has the key
     #[arg(long, value_enum, default_value = "wait")]
     if_held: IfHeldWord,
+    /// How many executions may have the key at once [default: the execution is alone with it]
+    #[arg(long, value_name = "N", value_parser = permits)]
+    permits: Option<Permits>,
     /// How long to wait in the queue [default: 1d]
     #[arg(long, value_name = "LENGTH", value_parser = wait)]
     wait: Option<WaitTime>,
@@ -134,6 +138,7 @@ impl Start {
         let mut start = leasehold::Start::new(self.key.clone(), self.machine.clone(), name);
         start.input = self.input()?;
         start.if_held = self.if_held()?;
+        start.permits = self.permits;
         start.keep = self.keep.unwrap_or_default();
         start.pass_lease = self.pass_lease.map(Into::into).unwrap_or_default();
         let metadata = self.metadata.iter().cloned().collect::<BTreeMap<_, _>>();

@@ -104,8 +104,7 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         refuse(&["keep_seconds"], why);
     }
     if request.queued || has("task_token") {
-        let why = "the queue is of one key and one holder";
-        refuse(&["keys", "permits"], why);
+        refuse(&["keys"], "the queue is of one key");
         if says("if_held", &["fail", "skip"]) {
             refuse(
                 &["if_held"],

@@ -69,7 +69,7 @@ pub enum IfHeld {
     Queue(f64),
     /// The same, and only the newest waits: one that another came after succeeds, without the section and the states after it.
     Latest(f64),
-    /// Wait without a queue, which a ttl lease and permits do not have: ask again after a pause.
+    /// Wait without a queue, which a ttl lease does not have: ask again after a pause.
     Retry,
     /// Fail at once with the refusal's error.
     Fail,
@@ -262,10 +262,10 @@ impl Reader<'_> {
 
     fn if_held(&self, node: &Node, lifetime: Lifetime) -> Result<IfHeld, Refusal> {
         let wait = node.member("wait_seconds");
-        let has_queue = matches!(lifetime, Lifetime::Execution(_)) && node.get("permits").is_none();
+        let has_queue = matches!(lifetime, Lifetime::Execution(_));
         let said = node.member("if_held");
         if let Some(said) = said.filter(|said| said.value.text() == Some("latest") && !has_queue) {
-            let why = "latest is for the queue: with lifetime: execution, without permits";
+            let why = "latest is for the queue: with lifetime: execution";
             return Err(self.at(said, why));
         }
         let if_held = match said.map(|said| (&said.value, said.value.text())) {
@@ -290,7 +290,7 @@ impl Reader<'_> {
         };
         match wait {
             Some(wait) => {
-                let why = "wait_seconds is for the queue: with if_held: wait or latest, and lifetime: execution, without permits";
+                let why = "wait_seconds is for the queue: with if_held: wait or latest, and lifetime: execution";
                 Err(self.at(wait, why))
             }
             None => Ok(if_held),

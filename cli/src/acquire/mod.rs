@@ -102,7 +102,7 @@ pub(crate) struct Acquire {
     table_args: TableArgs,
 }
 
-fn permits(text: &str) -> Result<Permits, String> {
+pub(crate) fn permits(text: &str) -> Result<Permits, String> {
     let number = text.parse().map_err(|_| "expected a whole number")?;
     Permits::new(number).map_err(|error| error.to_string())
 }

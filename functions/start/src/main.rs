@@ -4,7 +4,8 @@
 
 use leasehold::{
     Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Leases, Metadata,
-    PassLease, RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime, store::Store,
+    PassLease, Permits, RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime,
+    store::Store,
 };
 use leasehold_lambda::{Delivered, Fatal, Function, Handled, Names};
 use serde::Deserialize;
@@ -30,6 +31,8 @@ pub(crate) struct Request {
     if_held: IfHeldWord,
     /// How long to wait, in seconds; 86400 if left out.
     wait_seconds: Option<WaitTime>,
+    /// How many executions may have the key at once; the execution is alone with it if left out.
+    permits: Option<Permits>,
     /// How long the key stays with the execution after a failure, stop or time-out, in seconds; 0 if left out.
     #[serde(default)]
     keep_seconds: KeepTime,
@@ -67,6 +70,7 @@ impl leasehold_lambda::Request for Request {
             name: _,
             if_held: _,
             wait_seconds: _,
+            permits: _,
             keep_seconds: _,
             pass_lease: _,
             metadata: _,
@@ -123,6 +127,7 @@ impl Request {
         let mut start = Start::new(self.key, self.state_machine_arn, name);
         start.input = input;
         start.if_held = if_held;
+        start.permits = self.permits;
         start.keep = self.keep_seconds;
         start.pass_lease = self.pass_lease;
         start.metadata = self.metadata;

@@ -20,7 +20,7 @@ pub fn acquire(schema: &mut Schema) {
                 "keys": {"properties": {"permits": false, "observed_version": false, "task_token": false}},
                 "observed_version": {"properties": {"permits": false}},
                 "if_held": {"anyOf": [{"properties": {"if_held": {"enum": ["fail", "skip"]}}}, {"required": ["task_token"]}]},
-                "task_token": {"properties": {"permits": false, "if_held": {"enum": ["wait", "latest"]}, "lifetime": {"const": "execution"}}},
+                "task_token": {"properties": {"if_held": {"enum": ["wait", "latest"]}, "lifetime": {"const": "execution"}}},
             },
             "if": {"anyOf": [
                 {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},
@@ -32,12 +32,15 @@ pub fn acquire(schema: &mut Schema) {
     );
 }
 
-/// A waiting time only for who waits.
+/// A waiting time only for who waits; of several that run it does not say which to replace.
 pub fn start(schema: &mut Schema) {
     add(
         schema,
         json!({
-            "dependentSchemas": {"wait_seconds": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}}},
+            "dependentSchemas": {
+                "wait_seconds": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
+                "permits": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "skip"]}}},
+            },
         }),
     );
 }

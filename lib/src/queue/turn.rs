@@ -167,7 +167,7 @@ impl<S: Store> Leases<S> {
             return Ok(Begun::Refused(reason));
         }
         let lease = self.lease_of(at.clone(), row.clone())?;
-        let input = item.input.with(item.pass_lease, &lease);
+        let input = item.input.with(item.pass_lease, item.permits, &lease);
         let what = (&item.state_machine, &item.name);
         workflows.start_execution(what, input, self.limit()).await
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::PassLease;
 use crate::{
     outcomes::Lease,
-    values::{BadValue, Holder},
+    values::{BadValue, Holder, Permits},
 };
 
 /// The ARN of a standard state machine, also with a version or an alias.
@@ -207,13 +207,16 @@ impl ExecutionInput {
         )))
     }
 
-    /// With what of a lease is passed.
-    pub(crate) fn with(&self, pass: PassLease, lease: &Lease) -> String {
+    /// With what of a lease is passed; of one of several permits also its number.
+    pub(crate) fn with(&self, pass: PassLease, permits: Option<Permits>, lease: &Lease) -> String {
         if pass == PassLease::Nothing {
             return self.0.clone();
         }
         let mut input = self.value();
         input[PASSED] = json!({"key": lease.key, "fencing_token": lease.fencing_token});
+        if permits.is_some_and(|permits| permits.get() > 1) {
+            input[PASSED]["permit"] = lease.permit.into();
+        }
         if pass == PassLease::Handle {
             input[PASSED]["lease"] = json!(lease);
         }

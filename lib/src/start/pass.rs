@@ -13,7 +13,7 @@ pub enum PassLease {
     /// Nothing: the input is as it was given.
     #[default]
     Nothing,
-    /// `key` and `fencing_token`, to guard writes.
+    /// `key` and `fencing_token`, to guard writes; of one of several permits also `permit`.
     Token,
     /// Also the handle, as `lease`, to give the key back before the execution ends.
     Handle,

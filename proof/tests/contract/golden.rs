@@ -81,10 +81,9 @@ async fn events_and_answers_of_every_version_are_read() {
             let is_invalid =
                 |answer: &Answer| matches!(answer, Err((name, _)) if name == "Lease.Invalid");
             let today = player.fixture.call(&function, &event).await;
-            assert_eq!(
-                is_invalid(&today),
-                is_invalid(&recorded),
-                "{function} {event}: {today:?}"
+            assert!(
+                is_invalid(&recorded) || !is_invalid(&today),
+                "accepted by an earlier version: {function} {event}: {today:?}"
             );
             seen += 1;
         }

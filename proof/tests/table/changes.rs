@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{
     Act, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata, Operator,
-    Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
+    Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
     row::{Frozen, Holding, Row, State, Stored, Telling, Term},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, Leave, LeaveReason, Look, Prove,
@@ -244,6 +244,7 @@ pub fn waiter(step: &Step, at: u8) -> Waiter {
         task_token: TaskToken::new(format!("token {}", step.token)).unwrap(),
         holder: holder(step.who),
         keep: keep(1 + at),
+        permits: Permits::new((at % 3).into()).ok(),
         metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
         ticket: seconds(at).as_millis(),
         asked_at: seconds(at),
