@@ -190,7 +190,12 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
         cap: 2,
         ..join_for_permit(0)
     };
+    let not_first = Step {
+        place: Some(0),
+        ..leave_granted(2)
+    };
     let for_permits = [
+        not_first,
         leave_granted(1),
         join_for_permit(0),
         join_for_permit(1),
