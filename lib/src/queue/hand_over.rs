@@ -212,9 +212,13 @@ impl<S: Store> Leases<S> {
             let permits = next.permits();
             if permits.is_some() && !rows.are_all() {
                 rows = self.read_rows(key).await?;
-                continue;
+                if rows.waiting().first() != Some(&head) {
+                    continue;
+                }
             }
-            if permits.is_some() && rows.held_for(&head).is_some() {
+            if let Some(first) = rows.first().filter(|_| permits.is_some())
+                && rows.held_for(&head).is_some()
+            {
                 // A late copy of a request that has its permit.
                 match self.pass_over(key, first, &head).await? {
                     Some(shorter) => rows = rows.with(0, shorter),

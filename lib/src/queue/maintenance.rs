@@ -38,7 +38,7 @@ impl<S: Store> Leases<S> {
         let Some(workflows) = self.workflows() else {
             return Ok(0);
         };
-        let rows = self.read_rows(key).await?;
+        let mut rows = self.read_rows(key).await?;
         if rows.first().is_none() {
             // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
             let strays = waiting.iter().map(|(request, _)| request);
@@ -47,12 +47,14 @@ impl<S: Store> Leases<S> {
         }
         metrics::record(Metric::QueueDepth, rows.waiting().len() as u64);
         let mut told = 0;
-        let mut rows = if rows.waiting().is_empty() {
-            rows
-        } else {
-            told += u64::from(self.grant_to_next(key, rows).await?);
-            self.read_rows(key).await?
-        };
+        let was_free = rows.first().is_some_and(|row| row.holding().is_none());
+        if !rows.waiting().is_empty() {
+            let served = self.grant_to_next(key, rows.clone()).await?;
+            told += u64::from(served);
+            if served || was_free {
+                rows = self.read_rows(key).await?;
+            }
+        }
         let mut strays = Vec::new();
         for (request, gives_up) in waiting {
             if self.is_nearly_over() {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The rows of a key, as they were read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rows {
     rows: BTreeMap<u16, Row>,
     /// In the places of these permits are items of other programs.

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
     Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Leases,
-    Lifetime, ManualClock, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds, SystemClock,
-    TaskToken, WaitTime,
+    Lifetime, ManualClock, Permits, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds,
+    SystemClock, TaskToken, WaitTime,
     conformance::{FakeStepFunctions, TaskAnswer},
     row::Item,
 };
@@ -44,6 +44,16 @@ impl Waiting {
     }
 
     async fn ask(&self, key: &str, who: &str, latest: bool) -> Result<Queued, Error> {
+        self.ask_for(key, None, who, latest).await
+    }
+
+    async fn ask_for(
+        &self,
+        key: &str,
+        permits: Option<u16>,
+        who: &str,
+        latest: bool,
+    ) -> Result<Queued, Error> {
         let queue = Queue {
             task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
             wait: WaitTime::new(WAIT).unwrap(),
@@ -55,7 +65,8 @@ impl Waiting {
             execution(who),
             Lifetime::Execution { keep },
         );
-        let waits = waits.request_id(RequestId::new("1").unwrap());
+        let mut waits = waits.request_id(RequestId::new("1").unwrap());
+        waits.permits = permits.map(|n| Permits::new(n).unwrap());
         self.leases.acquire_queued(waits, queue).await
     }
 
@@ -127,6 +138,60 @@ async fn a_hand_over_costs_four_requests_however_many_wait() {
     }
 }
 
+/// One read more than a mutex, when it is joined and when it is handed over: of the rows of all permits.
+#[tokio::test]
+async fn a_permit_is_handed_over_for_five_requests_however_many_wait() {
+    let case = Waiting::start().await;
+    for waiters in [2, 8, 32, 128] {
+        let key = format!("{waiters} wait for permits");
+        let join = async |who: String| case.ask_for(&key, Some(3), &who, false).await.unwrap();
+        let mut held = Vec::new();
+        for n in 0..3 {
+            case.requests();
+            assert_eq!(join(format!("h{n}")).await, Queued::Acquired);
+            assert_eq!(case.requests(), of([("Query", 1), ("UpdateItem", 1)]));
+            held.push(case.woken().1);
+        }
+        held.sort_by_key(|lease| lease.permit);
+        for n in 1..waiters {
+            case.requests();
+            join(format!("{n}")).await;
+            // Who joins an empty queue looks again.
+            let reads = if n == 1 { 2 } else { 1 };
+            let joining = of([("Query", reads), ("TransactWriteItems", 1)]);
+            let mut requests = case.requests();
+            // And finds itself there.
+            requests.remove("GetItem");
+            assert_eq!(requests, joining, "{waiters}");
+        }
+        for lease in held {
+            case.requests();
+            assert_eq!(case.released(&lease).await, ReleaseOutcome::Released);
+            let granted = if lease.permit == 0 {
+                of([
+                    ("DeleteItem", 1),
+                    ("GetItem", 1),
+                    ("Query", 1),
+                    ("UpdateItem", 2),
+                ])
+            } else {
+                of([
+                    ("DeleteItem", 1),
+                    ("GetItem", 1),
+                    ("Query", 1),
+                    ("TransactWriteItems", 1),
+                    ("UpdateItem", 1),
+                ])
+            };
+            if case.calls.take_answers().is_empty() {
+                // Fewer wait than come free.
+                break;
+            }
+            assert_eq!(case.requests(), granted, "{waiters}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_newest_costs_one_request_more_and_three_for_each_that_it_sends_away() {
     let case = Waiting::start().await;
@@ -185,9 +250,10 @@ async fn sweep_ends_each_wait_at_three_requests() {
         assert_eq!(answers.len(), usize::try_from(waiting).unwrap());
         assert!(answers.iter().all(away), "{answers:?}");
         assert!(case.table.row(&key).await.waiting().is_empty());
-        // The row is read for the lease and for its queue; then each item is read, its place is left, and it is deleted.
+        // The rows are read for the leases and for the queue, and the first item, which says whether it waits for a permit;
+        // then each item is read, its place is left, and it is deleted.
         let total: u64 = requests.values().sum();
-        assert_eq!(total, nothing + 2 + 3 * waiting, "{requests:?}");
+        assert_eq!(total, nothing + 3 + 3 * waiting, "{requests:?}");
     }
 }
 
