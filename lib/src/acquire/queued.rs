@@ -15,7 +15,7 @@ use crate::{
     row::{Row, Stored},
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
-    values::{Counter, KeepTime, Key, LeaseId, Permits},
+    values::{Counter, KeepTime, Key, LeaseId, Permits, RequestDigest},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -107,7 +107,14 @@ impl<S: Store> Leases<S> {
                         return self.tell_of_its_lease(workflows, &at, row, &waiter).await;
                     }
                     TriedPermit::Taken(_) if stopped => return Err(stopped_error(key)),
-                    TriedPermit::Taken(rows) => others_wait = has_queue(&key, &rows)?,
+                    TriedPermit::Taken(rows) => {
+                        let queue = queue_in(&key, &rows)?;
+                        if queue.contains(&waiter.request) {
+                            // Whoever grants it a permit just now takes it out of the queue, where it must not come back.
+                            return self.still_queued(workflows, &key, &waiter, latest).await;
+                        }
+                        others_wait = !queue.is_empty();
+                    }
                 }
             }
             let (cap, limit) = (join.cap, self.limit());
@@ -343,10 +350,10 @@ fn check(request: &Acquire) -> Result<KeepTime, Error> {
     }
 }
 
-/// Whether somebody waits, in the rows of a semaphore of which every permit is taken.
-fn has_queue(key: &Key, rows: &BTreeMap<u16, Stored>) -> Result<bool, Error> {
+/// The queue, in the rows of a semaphore of which every permit is taken.
+fn queue_in<'a>(key: &Key, rows: &'a BTreeMap<u16, Stored>) -> Result<&'a [RequestDigest], Error> {
     match rows.get(&0) {
-        Some(Stored::Row(first)) => Ok(first.head().is_some()),
+        Some(Stored::Row(first)) => Ok(first.waiting()),
         Some(Stored::Foreign(reason)) => Err(corrupt(key.clone(), reason)),
         // Only an earlier version granted other permits before the first.
         Some(Stored::Absent) | None => Err(super::changed(key)),

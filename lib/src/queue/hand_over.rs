@@ -217,9 +217,9 @@ impl<S: Store> Leases<S> {
                 }
             }
             if let Some(first) = rows.first().filter(|_| permits.is_some())
-                && rows.held_for(&head).is_some()
+                && rows.remember(&head)
             {
-                // A late copy of a request that has its permit.
+                // A late copy of a request that has its permit, or had it.
                 match self.pass_over(key, first, &head).await? {
                     Some(shorter) => rows = rows.with(0, shorter),
                     None => break,

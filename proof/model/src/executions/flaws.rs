@@ -51,7 +51,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
     if let (Flaw::NotesAreDeleted, Ask::Delete(item)) = (flaw, &mut ask) {
         item.0.superseded_by = None;
     }
-    let (Ask::Apply(change), Some(row)) = (&mut ask, &before.row) else {
+    let (Ask::Apply(0, change), Some(row)) = (&mut ask, &before.row) else {
         return ask;
     };
     let looks = matches!(call, Call::Sweep(_) | Call::Reap(..));
@@ -126,15 +126,17 @@ fn instead(seen: &Row, row: Row) -> Change {
 /// Whether the library is told that this was written, and it was not.
 pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
     match (flaw, ask, &before.row) {
-        (Flaw::RetriesAreNotCounted, Ask::Apply(Change::ReplaceIfUnchanged(swap)), Some(row)) => {
-            match (held(row), held(&swap.row)) {
-                (Some((was, before)), Some((is, after))) => {
-                    was.lease_id == is.lease_id && after.tries > before.tries
-                }
-                _ => false,
+        (
+            Flaw::RetriesAreNotCounted,
+            Ask::Apply(0, Change::ReplaceIfUnchanged(swap)),
+            Some(row),
+        ) => match (held(row), held(&swap.row)) {
+            (Some((was, before)), Some((is, after))) => {
+                was.lease_id == is.lease_id && after.tries > before.tries
             }
-        }
-        (Flaw::ProofsAreReads, Ask::Apply(Change::Prove(_)), _)
+            _ => false,
+        },
+        (Flaw::ProofsAreReads, Ask::Apply(0, Change::Prove(_)), _)
         | (Flaw::NewTokensAreNotStored, Ask::NewToken(_), _) => true,
         _ => false,
     }

@@ -4,7 +4,7 @@ use leasehold::{RequestDigest, transition::Change};
 use stateright::Property;
 
 use super::{
-    library::{Call, Table},
+    library::{Call, Table, View},
     names::{self, Who},
     scope,
     seam::Ask,
@@ -28,7 +28,7 @@ invariants! {
 /// Looks at a state as it has just come about.
 pub fn look(world: &World, state: &mut State) {
     let table = world.library.table(state.table);
-    let holds = table.view.lease;
+    let holds: Vec<_> = table.views.iter().filter_map(|view| view.lease).collect();
     let trusted = state.executions.iter().flat_map(|executing| {
         let section = (executing.phase == Phase::Section).then_some(executing.lease);
         let work = executing.work.map(|(lease, _)| lease);
@@ -36,10 +36,10 @@ pub fn look(world: &World, state: &mut State) {
     });
     let program = state.program.filter(|(_, until)| state.now < *until);
     let trusted = trusted.chain(program.map(|(lease, _)| lease));
-    let broken = trusted.filter(|lease| !state.evicted.contains(lease) && holds != Some(*lease));
+    let broken = trusted.filter(|lease| !state.evicted.contains(lease) && !holds.contains(lease));
     let broken = broken.count() > 0;
     if broken {
-        let by = if holds.is_some() {
+        let by = if holds.len() >= usize::from(world.scope.permits.unwrap_or(1)) {
             Invariant::S8
         } else {
             Invariant::S12
@@ -55,43 +55,57 @@ pub fn look(world: &World, state: &mut State) {
 
 /// A write that took effect.
 pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after: &Table) {
-    let (was, is) = (&before.view, &after.view);
+    let (queue_before, queue) = (before.queue(), after.queue());
     if let (Ask::Supersede(item, ..), Call::Acquire(who, by, _)) = (ask, call) {
-        let waits = was.queue.contains(&names::request(who, by));
+        let waits = queue_before.contains(&names::request(who, by));
         state.seen.must(waits, Invariant::L6);
         state.seen.superseded.extend(known(Some(&item.0.request)));
         state.seen.superseded.sort_unstable();
     }
-    for request in is
-        .queue
+    for request in queue
         .iter()
-        .filter(|request| !was.queue.contains(*request))
+        .filter(|request| !queue_before.contains(*request))
     {
         let away = known(Some(request)).is_some_and(|who| state.seen.superseded.contains(&who));
         state.seen.must(!away, Invariant::L6);
     }
-    if was.lease == is.lease {
-        let revived = matches!(ask, Ask::Apply(Change::Extend(extend))
-            if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
+    let revived = matches!(ask, Ask::Apply(0, Change::Extend(extend))
+        if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
+    if before.view(0).lease == after.view(0).lease {
         state
             .seen
-            .must(!revived || was.queue.is_empty(), Invariant::L3);
-        return;
+            .must(!revived || queue_before.is_empty(), Invariant::L3);
     }
+    for permit in 0..state.seen.tokens.len() {
+        let (was, is) = (before.view(permit), after.view(permit));
+        if was.lease != is.lease {
+            wrote_row(state, (ask, call), permit, (&was, &is), queue_before);
+        }
+    }
+}
+
+/// Another lease, or none, in the row of this permit.
+fn wrote_row(
+    state: &mut State,
+    (ask, call): (&Ask, Call),
+    permit: usize,
+    (was, is): (&View, &View),
+    queue_before: &[RequestDigest],
+) {
     if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
         let executing = state.executions.get(usize::from(holder));
         // What is more, nobody may trust it then: that is looked at in every state.
         let is_over = executing.is_none_or(|it| it.ended.is_some());
         let is_told = executing.is_some_and(|it| it.shown.contains(&lease));
         match (ask, call) {
-            (_, Call::Evict(_)) if matches!(ask, Ask::Apply(Change::ReplaceIfUnchanged(swap)) if swap.head.is_none()) =>
+            (_, Call::Evict(_)) if matches!(ask, Ask::Apply(_, Change::ReplaceIfUnchanged(swap)) if swap.head.is_none()) =>
             {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
             }
             (_, Call::Release(_, own, _) | Call::Return(own)) if own == lease => {}
-            (Ask::Apply(Change::Release(_)), _) => state.seen.must(false, Invariant::S4),
-            (Ask::Apply(Change::ReplaceIfUnchanged(_)), _) => {
+            (Ask::Apply(_, Change::Release(_)), _) => state.seen.must(false, Invariant::S4),
+            (Ask::Apply(_, Change::ReplaceIfUnchanged(_)), _) => {
                 state.seen.must(!is_told || is_over, Invariant::S12);
                 if let Some(who) = known(was.request.as_ref()) {
                     state.seen.granted.retain(|granted| *granted != who);
@@ -101,19 +115,22 @@ pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after
         }
     }
     if is.lease.is_some() {
-        state.seen.must(is.token > state.seen.token, Invariant::S1);
-        state.seen.token = state.seen.token.max(is.token);
-        let first = was.queue.first();
+        let token = state.seen.tokens[permit];
+        state.seen.must(is.token > token, Invariant::S1);
+        state.seen.tokens[permit] = token.max(is.token);
+        let first = queue_before.first();
+        // A permit that was free when it was asked for is granted, also if somebody has begun to wait just since.
+        let asked_before = permit > 0 && matches!(ask, Ask::Apply(_, Change::Grant(_)));
         state.seen.must(
-            first.is_none() || first == is.request.as_ref(),
+            first.is_none() || first == is.request.as_ref() || asked_before,
             Invariant::L3,
         );
         if let Some(request) = known(is.request.as_ref()) {
             let away = state.seen.superseded.contains(&request);
             state.seen.must(!away, Invariant::L6);
-            state
-                .seen
-                .must(!state.seen.granted.contains(&request), Invariant::S9);
+            let twice = state.seen.granted.contains(&request);
+            let copied = state.seen.copied.contains(&request);
+            state.seen.must(!twice || copied, Invariant::S9);
             state.seen.granted.push(request);
             state.seen.granted.sort_unstable();
         }

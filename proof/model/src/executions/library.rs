@@ -12,7 +12,7 @@ use dashmap::DashMap;
 use futures_util::FutureExt as _;
 use leasehold::{
     Acquire, Acquired, AuditReason, Error, ExtendOptions, ForceReleaseOptions, KeepTime, Lease,
-    LeaseId, Leases, Lifetime, Memory, Operator, Queue, Reason, RequestDigest, Settings,
+    LeaseId, Leases, Lifetime, Memory, Operator, Permits, Queue, Reason, RequestDigest, Settings,
     SweepBounds, Timestamp, Ttl, WaitTime,
     row::{Item as Stored, Row},
     store::{Address, ScanSegment, Store as _},
@@ -76,8 +76,20 @@ struct Node {
 /// A table as it was at some time.
 pub struct Table {
     items: Vec<(String, String, Stored)>,
+    /// The first row.
     pub row: Option<Row>,
-    pub view: View,
+    /// What each row holds, of the mutex one; the first has the queue.
+    pub views: Vec<View>,
+}
+
+impl Table {
+    pub fn queue(&self) -> &[RequestDigest] {
+        self.views.first().map_or(&[], |view| &view.queue)
+    }
+
+    pub fn view(&self, permit: usize) -> View {
+        self.views.get(permit).cloned().unwrap_or_default()
+    }
 }
 
 /// What the rest of the model asks about a table.
@@ -101,6 +113,8 @@ pub struct Terms {
     pub wait: Tick,
     /// Only the newest waits.
     pub latest: bool,
+    /// How many may have the key at once; none for the mutex.
+    pub permits: Option<u16>,
 }
 
 pub struct Library {
@@ -281,10 +295,22 @@ impl Library {
             .map(|(_, sk, item)| format!("{sk} {}\n", text_of_item(item)));
         let text: String = text.collect();
         *self.table_numbers.entry(text).or_insert_with(|| {
-            let row = items.iter().find(|(_, sk, _)| sk.starts_with("LEASE#"));
-            let row = row.and_then(|(.., item)| Row::read(item).ok());
-            let view = row.as_ref().map(|row| self.view(row)).unwrap_or_default();
-            push(&self.tables, Arc::new(Table { items, row, view }))
+            let mut rows = Vec::new();
+            for (_, sk, item) in &items {
+                let permit = sk
+                    .strip_prefix("LEASE#")
+                    .and_then(|n| n.parse::<usize>().ok());
+                if let Some((permit, row)) = permit.zip(Row::read(item).ok()) {
+                    rows.resize(rows.len().max(permit + 1), None);
+                    rows[permit] = Some(row);
+                }
+            }
+            let views = rows
+                .iter()
+                .map(|row| row.as_ref().map(|row| self.view(row)));
+            let views = views.map(Option::unwrap_or_default).collect();
+            let row = rows.into_iter().next().flatten();
+            push(&self.tables, Arc::new(Table { items, row, views }))
         })
     }
 
@@ -365,7 +391,8 @@ impl Library {
                     wait: WaitTime::new(length(self.terms.wait)).expect("short"),
                     latest: self.terms.latest,
                 };
-                let acquire = acquire.request_id(names::request_id(attempt));
+                let mut acquire = acquire.request_id(names::request_id(attempt));
+                acquire.permits = self.terms.permits.map(|n| Permits::new(n).expect("few"));
                 match telling.acquire_queued(acquire, queue).await {
                     Ok(_) => Outcome::Done,
                     Err(Error::Consumed { .. }) => Outcome::Consumed,
@@ -445,17 +472,26 @@ fn tick(at: Timestamp) -> Tick {
 fn performed(memory: &Memory, ask: &Ask) -> Answer {
     let limit = Duration::MAX;
     let key = names::key();
-    let first = Address {
+    let at = |permit: &u16| Address {
         key: key.clone(),
-        permit: 0,
+        permit: *permit,
     };
     let segment = ScanSegment {
         segment: 0,
         total: 1,
     };
     match ask {
-        Ask::Apply(change) => at_once(memory.apply(&first, change, limit)).map(Answer::Applied),
-        Ask::Read => at_once(memory.read(&first, limit)).map(Answer::Stored),
+        Ask::Apply(permit, change) => {
+            at_once(memory.apply(&at(permit), change, limit)).map(Answer::Applied)
+        }
+        Ask::ApplyAll(changes) => {
+            let changes = changes
+                .iter()
+                .map(|(permit, change)| (at(permit), change.clone()));
+            let changes: Vec<_> = changes.collect();
+            at_once(memory.apply_all(&changes, limit)).map(Answer::AppliedAll)
+        }
+        Ask::Read(permit) => at_once(memory.read(&at(permit), limit)).map(Answer::Stored),
         Ask::ReadKey => at_once(memory.read_key(&key, limit)).map(Answer::Rows),
         Ask::Join(join, item) => {
             at_once(memory.join(&key, join, &item.0, limit)).map(Answer::Joined)
@@ -495,7 +531,7 @@ fn text_of_item(item: &Stored) -> String {
 fn text_of(answer: &Answer) -> String {
     use leasehold::{
         row::Stored,
-        store::{Applied, Joined},
+        store::{Applied, AppliedAll, Joined},
     };
     let row = |row: &Row| text_of_item(&row.to_item());
     let stored = |stored: &Stored| match stored {
@@ -510,8 +546,16 @@ fn text_of(answer: &Answer) -> String {
         Answer::Applied(Applied::Refused(it)) => format!("refused {}", stored(it)),
         Answer::Joined(Joined::Refused(it)) => format!("not joined {}", stored(it)),
         Answer::Stored(it) => format!("stored {}", stored(it)),
+        Answer::AppliedAll(AppliedAll::Refused(rows)) => {
+            let rows = rows
+                .iter()
+                .map(|it| it.as_ref().map_or("none".to_owned(), stored));
+            format!("all refused {}", rows.collect::<Vec<_>>().join(", "))
+        }
         Answer::Rows(rows) => {
-            let rows = rows.iter().map(|(_, it)| format!("row {}", stored(it)));
+            let rows = rows
+                .iter()
+                .map(|(permit, it)| format!("row {permit} {}", stored(it)));
             rows.collect::<Vec<_>>().concat()
         }
         Answer::Waiter(Some(waiter)) => {

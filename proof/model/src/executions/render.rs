@@ -75,7 +75,7 @@ fn words(call: Call) -> String {
 
 fn asks(ask: &Ask) -> String {
     match ask {
-        Ask::Apply(Change::ReplaceIfUnchanged(swap)) => {
+        Ask::Apply(_, Change::ReplaceIfUnchanged(swap)) => {
             let told = swap.row.holding().and_then(|held| held.telling);
             match (&swap.head, swap.row.holding(), told) {
                 (Some(_), ..) => "grants to the head".into(),
@@ -86,11 +86,12 @@ fn asks(ask: &Ask) -> String {
                 (None, Some(_), _) => "marks a telling".into(),
             }
         }
-        Ask::Apply(change) => {
+        Ask::ApplyAll(_) => "grants a permit to the head".into(),
+        Ask::Apply(_, change) => {
             let all = format!("{change:?}");
             all.split('(').next().unwrap_or_default().to_owned()
         }
-        Ask::Read | Ask::ReadKey => "reads".into(),
+        Ask::Read(_) | Ask::ReadKey => "reads".into(),
         Ask::Join(..) => "joins".into(),
         Ask::Waiter(_) => "reads the item".into(),
         Ask::NewToken(item) => format!("stores token {}", item.0.task_token.expose()),
@@ -106,7 +107,7 @@ fn asks(ask: &Ask) -> String {
 
 fn table(world: &World, state: &State) -> String {
     let table = world.library.table(state.table);
-    let view = &table.view;
+    let view = &table.view(0);
     let holds = match (&table.row, view.holder) {
         (None, _) => "no row".to_owned(),
         (Some(_), None) => "free".to_owned(),
@@ -128,9 +129,14 @@ fn table(world: &World, state: &State) -> String {
         .iter()
         .map(|e| format!("{:?}", e.phase))
         .collect();
+    let beside = table.views.iter().skip(1).filter_map(|view| view.holder);
+    let beside: Vec<_> = beside
+        .map(|who| format!(", and by {}", name(who)))
+        .collect();
+    let beside = beside.concat();
     let waiting = view.queue.len();
     format!(
-        "time {}: {holds}, {waiting} wait; {}",
+        "time {}: {holds}{beside}, {waiting} wait; {}",
         state.now,
         phases.join(" ")
     )

@@ -72,6 +72,8 @@ pub struct Scope {
     pub wait: Tick,
     /// Only the newest waits: each sends away who waits before it.
     pub latest: bool,
+    /// How many may have the key at once, 2 at most; none for the mutex.
+    pub permits: Option<u16>,
     /// A program has the key first, with a deadline.
     pub program: bool,
     pub budget: Budget,
@@ -108,6 +110,7 @@ const SMALL: Scope = Scope {
     guarded: [true; 3],
     wait: 100,
     latest: false,
+    permits: None,
     program: false,
     budget: NOTHING,
 };
@@ -366,8 +369,64 @@ pub const NEWEST_UNHEARD: Scope = Scope {
     ..SMALL
 };
 
+pub const PERMITS: Scope = Scope {
+    name: "permits",
+    about: "two have permits, a third asks while they give them back, succeed without that, and are looked at",
+    executions: 3,
+    begun: 2,
+    permits: Some(2),
+    budget: Budget {
+        look: 1,
+        end: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const PERMITS_CRASHES: Scope = Scope {
+    name: "permits-crashes",
+    about: "two have permits, a third waits, and functions die between any two requests",
+    executions: 3,
+    begun: 3,
+    permits: Some(2),
+    budget: Budget {
+        crash: 1,
+        timeout: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const PERMITS_UNHEARD: Scope = Scope {
+    name: "permits-unheard",
+    about: "two have permits, a third waits: calls and writes that are late, sent twice, or not answered",
+    executions: 3,
+    begun: 3,
+    permits: Some(2),
+    budget: Budget {
+        lost: 1,
+        unheard: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const PERMITS_RETRIES: Scope = Scope {
+    name: "permits-retries",
+    about: "two have permits, a third waits, its task times out, and it asks again while both come back",
+    executions: 3,
+    begun: 2,
+    permits: Some(2),
+    budget: Budget {
+        timeout: 1,
+        retry: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 /// All of them.
-pub const ALL: [Scope; 18] = [
+pub const ALL: [Scope; 22] = [
     TELLING,
     CRASHES,
     RETOLD,
@@ -386,4 +445,8 @@ pub const ALL: [Scope; 18] = [
     NEWEST,
     NEWEST_CRASHES,
     NEWEST_UNHEARD,
+    PERMITS,
+    PERMITS_CRASHES,
+    PERMITS_UNHEARD,
+    PERMITS_RETRIES,
 ];

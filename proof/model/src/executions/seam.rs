@@ -27,8 +27,10 @@ use super::names;
 /// A request to the table or to Step Functions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    Apply(Change),
-    Read,
+    /// Of the row of this permit.
+    Apply(u16, Change),
+    ApplyAll(Vec<(u16, Change)>),
+    Read(u16),
     ReadKey,
     Join(Join, Item),
     Waiter(RequestDigest),
@@ -59,7 +61,8 @@ impl Ask {
     pub const fn acts(&self) -> bool {
         matches!(
             self,
-            Self::Apply(_)
+            Self::Apply(..)
+                | Self::ApplyAll(_)
                 | Self::Join(..)
                 | Self::NewToken(_)
                 | Self::Delete(_)
@@ -74,6 +77,7 @@ impl Ask {
 #[derive(Clone, Debug)]
 pub enum Answer {
     Applied(Applied),
+    AppliedAll(AppliedAll),
     Stored(Stored),
     Rows(Vec<(u16, Stored)>),
     Joined(Joined),
@@ -162,18 +166,11 @@ impl Log {
 
     fn known_to_all(&mut self, mut ask: Ask) -> Ask {
         match &mut ask {
-            Ask::Apply(Change::Grant(grant)) => grant.lease_id = self.known(&grant.lease_id),
-            Ask::Apply(Change::ReplaceIfUnchanged(swap)) => {
-                if let State::Held(held) = &mut swap.row.state {
-                    held.lease_id = self.known(&held.lease_id);
+            Ask::Apply(_, change) => self.known_in(change),
+            Ask::ApplyAll(changes) => {
+                for (_, change) in changes {
+                    self.known_in(change);
                 }
-                // What was never granted is anybody's guess.
-                if !requests().contains(&swap.row.request) {
-                    swap.row.request = names::nobody();
-                }
-            }
-            Ask::Apply(Change::Release(release)) => {
-                release.lease_id = self.known(&release.lease_id);
             }
             Ask::Received(_, lease) => *lease = self.known(lease),
             Ask::Succeed(_, output) => {
@@ -186,15 +183,48 @@ impl Log {
         ask
     }
 
+    fn known_in(&mut self, change: &mut Change) {
+        match change {
+            Change::Grant(grant) => grant.lease_id = self.known(&grant.lease_id),
+            Change::ReplaceIfUnchanged(swap) => {
+                if let State::Held(held) = &mut swap.row.state {
+                    held.lease_id = self.known(&held.lease_id);
+                }
+                // What was never granted is anybody's guess.
+                if !requests().contains(&swap.row.request) {
+                    swap.row.request = names::nobody();
+                }
+            }
+            Change::Release(release) => release.lease_id = self.known(&release.lease_id),
+            _ => {}
+        }
+    }
+
     /// An answer, with the lease ids as this run drew them.
     fn own(&self, mut answer: Answer) -> Answer {
-        if let Answer::Applied(Applied::Done { row, .. } | Applied::Refused(Stored::Row(row)))
-        | Answer::Stored(Stored::Row(row))
-        | Answer::Joined(Joined::Refused(Stored::Row(row))) = &mut answer
-        {
-            self.own_row(row);
+        match &mut answer {
+            Answer::Applied(Applied::Done { row, .. } | Applied::Refused(Stored::Row(row)))
+            | Answer::Stored(Stored::Row(row))
+            | Answer::Joined(Joined::Refused(Stored::Row(row))) => self.own_row(row),
+            Answer::AppliedAll(AppliedAll::Refused(rows)) => {
+                for stored in rows.iter_mut().flatten() {
+                    self.own_stored(stored);
+                }
+            }
+            Answer::Rows(rows) => {
+                for (_, stored) in rows {
+                    self.own_stored(stored);
+                }
+            }
+            _ => {}
         }
         answer
+    }
+
+    fn own_stored(&self, stored: &mut Stored) {
+        if let Stored::Row(row) = stored {
+            self.own_row(row);
+        }
     }
 
     fn own_row(&self, row: &mut Row) {
@@ -237,22 +267,26 @@ impl Store for Seam {
         "from a log"
     }
 
-    async fn apply(&self, _: &Address, change: &Change, _: Duration) -> Result<Applied, Error> {
-        match self.ask(Ask::Apply(change.clone())).await {
+    async fn apply(&self, at: &Address, change: &Change, _: Duration) -> Result<Applied, Error> {
+        match self.ask(Ask::Apply(at.permit, change.clone())).await {
             Answer::Applied(applied) => Ok(applied),
             _ => Err(no_answer()),
         }
     }
 
-    async fn read(&self, _: &Address, _: Duration) -> Result<Stored, Error> {
-        match self.ask(Ask::Read).await {
+    async fn read(&self, at: &Address, _: Duration) -> Result<Stored, Error> {
+        match self.ask(Ask::Read(at.permit)).await {
             Answer::Stored(stored) => Ok(stored),
             _ => Err(no_answer()),
         }
     }
 
-    async fn apply_all(&self, _: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
-        Err(no_answer())
+    async fn apply_all(&self, all: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
+        let all = all.iter().map(|(at, change)| (at.permit, change.clone()));
+        match self.ask(Ask::ApplyAll(all.collect())).await {
+            Answer::AppliedAll(applied) => Ok(applied),
+            _ => Err(no_answer()),
+        }
     }
 
     async fn read_all(&self, _: &[Address], _: Duration) -> Result<Option<Vec<Stored>>, Error> {

@@ -33,10 +33,12 @@ pub struct State {
 /// What has been seen so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// The largest token of a grant.
-    pub token: u64,
+    /// The largest token of a grant of each row.
+    pub tokens: [u64; 2],
     /// Requests that were granted the key, and not as if it had not been.
     pub granted: Vec<(Who, u8)>,
+    /// Requests of which two calls were under way at once, and that may have been granted two permits.
+    pub copied: Vec<(Who, u8)>,
     /// Requests that were sent away for a later one.
     pub superseded: Vec<(Who, u8)>,
     broken: u16,
@@ -205,6 +207,7 @@ impl World {
             keep: scope.keep,
             wait: scope.wait,
             latest: scope.latest,
+            permits: scope.permits,
         };
         Self {
             scope,
@@ -289,6 +292,13 @@ impl World {
         executing.phase = Phase::Waiting;
         executing.stands();
         let (request, token) = (executing.request, executing.tokens);
+        let is_copy = |node: &NodeNo| matches!(self.library.call(*node), Call::Acquire(of, which, _) if (of, which) == (who, request));
+        let is_late = |(_, call): &(AskNo, Call)| matches!(call, Call::Acquire(of, which, _) if (*of, *which) == (who, request));
+        if self.scope.permits.is_some()
+            && (state.calls.iter().any(is_copy) || state.late.iter().any(is_late))
+        {
+            state.seen.copied.push((who, request));
+        }
         self.begin(state, Call::Acquire(who, request, token));
     }
 
@@ -546,7 +556,7 @@ impl Model for World {
         if left.look > 0 {
             actions.push(Action::Sweeps);
         }
-        if left.evict > 0 && self.library.table(state.table).view.lease.is_some() {
+        if left.evict > 0 && self.library.table(state.table).view(0).lease.is_some() {
             actions.push(Action::Evicts);
         }
         if self.scope.program {
