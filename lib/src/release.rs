@@ -16,8 +16,8 @@ impl<S: Store> Leases<S> {
     ///
     /// This takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. If the
     /// queue is not empty, the first waiter is granted the key and told, which takes a read, two writes and a call to
-    /// [`crate::Workflows`]. If any of that fails, the lease is released nevertheless and sweep does it later. So does
-    /// a repeated release.
+    /// [`crate::Workflows`]; of a permit of an execution lease one query more. If any of that fails, the lease is
+    /// released nevertheless and sweep does it later. So does a repeated release.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`]. If somebody else was granted the key in the meantime, that

@@ -187,10 +187,10 @@ impl<S: Store> Leases<S> {
             // Somebody waits for these keys: all their rows are looked at in every sweep.
             rows.retain(|address: &Address| !waiting.contains_key(&address.key));
             let (rows, keys) = (rows.into_iter().map(ToRead::Row), waiting.keys().cloned());
-            let frees = rows.chain(keys.map(ToRead::Contended));
-            let frees = frees.map(|due| self.free_or_due(due));
+            let reads = rows.chain(keys.map(ToRead::Contended));
+            let reads = reads.map(|due| self.free_or_due(due));
             let (mut of_rows, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
-            let freed = some_at_a_time(AT_ONCE, frees.collect()).await;
+            let freed = some_at_a_time(AT_ONCE, reads.collect()).await;
             for freed in freed.into_iter().flatten() {
                 match freed {
                     Ok(Read::Seen(seen)) => of_rows.push(Ok(seen)),

@@ -43,6 +43,9 @@ impl<S: Store> Leases<S> {
     /// Joining the queue is one transaction, and is tried first. A free key takes one more request and a call to Step
     /// Functions.
     ///
+    /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. That takes one query more, before
+    /// the queue is joined, and another if the queue was empty.
+    ///
     /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
     /// old one. The waiting time counts from the first call. If it was granted the key already, its token is told so. If
     /// the future is dropped, the request may or may not be in the queue: repeat it.
@@ -51,7 +54,7 @@ impl<S: Store> Leases<S> {
     /// key.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with a ttl, permits or an observed version, or for a holder that is not an execution;
+    /// [`Error::Invalid`] with a ttl or an observed version, or for a holder that is not an execution;
     /// [`Error::QueueFull`]; [`Error::Misconfigured`] without [`Leases::with_workflows`]; and those of
     /// [`Leases::acquire`]. None of them is sent to the token. If the call to the token failed
     /// ([`Error::Unavailable`]) the lease may have been granted: repeat the request.
@@ -95,28 +98,13 @@ impl<S: Store> Leases<S> {
         };
         let mut backoff = self.conflict_backoff();
         for _ in 0..TRIES {
-            // A permit has a row of its own. Whoever may have one need not wait, and a copy of a request that had one may not.
-            let mut others_wait = true;
-            if let Some(permits) = permits {
-                match self.try_permit(&key, permits, &grant, reentrant).await? {
-                    TriedPermit::Granted(at, row) => {
-                        let granted = self.granted(at, row)?;
-                        return self.tell_at_once(workflows, granted, &waiter).await;
-                    }
-                    TriedPermit::Replayed(at, row) => {
-                        return self.tell_of_its_lease(workflows, &at, row, &waiter).await;
-                    }
-                    TriedPermit::Taken(_) if stopped => return Err(stopped_error(key)),
-                    TriedPermit::Taken(rows) => {
-                        let queue = queue_in(&key, &rows)?;
-                        if queue.contains(&waiter.request) {
-                            // Whoever grants it a permit just now takes it out of the queue, where it must not come back.
-                            return self.still_queued(workflows, &key, &waiter, latest).await;
-                        }
-                        others_wait = !queue.is_empty();
-                    }
-                }
-            }
+            let others_wait = match self
+                .permit_or_queue(workflows, (&key, &grant), &waiter, reentrant, latest)
+                .await?
+            {
+                Permitted::Done(done) => return Ok(done),
+                Permitted::Waits { behind_others } => behind_others,
+            };
             let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
                 Joined::Done => {
@@ -166,6 +154,43 @@ impl<S: Store> Leases<S> {
             problem: format!("{key} changed again and again during this request"),
             source: None,
         })
+    }
+
+    /// A permit, if one may be had and the request asks for one. A permit has a row of its own: whoever may have one need not
+    /// wait, and a copy of a request that has one, or had, may not. Of the mutex its only row says so.
+    async fn permit_or_queue(
+        &self,
+        workflows: &dyn Workflows,
+        (key, grant): (&Key, &Grant),
+        waiter: &Waiter,
+        reentrant: bool,
+        latest: bool,
+    ) -> Result<Permitted, Error> {
+        let Some(permits) = waiter.permits else {
+            return Ok(Permitted::Waits {
+                behind_others: true,
+            });
+        };
+        let done = match self.try_permit(key, permits, grant, reentrant).await? {
+            TriedPermit::Granted(at, row) => {
+                let granted = self.granted(at, row)?;
+                self.tell_at_once(workflows, granted, waiter).await
+            }
+            TriedPermit::Replayed(at, row) => {
+                self.tell_of_its_lease(workflows, &at, row, waiter).await
+            }
+            TriedPermit::Taken(_) if self.settings().stopped => Err(stopped_error(key.clone())),
+            TriedPermit::Taken(rows) => {
+                let queue = queue_in(key, &rows)?;
+                if !queue.contains(&waiter.request) {
+                    let behind_others = !queue.is_empty();
+                    return Ok(Permitted::Waits { behind_others });
+                }
+                // Whoever grants it a permit just now takes it out of the queue, where it must not come back.
+                self.still_queued(workflows, key, waiter, latest).await
+            }
+        };
+        done.map(Permitted::Done)
     }
 
     /// Tells this call's token of a grant that was just made.
@@ -348,6 +373,15 @@ fn check(request: &Acquire) -> Result<KeepTime, Error> {
             "does not go with task_token: that lease lasts as long as the execution",
         )),
     }
+}
+
+/// What came of the attempt to get a permit.
+enum Permitted {
+    Done(Queued),
+    /// It has to wait; behind others, or as the first.
+    Waits {
+        behind_others: bool,
+    },
 }
 
 /// The queue, in the rows of a semaphore of which every permit is taken.

@@ -96,6 +96,29 @@ impl Next {
     }
 }
 
+/// What a grant from the queue came to; with the row, if it is free again.
+enum Effect {
+    /// Whoever waited was told, or has begun.
+    Told,
+    /// It does not wait any more.
+    Gone(Row),
+    /// It may not be told.
+    Forbidden(Row),
+    /// The start has failed.
+    Never(Row),
+    /// Sweep sees to it.
+    Unknown,
+}
+
+impl Effect {
+    fn into_free(self) -> Option<Row> {
+        match self {
+            Self::Gone(row) | Self::Forbidden(row) | Self::Never(row) => Some(row),
+            Self::Told | Self::Unknown => None,
+        }
+    }
+}
+
 /// The outcome of a call with a task token.
 #[derive(Debug)]
 pub(crate) enum Told {
@@ -248,44 +271,55 @@ impl<S: Store> Leases<S> {
                 Err(_) => break,
             };
             let has_more = rows.have_more_room(permits);
-            let free = match next {
-                Next::Start(item, _) => match self.begin(workflows, &at, &granted, &item).await? {
-                    Begins::Begun => None,
-                    Begins::Failed {
-                        free: Some(free), ..
-                    } if tries > 0 => {
-                        tries -= 1;
-                        Some(free)
-                    }
-                    Begins::Failed { .. } | Begins::Later => break,
-                },
-                Next::Waiter(waiter) => {
-                    match self.tell_first(workflows, &at, granted, &waiter).await? {
-                        (Told::Accepted, _) => None,
-                        (Told::Refused, Some(free)) => Some(free),
-                        // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well,
-                        // our own role is at fault, and no further waiter loses its place.
-                        (Told::Denied(_), Some(free)) if !forbidden => {
-                            forbidden = true;
-                            Some(free)
-                        }
-                        _ => break,
-                    }
-                }
-            };
-            rows = match free {
-                Some(free) if permit == 0 => rows.with(0, free),
-                Some(_) => self.read_rows(key).await?,
-                None => {
+            rows = match self.put_into_effect(workflows, &at, granted, next).await? {
+                Effect::Told => {
                     told_one = true;
                     if !has_more {
                         break;
                     }
                     self.read_rows(key).await?
                 }
+                // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
+                // role is at fault, and no further waiter loses its place.
+                Effect::Forbidden(_) if forbidden => break,
+                Effect::Never(_) if tries == 0 => break,
+                effect @ (Effect::Forbidden(_) | Effect::Never(_) | Effect::Gone(_)) => {
+                    forbidden |= matches!(effect, Effect::Forbidden(_));
+                    tries -= usize::from(matches!(effect, Effect::Never(_)));
+                    match effect.into_free() {
+                        Some(free) if permit == 0 => rows.with(0, free),
+                        _ => self.read_rows(key).await?,
+                    }
+                }
+                Effect::Unknown => break,
             };
         }
         Ok(told_one)
+    }
+
+    /// Tells a waiter of its grant, or begins a start.
+    async fn put_into_effect(
+        &self,
+        workflows: &dyn Workflows,
+        at: &Address,
+        granted: Row,
+        next: Next,
+    ) -> Result<Effect, Error> {
+        Ok(match next {
+            Next::Start(item, _) => match self.begin(workflows, at, &granted, &item).await? {
+                Begins::Begun => Effect::Told,
+                Begins::Failed {
+                    free: Some(free), ..
+                } => Effect::Never(free),
+                Begins::Failed { free: None, .. } | Begins::Later => Effect::Unknown,
+            },
+            Next::Waiter(waiter) => match self.tell_first(workflows, at, granted, &waiter).await? {
+                (Told::Accepted, _) => Effect::Told,
+                (Told::Refused, Some(free)) => Effect::Gone(free),
+                (Told::Denied(_), Some(free)) => Effect::Forbidden(free),
+                _ => Effect::Unknown,
+            },
+        })
     }
 
     /// Whoever waits first, by its item; none if it does not wait any more.

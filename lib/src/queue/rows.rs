@@ -13,7 +13,7 @@ use crate::{
 /// The rows of a key, as they were read.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
-    rows: BTreeMap<u16, Row>,
+    by_permit: BTreeMap<u16, Row>,
     /// In the places of these permits are items of other programs.
     foreign: BTreeSet<u16>,
     /// Whether all rows were read, and not the first only.
@@ -24,7 +24,7 @@ impl Rows {
     /// Only the first was read or written: that of a mutex.
     pub(crate) fn only_first(row: Row) -> Self {
         Self {
-            rows: BTreeMap::from([(0, row)]),
+            by_permit: BTreeMap::from([(0, row)]),
             foreign: BTreeSet::new(),
             all: false,
         }
@@ -32,7 +32,7 @@ impl Rows {
 
     /// The row that has the queue.
     pub(crate) fn first(&self) -> Option<&Row> {
-        self.rows.get(&0)
+        self.by_permit.get(&0)
     }
 
     pub(crate) const fn are_all(&self) -> bool {
@@ -45,21 +45,21 @@ impl Rows {
 
     /// The row that this request holds.
     pub(crate) fn held_for(&self, request: &RequestDigest) -> Option<(u16, &Row)> {
-        let mut rows = self.rows.iter();
+        let mut rows = self.by_permit.iter();
         let found = rows.find(|(_, row)| row.request == *request && row.holding().is_some());
         found.map(|(permit, row)| (*permit, row))
     }
 
     /// The row that this holder holds, the first of them.
     pub(crate) fn held_by(&self, holder: &Holder) -> Option<(u16, &Row)> {
-        let mut rows = self.rows.iter();
+        let mut rows = self.by_permit.iter();
         let found = rows.find(|(_, row)| row.granted_to == *holder && row.holding().is_some());
         found.map(|(permit, row)| (*permit, row))
     }
 
     /// Whether one of the rows was granted to this request.
     pub(crate) fn remember(&self, request: &RequestDigest) -> bool {
-        self.rows.values().any(|row| row.remembers(request))
+        self.by_permit.values().any(|row| row.remembers(request))
     }
 
     /// Whether whoever waits first may find a place here. Where only the first row is known and is held, it may not.
@@ -70,7 +70,10 @@ impl Rows {
     /// How many of so many permits may be granted. Permits above the number count as well: a lowered number takes effect when
     /// enough of them have been returned.
     fn room(&self, permits: Permits) -> usize {
-        let held = self.rows.values().filter(|row| row.holding().is_some());
+        let held = self
+            .by_permit
+            .values()
+            .filter(|row| row.holding().is_some());
         usize::from(permits.get()).saturating_sub(held.count())
     }
 
@@ -81,7 +84,7 @@ impl Rows {
 
     /// The permit that whoever waits first may have, with its row, if there is one: of a mutex the first only.
     pub(crate) fn free(&self, permits: Option<Permits>) -> Option<(u16, Option<&Row>)> {
-        let is_free = |permit: &u16| match self.rows.get(permit) {
+        let is_free = |permit: &u16| match self.by_permit.get(permit) {
             Some(row) => row.holding().is_none(),
             None => *permit > 0 && !self.foreign.contains(permit),
         };
@@ -90,12 +93,12 @@ impl Rows {
             Some(permits) if self.room(permits) > 0 => (0..permits.get()).find(is_free),
             Some(_) => None,
         };
-        free.map(|permit| (permit, self.rows.get(&permit)))
+        free.map(|permit| (permit, self.by_permit.get(&permit)))
     }
 
     /// The same rows after a write of this one.
     pub(crate) fn with(mut self, permit: u16, row: Row) -> Self {
-        self.rows.insert(permit, row);
+        self.by_permit.insert(permit, row);
         self
     }
 }
@@ -117,13 +120,13 @@ impl<S: Store> Leases<S> {
     /// All rows of `key`.
     pub(crate) async fn read_rows(&self, key: &Key) -> Result<Rows, Error> {
         let mut read = Rows {
-            rows: BTreeMap::new(),
+            by_permit: BTreeMap::new(),
             foreign: BTreeSet::new(),
             all: true,
         };
         for (permit, stored) in self.store().read_key(key, self.limit()).await? {
             match stored {
-                Stored::Row(row) => drop(read.rows.insert(permit, row)),
+                Stored::Row(row) => drop(read.by_permit.insert(permit, row)),
                 Stored::Foreign(reason) if permit == 0 => return Err(corrupt(key.clone(), reason)),
                 Stored::Foreign(_) => drop(read.foreign.insert(permit)),
                 Stored::Absent => {}
@@ -143,7 +146,7 @@ impl<S: Store> Leases<S> {
         }
         let first = self.read_queue_row(key).await?;
         Ok(Rows {
-            rows: first.into_iter().map(|row| (0, row)).collect(),
+            by_permit: first.into_iter().map(|row| (0, row)).collect(),
             foreign: BTreeSet::new(),
             all: false,
         })

@@ -38,8 +38,8 @@ fn free(table: &Memory, permit: u16) {
     };
     let version = row.version.plus(1);
     let row = Row {
-        state,
         version,
+        state,
         ..row
     };
     put(table, permit, &row);
