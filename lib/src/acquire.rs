@@ -90,7 +90,10 @@ impl<S: Store> Leases<S> {
         match self.try_permit(&key, permits, &grant, reentrant).await? {
             TriedPermit::Granted(at, row) => self.granted(at, row).map(Acquired::Granted),
             TriedPermit::Replayed(at, row) => self.replayed(at, row).await.map(Acquired::Granted),
-            TriedPermit::Taken(rows) => self.all_taken(key, permits.get(), &rows, &grant).await,
+            TriedPermit::Taken(rows) => {
+                let taken = self.all_taken(key, permits.get(), &rows, &grant);
+                taken.await.map(Acquired::Held)
+            }
         }
     }
 
@@ -139,6 +142,10 @@ impl<S: Store> Leases<S> {
         }
         let first = rows.get(&0).and_then(ours);
         if let Some(first) = first {
+            if first.waiting().contains(&grant.request) {
+                // It has its place, also while the key is frozen.
+                return Ok(TriedPermit::Taken(rows));
+            }
             if first.frozen.is_some() {
                 return Err(frozen_error(key.clone(), first));
             }
@@ -188,13 +195,13 @@ impl<S: Store> Leases<S> {
 
     /// The response if no permit could be had. It names the permit whose end makes room for this request, if the held
     /// permits end in the order of their deadlines.
-    async fn all_taken(
+    pub(crate) async fn all_taken(
         &self,
         key: Key,
         permits: u16,
         rows: &BTreeMap<u16, Stored>,
         grant: &Grant,
-    ) -> Result<Acquired, Error> {
+    ) -> Result<Contention, Error> {
         let mut out = Vec::new();
         let (mut frozen, mut foreign) = (None, None);
         for (permit, stored) in rows {
@@ -223,7 +230,7 @@ impl<S: Store> Leases<S> {
                 if let Some(Stored::Row(first)) = rows.get(&0) {
                     contention.held.waiting = first.waiting().len() as u64;
                 }
-                Ok(Acquired::Held(contention))
+                Ok(contention)
             }
             (None, Some(row), _) => Err(frozen_error(key, row)),
             (None, None, Some(reason)) => Err(corrupt(key, reason)),

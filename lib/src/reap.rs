@@ -260,7 +260,7 @@ fn left_of(rows: &Rows, (key, request): (Key, RequestDigest), holder: &Holder) -
         let first = rows.first().filter(|_| !request.is_start())?;
         return Some(Left::Waiter(key, request, Box::new(first.clone())));
     }
-    let (permit, row) = rows.held_by(holder)?;
+    let (permit, row) = rows.held_for(&request).or_else(|| rows.held_by(holder))?;
     Some(Left::Lease(Address { key, permit }, Box::new(row.clone())))
 }
 

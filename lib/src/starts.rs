@@ -9,6 +9,8 @@
 //! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
 //! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::{
@@ -24,7 +26,8 @@ use crate::{
     },
     store::{Address, Applied, PutStart, Settled, Settlement, Store},
     transition::{
-        Change, Grant, GrantRefusal, Join, JoinRefusal, TakeoverRule, TokenFloor, why_not_joined,
+        Change, Grant, GrantRefusal, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor,
+        why_not_joined,
     },
     values::{Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, WaitTime},
     workflows::Workflows,
@@ -117,8 +120,8 @@ enum Attempted {
     Granted(Address, Row),
     /// It has it already.
     Replayed(Address, Row),
-    /// Somebody else has it, or waits. The first row, with the queue.
-    Held(Row),
+    /// Somebody else has it, or waits. The first row, with the queue; for a permit all rows.
+    Held(Row, BTreeMap<u16, Stored>),
     /// Somebody else wrote the row meanwhile: look again.
     Changed,
 }
@@ -402,11 +405,14 @@ impl<S: Store> Leases<S> {
         let grant = self.grant_of(item);
         let join = Join {
             request: grant.request.clone(),
-            over: item.permits.is_none().then_some(grant.over),
+            rule: match item.permits {
+                None => JoinRule::IfTaken(grant.over),
+                Some(_) => JoinRule::Always,
+            },
             cap: self.room(if_held.sends_others_away()),
         };
         for _ in 0..TRIES {
-            let row = match self.attempt_start(item, &grant).await {
+            let (row, rows) = match self.attempt_start(item, &grant).await {
                 Ok(Attempted::Granted(at, row)) => {
                     return self.first_turn(workflows, &at, row, item).await;
                 }
@@ -414,7 +420,7 @@ impl<S: Store> Leases<S> {
                 Ok(Attempted::Replayed(at, row)) => {
                     return self.its_turn(workflows, &at, &row, item).await;
                 }
-                Ok(Attempted::Held(row)) => row,
+                Ok(Attempted::Held(row, rows)) => (row, rows),
                 Ok(Attempted::Changed) => continue,
                 Err(Error::Consumed { .. }) => return self.had_its_turn(workflows, item).await,
                 // An operator froze the key, or stopped the grants of the table.
@@ -431,7 +437,13 @@ impl<S: Store> Leases<S> {
                 IfHeld::Skip => return self.skip(&row, item).await,
                 IfHeld::Replace(_) if self.has_a_place(item).await? => continue,
                 IfHeld::Fail | IfHeld::Replace(_) => {
-                    let held = self.contention(first, row, &item.execution()).await?;
+                    let held = match item.permits {
+                        Some(permits) => {
+                            let (key, permits) = (key.clone(), permits.get());
+                            self.all_taken(key, permits, &rows, &grant).await?
+                        }
+                        None => self.contention(first, row, &item.execution()).await?,
+                    };
                     return self.withdraw(item, Error::Held(Box::new(held))).await;
                 }
             }
@@ -469,8 +481,8 @@ impl<S: Store> Leases<S> {
                 TriedPermit::Taken(_) if self.settings().stopped => {
                     return Err(stopped_error(key.clone()));
                 }
-                TriedPermit::Taken(mut rows) => match rows.remove(&0) {
-                    Some(Stored::Row(row)) => Attempted::Held(row),
+                TriedPermit::Taken(rows) => match rows.get(&0) {
+                    Some(Stored::Row(row)) => Attempted::Held(row.clone(), rows),
                     Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
                     Some(Stored::Absent) | None => Attempted::Changed,
                 },
@@ -480,7 +492,7 @@ impl<S: Store> Leases<S> {
         Ok(match self.attempt_row(&first, grant, false).await? {
             Ok(row) => Attempted::Granted(first, row),
             Err(GrantRefusal::Replayed(row)) => Attempted::Replayed(first, row),
-            Err(GrantRefusal::Held(row)) => Attempted::Held(row),
+            Err(GrantRefusal::Held(row)) => Attempted::Held(row, BTreeMap::new()),
             Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: key.clone() }),
             Err(GrantRefusal::Frozen(row)) => return Err(frozen_error(key.clone(), row)),
             Err(GrantRefusal::Corrupt(reason)) => return Err(corrupt(key.clone(), reason)),

@@ -257,6 +257,10 @@ impl<S: Store> Leases<S> {
         };
         let mut all = Vec::new();
         for (permit, stored) in rows {
+            if self.is_nearly_over() {
+                all.push(Ok(Read::Seen(Seen::LEFT)));
+                break;
+            }
             let address = Address {
                 key: key.clone(),
                 permit,

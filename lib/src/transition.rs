@@ -13,7 +13,7 @@ use crate::{
 mod queue;
 mod refusals;
 
-pub use queue::{Join, Leave, LeaveReason};
+pub use queue::{Join, JoinRule, Leave, LeaveReason};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,

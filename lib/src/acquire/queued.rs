@@ -14,7 +14,7 @@ use crate::{
     requests::{Acquire, Lifetime, Queue},
     row::{Row, Stored},
     store::{Address, Joined, Store, foreign_item},
-    transition::{Grant, GrantRefusal, Join, JoinRefusal, why_not_joined},
+    transition::{Grant, GrantRefusal, Join, JoinRefusal, JoinRule, why_not_joined},
     values::{Counter, KeepTime, Key, LeaseId, Permits, RequestDigest},
     waiter::Waiter,
     workflows::Workflows,
@@ -91,26 +91,26 @@ impl<S: Store> Leases<S> {
             // A spent request; nobody may join either.
             return Err(Error::Consumed { key });
         }
-        let join = Join {
+        let mut join = Join {
             request: grant.request.clone(),
-            over: permits.is_none().then_some(grant.over),
+            rule: JoinRule::IfTaken(grant.over),
             cap: self.room(latest),
         };
         let mut backoff = self.conflict_backoff();
         for _ in 0..TRIES {
-            let others_wait = match self
+            join.rule = match self
                 .permit_or_queue(workflows, (&key, &grant), &waiter, reentrant, latest)
                 .await?
             {
                 Permitted::Done(done) => return Ok(done),
-                Permitted::Waits { behind_others } => behind_others,
+                Permitted::Waits { rule } => rule,
             };
             let (cap, limit) = (join.cap, self.limit());
             let stood = match self.store().join(&key, &join, &waiter, limit).await? {
                 Joined::Done => {
                     if latest {
                         Box::pin(self.only_newest(&key, None, &waiter)).await?;
-                    } else if !others_wait {
+                    } else if join.rule == JoinRule::Always {
                         // A permit that came free before this one waited was offered to nobody.
                         self.try_to_serve(&key).await;
                     }
@@ -167,9 +167,8 @@ impl<S: Store> Leases<S> {
         latest: bool,
     ) -> Result<Permitted, Error> {
         let Some(permits) = waiter.permits else {
-            return Ok(Permitted::Waits {
-                behind_others: true,
-            });
+            let rule = JoinRule::IfTaken(grant.over);
+            return Ok(Permitted::Waits { rule });
         };
         let done = match self.try_permit(key, permits, grant, reentrant).await? {
             TriedPermit::Granted(at, row) => {
@@ -183,8 +182,12 @@ impl<S: Store> Leases<S> {
             TriedPermit::Taken(rows) => {
                 let queue = queue_in(key, &rows)?;
                 if !queue.contains(&waiter.request) {
-                    let behind_others = !queue.is_empty();
-                    return Ok(Permitted::Waits { behind_others });
+                    let rule = if queue.is_empty() {
+                        JoinRule::Always
+                    } else {
+                        JoinRule::BehindOthers
+                    };
+                    return Ok(Permitted::Waits { rule });
                 }
                 // Whoever grants it a permit just now takes it out of the queue, where it must not come back.
                 self.still_queued(workflows, key, waiter, latest).await
@@ -378,9 +381,9 @@ fn check(request: &Acquire) -> Result<KeepTime, Error> {
 /// What came of the attempt to get a permit.
 enum Permitted {
     Done(Queued),
-    /// It has to wait; behind others, or as the first.
+    /// It has to wait.
     Waits {
-        behind_others: bool,
+        rule: JoinRule,
     },
 }
 
@@ -389,7 +392,7 @@ fn queue_in<'a>(key: &Key, rows: &'a BTreeMap<u16, Stored>) -> Result<&'a [Reque
     match rows.get(&0) {
         Some(Stored::Row(first)) => Ok(first.waiting()),
         Some(Stored::Foreign(reason)) => Err(corrupt(key.clone(), reason)),
-        // Only an earlier version granted other permits before the first.
+        // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
         Some(Stored::Absent) | None => Err(super::changed(key)),
     }
 }

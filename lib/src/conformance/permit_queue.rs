@@ -19,6 +19,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_frozen_queue_keeps_its_places(bench).await;
     a_permit_with_a_deadline_is_passed_on_by_sweep(bench).await;
     the_end_of_an_execution_passes_its_permit_on(bench).await;
+    reap_ends_each_permit_of_an_execution(bench).await;
     a_permit_that_nobody_had_is_granted_to_who_waits(bench).await;
     only_the_newest_waits_for_a_permit(bench).await;
 }
@@ -247,10 +248,13 @@ async fn a_frozen_queue_keeps_its_places<B: Bench>(bench: &B) {
         case.asks_for_one(2, "c", case.queue("c", WAIT)).await,
         Frozen
     );
+    // Who waits may ask again, and by another token.
+    let again = case.asks_for_one(2, "a", case.queue("a again", WAIT)).await;
+    assert!(matches!(again, Ok(Queued::Queued { .. })), "{again:?}");
     let unfrozen = case.leases.unfreeze(key, &make::because()).await;
     let _ = unfrozen.expect("unfrozen");
     let told: Vec<_> = case.answers().into_iter().map(|(who, _)| who).collect();
-    assert_eq!(told, ["a", "b"]);
+    assert_eq!(told, ["a again", "b"]);
     case.has_waiting(&[]).await;
 }
 
@@ -289,6 +293,35 @@ async fn the_end_of_an_execution_passes_its_permit_on<B: Bench>(bench: &B) {
     let turn = case.turn_of("a");
     assert_eq!(turn.lease.permit, lease.permit);
     turn.follows(lease);
+}
+
+/// One of its permits was granted just now, and the index still shows that it waits.
+async fn reap_ends_each_permit_of_an_execution<B: Bench>(bench: &B) {
+    let (case, held) = QueueCase::<B>::full(bench, "permits/reaped", 2, &[]).await;
+    // The same execution waits once more, by another request.
+    let holder = held[0].holder.clone();
+    let mut once_more = case.of(2, "h0").request_id(make::request_id("once more"));
+    once_more.holder = holder.clone();
+    let asked = case
+        .leases
+        .acquire_queued(once_more, case.queue("once more", WAIT));
+    assert!(matches!(asked.await, Ok(Queued::Queued { .. })));
+    case.waits_for_permit(2, "a").await;
+    case.release(&held[1]).await;
+    let granted = case.turn_of("once more").lease;
+    let ended = Execution::Ended {
+        stopped_at: case.now(),
+        all_answered: true,
+        redrivable: false,
+    };
+    case.is("h0", ended);
+    case.pass(super::MS);
+    let reaped = case.leases.reap(&holder).await;
+    reaped.expect("an answer");
+    let row = case.leases.read_row(&address_of(&granted)).await;
+    let row = row.expect("an answer").expect("a row");
+    assert!(row.holding().is_none_or(|_| row.granted_to != holder));
+    case.turn_of("a");
 }
 
 /// The number was raised while somebody waited.

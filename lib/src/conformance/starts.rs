@@ -795,6 +795,14 @@ async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
     replaces.if_held = IfHeld::Replace(WaitTime::DAY);
     invalid(case.case.leases.start(replaces).await, "permits");
     case.has_started(&["a", "b"]);
+    // A lower number, while nobody has the first permit: whoever does not wait is told who has another.
+    let lowered = Start {
+        if_held: IfHeld::Fail,
+        permits: Some(make::permits(1)),
+        ..case.request("lowered")
+    };
+    let refused = case.case.leases.start(lowered.clone()).await;
+    assert!(matches!(refused, Err(Error::Held(_))), "{refused:?}");
     // Whichever ends, the next begins.
     case.ends("b").await;
     case.has_started(&["a", "b", "c"]);
@@ -812,6 +820,16 @@ async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
     }
     let waiting = case.case.row().await;
     assert_eq!(waiting.waiting(), []);
+    for name in ["x", "y"] {
+        ask(name).await;
+    }
+    let first = case.case.row().await.granted_to;
+    let ends = if first == execution("x") { "x" } else { "y" };
+    case.ends(ends).await;
+    let refused = case.case.leases.start(lowered).await;
+    assert!(matches!(refused, Err(Error::Held(_))), "{refused:?}");
+    assert!(case.item("lowered").await.is_none(), "nothing is left");
+    case.ends(if ends == "x" { "y" } else { "x" }).await;
     let execution_arn = execution("later");
     assert_eq!(ask("later").await, Started::Started { execution_arn });
 }

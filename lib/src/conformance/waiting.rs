@@ -10,7 +10,7 @@ use crate::{
     AcquireAll, AcquiredAll, Contention, Ended, Error, Holder, Queued, Settings,
     row::Row,
     store::{Joined, Store as _},
-    transition::{Join, TakeoverRule},
+    transition::{Join, JoinRule, TakeoverRule},
     waiter::Waiter,
 };
 
@@ -142,7 +142,7 @@ async fn an_overtaken_call_does_not_rejoin_the_queue<B: Bench>(bench: &B) {
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        over: Some(TakeoverRule::ExpiredBy(case.now())),
+        rule: JoinRule::IfTaken(TakeoverRule::ExpiredBy(case.now())),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {

@@ -152,7 +152,7 @@ impl<S: Store> Leases<S> {
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
         self.follow_rules().await?;
         let rows = self.read_rows(key).await?;
-        self.grant_to_next(key, rows).await
+        Ok(self.grant_to_next(key, rows).await? > 0)
     }
 
     /// As [`Leases::grant_to_next`], for a caller whose own work is done: what fails here is left to sweep.
@@ -190,23 +190,24 @@ impl<S: Store> Leases<S> {
         clippy::unused_self,
         reason = "what it logs is the work of these leases"
     )]
-    fn or_left_to_sweep(&self, key: &Key, granted: Result<bool, Error>) -> bool {
-        granted.unwrap_or_else(|error| {
+    fn or_left_to_sweep(&self, key: &Key, granted: Result<u64, Error>) -> bool {
+        let served = granted.unwrap_or_else(|error| {
             error.count();
             let problem = error.in_full();
             tracing::error!(%key, problem, "the next waiter is left to sweep");
-            false
-        })
+            0
+        });
+        served > 0
     }
 
     /// Grants the free key, or a free permit, to whoever waits first, and tells it; if that one is gone, the next. Returns
-    /// whether a waiter was told. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
+    /// how many were told. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
     /// given.
-    pub(crate) async fn grant_to_next(&self, key: &Key, mut rows: Rows) -> Result<bool, Error> {
+    pub(crate) async fn grant_to_next(&self, key: &Key, mut rows: Rows) -> Result<u64, Error> {
         let Some(workflows) = self.workflows() else {
-            return Ok(false);
+            return Ok(0);
         };
-        let (mut forbidden, mut tries, mut told_one) = (false, TRIES, false);
+        let (mut forbidden, mut tries, mut served) = (false, TRIES, 0);
         let began = self.now();
         while rows.may_have_room() && !self.settings().stopped {
             let Some(first) = rows.first().filter(|first| first.frozen.is_none()) else {
@@ -226,8 +227,8 @@ impl<S: Store> Leases<S> {
             }
             let Some(next) = self.who_is_next(key, &head).await? else {
                 // Deleted by hand: nobody can tell this waiter. Or a start that another call has settled.
-                match self.pass_over(key, first, &head).await? {
-                    Some(shorter) => rows = rows.with(0, shorter),
+                match self.without_first(key, rows, &head, &mut tries).await? {
+                    Some(shorter) => rows = shorter,
                     None => break,
                 }
                 continue;
@@ -239,12 +240,10 @@ impl<S: Store> Leases<S> {
                     continue;
                 }
             }
-            if let Some(first) = rows.first().filter(|_| permits.is_some())
-                && rows.remember(&head)
-            {
+            if permits.is_some() && rows.remember(&head) {
                 // A late copy of a request that has its permit, or had it.
-                match self.pass_over(key, first, &head).await? {
-                    Some(shorter) => rows = rows.with(0, shorter),
+                match self.without_first(key, rows, &head, &mut tries).await? {
+                    Some(shorter) => rows = shorter,
                     None => break,
                 }
                 continue;
@@ -270,10 +269,14 @@ impl<S: Store> Leases<S> {
                 }
                 Err(_) => break,
             };
+            if permit > 0 {
+                let left = rows.waiting().len().saturating_sub(1);
+                metrics::record(Metric::QueueDepth, left as u64);
+            }
             let has_more = rows.have_more_room(permits);
             rows = match self.put_into_effect(workflows, &at, granted, next).await? {
                 Effect::Told => {
-                    told_one = true;
+                    served += 1;
                     if !has_more {
                         break;
                     }
@@ -291,10 +294,37 @@ impl<S: Store> Leases<S> {
                         _ => self.read_rows(key).await?,
                     }
                 }
+                // Sweep tells that one again; others may have room too.
+                Effect::Unknown if has_more && tries > 0 => {
+                    tries -= 1;
+                    self.read_rows(key).await?
+                }
                 Effect::Unknown => break,
             };
         }
-        Ok(told_one)
+        Ok(served)
+    }
+
+    /// The rows without the first in the queue, which does not wait any more; none if another write was faster.
+    async fn without_first(
+        &self,
+        key: &Key,
+        rows: Rows,
+        head: &RequestDigest,
+        tries: &mut usize,
+    ) -> Result<Option<Rows>, Error> {
+        let Some(first) = rows.first() else {
+            return Ok(None);
+        };
+        if let Some(shorter) = self.pass_over(key, first, head).await? {
+            return Ok(Some(rows.with(0, shorter)));
+        }
+        // Others write this row too, who do not serve those that wait for a permit.
+        if !rows.are_all() || *tries == 0 {
+            return Ok(None);
+        }
+        *tries -= 1;
+        self.read_rows(key).await.map(Some)
     }
 
     /// Tells a waiter of its grant, or begins a start.
@@ -467,7 +497,9 @@ impl<S: Store> Leases<S> {
             Told::Accepted => {
                 let joined = Timestamp::from_millis(waiter.ticket);
                 metrics::record_duration(Metric::WaitTime, self.now().since(joined));
-                metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
+                if at.permit == 0 {
+                    metrics::record(Metric::QueueDepth, row.waiting().len() as u64);
+                }
                 self.forget_waiter(&at.key, &waiter).await;
                 (told, None)
             }

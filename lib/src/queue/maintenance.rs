@@ -50,8 +50,8 @@ impl<S: Store> Leases<S> {
         let was_free = rows.first().is_some_and(|row| row.holding().is_none());
         if !rows.waiting().is_empty() {
             let served = self.grant_to_next(key, rows.clone()).await?;
-            told += u64::from(served);
-            if served || was_free {
+            told += served;
+            if served > 0 || was_free {
                 rows = self.read_rows(key).await?;
             }
         }

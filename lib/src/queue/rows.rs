@@ -85,7 +85,7 @@ impl Rows {
     /// The permit that whoever waits first may have, with its row, if there is one: of a mutex the first only.
     pub(crate) fn free(&self, permits: Option<Permits>) -> Option<(u16, Option<&Row>)> {
         let is_free = |permit: &u16| match self.by_permit.get(permit) {
-            Some(row) => row.holding().is_none(),
+            Some(row) => row.holding().is_none() && row.frozen.is_none(),
             None => *permit > 0 && !self.foreign.contains(permit),
         };
         let free = match permits {

@@ -9,11 +9,21 @@ use crate::{row::Row, values::RequestDigest};
 pub struct Join {
     /// The request.
     pub request: RequestDigest,
-    /// When a lease may be taken over: nobody waits for a lease that may be taken. None for whoever waits for a permit: the
-    /// row does not show whether there is one.
-    pub over: Option<TakeoverRule>,
+    /// Which row it joins.
+    pub rule: JoinRule,
     /// How many requests the queue takes.
     pub cap: u16,
+}
+
+/// In which row there is anything to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JoinRule {
+    /// Of a mutex: where others wait, or the lease may not be taken over.
+    IfTaken(TakeoverRule),
+    /// For a permit, of which the row says nothing: where others wait. Whoever frees a permit serves them.
+    BehindOthers,
+    /// For a permit: in any row. Whoever joins an empty queue then looks for one that came free before.
+    Always,
 }
 
 /// See [`Change::Leave`](super::Change::Leave).
@@ -40,13 +50,25 @@ pub enum LeaveReason {
 
 pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
     let queue = &row.queue;
-    let waits = row.head().is_some() || join.over.is_none_or(|over| !over.allows(row));
+    let waits = row.head().is_some()
+        || match join.rule {
+            JoinRule::IfTaken(over) => !over.allows(row),
+            JoinRule::BehindOthers => false,
+            JoinRule::Always => true,
+        };
     let known = row.remembers(&join.request) || queue.contains(&join.request);
     let room = queue.len() < usize::from(join.cap);
     (waits && !known && room && row.frozen.is_none()).then(|| {
         let mut queue = queue.clone();
         queue.push(join.request.clone());
-        with_queue(row, queue)
+        let purge_at = row
+            .purge_at
+            .filter(|_| matches!(join.rule, JoinRule::IfTaken(_)));
+        Row {
+            // It may stay free for long while others have the permits, and has the queue.
+            purge_at,
+            ..with_queue(row, queue)
+        }
     })
 }
 

@@ -7,8 +7,8 @@ use leasehold::{
     Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
     row::{Frozen, Holding, Row, State, Stored, Telling, Term},
     transition::{
-        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, Leave, LeaveReason, Look, Prove,
-        Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, JoinRule, Leave, LeaveReason, Look,
+        Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
     },
     waiter::Waiter,
 };
@@ -204,7 +204,11 @@ impl Written<'_> {
     fn join(&self) -> Join {
         Join {
             request: digest(self.step.who, self.step.request),
-            over: (!self.step.execution).then(|| self.over()),
+            rule: match (self.step.execution, self.step.strict) {
+                (false, _) => JoinRule::IfTaken(self.over()),
+                (true, true) => JoinRule::BehindOthers,
+                (true, false) => JoinRule::Always,
+            },
             cap: self.step.cap.into(),
         }
     }

@@ -5,8 +5,8 @@ use super::{
     items::attribute,
     steps::{
         GRANTED, PLAIN, START, Step, Write, beside, check, cut, expire, extend, grant, grants,
-        hand_over, join, join_for_permit, joins, leave, leave_for, leave_granted, look, observes,
-        of, prove, release, start_joins, swap,
+        hand_over, join, join_behind, join_for_permit, joins, leave, leave_for, leave_granted,
+        look, observes, of, prove, release, start_joins, swap,
     },
 };
 
@@ -160,6 +160,7 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
         leave_granted(1),
         joins(0, 1, 9),
         join_for_permit(0),
+        join_behind(0),
         hand_over(1, GRANTED),
     ] {
         all.push(guarded(&queued, &last, &[&HELD]));
@@ -198,7 +199,10 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
         not_first,
         leave_granted(1),
         join_for_permit(0),
+        join_behind(0),
         join_for_permit(1),
+        join_behind(0),
+        join_behind(1),
         full,
     ];
     for before in [&queued, &frozen] {
@@ -326,6 +330,7 @@ fn of_execution() -> Vec<Vec<Step>> {
         leave_for(1, 2),
         leave_granted(1),
         join_for_permit(0),
+        join_behind(0),
         hand_over(1, GRANTED),
     ] {
         all.push(guarded(&queued, &last, &[&OF_EXECUTION]));
@@ -378,6 +383,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
     all.push(one_by_one(&free, remembered(&grants(30)).chain(joins)));
     all.push(one_by_one(&free, remembered(&[join_for_permit(0)])));
     all.push(on_each(&free, &join_for_permit(2), &[&FREE]));
+    all.push(one_by_one(&free, [join_behind(2)]));
     let free = [queued, &[end]].concat();
     let lasts = [
         hand_over(1, GRANTED),
@@ -386,6 +392,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
         leave_granted(1),
         join(0),
         join_for_permit(0),
+        join_behind(0),
         observes(0, 2, 9),
         swap(0),
         grant(0, 30),

@@ -63,7 +63,7 @@ pub struct Step {
     pub away: i8,
     /// By observation of the version instead of by the clock.
     pub observed: bool,
-    /// A grant of several keys, a check beside a grant, or a deadline that must not have passed.
+    /// A grant of several keys, a check beside a grant, a deadline that must not have passed, or a place behind others only.
     pub strict: bool,
     /// A grant that lasts as long as an execution, or a place in the queue for a permit.
     pub execution: bool,
@@ -369,6 +369,14 @@ pub const fn leave_granted(who: u8) -> Step {
     Step {
         told: true,
         ..leave(who)
+    }
+}
+
+/// Joins for a permit, if others wait.
+pub const fn join_behind(who: u8) -> Step {
+    Step {
+        strict: true,
+        ..join_for_permit(who)
     }
 }
 

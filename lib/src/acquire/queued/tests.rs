@@ -105,6 +105,28 @@ async fn a_permit_that_came_free_just_before_one_waited_is_its_own() {
     assert_eq!(row_of(table, 1).request, Semaphore::digest("a"));
 }
 
+/// The last of those that it found waiting was granted a permit, and another one came back, which was offered to nobody.
+#[tokio::test(start_paused = true)]
+async fn whoever_was_to_wait_behind_others_looks_if_nobody_waits_any_more() {
+    let table = Wire::meddled(Before::Join, 2, |table| {
+        let first = row_of(table, 0);
+        put(
+            table,
+            0,
+            &Row {
+                queue: Vec::new(),
+                ..first
+            },
+        );
+        free(table, 1);
+    });
+    let semaphore = Semaphore::full(table).await;
+    assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
+    assert_eq!(semaphore.ask("b").await, Queued::Acquired);
+    assert!(semaphore.leases.store().is_done());
+    assert_eq!(semaphore.told(), ["b"]);
+}
+
 /// Two permits come back at once, and whoever gave the other one back was faster.
 #[tokio::test(start_paused = true)]
 async fn two_that_serve_the_queue_at_once_serve_two() {

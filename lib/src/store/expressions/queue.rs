@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     row::{b, n},
-    transition::{Join, Leave, LeaveReason, TakeoverRule},
+    transition::{Join, JoinRule, Leave, LeaveReason, TakeoverRule},
 };
 
 /// The condition on any row of ours: held or free.
@@ -24,9 +24,10 @@ pub(super) fn joining(join: &Join) -> Expressions {
         ("joins", AttributeValue::L(vec![b(join.request.as_bytes())])),
         ("cap", n(join.cap.into())),
     ];
-    let waits = match join.over {
-        None => ours_in_any_state(),
-        Some(over) => {
+    let waits = match join.rule {
+        JoinRule::Always => ours_in_any_state(),
+        JoinRule::BehindOthers => format!("{} AND attribute_exists(#line[0])", ours_in_any_state()),
+        JoinRule::IfTaken(over) => {
             let (lasts, which) = match over {
                 TakeoverRule::ExpiredBy(instant) => ("#expires_at > :over", at_least_one(instant)),
                 TakeoverRule::VersionUnchanged(version) => ("#version <> :over", n(version.get())),
@@ -38,13 +39,18 @@ pub(super) fn joining(join: &Join) -> Expressions {
             )
         }
     };
+    let stays = match join.rule {
+        JoinRule::IfTaken(_) => "",
+        // The row has the queue, and may stay free for long.
+        JoinRule::BehindOthers | JoinRule::Always => " REMOVE #purge_at",
+    };
     let not_remembered = not_remembered("request");
     build(
         format!(
             "{waits} AND attribute_not_exists(#frozen) \
              AND NOT contains(#line, :request) AND {not_remembered} AND size(#line) < :cap"
         ),
-        "SET #line = list_append(#line, :joins)".to_owned(),
+        format!("SET #line = list_append(#line, :joins){stays}"),
         values,
     )
 }

@@ -63,11 +63,11 @@ pub struct Scope {
     pub executions: usize,
     /// How many have asked before anything goes wrong: the first has the key, the others wait.
     pub begun: Who,
-    pub kinds: [Kind; 3],
+    pub kinds: [Kind; 4],
     /// For how many ticks each asks to keep its lease after a failure.
     pub keep: [Tick; 4],
     /// Whether each proves its lease after a redrive.
-    pub guarded: [bool; 3],
+    pub guarded: [bool; 4],
     /// How many ticks each waits at most.
     pub wait: Tick,
     /// Only the newest waits: each sends away who waits before it.
@@ -105,9 +105,9 @@ const SMALL: Scope = Scope {
     about: "",
     executions: 2,
     begun: 1,
-    kinds: [Kind::Plain; 3],
+    kinds: [Kind::Plain; 4],
     keep: [0; 4],
-    guarded: [true; 3],
+    guarded: [true; 4],
     wait: 100,
     latest: false,
     permits: None,
@@ -160,7 +160,7 @@ pub const RETOLD: Scope = Scope {
 pub const CARRIES_ON: Scope = Scope {
     name: "carries-on",
     about: "one whose task has timed out carries on without the lease that it may have been told of, and another waits",
-    kinds: [Kind::Plain, Kind::CarriesOn, Kind::Plain],
+    kinds: [Kind::Plain, Kind::CarriesOn, Kind::Plain, Kind::Plain],
     executions: 3,
     begun: 3,
     budget: Budget {
@@ -175,7 +175,7 @@ pub const CARRIES_ON: Scope = Scope {
 pub const ASKS_ANEW: Scope = Scope {
     name: "asks-anew",
     about: "one whose task has timed out asks anew, while looks at its history decide about what it asked for before",
-    kinds: [Kind::Plain, Kind::AsksAnew, Kind::Plain],
+    kinds: [Kind::Plain, Kind::AsksAnew, Kind::Plain, Kind::Plain],
     begun: 2,
     budget: Budget {
         look: 1,
@@ -249,7 +249,7 @@ pub const KEPT: Scope = Scope {
     about: "leases that are kept for a redrive, without a proof after it",
     begun: 0,
     keep: [1; 4],
-    guarded: [false, true, true],
+    guarded: [false, true, true, true],
     executions: 1,
     budget: Budget {
         look: 1,
@@ -411,6 +411,19 @@ pub const PERMITS_UNHEARD: Scope = Scope {
     ..SMALL
 };
 
+pub const PERMITS_BOTH: Scope = Scope {
+    name: "permits-both",
+    about: "two have permits, two wait, and both permits come back at once",
+    executions: 4,
+    begun: 4,
+    permits: Some(2),
+    budget: Budget {
+        timeout: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 pub const PERMITS_RETRIES: Scope = Scope {
     name: "permits-retries",
     about: "two have permits, a third waits, its task times out, and it asks again while both come back",
@@ -426,7 +439,7 @@ pub const PERMITS_RETRIES: Scope = Scope {
 };
 
 /// All of them.
-pub const ALL: [Scope; 22] = [
+pub const ALL: [Scope; 23] = [
     TELLING,
     CRASHES,
     RETOLD,
@@ -448,5 +461,6 @@ pub const ALL: [Scope; 22] = [
     PERMITS,
     PERMITS_CRASHES,
     PERMITS_UNHEARD,
+    PERMITS_BOTH,
     PERMITS_RETRIES,
 ];

@@ -10,8 +10,8 @@ use leasehold::{
     Counter, Holder, LeaseId, Metadata, RequestDigest, RequestId, Timestamp,
     row::{Row, Stored, Telling},
     transition::{
-        Change, EndIfUnchanged, Grant, Join, Leave, LeaveReason, Release, TakeoverRule, TokenFloor,
-        transition,
+        Change, EndIfUnchanged, Grant, Join, JoinRule, Leave, LeaveReason, Release, TakeoverRule,
+        TokenFloor, transition,
     },
 };
 
@@ -132,7 +132,7 @@ impl Rows {
     pub fn join(&self, row: RowNo, start: Start, now: Tick) -> Option<RowNo> {
         let change = Change::Join(Join {
             request: request(start),
-            over: Some(TakeoverRule::ExpiredBy(instant(now))),
+            rule: JoinRule::IfTaken(TakeoverRule::ExpiredBy(instant(now))),
             cap: 100,
         });
         self.apply(row, &change)
