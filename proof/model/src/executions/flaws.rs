@@ -38,6 +38,7 @@ flaws! {
     GrantsIgnoreTheQueue L3 PROGRAM "a grant does not look at the queue"
     ExpiredHoldersComeBack L3 PROGRAM "a holder that has expired comes back before those in the queue"
     NobodyIsSentAway L4 LEAVING "whoever has waited too long leaves the queue, and is not told so"
+    PermitsLeaveTheQueue S9 PERMITS_CRASHES "a permit is granted by its own row alone, and not together with the queue"
     NotesAreDeleted L6 NEWEST "no note is left of who was sent away for a later one and told so"
 }
 
@@ -50,6 +51,9 @@ fn held(row: &Row) -> Option<(&Holding, Telling)> {
 pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
     if let (Flaw::NotesAreDeleted, Ask::Delete(item)) = (flaw, &mut ask) {
         item.0.superseded_by = None;
+    }
+    if let (Flaw::PermitsLeaveTheQueue, Ask::ApplyAll(changes)) = (flaw, &mut ask) {
+        changes.retain(|(permit, _)| *permit > 0);
     }
     let (Ask::Apply(0, change), Some(row)) = (&mut ask, &before.row) else {
         return ask;
