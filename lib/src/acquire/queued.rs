@@ -44,7 +44,7 @@ impl<S: Store> Leases<S> {
     /// Functions.
     ///
     /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. That takes one query more, before
-    /// the queue is joined, and another if the queue was empty.
+    /// the queue is joined, and another query and a read if the queue was empty.
     ///
     /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
     /// old one. The waiting time counts from the first call. If it was granted the key already, its token is told so. If

@@ -201,13 +201,17 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
         join_for_permit(0),
         join_behind(0),
         join_for_permit(1),
-        join_behind(0),
         join_behind(1),
         full,
+        Step {
+            cap: 2,
+            ..join_behind(0)
+        },
     ];
     for before in [&queued, &frozen] {
         all.push(one_by_one(before, for_permits));
     }
+    all.push(one_by_one(&queued, remembered(&[join_behind(0)])));
     // However the last grant ended.
     for (end, act) in [
         (release(), guarded as OnEach),

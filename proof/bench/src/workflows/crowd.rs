@@ -22,6 +22,10 @@ const STEP: f64 = 0.1;
 /// So many that AWS's sample, whose pauses grow, takes longer than anybody waits for a benchmark.
 const MANY: usize = 128;
 
+/// The largest crowd of a semaphore, and how many of it may run at once.
+const MOST: usize = 300;
+const AT_ONCE: u16 = 3;
+
 /// Whose machine the crowd runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Machine {
@@ -58,6 +62,11 @@ impl Machine {
         }
     }
 
+    /// Whether it can let several in at once.
+    const fn counts(self) -> bool {
+        !matches!(self, Self::Theirs(Peer::Retry))
+    }
+
     fn ends_soon(self) -> bool {
         !matches!(
             self,
@@ -91,18 +100,26 @@ pub(crate) async fn measure(options: &Options) -> Found {
     } else {
         &[2, 8, 32, MANY]
     };
+    let at_once: &[usize] = if options.quick { &[8] } else { &[32, MOST] };
+    let alone = sizes.iter().map(|size| (*size, None));
+    let crowds = alone.chain(at_once.iter().map(|size| (*size, Some(AT_ONCE))));
     let mut measures = Vec::new();
-    for size in sizes {
+    for (size, permits) in crowds {
         let mut spent = Vec::new();
         let everybody = EVERYBODY.iter().copied();
-        for whose in everybody.filter(|whose| *size < MANY || whose.ends_soon()) {
-            spent.push((whose.name(), run(&fixture, whose, *size).await));
+        for whose in everybody.filter(|whose| size < MANY || whose.ends_soon()) {
+            if permits.is_none() || whose.counts() {
+                spent.push((whose.name(), run(&fixture, whose, size, permits).await));
+            }
         }
         let figures = spent[0].1.figures().into_iter().enumerate();
         for (at, (what, unit, _, target)) in figures {
-            let name = format!("{what}, {size} executions for one key");
-            // Of two that arrive at the same moment, chance decides whether one has to ask twice.
-            let target = target.filter(|_| *size > 2);
+            let name = match permits {
+                None => format!("{what}, {size} executions for one key"),
+                Some(permits) => format!("{what}, {size} executions, {permits} at once"),
+            };
+            // Of two that arrive at the same moment, chance decides whether one has to ask twice. A permit costs a read more.
+            let target = target.filter(|_| size > 2 && permits.is_none());
             measures.push(
                 Measure::of_all(name, unit, &spent, |run| run.figures()[at].2).held_to(target),
             );
@@ -154,13 +171,18 @@ impl Spent {
 }
 
 /// One crowd, until all that it sets off is over.
-pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Spent {
-    let key = format!("crowd/{}/{size}", whose.name());
+pub async fn run(
+    fixture: &WorkflowFixture,
+    whose: Machine,
+    size: usize,
+    permits: Option<u16>,
+) -> Spent {
+    let key = format!("crowd/{}/{size}/{}", whose.name(), permits.unwrap_or(1));
     let mut child = None;
     let (machine, input) = match whose {
-        Machine::Queued => ours(fixture, QUEUED, &key).await,
-        Machine::Polling => ours(fixture, POLLING, &key).await,
-        Machine::Theirs(peer) => fixture.contended(peer, STEP).await,
+        Machine::Queued => ours(fixture, QUEUED, &key, permits).await,
+        Machine::Polling => ours(fixture, POLLING, &key, permits).await,
+        Machine::Theirs(peer) => fixture.contended(peer, permits.unwrap_or(1), STEP).await,
         Machine::Started => {
             let input = json!({"seconds": STEP});
             (
@@ -170,8 +192,11 @@ pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Spen
         }
         Machine::Wrapped => {
             let wrapped = fixture.create("leasehold_wrapped_crowd", PLAIN, &[]).await;
-            let input =
+            let mut input =
                 json!({"key": key, "state_machine_arn": wrapped, "input": {"seconds": STEP}});
+            if let Some(permits) = permits {
+                input["permits"] = permits.into();
+            }
             child = Some(wrapped);
             (fixture.shipped("WithLease").to_owned(), input)
         }
@@ -180,7 +205,11 @@ pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize) -> Spen
     let mut runs = Vec::new();
     for _ in 0..size {
         runs.push(match whose {
-            Machine::Started => fixture.start_through(&key, &machine, &input).await,
+            Machine::Started => {
+                fixture
+                    .start_through(&key, permits, (&machine, &input))
+                    .await
+            }
             _ => fixture.start(&machine, &input).await,
         });
     }
@@ -228,7 +257,12 @@ async fn spent(
 }
 
 /// A shipped machine with one step, and its input.
-async fn ours(fixture: &WorkflowFixture, definition: &str, key: &str) -> (String, Value) {
+async fn ours(
+    fixture: &WorkflowFixture,
+    definition: &str,
+    key: &str,
+    permits: Option<u16>,
+) -> (String, Value) {
     let mut machine: Value = serde_json::from_str(definition).unwrap();
     let states = &mut machine["States"];
     states["First"]["Next"] = "Release".into();
@@ -236,8 +270,18 @@ async fn ours(fixture: &WorkflowFixture, definition: &str, key: &str) -> (String
     for state in ["Extend", "Second", "ProveAgain"] {
         states.remove(state);
     }
+    if let Some(permits) = permits {
+        machine["States"]["Acquire"]["Arguments"]["Payload"]["permits"] = permits.into();
+    }
     let names = [("Partition", "aws")];
-    let machine = machine.to_string();
+    let mut machine = machine.to_string();
+    if permits.is_some() {
+        // Tokens have an order within one permit only.
+        machine = machine.replace(
+            "'key': $lease.key",
+            "'key': $lease.key & '#' & $string($lease.permit)",
+        );
+    }
     (
         fixture
             .create("leasehold_leasing_crowd", &machine, &names)

@@ -120,6 +120,7 @@ pub fn short() -> BTreeMap<String, BTreeMap<String, Option<String>>> {
         ("LEASE_CLOCK_MARGIN_MS", "300"),
         ("LEASE_GUARD_MS", "200"),
         ("LEASE_REAP_GRACE_SECONDS", &GRACE.as_secs().to_string()),
+        ("LEASE_QUEUE_CAP", "512"),
     ])
 }
 
@@ -194,7 +195,7 @@ impl WorkflowFixture {
     }
 
     /// A machine of somebody else's, with a lock of its own that is free. To the Retry the lock's name is `permit`.
-    async fn peer(&self, peer: Peer) -> (String, Lock) {
+    async fn peer(&self, peer: Peer, limit: u16) -> (String, Lock) {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let (definition, is_counter) = match peer {
             Peer::Published => (PUBLISHED, true),
@@ -212,22 +213,23 @@ impl WorkflowFixture {
             is_counter,
         };
         lock.free().await;
-        let names = [("Table", TABLE), ("Name", &lock.name), ("Limit", "1")];
+        let limit = limit.to_string();
+        let names = [("Table", TABLE), ("Name", &lock.name), ("Limit", &limit)];
         (self.create("bench", definition, &names).await, lock)
     }
 
     /// One section of somebody else's, with nobody in the way.
     pub async fn once(&self, peer: Peer) -> Spent {
-        let (machine, _) = self.peer(peer).await;
+        let (machine, _) = self.peer(peer, 1).await;
         let checkpoint = self.checkpoint();
         let run = self.start(&machine, &work("permit", 0.0)).await;
         succeeds(&run).await;
         self.spent(checkpoint, &run).await
     }
 
-    /// A machine of somebody else's whose lock is free, and the input of an execution that works so long.
-    pub async fn contended(&self, peer: Peer, seconds: f64) -> (String, Value) {
-        let (machine, lock) = self.peer(peer).await;
+    /// A machine of somebody else's whose lock is free, for so many at once, and the input of an execution that works so long.
+    pub async fn contended(&self, peer: Peer, limit: u16, seconds: f64) -> (String, Value) {
+        let (machine, lock) = self.peer(peer, limit).await;
         (machine, work(&lock.name, seconds))
     }
 
@@ -249,7 +251,7 @@ impl WorkflowFixture {
 
     /// Transitions of one round of a waiter.
     pub async fn round(&self, peer: Peer) -> u64 {
-        let (machine, lock) = self.peer(peer).await;
+        let (machine, lock) = self.peer(peer, 1).await;
         lock.take().await;
         let run = self.start(&machine, &work("permit", 0.0)).await;
         let mut at = [0; 2];
@@ -267,8 +269,16 @@ impl WorkflowFixture {
     }
 
     /// Starts an execution through a key. It may begin later.
-    pub async fn start_through(&self, key: &str, machine: &str, input: &Value) -> Execution {
-        let request = json!({"key": key, "state_machine_arn": machine, "input": input});
+    pub async fn start_through(
+        &self,
+        key: &str,
+        permits: Option<u16>,
+        (machine, input): (&str, &Value),
+    ) -> Execution {
+        let mut request = json!({"key": key, "state_machine_arn": machine, "input": input});
+        if let Some(permits) = permits {
+            request["permits"] = permits.into();
+        }
         let started = self
             .stack
             .functions()

@@ -195,7 +195,7 @@ async fn started(fixture: &WorkflowFixture) -> [Spent; 2] {
     for _ in &checkpoints {
         runs.push(
             fixture
-                .start_through("alone/started", &machine, &input)
+                .start_through("alone/started", None, (&machine, &input))
                 .await,
         );
     }

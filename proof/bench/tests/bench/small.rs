@@ -53,11 +53,15 @@ async fn a_lease_costs_two_transitions_and_a_wait_none() {
         (5, "2 UpdateItem")
     );
     // All in: what they send, what tells the next one, and what is left behind.
-    let crowd = crowd::run(&fixture, Machine::Queued, 4).await;
+    let crowd = crowd::run(&fixture, Machine::Queued, 4, None).await;
     assert!(
         crowd.requests <= 5.0 && crowd.write_units <= 11.0,
         "{crowd:?}"
     );
+    assert_eq!((crowd.transitions, crowd.left), (3.0, 0.0), "{crowd:?}");
+    // Of a semaphore two reads more.
+    let crowd = crowd::run(&fixture, Machine::Queued, 6, Some(2)).await;
+    assert!(crowd.requests <= 7.0, "{crowd:?}");
     assert_eq!((crowd.transitions, crowd.left), (3.0, 0.0), "{crowd:?}");
     fixture.close().await;
 }
