@@ -765,6 +765,7 @@ async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "permits");
     let of_two = |name: &str| Start {
         permits: Some(make::permits(2)),
+        pass_lease: PassLease::Token,
         ..case.request(name)
     };
     let ask = async |name: &str| {
@@ -782,6 +783,14 @@ async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
         };
         assert!(held.is_some_and(|held| held.holder != execution(name)));
     }
+    let sent = case.calls.started();
+    let mut permits = ["a", "b"].map(|name| {
+        let input = &sent[execution(name).as_str()];
+        let input: serde_json::Value = serde_json::from_str(input).expect("JSON");
+        input["leasehold"]["permit"].as_u64().expect("a number")
+    });
+    permits.sort_unstable();
+    assert_eq!(permits, [0, 1]);
     // Again: it keeps its place.
     assert!(matches!(ask("c").await, Started::Queued { .. }));
     let mut skips = of_two("skipped");
