@@ -10,7 +10,7 @@ use crate::listing::{Holders, Ls, Show};
 #[cfg(feature = "local")]
 use crate::local::Local;
 use crate::manual::{Completions, Man};
-use crate::operate::{ForceRelease, FreezeArgs, UnfreezeArgs};
+use crate::operate::{ForceRelease, FreezeArgs, LimitArgs, UnfreezeArgs};
 use crate::redrive::Redrive;
 use crate::start::{DismissStart, RepeatStart, Start};
 use crate::table::Table;
@@ -70,6 +70,8 @@ pub(crate) enum Verb {
     Freeze(FreezeArgs),
     /// Allow new grants of a frozen key
     Unfreeze(UnfreezeArgs),
+    /// Set how many may hold a key at once, whatever they ask for
+    Limit(LimitArgs),
     /// Create a lease table, or check one
     Table(Table),
     /// Inspect and exercise a deployed stack, and report which promises hold there

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::Ttl;
+use leasehold::{AtLeast, Ttl};
 
 /// Reads `90s`, `5m`, `1h30m`, `250ms`, or a bare number of seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -38,6 +38,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 /// The length of a lease.
 pub(crate) fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::new(parse(text)?).map_err(|error| error.to_string())
+}
+
+/// How long a key stays closed.
+pub(crate) fn at_least(text: &str) -> Result<AtLeast, String> {
+    AtLeast::new(parse(text)?).map_err(|error| error.to_string())
 }
 
 /// A duration in its two largest units: `3 min 5 s`, `2 h`, `0.4 s`.

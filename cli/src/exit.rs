@@ -102,6 +102,13 @@ impl From<Error> for Failure {
                 whole_table: true, ..
             } => "wait until the operator of the table's stack deploys it with Grants=open"
                 .to_owned(),
+            Error::Frozen {
+                key,
+                record: Some(record),
+                ..
+            } if record.act == leasehold::Act::Limit => {
+                format!("`leasehold limit {key} none --who YOU --why REASON` removes the limit")
+            }
             Error::Frozen { key, .. } => {
                 format!("`leasehold unfreeze {key} --who YOU --why REASON` allows new grants")
             }

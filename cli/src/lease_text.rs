@@ -56,6 +56,13 @@ pub(crate) fn held(held: &HeldLease, now: Timestamp) -> String {
             format!("for another {left} unless it extends")
         }
         HeldUntil::Execution { .. } => held.until.to_string(),
+        HeldUntil::Closed { opens_at } => {
+            let left = render(opens_at.since(now));
+            return format!(
+                "{} is closed for another {left}, after its grant to {}",
+                held.key, held.holder
+            );
+        }
     };
     let line = match held.waiting {
         0 => String::new(),
@@ -124,6 +131,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
     let lease = &seen.lease;
     let mut rows = vec![("key", name(lease))];
     let state = match (seen.state, &lease.held) {
+        (LeaseState::Closed, _) => "closed after its last grant".to_owned(),
         (_, None) | (LeaseState::Free, _) => "free".to_owned(),
         (state, Some(held)) => match (state, held.expires_at()) {
             (_, None) => format!("held {}", while_it_runs(held, now)),
@@ -134,6 +142,16 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
     rows.push(("state", state));
     if seen.frozen {
         rows.push(("frozen", "yes: no new grants".to_owned()));
+    }
+    if let Some(limit) = &seen.limit {
+        let by = limit.by.as_ref().map_or_else(String::new, |record| {
+            let (who, at, why) = (&record.who, when(record.at, now), &record.why);
+            format!(", by {who} {at}: {why}")
+        });
+        rows.push(("limit", format!("{}{by}", limit.permits)));
+    }
+    if let Some(at) = seen.opens_at {
+        rows.push(("opens", format!("{at} ({})", when(at, now))));
     }
     if let Some(held) = &lease.held {
         rows.push(("holder", held.holder.to_string()));
@@ -184,6 +202,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
             leasehold::Act::Freeze => "freeze",
             leasehold::Act::Unfreeze => "unfreeze",
             leasehold::Act::RaiseFloor => "raise-floor",
+            leasehold::Act::Limit => "limit",
         };
         let (who, at, why) = (&record.who, when(record.at, now), &record.why);
         rows.push(("operator", format!("{act} by {who} {at}: {why}")));

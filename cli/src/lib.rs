@@ -70,6 +70,7 @@ pub fn run() -> ExitCode {
         Verb::Redrive(redrive) => on_one_thread(redrive.run()),
         Verb::Freeze(freeze) => on_one_thread(freeze.run()),
         Verb::Unfreeze(unfreeze) => on_one_thread(unfreeze.run()),
+        Verb::Limit(limit) => on_one_thread(limit.run()),
         Verb::Table(table) => on_one_thread(table.run()),
         Verb::Doctor(doctor) => on_one_thread(doctor.run()),
         Verb::Check(check) => check.run(),

@@ -1,4 +1,4 @@
-//! `leasehold force-release`, `freeze` and `unfreeze`: acts of operators on a key. The key's row records who did it and why.
+//! `leasehold force-release`, `freeze`, `unfreeze` and `limit`: acts of operators on a key. The key's row records who did it and why.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -7,7 +7,8 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use clap::Args;
 use leasehold::{
     AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Holder,
-    Inspected, Inspection, Key, Operator, Reason, UnfreezeOutcome, ViewUntil,
+    Inspected, Inspection, Key, LimitOutcome, LimitedTo, Operator, Reason, UnfreezeOutcome,
+    ViewUntil,
 };
 use leasehold_asl::plain;
 
@@ -411,5 +412,77 @@ fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     match (heard, answer.trim()) {
         (Ok(_), "y" | "Y" | "yes") => Ok(()),
         _ => Err(Failure::new(Code::FAILURE, "nothing was done")),
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  leasehold limit partner-x 2 --who alice --why 'their maintenance, until six'
+  leasehold limit partner-x none --who alice --why 'maintenance is over'
+  leasehold limit deploy/production 0 --who alice --why 'incident 77'
+
+The number stands in place of the one that requests send with permits, until another is set; none leaves it to them again. It
+takes effect at once, and a lower one as leases end. A key whose requests send no permits is a mutex and stays one.
+
+With 0 nobody is granted the key. Unlike a frozen key's, its queue stays open: who waits keeps the place, and others may join.
+Who does not wait gets Lease.Frozen, which says who has set the limit and why.
+
+Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+
+Exit codes: 0 stored, or removed, 1 there was no limit to remove, or you declined.")]
+pub(crate) struct LimitArgs {
+    #[command(flatten)]
+    act: Act,
+    /// How many may hold the key at once: 0 to 1000, or none
+    #[arg(value_name = "N", value_parser = limit)]
+    permits: NumberOrNone,
+}
+
+/// A number, or none, as one word of the command line.
+#[derive(Clone, Copy, Debug)]
+struct NumberOrNone(Option<LimitedTo>);
+
+fn limit(text: &str) -> Result<NumberOrNone, String> {
+    if text == "none" {
+        return Ok(NumberOrNone(None));
+    }
+    let number = text
+        .parse()
+        .map_err(|_| "expected a whole number, or none")?;
+    let limited = LimitedTo::new(number).map_err(|error| error.to_string())?;
+    Ok(NumberOrNone(Some(limited)))
+}
+
+impl LimitArgs {
+    pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let (act, NumberOrNone(permits)) = (&self.act, self.permits);
+        let (table_client, seen) = act.look().await?;
+        let question = match permits {
+            Some(permits) => format!("Limit {} to {}?", act.key, permits.get()),
+            None => format!("Remove the limit of {}?", act.key),
+        };
+        act.ask(&table_client, &seen, &question)?;
+        let leases = &table_client.leases;
+        let limited = leases.limit_to(&act.key, permits, &act.because()).await?;
+        let (words, code) = match limited {
+            LimitOutcome::Limited { permits: 0 } => {
+                let words = format!("{} is limited to 0: nobody is granted it", act.key);
+                (words, Code::DONE)
+            }
+            LimitOutcome::Limited { permits } => {
+                (format!("{} is limited to {permits}", act.key), Code::DONE)
+            }
+            LimitOutcome::Unlimited => (format!("{} has no limit any more", act.key), Code::DONE),
+            LimitOutcome::NotLimited => (format!("{} had no limit", act.key), Code::FAILURE),
+        };
+        act.tell(&limited, &words)?;
+        let held = seen.iter().filter(|one| one.lease.held.is_some()).count();
+        if let LimitOutcome::Limited { permits } = limited
+            && held > usize::from(permits)
+        {
+            print_error(&format!("{held} are held now: it takes effect as they end"));
+        }
+        Ok(code)
     }
 }

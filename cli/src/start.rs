@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use leasehold::{
-    BadValue, Error, ExecutionInput, ExecutionName, HeldLease, Holder, IfHeld, KeepTime, Key,
-    Leases, Metadata, PassLease, Permits, RequestId, Started, StateMachineArn, WaitTime,
+    AtLeast, BadValue, Error, ExecutionInput, ExecutionName, HeldLease, Holder, IfHeld, KeepTime,
+    Key, Leases, Metadata, PassLease, Permits, RequestId, Started, StateMachineArn, WaitTime,
     store::DynamoDb,
 };
 
@@ -59,6 +59,9 @@ pub(crate) struct Start {
     /// How many executions may have the key at once [default: the execution is alone with it]
     #[arg(long, value_name = "N", value_parser = permits)]
     permits: Option<Permits>,
+    /// How long the key stays closed after the execution got it, also if it ends before [default: 0]
+    #[arg(long, value_name = "LENGTH", value_parser = durations::at_least)]
+    at_least: Option<AtLeast>,
     /// How long to wait in the queue [default: 1d]
     #[arg(long, value_name = "LENGTH", value_parser = wait)]
     wait: Option<WaitTime>,
@@ -139,6 +142,7 @@ impl Start {
         start.input = self.input()?;
         start.if_held = self.if_held()?;
         start.permits = self.permits;
+        start.at_least = self.at_least.unwrap_or_default();
         start.keep = self.keep.unwrap_or_default();
         start.pass_lease = self.pass_lease.map(Into::into).unwrap_or_default();
         let metadata = self.metadata.iter().cloned().collect::<BTreeMap<_, _>>();

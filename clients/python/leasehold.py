@@ -41,7 +41,10 @@ class LeaseError(Exception):
 
 
 class LeaseHeld(LeaseError):
-    """Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more."""
+    """Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more.
+
+    Or nobody does, and it stays closed after its last grant: then `details` has opens_at in place of expires_at.
+    """
 
     name = "Lease.Held"
 
@@ -251,8 +254,10 @@ class Leasehold:
     def acquire(self, key: str, *, ttl_seconds: float, holder: Optional[str] = None, request_id: Optional[str] = None,
                 permits: Optional[int] = None, metadata: Optional[Mapping[str, str]] = None,
                 observed_version: Optional[int] = None, reentrant: bool = False, wait_seconds: float = 0,
-                context: Any = None) -> Lease:
+                at_least_seconds: Optional[float] = None, context: Any = None) -> Lease:
         """Acquires the lease of a key. Raises LeaseHeld if another holder holds it.
+
+        The key stays closed for `at_least_seconds` after the grant, also if the lease is released before.
 
         With `wait_seconds` it asks again until then, after pauses with full jitter, each of which is an invocation. In a Lambda
         function pass its `context` too: the wait ends two seconds before the function's time does.
@@ -260,7 +265,8 @@ class Leasehold:
         repeat an acquire that ended with LeaseUnavailable.
         """
         event = self._event(holder, request_id, key=key, ttl_seconds=ttl_seconds, permits=permits, metadata=metadata,
-                            observed_version=observed_version, reentrant=reentrant or None)
+                            observed_version=observed_version, reentrant=reentrant or None,
+                            at_least_seconds=at_least_seconds)
         waits = _Waits(self.clock, wait_seconds, context)
         while True:
             try:
@@ -292,16 +298,17 @@ class Leasehold:
 
     def acquire_all(self, keys: Sequence[str], *, ttl_seconds: float, holder: Optional[str] = None,
                     request_id: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
-                    reentrant: bool = False) -> list[Lease]:
+                    reentrant: bool = False, at_least_seconds: Optional[float] = None) -> list[Lease]:
         """Acquires the leases of all keys or of none, in their order. Each is extended and released by itself."""
         answer = self._acquire(holder, request_id, keys=list(keys), ttl_seconds=ttl_seconds, metadata=metadata,
-                               reentrant=reentrant or None)
+                               reentrant=reentrant or None, at_least_seconds=at_least_seconds)
         pairs = zip(answer["leases"], answer["previous"])
         return [Lease(self, handle, answer["grant"], previous) for handle, previous in pairs]
 
     def join_queue(self, key: str, *, task_token: str, wait_seconds: float, request_id: str, holder: Optional[str] = None,
                    keep_seconds: Optional[float] = None, if_held: Optional[str] = None,
-                   metadata: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
+                   metadata: Optional[Mapping[str, str]] = None,
+                   at_least_seconds: Optional[float] = None) -> dict[str, Any]:
         """Joins the queue for a task of an execution. The outcome of the response is "acquired" or "queued".
 
         With `if_held` "latest" only the newest waits: the tasks of those who wait already fail with Lease.Superseded.
@@ -310,11 +317,13 @@ class Leasehold:
         execution, and `keep_seconds` longer if that fails.
         """
         return self._acquire(holder, request_id, key=key, keep_seconds=keep_seconds, metadata=metadata,
-                             if_held=if_held, task_token=task_token, wait_seconds=wait_seconds)
+                             if_held=if_held, task_token=task_token, wait_seconds=wait_seconds,
+                             at_least_seconds=at_least_seconds)
 
     def start(self, key: str, *, state_machine_arn: str, input: Optional[Any] = None, name: Optional[str] = None,
               if_held: Optional[str] = None, wait_seconds: Optional[float] = None, keep_seconds: Optional[float] = None,
-              pass_lease: Union[bool, str] = False, metadata: Optional[Mapping[str, str]] = None) -> Started:
+              pass_lease: Union[bool, str] = False, metadata: Optional[Mapping[str, str]] = None,
+              at_least_seconds: Optional[float] = None) -> Started:
         """Starts an execution as soon as it can have the key: now, or when those before it have ended.
 
         `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which sends away those
@@ -323,6 +332,7 @@ class Leasehold:
 
         `pass_lease` adds `leasehold` to the input, with
         key and fencing token; "handle" adds the lease too, to release it early.
+        The key stays closed for `at_least_seconds` after the execution got it, also if that ends before.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
         """
@@ -330,7 +340,7 @@ class Leasehold:
             raise ValueError("this client starts nothing: pass start, the stack's output StartFunctionArn")
         event = {"key": key, "state_machine_arn": state_machine_arn, "input": input, "name": name or str(uuid.uuid4()),
                  "if_held": if_held, "wait_seconds": wait_seconds, "keep_seconds": keep_seconds,
-                 "pass_lease": pass_lease or None, "metadata": metadata}
+                 "pass_lease": pass_lease or None, "metadata": metadata, "at_least_seconds": at_least_seconds}
         answer = self.call("start", event)
         return Started(answer["outcome"], answer["execution_arn"], answer.get("held"), answer.get("by"))
 

@@ -86,6 +86,17 @@ def a_held_key_names_its_holder():
     version = error.details["version"]
     taken = OTHER.acquire("python/held", ttl_seconds=60, observed_version=version)
     equal((taken.previous["holder"], taken.previous["ended"]), ("me", "expired"))
+    # Nobody holds it, and it stays closed.
+    ME.acquire("python/closed", ttl_seconds=60, at_least_seconds=600).release()
+    [lease] = ME.acquire_all(["python/closed/another"], ttl_seconds=60, at_least_seconds=600)
+    lease.release()
+    for key in ("python/closed", "python/closed/another"):
+        clock = Clock()
+        waits = Leasehold(LAMBDA, **NAMES, holder="other", sleep=clock.sleep, clock=clock)
+        closed = raises(LeaseHeld, waits.acquire, key, ttl_seconds=60, wait_seconds=20).details
+        assert math.isclose(sum(clock.slept), 20, abs_tol=0.001), clock.slept
+        assert closed["opens_at"] < closed["retry_at"] and 590 < closed["wait_seconds"] <= 610, closed
+        assert closed["holder"] == "me" and not {"expires_at", "ttl_seconds", "lifetime"} & set(closed), closed
 
 
 class Clock:
@@ -238,7 +249,7 @@ def several_keys_come_together_or_not_at_all():
 
 def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
     held = ME.acquire("python/queue", ttl_seconds=60)
-    waiting = {"wait_seconds": 600, "holder": "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1"}
+    waiting = {"wait_seconds": 600, "at_least_seconds": 0, "holder": "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1"}
     joined = OTHER.join_queue("python/queue", task_token="python-1", request_id="1", **waiting)
     assert joined["outcome"] == "queued", joined
     again = OTHER.join_queue("python/queue", task_token="python-2", request_id="1", **waiting)
@@ -256,7 +267,7 @@ def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
 def a_start_begins_or_waits_for_its_key():
     machine = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders"
     execution = machine.replace(":stateMachine:", ":execution:")
-    order = {"state_machine_arn": machine, "input": {"order": "42"}}
+    order = {"state_machine_arn": machine, "input": {"order": "42"}, "at_least_seconds": 60}
     first = ME.start("python/start", name="python-1", **order)
     equal((first.outcome, first.execution_arn, first.held), ("started", f"{execution}:python-1", None))
     equal(ME.start("python/start", name="python-1", **order), first)

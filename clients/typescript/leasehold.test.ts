@@ -88,6 +88,22 @@ const scenes: Record<string, () => Promise<void>> = {
     await throws("LeaseHeld", other.acquire({ ...request, observedVersion: 0 }));
     const taken = await other.acquire({ ...request, observedVersion: details.version as number });
     assert.deepEqual([taken.previous?.holder, taken.previous?.ended], ["me", "expired"]);
+    // Nobody holds it, and it stays closed.
+    const paced = { ttlSeconds: 60, atLeastSeconds: 600 };
+    const leases = [await me.acquire({ ...paced, key: "typescript/closed" })];
+    leases.push(...(await me.acquireAll({ ...paced, keys: ["typescript/closed/another"] })));
+    for (const lease of leases) {
+      await lease.release();
+      let now = Date.now();
+      const began = now;
+      const waits = new Leasehold(LAMBDA, { ...NAMES, holder: "other", now: () => now, sleep: async (time) => void (now += time) });
+      const { details } = await throws("LeaseHeld", waits.acquire({ key: lease.key, ttlSeconds: 60, waitSeconds: 20 }));
+      assert(Math.abs(now - began - 20_000) < 1, String(now - began));
+      const { opens_at, retry_at, wait_seconds, holder, ...others } = details;
+      assert(String(opens_at) < String(retry_at) && Number(wait_seconds) > 590 && Number(wait_seconds) <= 610, inspect(details));
+      assert.equal(holder, "me");
+      assert(!("expires_at" in others || "ttl_seconds" in others || "lifetime" in others), inspect(details));
+    }
   },
   async whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over() {
     const key = "typescript/waits";
@@ -174,7 +190,7 @@ const scenes: Record<string, () => Promise<void>> = {
   async whoever_waits_in_the_queue_gets_the_lease_by_the_task_token() {
     const held = await me.acquire({ key: "typescript/queue", ttlSeconds: 60 });
     const holder = "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1";
-    const waiting = { key: "typescript/queue", waitSeconds: 600, holder };
+    const waiting = { key: "typescript/queue", waitSeconds: 600, atLeastSeconds: 0, holder };
     const joined = await other.joinQueue({ ...waiting, taskToken: "typescript-1", requestId: "1" });
     assert.equal(joined.outcome, "queued");
     const again = await other.joinQueue({ ...waiting, taskToken: "typescript-2", requestId: "1" });
@@ -190,7 +206,7 @@ const scenes: Record<string, () => Promise<void>> = {
   async a_start_begins_or_waits_for_its_key() {
     const stateMachineArn = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders";
     const execution = stateMachineArn.replace(":stateMachine:", ":execution:");
-    const request = { key: "typescript/start", stateMachineArn, input: { order: "42" } };
+    const request = { key: "typescript/start", stateMachineArn, input: { order: "42" }, atLeastSeconds: 60 };
     const first = await me.start({ ...request, name: "typescript-1" });
     assert.deepEqual(first, { outcome: "started", executionArn: `${execution}:typescript-1`, held: undefined, by: undefined });
     assert.deepEqual(await me.start({ ...request, name: "typescript-1" }), first);

@@ -44,7 +44,10 @@ export class LeaseError extends Error {
   }
   static readonly contractName: string = "Lease.Error";
 }
-/** Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more. */
+/**
+ * Another holder holds the key. `details` has holder, expires_at, retry_at, wait_seconds and more. Or nobody does, and it stays
+ * closed after its last grant: then `details` has opens_at in place of expires_at.
+ */
 export class LeaseHeld extends LeaseError { static override readonly contractName = "Lease.Held"; }
 /** This request already had its lease, and that lease has ended: a late duplicate. Stop. */
 export class LeaseConsumed extends LeaseError { static override readonly contractName = "Lease.Consumed"; }
@@ -165,6 +168,8 @@ interface Common {
    * ended with LeaseUnavailable.
    */
   requestId?: string | undefined;
+  /** How long the key stays closed after the grant, in seconds, also if the lease is released before. */
+  atLeastSeconds?: number | undefined;
 }
 export interface Acquire extends Common {
   key: string; permits?: number | undefined; observedVersion?: number | undefined;
@@ -203,6 +208,8 @@ export interface Start {
   keepSeconds?: number | undefined;
   /** Whether the input also has `leasehold`, with key and fencing token; "handle" adds the lease too, to release it early. */
   passLease?: boolean | "handle" | undefined;
+  /** How long the key stays closed after the execution got it, in seconds, also if that ends before. */
+  atLeastSeconds?: number | undefined;
   metadata?: Record<string, string> | undefined;
 }
 /** What became of a start, and who has the key, if somebody else has. */

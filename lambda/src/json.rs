@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Reads a request. No field accepts null: it does not mean that a field is left out.
+/// Reads a request. No field accepts null in place of a value: it does not mean that a field is left out.
 ///
 /// # Errors
 /// [`Error::Invalid`], naming the field if one is at fault.
@@ -84,10 +84,14 @@ fn list_for_handle(event: &Value) -> Option<String> {
 }
 
 /// The path of the first null.
-/// What is passed on as `input` may contain nulls.
+/// What is passed on as `input` may contain nulls, and an operator's `permits` may be one.
 fn null_field(event: &Value) -> Option<String> {
     let fields = event.as_object()?.iter();
-    let mut own = fields.filter(|(name, value)| *name != "input" || value.is_null());
+    let mut own = fields.filter(|(name, value)| match name.as_str() {
+        "input" => value.is_null(),
+        "permits" => event.get("operation").is_none(),
+        _ => true,
+    });
     own.find_map(|(name, value)| null_within(name, value))
 }
 

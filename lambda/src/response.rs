@@ -2,8 +2,9 @@
 
 use leasehold::{
     Acquired, AcquiredAll, Counter, ExtendOutcome, Extended, ExtendedAll, ForceReleaseOutcome,
-    FreezeOutcome, GrantKind, Inspected, Lease, LeasePage, Queued, RaiseFloorOutcome, Reaped,
-    ReleaseOutcome, Released, ReleasedAll, Started, Swept, UnfreezeOutcome, metrics::Metric,
+    FreezeOutcome, GrantKind, Inspected, Lease, LeasePage, LimitOutcome, Queued, RaiseFloorOutcome,
+    Reaped, ReleaseOutcome, Released, ReleasedAll, Started, Swept, UnfreezeOutcome,
+    metrics::Metric,
 };
 use serde::Serialize;
 
@@ -165,6 +166,16 @@ impl Response for UnfreezeOutcome {
         Summary::of(match self {
             Self::Unfrozen => "unfrozen",
             Self::NotFrozen => "not_frozen",
+        })
+    }
+}
+
+impl Response for LimitOutcome {
+    fn summary(&self) -> Summary {
+        Summary::of(match self {
+            Self::Limited { .. } => "limited",
+            Self::Unlimited => "unlimited",
+            Self::NotLimited => "not_limited",
         })
     }
 }

@@ -6,11 +6,13 @@ mod within;
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
+    queue::number,
     requests::{Acquire, Lifetime},
-    row::{Holding, Row, Stored, Term},
+    row::{Row, Stored, Term},
     store::{Address, Applied, Store},
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
@@ -27,7 +29,7 @@ pub(crate) enum TriedPermit {
     Granted(Address, Row),
     /// The request has it already, or, if it is re-entrant, its holder.
     Replayed(Address, Row),
-    /// All are taken, or somebody waits. The rows as they were then.
+    /// All are taken, somebody waits, or nobody is to be granted one. The rows as they were then.
     Taken(BTreeMap<u16, Stored>),
 }
 
@@ -91,7 +93,7 @@ impl<S: Store> Leases<S> {
             TriedPermit::Granted(at, row) => self.granted(at, row).map(Acquired::Granted),
             TriedPermit::Replayed(at, row) => self.replayed(at, row).await.map(Acquired::Granted),
             TriedPermit::Taken(rows) => {
-                let taken = self.all_taken(key, permits.get(), &rows, &grant);
+                let taken = self.all_taken(key, permits, &rows, &grant);
                 taken.await.map(Acquired::Held)
             }
         }
@@ -141,6 +143,7 @@ impl<S: Store> Leases<S> {
             return Err(consumed());
         }
         let first = rows.get(&0).and_then(ours);
+        let permits = number(first.as_ref(), permits);
         if let Some(first) = first {
             if first.waiting().contains(&grant.request) {
                 // It has its place, also while the key is frozen.
@@ -149,7 +152,7 @@ impl<S: Store> Leases<S> {
             if first.frozen.is_some() {
                 return Err(frozen_error(key.clone(), first));
             }
-            if first.head().is_some() {
+            if first.head().is_some() || permits == 0 {
                 // Whoever waits comes first.
                 return Ok(TriedPermit::Taken(rows));
             }
@@ -168,11 +171,11 @@ impl<S: Store> Leases<S> {
         } else {
             0
         };
-        for permit in permits_starting_at(start, permits.get()) {
+        for permit in permits_starting_at(start, permits) {
             // Permits above the number count as well: a lowered number takes effect when enough of them have been
             // returned. Count again in each round, because another request may have been faster.
             let out = rows.values().filter(|stored| is_taken(stored, grant));
-            if out.count() >= usize::from(permits.get()) {
+            if out.count() >= usize::from(permits) {
                 break;
             }
             if !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
@@ -198,10 +201,18 @@ impl<S: Store> Leases<S> {
     pub(crate) async fn all_taken(
         &self,
         key: Key,
-        permits: u16,
+        permits: Permits,
         rows: &BTreeMap<u16, Stored>,
         grant: &Grant,
     ) -> Result<Contention, Error> {
+        let first = match rows.get(&0) {
+            Some(Stored::Row(first)) => Some(first),
+            _ => None,
+        };
+        let permits = number(first, permits);
+        if let Some(first) = first.filter(|_| permits == 0) {
+            return Err(frozen_error(key, first.clone()));
+        }
         let mut out = Vec::new();
         let (mut frozen, mut foreign) = (None, None);
         for (permit, stored) in rows {
@@ -216,8 +227,7 @@ impl<S: Store> Leases<S> {
             if let Stored::Row(row) = stored
                 && is_taken(stored, grant)
             {
-                let until = row.holding().map(Holding::expires_at);
-                out.push((until.unwrap_or(grant.now), *permit, row));
+                out.push((row.free_at().unwrap_or(grant.now), *permit, row));
             }
         }
         out.sort_by_key(|(at, permit, _)| (*at, *permit));
@@ -227,7 +237,7 @@ impl<S: Store> Leases<S> {
                 let mut contention = self
                     .contention(Address { key, permit }, row.clone(), &grant.holder)
                     .await?;
-                if let Some(Stored::Row(first)) = rows.get(&0) {
+                if let Some(first) = first {
                     contention.held.waiting = first.waiting().len() as u64;
                 }
                 Ok(contention)
@@ -277,12 +287,13 @@ impl<S: Store> Leases<S> {
             term,
             metadata: asked.metadata.clone(),
             now,
-            over: asked.observed_version.map_or(
-                TakeoverRule::ExpiredBy(now.minus(margin)),
-                TakeoverRule::VersionUnchanged,
-            ),
+            over: TakeoverRule {
+                passed: now.minus(margin),
+                unchanged: asked.observed_version,
+            },
             tokens: TokenFloor::Reached(self.settings().token_floor),
             sweep_after,
+            at_least: asked.at_least,
             by_token,
         })
     }
@@ -405,8 +416,17 @@ impl<S: Store> Leases<S> {
         row: Row,
         asker: &Holder,
     ) -> Result<Contention, Error> {
-        let (Some(head), None) = (row.head(), row.holding()) else {
+        if row.holding().is_some() {
             return self.held(address, &row, asker);
+        }
+        let Some(head) = row.head() else {
+            if row.is_limited_to_none() {
+                return Err(frozen_error(address.key, row));
+            }
+            let Some(opens_at) = row.opens_at else {
+                return Err(changed(&address.key));
+            };
+            return Ok(self.closed(address, &row, opens_at, asker));
         };
         let Some((holder, metadata)) = self.who_waits(&address.key, head).await? else {
             return Err(changed(&address.key));
@@ -454,13 +474,48 @@ impl<S: Store> Leases<S> {
         Ok(self.contention_for(lease, row, asker))
     }
 
+    /// The same for a row that nobody holds, and that stays closed.
+    fn closed(
+        &self,
+        address: Address,
+        row: &Row,
+        opens_at: Timestamp,
+        asker: &Holder,
+    ) -> Contention {
+        let retry_at = self.retry_at(opens_at);
+        let wait = retry_at.since(self.now()).as_millis().div_ceil(1000);
+        Contention {
+            held: HeldLease {
+                key: address.key,
+                holder: row.granted_to.clone(),
+                fencing_token: row.fencing_token,
+                version: row.version,
+                until: HeldUntil::Closed { opens_at },
+                metadata: Metadata::default(),
+                waiting: row.waiting().len() as u64,
+                permit: address.permit,
+                by_you: row.granted_to == *asker,
+            },
+            retry: Some(Retry {
+                retry_at,
+                wait_seconds: u64::try_from(wait).unwrap_or(u64::MAX).max(1),
+            }),
+        }
+    }
+
+    /// The first instant at which somebody else is granted what this instant ends.
+    fn retry_at(&self, at: Timestamp) -> Timestamp {
+        at.plus(self.settings().clock_margin)
+            .plus(Duration::from_millis(1))
+    }
+
     fn contention_for(&self, lease: Lease, row: &Row, asker: &Holder) -> Contention {
         let by_you = lease.holder == *asker;
         let retry = lease.deadline.map(|deadline| Retry {
-            retry_at: deadline
-                .expires_at
-                .plus(self.settings().clock_margin)
-                .plus(Duration::from_millis(1)),
+            retry_at: self.retry_at(
+                row.opens_at
+                    .map_or(deadline.expires_at, |at| at.max(deadline.expires_at)),
+            ),
             wait_seconds: to_observe(deadline.ttl),
         });
         Contention {

@@ -7,7 +7,7 @@
 //! # );
 //! ```
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     Acquire, Acquired, Clock as _, Contention, Error, ExtendOptions, Extended, Granted, Inspected,
@@ -35,10 +35,12 @@ mod fake_step_functions;
 mod floors;
 mod hand_over;
 mod handles;
+mod limits;
 pub(crate) mod make;
 mod newest;
 mod observing;
 mod operating;
+mod pace;
 mod permit_queue;
 mod queue;
 mod queue_maintenance;
@@ -91,29 +93,36 @@ impl Bench for Memory {
 /// # Panics
 /// If the store fails a case.
 pub async fn all<B: Bench>(bench: &B) {
-    acquiring::all(bench).await;
-    extending::all(bench).await;
-    release::all(bench).await;
+    apart(|| acquiring::all(bench)).await;
+    apart(|| extending::all(bench)).await;
+    apart(|| release::all(bench)).await;
     // From here on the table contains items that are not ours, which sweep would count.
-    observing::all(bench).await;
-    semaphores::all(bench).await;
-    sets::all(bench).await;
-    handles::all(bench).await;
-    operating::all(bench).await;
+    apart(|| observing::all(bench)).await;
+    apart(|| semaphores::all(bench)).await;
+    apart(|| sets::all(bench)).await;
+    apart(|| handles::all(bench)).await;
+    apart(|| operating::all(bench)).await;
     // Before the others that leave executions behind, at which sweep looks.
-    execution_leases::all(bench).await;
-    floors::all(bench).await;
-    waiting::all(bench).await;
-    hand_over::all(bench).await;
-    telling::all(bench).await;
-    newest::all(bench).await;
-    permit_queue::all(bench).await;
-    queue_maintenance::all(bench).await;
-    reaping::all(bench).await;
-    starts::all(bench).await;
-    strangers::all(bench).await;
+    apart(|| execution_leases::all(bench)).await;
+    apart(|| floors::all(bench)).await;
+    apart(|| waiting::all(bench)).await;
+    apart(|| hand_over::all(bench)).await;
+    apart(|| telling::all(bench)).await;
+    apart(|| newest::all(bench)).await;
+    apart(|| permit_queue::all(bench)).await;
+    apart(|| limits::all(bench)).await;
+    apart(|| pace::all(bench)).await;
+    apart(|| queue_maintenance::all(bench)).await;
+    apart(|| reaping::all(bench)).await;
+    apart(|| starts::all(bench)).await;
+    apart(|| strangers::all(bench)).await;
     // From here on the table has rules.
-    rules::all(bench).await;
+    apart(|| rules::all(bench)).await;
+}
+
+/// A future made on the heap: without it, that of all cases would fill the stack of a test.
+fn apart<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
 }
 
 const TTL: Duration = Duration::from_mins(1);

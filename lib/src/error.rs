@@ -5,7 +5,7 @@ use serde::{Serialize, ser::SerializeMap as _};
 use crate::{
     metrics,
     outcomes::{Contention, HeldUntil},
-    row::{Record, because},
+    row::{Act, Record, because},
     values::{Holder, Key, Metadata},
 };
 
@@ -20,7 +20,7 @@ pub use kind::{ErrorKind, Retriable};
 pub enum Error {
     /// Somebody else holds the key. In Rust, contention is [`crate::Acquired::Held`]; this error is its form in the
     /// Lambda functions. Retry with backoff and full jitter.
-    #[error("{} is held by {} {}", .0.held.key, .0.held.holder, .0.held.until)]
+    #[error("{}", .0.held)]
     Held(Box<Contention>),
 
     /// This request had its lease before, and that lease has ended: a late duplicate. Stop.
@@ -83,7 +83,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// An operator froze the key, or stopped the grants of the whole table. Wait for the operator.
+    /// An operator froze the key, set its limit to 0, or stopped the grants of the whole table. Wait for the operator.
     #[error("{}", frozen(key, record.as_deref(), *whole_table))]
     Frozen {
         /// The key.
@@ -343,6 +343,9 @@ impl Serialize for Error {
                     HeldUntil::Execution { lifetime } => {
                         map.serialize_entry("lifetime", lifetime)?;
                     }
+                    HeldUntil::Closed { opens_at } => {
+                        map.serialize_entry("opens_at", opens_at)?;
+                    }
                 }
                 map.serialize_entry("metadata", &cut(&held.metadata))?;
                 map.serialize_entry("waiting", &held.waiting)?;
@@ -366,7 +369,11 @@ fn frozen(key: &Key, record: Option<&Record>, whole_table: bool) -> String {
             "{key} is not granted now: an operator has stopped the grants of the whole table (parameter Grants)"
         );
     }
-    format!("{key} is frozen by an operator{}", because(record))
+    let what = match record {
+        Some(record) if record.act == Act::Limit => "is limited to 0 by an operator",
+        _ => "is frozen by an operator",
+    };
+    format!("{key} {what}{}", because(record))
 }
 
 /// A Cause holds 32 768 characters, escapes included.

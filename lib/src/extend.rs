@@ -92,7 +92,7 @@ impl<S: Store> Leases<S> {
                     // A holder whose clock is behind ours may still trust its lease. So end only a lease that anybody
                     // may take over; then a waiter need not wait for sweep. If the row has changed since, another
                     // extend of this lease may have been in time.
-                    let takeable = TakeoverRule::ExpiredBy(self.takeover_deadline()).allows(&row);
+                    let takeable = TakeoverRule::by_clock(self.takeover_deadline()).allows(&row);
                     if !takeable
                         || self
                             .end_as_read(&address, &row, Ended::Expired)

@@ -8,7 +8,7 @@ use crate::{
     leases::{Leases, corrupt},
     outcomes::{LifetimeKind, Previous},
     pagination::Cursor,
-    row::{Record, Row, Stored, Term},
+    row::{Limit, Record, Row, Stored, Term},
     store::{Address, Entry, Store, What},
     values::{Counter, Holder, KeepTime, Key, Metadata, Ttl},
 };
@@ -39,7 +39,7 @@ pub enum Inspected {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
-    /// Held, expired by the reader's clock but not taken, or free.
+    /// Held, expired by the reader's clock but not taken, closed, or free.
     pub state: LeaseState,
     /// The lease, without its secret.
     pub lease: LeaseView,
@@ -47,6 +47,12 @@ pub struct Inspection {
     pub previous: Option<Previous>,
     /// Whether an operator froze the key, so that it cannot be granted.
     pub frozen: bool,
+    /// How many may hold the key at once, if an operator has set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Box<Limit>>,
+    /// Until when it stays closed after its last grant, if it does: nobody is granted it before, also if it is free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opens_at: Option<Timestamp>,
     /// How many requests wait in the queue.
     pub waiting: u64,
     /// What an operator last did to the row, if anything.
@@ -63,6 +69,8 @@ pub enum LeaseState {
     Held,
     /// Held, and its deadline has passed.
     Expired,
+    /// Held by nobody, and not granted again yet.
+    Closed,
     /// Held by nobody.
     Free,
 }
@@ -189,9 +197,11 @@ impl<S: Store> Leases<S> {
                 Stored::Row(row) => {
                     let lease = self.view(Address { key, permit }, &row);
                     standings.push(Inspection {
-                        state: state(&lease, now),
+                        state: state(&lease, &row, now),
                         previous: row.last_ended(),
                         frozen: row.frozen.is_some(),
+                        limit: row.limit.clone(),
+                        opens_at: row.opens_at.filter(|at| *at > now),
                         waiting: row.waiting().len() as u64,
                         operator: row.operator.clone(),
                         lease,
@@ -330,8 +340,9 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn state(lease: &LeaseView, now: Timestamp) -> LeaseState {
+fn state(lease: &LeaseView, row: &Row, now: Timestamp) -> LeaseState {
     match &lease.held {
+        None if row.is_closed(now) => LeaseState::Closed,
         None => LeaseState::Free,
         Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
         Some(_) => LeaseState::Held,

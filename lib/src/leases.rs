@@ -318,7 +318,8 @@ pub(crate) fn frozen_error(key: Key, row: Row) -> Error {
         key,
         record: match row.frozen {
             Some(Frozen::By(record)) => Some(Box::new(record)),
-            _ => None,
+            Some(Frozen::ByHand) => None,
+            None => row.limit.and_then(|limit| limit.by).map(Box::new),
         },
         whole_table: false,
     }

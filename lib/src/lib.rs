@@ -76,8 +76,8 @@ pub use executions::Executions;
 pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
 pub use leases::Leases;
 pub use operate::{
-    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, RaiseFloorOutcome,
-    UnfreezeOutcome,
+    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, LimitOutcome,
+    RaiseFloorOutcome, UnfreezeOutcome,
 };
 pub use outcomes::{
     Acquired, Contention, Deadline, Ended, Extended, GrantKind, Granted, HeldLease, HeldUntil,
@@ -87,7 +87,7 @@ pub use pagination::{Cursor, PageSize};
 pub use queue::WaiterView;
 pub use reap::Reaped;
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Queue};
-pub use row::{Act, Record};
+pub use row::{Act, Limit, Record};
 pub use rules::TableRules;
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
@@ -98,8 +98,8 @@ pub use starts::{IfHeld, Start, Started};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
-    BadValue, Caller, Counter, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata,
-    ObservedVersion, Operator, Permit, Permits, Reason, RequestDigest, RequestId, TaskToken, Ttl,
-    WaitTime,
+    AtLeast, BadValue, Caller, Counter, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId,
+    LimitedTo, Metadata, ObservedVersion, Operator, Permit, Permits, Reason, RequestDigest,
+    RequestId, TaskToken, Ttl, WaitTime,
 };
 pub use workflows::{Begun, Call, Delivery, Execution, GrantOf, Receipt, Workflows};

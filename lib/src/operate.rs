@@ -1,4 +1,4 @@
-//! The acts of operators, which no workflow needs: end a grant by force, freeze a key, raise a token's floor. Each
+//! The acts of operators, which no workflow needs: end a grant by force, freeze a key, limit it, raise a token's floor. Each
 //! act is stored in the row with who did it and why, and is logged.
 
 use serde::Serialize;
@@ -9,10 +9,10 @@ use crate::{
     inspect::LeaseView,
     leases::{Leases, TRIES, corrupt},
     outcomes::Ended,
-    row::{Act, Frozen, Record, Row, State, Stored},
+    row::{Act, Frozen, Limit, Record, Row, State, Stored},
     store::{Address, Applied, Store},
-    transition::{Change, ReplaceIfUnchanged, TakeoverRule, seed},
-    values::{Caller, Counter, Holder, Key, Operator, Reason, RequestDigest, RequestId},
+    transition::{Change, ReplaceIfUnchanged, seed},
+    values::{Caller, Counter, Holder, Key, LimitedTo, Operator, Reason, RequestDigest, RequestId},
 };
 
 #[cfg(test)]
@@ -73,6 +73,23 @@ pub enum RaiseFloorOutcome {
     Raised,
     /// The next token would have been above the floor anyway.
     HighEnough,
+}
+
+/// The result of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "LimitAnswer"))]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum LimitOutcome {
+    /// So many may hold the key at once from now on, whatever they ask for.
+    Limited {
+        /// The number.
+        permits: u16,
+    },
+    /// The callers say how many, as before.
+    Unlimited,
+    /// It had no limit.
+    NotLimited,
 }
 
 /// The result of a freeze.
@@ -136,7 +153,8 @@ impl<S: Store> Leases<S> {
         for _ in 0..TRIES {
             let next = Row {
                 fencing_token: self.operators(token),
-                purge_at: seen.purge_at.or(Some(self.purge_at(self.operators(token)))),
+                purge_at: Some(seen.purge_once_free(self.purge_at(self.operators(token)))),
+                opens_at: None,
                 state: State::Free {
                     ended: Ended::Forced,
                     last_token: token,
@@ -180,11 +198,10 @@ impl<S: Store> Leases<S> {
                     Some(row) => row.clone(),
                     None => self.untouched(because),
                 };
-                Ok(Some(Row {
+                Ok(Some(self.purged_as_it_is(Row {
                     frozen: frozen.clone(),
-                    purge_at: Some(Row::NEVER),
                     ..row
-                }))
+                })))
             })
             .await?;
         Ok(if froze {
@@ -205,14 +222,11 @@ impl<S: Store> Leases<S> {
     ) -> Result<UnfreezeOutcome, Error> {
         let thawed = self
             .change_all(key, Act::Unfreeze, because, |_, row| {
-                Ok(row.filter(|row| row.frozen.is_some()).map(|row| Row {
-                    frozen: None,
-                    // A held row is not purged.
-                    purge_at: match row.holding() {
-                        Some(_) => None,
-                        None => Some(self.purge_at(row.fencing_token)),
-                    },
-                    ..row.clone()
+                Ok(row.filter(|row| row.frozen.is_some()).map(|row| {
+                    self.purged_as_it_is(Row {
+                        frozen: None,
+                        ..row.clone()
+                    })
                 }))
             })
             .await?;
@@ -224,6 +238,70 @@ impl<S: Store> Leases<S> {
         } else {
             UnfreezeOutcome::NotFrozen
         })
+    }
+
+    /// Sets how many may hold `key` at once, whatever callers ask for with [`Acquire::permits`](crate::Acquire::permits); without
+    /// a number, the callers say so again. It stays until another one is set, also while nobody uses the key. A key that was
+    /// never leased can be limited too.
+    ///
+    /// A lower number takes effect as permits are returned, a higher one at once, also for those who wait. A mutex, whose
+    /// callers ask for no permit, stays a mutex. With 0 nobody is granted the key, and everybody keeps the place in the queue;
+    /// whoever does not wait gets [`Error::Frozen`]. An acquire that is in progress at that moment may still be granted as
+    /// before. If the call is repeated, it stores the same number again.
+    ///
+    /// # Errors
+    /// As [`Leases::freeze`].
+    pub async fn limit_to(
+        &self,
+        key: &Key,
+        permits: Option<LimitedTo>,
+        because: &AuditReason,
+    ) -> Result<LimitOutcome, Error> {
+        let limit = permits.map(|permits| {
+            Box::new(Limit {
+                permits: permits.get(),
+                by: Some(self.record(Act::Limit, because)),
+            })
+        });
+        let changed = self
+            .change_all(key, Act::Limit, because, |address, row| {
+                // The first row says it for all.
+                let limited = row.is_some_and(|row| row.limit.is_some());
+                if address.permit > 0 || limit.is_none() && !limited {
+                    return Ok(None);
+                }
+                let row = row.cloned().unwrap_or_else(|| self.untouched(because));
+                Ok(Some(self.purged_as_it_is(Row {
+                    limit: limit.clone(),
+                    ..row
+                })))
+            })
+            .await?;
+        if changed {
+            self.serve_queue(key).await;
+        }
+        Ok(match limit {
+            Some(limit) => LimitOutcome::Limited {
+                permits: limit.permits,
+            },
+            None if changed => LimitOutcome::Unlimited,
+            None => LimitOutcome::NotLimited,
+        })
+    }
+
+    /// When DynamoDB may delete the row as it is now.
+    fn purged_as_it_is(&self, row: Row) -> Row {
+        let is_kept = row.frozen.is_some() || row.limit.is_some();
+        let row = Row {
+            kept_until: is_kept.then_some(Row::NEVER),
+            ..row
+        };
+        // One that is held is not purged, and one that has a queue.
+        let is_in_use = row.holding().is_some() || row.head().is_some();
+        Row {
+            purge_at: (!is_in_use).then(|| row.purge_once_free(self.purge_at(row.fencing_token))),
+            ..row
+        }
     }
 
     /// Ensures that the next token of `key` is above `floor`: for tables that were restored from a backup, which sets
@@ -249,15 +327,15 @@ impl<S: Store> Leases<S> {
             return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
         }
         let floor = floor.max(self.settings().token_floor);
-        let over = TakeoverRule::ExpiredBy(self.takeover_deadline());
+        let passed = self.takeover_deadline();
         let token = floor.plus(1);
-        let purge_at = Some(self.purge_at(token));
+        let purge_at = self.purge_at(token);
         let raised = self
             .change_all(key, Act::RaiseFloor, because, |address, row| {
                 let Some(row) = row else {
                     return Ok((seed(now) < floor).then(|| Row {
                         fencing_token: token,
-                        purge_at,
+                        purge_at: Some(purge_at),
                         state: State::Free {
                             ended: Ended::Released,
                             last_token: token,
@@ -268,7 +346,7 @@ impl<S: Store> Leases<S> {
                 if row.fencing_token >= floor {
                     return Ok(None);
                 }
-                if !over.allows(row) {
+                if row.holding().is_some_and(|held| held.expires_at() > passed) {
                     let asker = Holder::from(&because.who);
                     let contention = self.held(address.clone(), row, &asker)?;
                     return Err(Error::Held(Box::new(contention)));
@@ -284,10 +362,13 @@ impl<S: Store> Leases<S> {
                         ended: Ended::Forced,
                         last_token: floor,
                     },
-                    // Later than after a release; a freeze goes on.
-                    purge_at: row.purge_at.max(purge_at),
+                    // Later than after a release; a freeze and a limit go on.
+                    purge_at: row.purge_at.max(Some(row.purge_once_free(purge_at))),
                     version: row.version,
                     frozen: row.frozen.clone(),
+                    limit: row.limit.clone(),
+                    kept_until: row.kept_until,
+                    opens_at: row.opens_at,
                     ..untouched
                 }))
             })
@@ -360,6 +441,9 @@ impl<S: Store> Leases<S> {
             past_releases: [None; 3],
             previous: None,
             frozen: None,
+            limit: None,
+            opens_at: None,
+            kept_until: None,
             operator: None,
             purge_at: Some(self.purge_at(token)),
             queue: Vec::new(),

@@ -377,6 +377,11 @@ pub enum HeldUntil {
         /// Always "execution".
         lifetime: LifetimeKind,
     },
+    /// Nobody holds it any more, and it stays closed after its last grant.
+    Closed {
+        /// Until then.
+        opens_at: Timestamp,
+    },
 }
 
 impl HeldUntil {
@@ -399,6 +404,7 @@ impl std::fmt::Display for HeldUntil {
         match self {
             Self::Ttl { expires_at, .. } => write!(f, "until {expires_at}"),
             Self::Execution { .. } => f.write_str("while its execution runs"),
+            Self::Closed { opens_at } => write!(f, "closed until {opens_at}"),
         }
     }
 }
@@ -409,7 +415,7 @@ impl std::fmt::Display for HeldUntil {
 pub struct HeldLease {
     /// What is leased.
     pub key: Key,
-    /// Who holds it.
+    /// Who holds it; of a key that stays closed, who held it last.
     pub holder: Holder,
     /// Its token.
     pub fencing_token: Counter,
@@ -426,6 +432,16 @@ pub struct HeldLease {
     pub permit: u16,
     /// The caller's own holder holds it, by another request.
     pub by_you: bool,
+}
+
+impl std::fmt::Display for HeldLease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (key, holder, until) = (&self.key, &self.holder, self.until);
+        match until {
+            HeldUntil::Closed { .. } => write!(f, "{key} is {until}, after its grant to {holder}"),
+            _ => write!(f, "{key} is held by {holder} {until}"),
+        }
+    }
 }
 
 /// The result of an extend.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::values::{
-    Holder, KeepTime, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, TaskToken, Ttl,
-    WaitTime,
+    AtLeast, Holder, KeepTime, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, TaskToken,
+    Ttl, WaitTime,
 };
 
 /// How long a lease is to last.
@@ -47,6 +47,10 @@ pub struct Acquire<K = Key> {
     /// time; a lower number takes effect as permits are returned. If not set, the key is a mutex: the request uses
     /// the first permit and does not look at others, which saves the query. Not with several keys.
     pub permits: Option<Permits>,
+    /// The key stays closed so long after the grant, also if it is given back before: nobody is granted it until then. With
+    /// [`Acquire::permits`] the permit does, so that so many are granted in each span. By the clocks of two functions the
+    /// distance is at least this one, as long as they differ by no more than the margin.
+    pub at_least: AtLeast,
     /// Take the lease over if its version is still this one, and compare no clock. The caller must have waited for
     /// [`Retry::wait_seconds`](crate::Retry::wait_seconds) since it saw that version; the library cannot
     /// check that. [`ObservedVersion::NONE`] takes nothing over, so it suits the first request of a caller that
@@ -71,6 +75,7 @@ impl<K> Acquire<K> {
             request_id: RequestId::random(),
             metadata: Metadata::default(),
             permits: None,
+            at_least: AtLeast::default(),
             observed_version: None,
             reentrant: false,
         }
@@ -95,6 +100,12 @@ impl<K> Acquire<K> {
             permits: Some(permits),
             ..self
         }
+    }
+
+    /// With the key closed for at least so long after the grant.
+    #[must_use]
+    pub fn at_least(self, at_least: AtLeast) -> Self {
+        Self { at_least, ..self }
     }
 
     /// Takeover by observation instead of by the clock.

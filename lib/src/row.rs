@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use serde::Serialize;
 
 use crate::{
     clock::Timestamp,
@@ -18,8 +19,8 @@ pub(crate) use record::because;
 pub use record::{Act, Record};
 
 pub(crate) use item::{
-    NULL, b, bytes, instant, metadata, metadata_value, n, permits, permits_value, s, text, time,
-    whole,
+    NULL, at_least, b, bytes, instant, metadata, metadata_value, n, permits, permits_value, s,
+    text, time, whole,
 };
 
 /// An item as DynamoDB returns it.
@@ -60,10 +61,16 @@ pub struct Row {
     pub previous: Option<Previous>,
     /// Whether and how the key is frozen, so that it cannot be granted.
     pub frozen: Option<Frozen>,
+    /// How many may hold the key at once, whatever they ask for: in the first row, if an operator has set it.
+    pub limit: Option<Box<Limit>>,
+    /// Before this instant it is not granted again, also if it is free.
+    pub opens_at: Option<Timestamp>,
     /// What an operator last did to the row.
     pub operator: Option<Record>,
-    /// When DynamoDB may delete the row, in epoch seconds. While the row is frozen it is [`Row::NEVER`], so that the
-    /// freeze is not purged after a release.
+    /// [`Row::NEVER`] in a row that says what an operator has decided for the time to come: in place of every later
+    /// [`Row::purge_at`].
+    pub kept_until: Option<u64>,
+    /// When DynamoDB may delete the row, in epoch seconds.
     pub purge_at: Option<u64>,
     /// The queue, first come first: the digests of the requests. Everything else about the waiters is stored in items
     /// of their own.
@@ -79,6 +86,17 @@ pub enum Frozen {
     By(Record),
     /// By an attribute that somebody set by hand, whatever its value.
     ByHand,
+}
+
+/// How many may hold a key at once, whatever they ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Limit {
+    /// So many. 0 for nobody, and so is one that cannot be read.
+    pub permits: u16,
+    /// Who has set it, and why.
+    #[serde(flatten)]
+    pub by: Option<Record>,
 }
 
 /// Whether a row is held.
@@ -198,6 +216,36 @@ impl Holding {
 impl Row {
     /// A [`Row::purge_at`] in the far future: the end of the year 9999.
     pub const NEVER: u64 = 253_402_300_799;
+
+    /// When DynamoDB may delete the row, once it is free.
+    #[must_use]
+    pub fn purge_once_free(&self, purge_at: u64) -> u64 {
+        self.kept_until.unwrap_or(purge_at)
+    }
+
+    /// Whether its limit is 0: nobody is granted it, and everybody keeps the place in the queue.
+    #[must_use]
+    pub fn is_limited_to_none(&self) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.permits == 0)
+    }
+
+    /// Whether operators let it be granted.
+    #[must_use]
+    pub fn may_be_granted(&self) -> bool {
+        self.frozen.is_none() && !self.is_limited_to_none()
+    }
+
+    /// Whether it is not granted yet, by the clock of a taker: now minus the margin.
+    #[must_use]
+    pub fn is_closed(&self, passed: Timestamp) -> bool {
+        self.opens_at.is_some_and(|at| at > passed)
+    }
+
+    /// When somebody else may be granted it by the clock, as far as the row says.
+    #[must_use]
+    pub fn free_at(&self) -> Option<Timestamp> {
+        self.holding().map(Holding::expires_at).max(self.opens_at)
+    }
 
     /// The current or last grant, as the next grant's `previous`. A grant that is taken over has expired.
     #[must_use]

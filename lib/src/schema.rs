@@ -11,8 +11,8 @@ use crate::{
     sets::LeaseSet,
     start::{ExecutionName, StateMachineArn},
     values::{
-        Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, Metadata, ObservedVersion, Operator,
-        Permit, Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,
+        AtLeast, Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, LimitedTo, Metadata,
+        ObservedVersion, Operator, Permit, Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,
     },
 };
 
@@ -114,6 +114,13 @@ schemas! {
         "maximum": 1_209_600,
         "description": "A length in seconds, at most 14 days.",
     });
+    AtLeast: |_| json_schema!({
+        "type": "number",
+        "minimum": 0,
+        "maximum": 86_400,
+        "description": "A length in seconds, at most a day.",
+    });
+    LimitedTo: |_| whole(0, 1000, "How many may hold a key at once.");
     WaitTime: |_| json_schema!({
         "type": "number",
         "minimum": 0,

@@ -29,7 +29,7 @@ use crate::{
         Change, Grant, GrantRefusal, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor,
         why_not_joined,
     },
-    values::{Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, WaitTime},
+    values::{AtLeast, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, WaitTime},
     workflows::Workflows,
 };
 
@@ -53,6 +53,8 @@ pub struct Start {
     pub if_held: IfHeld,
     /// Of how many permits the execution gets one. None for the mutex: the execution is alone with the key.
     pub permits: Option<Permits>,
+    /// The key stays closed so long after its grant, also if the execution ends before: the next start begins no earlier.
+    pub at_least: AtLeast,
     /// How long the lease stays after the execution failed, was stopped or timed out, so that a redrive finds it.
     pub keep: KeepTime,
     /// What of the lease to add to the input, as `leasehold`.
@@ -102,6 +104,7 @@ impl Start {
             input: ExecutionInput::default(),
             if_held: IfHeld::Wait(WaitTime::DAY),
             permits: None,
+            at_least: AtLeast::default(),
             keep: KeepTime::default(),
             pass_lease: PassLease::Nothing,
             metadata: Metadata::default(),
@@ -384,6 +387,7 @@ impl<S: Store> Leases<S> {
             pass_lease: start.pass_lease,
             keep: start.keep,
             permits: start.permits,
+            at_least: start.at_least,
             metadata: start.metadata,
             asked_at: now,
             deadline: now.plus(wait),
@@ -439,8 +443,7 @@ impl<S: Store> Leases<S> {
                 IfHeld::Fail | IfHeld::Replace(_) => {
                     let held = match item.permits {
                         Some(permits) => {
-                            let (key, permits) = (key.clone(), permits.get());
-                            self.all_taken(key, permits, &rows, &grant).await?
+                            self.all_taken(key.clone(), permits, &rows, &grant).await?
                         }
                         None => self.contention(first, row, &item.execution()).await?,
                     };
@@ -514,9 +517,10 @@ impl<S: Store> Leases<S> {
             },
             metadata: item.metadata.clone(),
             now,
-            over: TakeoverRule::ExpiredBy(self.takeover_deadline()),
+            over: TakeoverRule::by_clock(self.takeover_deadline()),
             tokens: TokenFloor::Reached(self.settings().token_floor),
             sweep_after: now.plus(self.settings().look),
+            at_least: item.at_least,
             by_token: true,
         }
     }

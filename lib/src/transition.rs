@@ -7,7 +7,10 @@ use crate::{
     clock::Timestamp,
     outcomes::Ended,
     row::{Holding, Row, State, Stored, Telling, Term},
-    values::{Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest, Ttl},
+    values::{
+        AtLeast, Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest,
+        Ttl,
+    },
 };
 
 mod queue;
@@ -71,17 +74,19 @@ pub struct Grant {
     pub tokens: TokenFloor,
     /// Before this instant sweep need not read the row.
     pub sweep_after: Timestamp,
+    /// How long the row stays closed after the grant.
+    pub at_least: AtLeast,
     /// Whether the holder waits for the grant with a task token, so that it may not learn of it.
     pub by_token: bool,
 }
 
-/// When the lease of another holder may be taken over.
+/// When the lease of another holder may be taken over, and a row granted that stayed closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TakeoverRule {
-    /// By the clock: its deadline is this instant or earlier. The instant is now minus the margin.
-    ExpiredBy(Timestamp),
-    /// By observation: its version is the one that was seen a whole ttl ago. No clock is compared.
-    VersionUnchanged(ObservedVersion),
+pub struct TakeoverRule {
+    /// By the clock: a deadline or an opening is this instant or earlier. The instant is now minus the margin.
+    pub passed: Timestamp,
+    /// By observation: the lease's version is the one that was seen a whole ttl ago. No clock is compared with its deadline.
+    pub unchanged: Option<ObservedVersion>,
 }
 
 /// Which tokens a row may have, and what the next one is. Conditions have no maximum
@@ -137,15 +142,23 @@ impl Grant {
 }
 
 impl TakeoverRule {
-    /// Whether the lease of `row` may be taken over.
+    /// By the clock.
+    #[must_use]
+    pub const fn by_clock(passed: Timestamp) -> Self {
+        let unchanged = None;
+        Self { passed, unchanged }
+    }
+
+    /// Whether `row`, once nobody waits for it, may be granted.
     pub(crate) fn allows(self, row: &Row) -> bool {
-        match (self, row.holding()) {
-            (_, None) => true,
-            (Self::ExpiredBy(instant), Some(held)) => held.expires_at() <= instant,
+        !row.is_closed(self.passed) && row.holding().is_none_or(|held| self.is_over(row, held))
+    }
+
+    fn is_over(self, row: &Row, held: &Holding) -> bool {
+        match self.unchanged {
+            None => held.expires_at() <= self.passed,
             // An execution does not show that it lives: a look at it need not change the version.
-            (Self::VersionUnchanged(version), Some(held)) => {
-                matches!(held.term, Term::Ttl { .. }) && version == row.version.into()
-            }
+            Some(version) => matches!(held.term, Term::Ttl { .. }) && version == row.version.into(),
         }
     }
 }
@@ -281,6 +294,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
 fn first_grant(grant: &Grant) -> Option<Row> {
     matches!(grant.tokens, TokenFloor::Reached(_)).then(|| Row {
         request_keys: grant.keys.clone(),
+        opens_at: opens_at(grant.now, grant.at_least),
         state: State::Held(granted(grant)),
         ..first_row(
             grant.now,
@@ -309,6 +323,9 @@ pub(crate) fn first_row(
         past_releases: [None; 3],
         previous: None,
         frozen: None,
+        limit: None,
+        opens_at: None,
+        kept_until: None,
         operator: None,
         purge_at: None,
         queue: Vec::new(),
@@ -326,7 +343,7 @@ pub(crate) fn seed(now: Timestamp) -> Counter {
 }
 
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
-    let may = grant.over.allows(row) && row.frozen.is_none() && row.head().is_none();
+    let may = grant.over.allows(row) && row.may_be_granted() && row.head().is_none();
     if !may || row.remembers(&grant.request) {
         return None;
     }
@@ -337,9 +354,15 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     Some(Row {
         request_keys: grant.keys.clone(),
         purge_at: None,
+        opens_at: opens_at(grant.now, grant.at_least),
         state: State::Held(granted(grant)),
         ..succeeded(row, &grant.holder, &grant.request, token)
     })
+}
+
+/// Until when a row that is granted now stays closed.
+pub(crate) fn opens_at(now: Timestamp, at_least: AtLeast) -> Option<Timestamp> {
+    (at_least > AtLeast::default()).then(|| now.plus(at_least.as_duration()))
 }
 
 /// The row after a new grant, with its last grant moved to the history.
@@ -495,7 +518,7 @@ fn ended(row: &Row, ended: Ended, purge_at: u64) -> Row {
             Ended::Released => [Some(row.fencing_token), first, second],
             Ended::Expired | Ended::Forced => row.past_releases,
         },
-        purge_at: row.purge_at.or(Some(purge_at)),
+        purge_at: Some(row.purge_once_free(purge_at)),
         state: State::Free {
             ended,
             last_token: row.fencing_token,

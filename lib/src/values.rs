@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 mod numbers;
 
 pub(crate) use numbers::small;
-pub use numbers::{Counter, KeepTime, ObservedVersion, Permit, Permits, Ttl, WaitTime};
+pub use numbers::{
+    AtLeast, Counter, KeepTime, LimitedTo, ObservedVersion, Permit, Permits, Ttl, WaitTime,
+};
 
 /// Why a value was refused. It never repeats the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,10 +6,10 @@ use crate::{
     clock::Timestamp,
     row::attributes as at,
     row::{
-        Item, b, bytes, instant, metadata, metadata_value, n, permits, permits_value, s, text,
-        time, whole,
+        Item, at_least, b, bytes, instant, metadata, metadata_value, n, permits, permits_value, s,
+        text, time, whole,
     },
-    values::{Holder, KeepTime, Metadata, Permits, RequestDigest, TaskToken},
+    values::{AtLeast, Holder, KeepTime, Metadata, Permits, RequestDigest, TaskToken},
 };
 
 /// A waiter.
@@ -25,6 +25,8 @@ pub struct Waiter {
     pub keep: KeepTime,
     /// Of how many permits it waits for one; none for the mutex.
     pub permits: Option<Permits>,
+    /// How long the key is to stay closed after its grant.
+    pub at_least: AtLeast,
     /// What the holder will want others to see.
     pub metadata: Metadata,
     /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. It names
@@ -50,6 +52,7 @@ impl Waiter {
             holder: Holder::stored(text(item, at::HOLDER)?),
             keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
             permits: permits(item),
+            at_least: at_least(item),
             metadata: item.get(at::METADATA).and_then(metadata)?,
             ticket: whole(item, at::TICKET)?,
             asked_at: time(item, at::ASKED_AT)?,
@@ -65,13 +68,14 @@ impl Waiter {
     }
 
     /// Every attribute but the address, of one that waits.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 11] {
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 12] {
         [
             (at::REQUEST, b(self.request.as_bytes())),
             (at::TASK_TOKEN, s(self.task_token.expose())),
             (at::HOLDER, s(self.holder.as_str())),
             (at::KEEP_MS, n(self.keep.as_millis())),
             (at::PERMITS, permits_value(self.permits)),
+            (at::AT_LEAST_MS, n(self.at_least.as_millis())),
             (at::METADATA, metadata_value(&self.metadata)),
             (at::TICKET, n(self.ticket)),
             (at::ASKED_AT, instant(self.asked_at)),

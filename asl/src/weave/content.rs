@@ -73,6 +73,9 @@ impl Planner<'_, '_> {
         if let Some(permits) = spec.permits {
             payload.push(("permits".to_owned(), permits.into()));
         }
+        if let Some(at_least) = spec.at_least {
+            payload.push(("at_least_seconds".to_owned(), at_least.into()));
+        }
         payload.push(self.context("holder", "Execution.Id"));
         payload.push(self.request(section));
         match spec.lifetime {

@@ -43,6 +43,8 @@ pub struct Section {
     pub if_held: IfHeld,
     /// How many executions may be in the section at once. The default is one.
     pub permits: Option<f64>,
+    /// How long the key stays closed after each grant, also if it is given back before. The default is 0.
+    pub at_least: Option<f64>,
     /// Whether tasks take their time limits from the lease.
     pub bound: bool,
     /// What to do if a step has failed but may still be running.
@@ -90,7 +92,7 @@ pub enum Unfinished {
 const WAIT: f64 = 3600.0;
 
 /// The section's fields as text, for messages.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "name",
     "states",
     "key",
@@ -100,6 +102,7 @@ const FIELDS: [&str; 12] = [
     "if_held",
     "wait_seconds",
     "permits",
+    "at_least_seconds",
     "bound",
     "unfinished",
     "metadata",
@@ -189,6 +192,14 @@ impl Reader<'_> {
                 })
             })
             .transpose()?;
+        let at_least = node
+            .get("at_least_seconds")
+            .map(|node| {
+                self.number(node, "a number of seconds from 0 to 86400", |n| {
+                    (0.0..=86400.0).contains(&n)
+                })
+            })
+            .transpose()?;
         let if_held = self.if_held(node, lifetime)?;
         if let Some(metadata) = node.get("metadata") {
             let Value::Object(members) = &metadata.value else {
@@ -210,6 +221,7 @@ impl Reader<'_> {
             lifetime,
             if_held,
             permits,
+            at_least,
             bound,
             unfinished: match node.get("unfinished").map(|how| (how, how.text())) {
                 None | Some((_, Some("wait"))) => Unfinished::Wait,

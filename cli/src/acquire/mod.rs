@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::{Acquired, BadValue, Holder, Key, Metadata, Permits, RequestId, Ttl};
+use leasehold::{Acquired, AtLeast, BadValue, Holder, Key, Metadata, Permits, RequestId, Ttl};
 
 use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
@@ -36,6 +36,7 @@ Examples:
   leasehold acquire deploy/production --no-wait -- terraform apply
   leasehold acquire reindex --ttl 5m --wait 2h -- ./reindex.sh --all
   leasehold acquire partner-api --permits 5 -- ./call.sh        one of five
+  leasehold acquire nightly --at-least 10m --no-wait -- ./nightly.sh    not twice within ten minutes
   leasehold acquire orders/42 --ttl 10m --handle-file handle.json     no command: write the handle, a secret
   leasehold release --handle handle.json
 
@@ -77,6 +78,9 @@ pub(crate) struct Acquire {
     /// How many may hold the key at once; use the same number everywhere
     #[arg(long, value_name = "N", value_parser = permits)]
     permits: Option<Permits>,
+    /// How long the key stays closed after the grant, also if it is given back before [default: 0]
+    #[arg(long, value_name = "LENGTH", value_parser = durations::at_least)]
+    at_least: Option<AtLeast>,
     /// Metadata that is shown with the lease; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
@@ -174,6 +178,7 @@ impl Acquire {
         let mut request = leasehold::Acquire::new(self.key.clone(), holder, self.ttl);
         request.request_id = self.request_id.clone().unwrap_or(request.request_id);
         request.permits = self.permits;
+        request.at_least = self.at_least.unwrap_or_default();
         request.metadata =
             Metadata::new(self.metadata.iter().cloned().collect::<BTreeMap<_, _>>())?;
         Ok(request)

@@ -24,8 +24,12 @@ async fn nobody_is_evicted_without_a_yes() {
     );
     assert!(refused.err.contains("holder   worker 7\n"), "{refused:?}");
     assert!(refused.err.ends_with("leasehold: cannot ask for confirmation: this is not a terminal\nleasehold:   use --yes to confirm\n"));
-    for act in ["freeze", "unfreeze"] {
-        let refused = fixture.run(&[&[act, "k"][..], &BECAUSE].concat()).await;
+    for act in [
+        &["freeze", "k"][..],
+        &["unfreeze", "k"],
+        &["limit", "k", "2"],
+    ] {
+        let refused = fixture.run(&[act, &BECAUSE].concat()).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
     }
     let seen = fixture.inspect("k").await;
@@ -179,6 +183,92 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
             .code,
         Some(0)
     );
+}
+
+#[tokio::test]
+async fn a_limit_stands_in_place_of_what_requests_say() {
+    let fixture = Fixture::start().await;
+    let limit = |n: &'static str| [&["limit", "k", n, "--yes"][..], &BECAUSE].concat();
+    let ran = fixture.run(&limit("none")).await;
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(1), "k had no limit\n"),
+        "{ran:?}"
+    );
+    let ran = fixture.run(&limit("1")).await;
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (Some(0), "k is limited to 1\n", "")
+    );
+    let one_of_two = ["acquire", "k", "--permits", "2", "--no-wait"];
+    let handle = fixture.run(&one_of_two).await;
+    assert_eq!(handle.code, Some(0), "{handle:?}");
+    let second = fixture.run(&one_of_two).await;
+    assert_eq!(second.code, Some(75), "{second:?}");
+    let shown = fixture.run(&["show", "k"]).await.out;
+    assert!(shown.contains("limit     1, by alice "), "{shown}");
+
+    let ran = fixture.run(&limit("0")).await;
+    assert_eq!(
+        (ran.out.as_str(), ran.err.as_str()),
+        (
+            "k is limited to 0: nobody is granted it\n",
+            "leasehold: 1 are held now: it takes effect as they end\n"
+        )
+    );
+    let refused = fixture.run(&one_of_two).await;
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    let said = "leasehold: k is limited to 0 by an operator: ticket 7 (alice, ";
+    assert!(refused.err.starts_with(said), "{refused:?}");
+    assert!(
+        refused.err.contains("`leasehold limit k none "),
+        "{refused:?}"
+    );
+    let ran = fixture
+        .run(&[&limit("none")[..], &["--json"]].concat())
+        .await;
+    assert_eq!(ran.out, "{\"outcome\":\"unlimited\"}\n");
+    assert_eq!(fixture.run(&one_of_two).await.code, Some(0));
+    for bad in ["1001", "-1", "two"] {
+        let ran = fixture.run(&limit(bad)).await;
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_stays_closed_for_as_long_as_the_last_grant_has_said() {
+    let fixture = Fixture::start().await;
+    let nightly = [
+        "acquire",
+        "k",
+        "--at-least",
+        "10m",
+        "--no-wait",
+        "--",
+        "true",
+    ];
+    assert_eq!(fixture.run(&nightly).await.code, Some(0));
+    let refused = fixture.run(&nightly).await;
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    assert!(refused.err.contains("k is closed "), "{refused:?}");
+    let seen = fixture.inspect("k").await;
+    assert_eq!(seen.state, LeaseState::Closed);
+    let shown = fixture.run(&["show", "k"]).await.out;
+    assert!(
+        shown.contains("state       closed after its last grant\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("opens       "), "{shown}");
+    let too_long = [
+        "acquire",
+        "k",
+        "--at-least",
+        "2d",
+        "--no-wait",
+        "--",
+        "true",
+    ];
+    assert_eq!(fixture.run(&too_long).await.code, Some(2));
 }
 
 #[tokio::test]

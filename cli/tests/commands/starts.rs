@@ -103,6 +103,32 @@ async fn a_start_of_a_free_key_begins_at_once() {
 }
 
 #[tokio::test]
+async fn starts_share_a_key_and_keep_its_pace() {
+    let all = Starts::new().await;
+    let start = async |key, name, options: &[&str]| {
+        let ran = all
+            .run(&[&["start", key, MACHINE, "--name", name], options].concat())
+            .await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.out
+    };
+    for (name, wanted) in [
+        ("a", "started: "),
+        ("b", "started: "),
+        ("c", "in the queue: "),
+    ] {
+        let said = start("shared", name, &["--permits", "2"]).await;
+        assert!(said.starts_with(wanted), "{said}");
+    }
+    let said = start("paced", "d", &["--at-least", "10m"]).await;
+    assert!(said.starts_with("started: "), "{said}");
+    let seen = all.fixture.inspect("paced").await;
+    let lease = seen.lease.held.unwrap();
+    let opens_at = lease.acquired_at.plus(Duration::from_mins(10));
+    assert_eq!(seen.opens_at, Some(opens_at));
+}
+
+#[tokio::test]
 async fn an_input_comes_from_a_file_and_gets_the_lease() {
     let all = Starts::new().await;
     let file = all.fixture.home().join("input.json");

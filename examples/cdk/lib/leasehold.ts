@@ -33,6 +33,8 @@ export interface GuardProps {
   readonly waitSeconds?: number;
   /** How many executions may run at once. Default: one. */
   readonly permits?: number;
+  /** How long the key stays closed after each grant, in seconds, also if the child ends before. Default: 0. */
+  readonly atLeastSeconds?: number;
   /** Whether to add the key and its fencing token to the child's input, under `leasehold`. Default: no. */
   readonly passLease?: boolean;
   /** The child's input: a value, or a JSONata expression. Default: the state's own input. */
@@ -102,6 +104,7 @@ export class Leasehold extends Construct {
       if_held: props.ifHeld,
       wait_seconds: props.waitSeconds,
       permits: props.permits,
+      at_least_seconds: props.atLeastSeconds,
       pass_lease: props.passLease,
       state_machine_arn: child.stateMachineArn,
       input: props.input ?? '{% $states.input %}',

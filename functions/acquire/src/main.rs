@@ -4,8 +4,8 @@
 //! if the queue has reached its cap.
 
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, Error, Holder, KeepTime, Key, Keys, Leases,
-    Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, Error, Holder, KeepTime, Key, Keys,
+    Leases, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
     TaskToken, Ttl, WaitTime, store::Store,
 };
 use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
@@ -35,6 +35,9 @@ pub(crate) struct Request {
     keep_seconds: Option<KeepTime>,
     /// How many may hold the key at once; 1 if left out.
     permits: Option<Permits>,
+    /// How long the key stays closed after the grant, also if it is given back before, in seconds; 0 if left out.
+    #[serde(default)]
+    at_least_seconds: AtLeast,
     /// What others may see of the lease.
     #[serde(default)]
     metadata: Metadata,
@@ -62,6 +65,7 @@ impl leasehold_lambda::Request for Request {
             ttl_seconds: _,
             keep_seconds: _,
             permits: _,
+            at_least_seconds: _,
             metadata: _,
             observed_version: _,
             reentrant,
@@ -244,6 +248,7 @@ impl Request {
         acquire.request_id = self.request_id.unwrap_or(acquire.request_id);
         acquire.metadata = self.metadata;
         acquire.permits = self.permits;
+        acquire.at_least = self.at_least_seconds;
         acquire.observed_version = self.observed_version;
         acquire.reentrant = self.reentrant;
         acquire

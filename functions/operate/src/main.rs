@@ -1,12 +1,13 @@
-//! The acts of operators on a key: force-release, freeze, unfreeze, raise-floor. Who and why are required. To raise
+//! The acts of operators on a key: force-release, freeze, unfreeze, limit, raise-floor. Who and why are required. To raise
 //! the floor of a key that somebody holds fails with `Lease.Held`.
 
 use leasehold::{
     Act, AuditReason, Counter, Error, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Key,
-    Leases, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome, store::Store,
+    Leases, LimitOutcome, LimitedTo, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome,
+    store::Store,
 };
 use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What an operator does to a key, who does it, and why.
 #[derive(Deserialize)]
@@ -28,6 +29,38 @@ pub(crate) struct Request {
     fencing_token: Option<Counter>,
     /// With `raise_floor`: the next fencing token is larger; now in milliseconds if left out.
     floor: Option<Counter>,
+    /// With `limit`, which requires it: how many may hold the key at once, whatever they ask for; null for no limit.
+    #[serde(default)]
+    permits: Limited,
+}
+
+/// A limit, or null for none, which is not the same as one that is left out.
+#[derive(Clone, Copy, Default)]
+enum Limited {
+    #[default]
+    Missing,
+    To(Option<LimitedTo>),
+}
+
+impl<'de> Deserialize<'de> for Limited {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer).map(Self::To)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Limited {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Limited".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Option::<LimitedTo>::json_schema(generator)
+    }
 }
 
 /// The response of operate.
@@ -38,6 +71,7 @@ pub(crate) enum Answer {
     Forced(ForceReleaseOutcome),
     Freeze(FreezeOutcome),
     Unfreeze(UnfreezeOutcome),
+    Limit(LimitOutcome),
     Raised(RaiseFloorOutcome),
 }
 
@@ -51,6 +85,7 @@ impl leasehold_lambda::Request for Request {
             permit: _,
             fencing_token: _,
             floor: _,
+            permits: _,
         } = self;
         Names::default().key(key)
     }
@@ -62,6 +97,7 @@ impl Response for Answer {
             Self::Forced(answer) => answer.summary(),
             Self::Freeze(answer) => answer.summary(),
             Self::Unfreeze(answer) => answer.summary(),
+            Self::Limit(answer) => answer.summary(),
             Self::Raised(answer) => answer.summary(),
         }
     }
@@ -95,6 +131,11 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
     if request.floor.is_some() && operation != Act::RaiseFloor {
         return Err(Error::invalid("floor", "goes with raise_floor only"));
     }
+    if let Limited::To(_) = request.permits
+        && operation != Act::Limit
+    {
+        return Err(Error::invalid("permits", "goes with limit only"));
+    }
     match operation {
         Act::ForceRelease => leases
             .force_release(&key, which, &because)
@@ -102,6 +143,13 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
             .map(Answer::Forced),
         Act::Freeze => leases.freeze(&key, &because).await.map(Answer::Freeze),
         Act::Unfreeze => leases.unfreeze(&key, &because).await.map(Answer::Unfreeze),
+        Act::Limit => {
+            let Limited::To(permits) = request.permits else {
+                return Err(Error::invalid("permits", "is required with limit"));
+            };
+            let limited = leases.limit_to(&key, permits, &because).await;
+            limited.map(Answer::Limit)
+        }
         Act::RaiseFloor => leases
             .raise_floor(&key, request.floor, &because)
             .await

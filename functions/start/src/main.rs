@@ -3,7 +3,7 @@
 //! with `if_held` "fail" with `Lease.Held`.
 
 use leasehold::{
-    Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Leases, Metadata,
+    AtLeast, Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Leases, Metadata,
     PassLease, Permits, RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime,
     store::Store,
 };
@@ -33,6 +33,9 @@ pub(crate) struct Request {
     wait_seconds: Option<WaitTime>,
     /// How many executions may have the key at once; the execution is alone with it if left out.
     permits: Option<Permits>,
+    /// How long the key stays closed after the execution got it, also if it ends before, in seconds; 0 if left out.
+    #[serde(default)]
+    at_least_seconds: AtLeast,
     /// How long the key stays with the execution after a failure, stop or time-out, in seconds; 0 if left out.
     #[serde(default)]
     keep_seconds: KeepTime,
@@ -71,6 +74,7 @@ impl leasehold_lambda::Request for Request {
             if_held: _,
             wait_seconds: _,
             permits: _,
+            at_least_seconds: _,
             keep_seconds: _,
             pass_lease: _,
             metadata: _,
@@ -128,6 +132,7 @@ impl Request {
         start.input = input;
         start.if_held = if_held;
         start.permits = self.permits;
+        start.at_least = self.at_least_seconds;
         start.keep = self.keep_seconds;
         start.pass_lease = self.pass_lease;
         start.metadata = self.metadata;

@@ -75,6 +75,8 @@ pub fn operate(schema: &mut Schema) {
             json!({"permit": false, "fencing_token": false})
         ),
         only("raise_floor", json!({"floor": false})),
+        only("limit", json!({"permits": false})),
+        {"if": {"properties": {"operation": {"const": "limit"}}}, "then": {"required": ["permits"]}},
     ]);
     add(schema, json!({"allOf": all}));
 }

@@ -15,7 +15,7 @@ use crate::{
     row::{Row, Stored},
     store::{Address, Joined, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, JoinRule, why_not_joined},
-    values::{Counter, KeepTime, Key, LeaseId, Permits, RequestDigest},
+    values::{AtLeast, Counter, KeepTime, Key, LeaseId, Permits, RequestDigest},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -72,7 +72,8 @@ impl<S: Store> Leases<S> {
         let (key, reentrant) = (request.key, request.reentrant);
         let permits = request.permits;
         let latest = queue.latest;
-        let waiter = self.waiter(&grant, (keep, permits), queue);
+        let asked = (keep, permits, request.at_least);
+        let waiter = self.waiter(&grant, asked, queue);
         let stopped = self.settings().stopped;
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
         if permits.is_none() && (reentrant || stopped) {
@@ -344,7 +345,7 @@ impl<S: Store> Leases<S> {
     fn waiter(
         &self,
         grant: &Grant,
-        (keep, permits): (KeepTime, Option<Permits>),
+        (keep, permits, at_least): (KeepTime, Option<Permits>, AtLeast),
         queue: Queue,
     ) -> Waiter {
         let deadline = grant.now.plus(queue.wait.as_duration());
@@ -354,6 +355,7 @@ impl<S: Store> Leases<S> {
             holder: grant.holder.clone(),
             keep,
             permits,
+            at_least,
             metadata: grant.metadata.clone(),
             ticket: grant.now.as_millis(),
             asked_at: grant.now,

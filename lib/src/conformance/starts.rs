@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, invalid, make};
 use crate::{
-    Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld, Lease,
-    PassLease, ReleaseOutcome, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn,
-    WaitTime,
+    AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
+    Lease, LimitedTo, PassLease, ReleaseOutcome, Start, StartItem, StartRules, StartStatus,
+    Started, StateMachineArn, WaitTime,
     leases::address_of,
     row::{Row, Stored},
     store::{PutStart, Store as _},
@@ -39,6 +39,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_has_begun_is_looked_at_as_any_execution(bench).await;
     a_failure_right_after_the_grant_passes_the_key_on(bench).await;
     an_operator_cancels_what_has_not_begun(bench).await;
+    the_next_start_keeps_the_pace(bench).await;
+    a_limit_of_none_keeps_starts_in_their_places(bench).await;
 }
 
 const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
@@ -929,4 +931,52 @@ async fn what_has_begun_is_looked_at_as_any_execution<B: Bench>(bench: &B) {
     case.ends("first").await;
     case.has_started(&["first", "a"]);
     case.ends("a").await;
+}
+
+async fn the_next_start_keeps_the_pace<B: Bench>(bench: &B) {
+    let case = StartCase::<B>::new(bench, "pace");
+    let paced = |name: &str, if_held| Start {
+        at_least: AtLeast::new(HOUR).expect("valid"),
+        if_held,
+        ..case.request(name)
+    };
+    let wait = IfHeld::Wait(WaitTime::DAY);
+    let leases = &case.case.leases;
+    for name in ["a", "b", "c"] {
+        let _ = leases.start(paced(name, wait)).await.expect("an answer");
+    }
+    case.ends("a").await;
+    case.has_started(&["a"]);
+    refused!(leases.start(paced("d", IfHeld::Fail)).await, Held);
+    let skipped = leases.start(paced("e", IfHeld::Skip)).await;
+    assert!(
+        matches!(skipped, Ok(Started::Skipped { .. })),
+        "{skipped:?}"
+    );
+    case.case.pass(HOUR + MARGIN);
+    case.case.swept().await;
+    case.has_started(&["a", "b"]);
+    // The one that waited keeps it closed as well.
+    case.ends("b").await;
+    case.case.swept().await;
+    case.has_started(&["a", "b"]);
+    case.case.pass(HOUR + MARGIN);
+    case.case.swept().await;
+    case.has_started(&["a", "b", "c"]);
+}
+
+async fn a_limit_of_none_keeps_starts_in_their_places<B: Bench>(bench: &B) {
+    let case = StartCase::<B>::new(bench, "limit");
+    let (leases, key) = (&case.case.leases, &case.case.address.key);
+    let limit = async |permits| {
+        let limited = leases.limit_to(key, permits, &make::because()).await;
+        limited.expect("an answer")
+    };
+    limit(Some(LimitedTo::new(0).expect("valid"))).await;
+    case.queues("a").await;
+    case.queues("b").await;
+    case.case.swept().await;
+    case.has_started(&[]);
+    limit(None).await;
+    case.has_started(&["a"]);
 }

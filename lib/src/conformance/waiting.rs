@@ -142,7 +142,7 @@ async fn an_overtaken_call_does_not_rejoin_the_queue<B: Bench>(bench: &B) {
     assert!(left.expect("an answer"));
     let join = Join {
         request,
-        rule: JoinRule::IfTaken(TakeoverRule::ExpiredBy(case.now())),
+        rule: JoinRule::IfTaken(TakeoverRule::by_clock(case.now())),
         cap: 1,
     };
     let asking = |asked_at, token: &str| Waiter {

@@ -91,7 +91,7 @@ kinds! {
         "The lease expired and no one took it, but you required an unexpired one.",
         "As after Lease.Lost.";
     Frozen "Lease.Frozen", INFO, Some(Metric::Refusals), 3, 75, Later,
-        "An operator froze the key, or stopped the grants of the whole table (Grants).",
+        "An operator froze the key, limited it to none, or stopped the grants of the whole table (Grants).",
         "Wait for the operator, who unfreezes the key or deploys with Grants=open.";
     Invalid "Lease.Invalid", WARN, None, 0, 2, No,
         "The request is malformed; field says where.",

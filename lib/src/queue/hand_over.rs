@@ -10,10 +10,10 @@ use crate::{
     row::{Holding, Row, State, Stored, Telling, Term},
     start::{StartItem, StartStatus},
     store::{Address, Applied, AppliedAll, Connection, Store},
-    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
+    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, opens_at, succeeded},
     values::{
-        Counter, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, RequestId,
-        TaskToken,
+        AtLeast, Counter, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest,
+        RequestId, TaskToken,
     },
     waiter::Waiter,
     workflows::{Delivery, Workflows},
@@ -25,6 +25,7 @@ pub(crate) struct Heir<'a> {
     pub(crate) request: &'a RequestDigest,
     pub(crate) holder: &'a Holder,
     pub(crate) keep: KeepTime,
+    pub(crate) at_least: AtLeast,
     pub(crate) metadata: &'a Metadata,
     /// Of a waiter with a task token: which wait it is.
     pub(crate) ticket: Option<u64>,
@@ -61,6 +62,7 @@ impl<'a> From<&'a Waiter> for Heir<'a> {
             request: &waiter.request,
             holder: &waiter.holder,
             keep: waiter.keep,
+            at_least: waiter.at_least,
             metadata: &waiter.metadata,
             ticket: Some(waiter.ticket),
         }
@@ -89,6 +91,7 @@ impl Next {
                 request: head,
                 holder: execution,
                 keep: item.keep,
+                at_least: item.at_least,
                 metadata: &item.metadata,
                 ticket: None,
             },
@@ -210,7 +213,7 @@ impl<S: Store> Leases<S> {
         let (mut forbidden, mut tries, mut served) = (false, TRIES, 0);
         let began = self.now();
         while rows.may_have_room() && !self.settings().stopped {
-            let Some(first) = rows.first().filter(|first| first.frozen.is_none()) else {
+            let Some(first) = rows.first().filter(|first| first.may_be_granted()) else {
                 break;
             };
             let Some(head) = first.head().cloned() else {
@@ -248,7 +251,8 @@ impl<S: Store> Leases<S> {
                 }
                 continue;
             }
-            let Some((permit, free)) = rows.free(permits) else {
+            let passed = self.takeover_deadline();
+            let Some((permit, free)) = rows.free(permits, passed) else {
                 break;
             };
             let at = Address {
@@ -273,7 +277,7 @@ impl<S: Store> Leases<S> {
                 let left = rows.waiting().len().saturating_sub(1);
                 metrics::record(Metric::QueueDepth, left as u64);
             }
-            let has_more = rows.have_more_room(permits);
+            let has_more = rows.have_more_room(permits, passed);
             rows = match self.put_into_effect(workflows, &at, granted, next).await? {
                 Effect::Told => {
                     served += 1;
@@ -392,6 +396,7 @@ impl<S: Store> Leases<S> {
         });
         let next = Row {
             purge_at: None,
+            opens_at: opens_at(now, heir.at_least),
             state,
             ..match row {
                 Some(row) => {
@@ -637,7 +642,8 @@ impl<S: Store> Leases<S> {
             past_requests: [second, third, None],
             request_keys: None,
             previous: None,
-            purge_at: Some(self.purge_at(row.fencing_token)),
+            purge_at: Some(row.purge_once_free(self.purge_at(row.fencing_token))),
+            opens_at: None,
             granted_to,
             state,
             ..row.clone()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     leases::{Leases, corrupt},
     row::{Row, Stored},
@@ -67,30 +68,40 @@ impl Rows {
         self.all || self.first().is_some_and(|row| row.holding().is_none())
     }
 
+    /// How many may hold the key at once: as the first row says, or as whoever waits has asked. None for the mutex.
+    pub(crate) fn number(&self, asked: Option<Permits>) -> Option<u16> {
+        asked.map(|asked| number(self.first(), asked))
+    }
+
     /// How many of so many permits may be granted. Permits above the number count as well: a lowered number takes effect when
     /// enough of them have been returned.
-    fn room(&self, permits: Permits) -> usize {
-        let held = self
+    fn room(&self, permits: u16, passed: Timestamp) -> usize {
+        let taken = self
             .by_permit
             .values()
-            .filter(|row| row.holding().is_some());
-        usize::from(permits.get()).saturating_sub(held.count())
+            .filter(|row| row.holding().is_some() || row.is_closed(passed));
+        usize::from(permits).saturating_sub(taken.count())
     }
 
     /// Whether at least two permits may be granted.
-    pub(crate) fn have_more_room(&self, permits: Option<Permits>) -> bool {
-        permits.is_some_and(|permits| self.room(permits) > 1)
+    pub(crate) fn have_more_room(&self, asked: Option<Permits>, passed: Timestamp) -> bool {
+        let permits = self.number(asked);
+        permits.is_some_and(|permits| self.room(permits, passed) > 1)
     }
 
     /// The permit that whoever waits first may have, with its row, if there is one: of a mutex the first only.
-    pub(crate) fn free(&self, permits: Option<Permits>) -> Option<(u16, Option<&Row>)> {
+    pub(crate) fn free(
+        &self,
+        asked: Option<Permits>,
+        passed: Timestamp,
+    ) -> Option<(u16, Option<&Row>)> {
         let is_free = |permit: &u16| match self.by_permit.get(permit) {
-            Some(row) => row.holding().is_none() && row.frozen.is_none(),
+            Some(row) => row.holding().is_none() && row.frozen.is_none() && !row.is_closed(passed),
             None => *permit > 0 && !self.foreign.contains(permit),
         };
-        let free = match permits {
+        let free = match self.number(asked) {
             None => Some(0).filter(is_free),
-            Some(permits) if self.room(permits) > 0 => (0..permits.get()).find(is_free),
+            Some(permits) if self.room(permits, passed) > 0 => (0..permits).find(is_free),
             Some(_) => None,
         };
         free.map(|permit| (permit, self.by_permit.get(&permit)))
@@ -101,6 +112,12 @@ impl Rows {
         self.by_permit.insert(permit, row);
         self
     }
+}
+
+/// How many may hold a key at once, whose first row is this.
+pub(crate) fn number(first: Option<&Row>, asked: Permits) -> u16 {
+    let limit = first.and_then(|row| row.limit.as_ref());
+    limit.map_or(asked.get(), |limit| limit.permits)
 }
 
 impl<S: Store> Leases<S> {

@@ -49,6 +49,19 @@ pub(crate) const OPERATOR: &str = "operator";
 /// Present while an operator has frozen the key: who, why and since when.
 pub(crate) const FROZEN: &str = "frozen";
 
+/// How many may hold the key at once, whatever they ask for, as an operator has set it: with who, why and when. In the first
+/// row only.
+pub(crate) const LIMIT: &str = "limit";
+/// In [`LIMIT`]: the number.
+pub(crate) const LIMIT_PERMITS: &str = "permits";
+/// The latest [`PURGE_AT`] that there is, in a row that says what an operator has decided for the time to come: it is not
+/// purged.
+pub(crate) const KEPT_UNTIL: &str = "kept_until";
+/// Before this instant the row is not granted again, also if it is free.
+pub(crate) const OPENS_AT: &str = "opens_at";
+/// Of a waiter or a start: how long the row stays closed after its grant.
+pub(crate) const AT_LEAST_MS: &str = "at_least_ms";
+
 /// Of a waiter or a start: of how many permits it waits for one; 0 for the mutex.
 pub(crate) const PERMITS: &str = "permits";
 
@@ -82,7 +95,7 @@ pub(crate) const STATUS: &str = "status";
 pub(crate) const REASON: &str = "reason";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 36] = [
+pub(crate) const ALL: [&str; 39] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -112,6 +125,9 @@ pub(crate) const ALL: [&str; 36] = [
     ENDED,
     PURGE_AT,
     FROZEN,
+    LIMIT,
+    KEPT_UNTIL,
+    OPENS_AT,
     OPERATOR,
     LINE,
     LAST_TOKEN,

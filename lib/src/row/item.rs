@@ -2,12 +2,15 @@
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
-use super::{Frozen, Holding, Item, Record, Row, State, Stored, Telling, Term, attributes as at};
+use super::{
+    Frozen, Holding, Item, Limit, Record, Row, State, Stored, Telling, Term, attributes as at,
+};
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
     values::{
-        Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl,
+        AtLeast, Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, Permits, RequestDigest,
+        Ttl,
     },
 };
 
@@ -37,11 +40,14 @@ impl Row {
                 Some(record) => Frozen::By(record),
                 None => Frozen::ByHand,
             }),
+            limit: item.get(at::LIMIT).map(Limit::read).map(Box::new),
+            // What cannot be read is in the way.
+            opens_at: item
+                .contains_key(at::OPENS_AT)
+                .then(|| time(item, at::OPENS_AT).unwrap_or(Timestamp::MAX)),
             operator: item.get(at::OPERATOR).and_then(Record::read),
-            // DynamoDB never purges by an attribute that is not a number.
-            purge_at: item
-                .contains_key(at::PURGE_AT)
-                .then(|| whole(item, at::PURGE_AT).unwrap_or(Self::NEVER)),
+            kept_until: purged(item, at::KEPT_UNTIL),
+            purge_at: purged(item, at::PURGE_AT),
             queue: queue(item).ok_or("line is not a list of binaries")?,
             state: if item.contains_key(at::HOLDER) {
                 if text(item, at::HOLDER) != Some(granted_to) {
@@ -87,13 +93,13 @@ impl Row {
         );
         let ended = previous.map_or(Ended::Expired, |p| p.ended);
         set(at::PREVIOUS_ENDED, s(ended.as_str()));
-        match &self.frozen {
-            Some(Frozen::By(record)) => set(at::FROZEN, record.to_value()),
-            Some(Frozen::ByHand) => set(at::FROZEN, AttributeValue::Bool(true)),
-            None => {}
+        for (name, value) in self.by_operators() {
+            if let Some(value) = value {
+                set(name, value);
+            }
         }
-        if let Some(record) = &self.operator {
-            set(at::OPERATOR, record.to_value());
+        if let Some(at) = self.opens_at {
+            set(at::OPENS_AT, instant(at));
         }
         if let Some(at) = self.purge_at {
             set(at::PURGE_AT, n(at));
@@ -155,6 +161,44 @@ impl Row {
     }
 }
 
+impl Row {
+    fn by_operators(&self) -> [(&'static str, Option<AttributeValue>); 4] {
+        let frozen = self.frozen.as_ref().map(|frozen| match frozen {
+            Frozen::By(record) => record.to_value(),
+            Frozen::ByHand => AttributeValue::Bool(true),
+        });
+        [
+            (at::FROZEN, frozen),
+            (at::LIMIT, self.limit.as_deref().map(Limit::to_value)),
+            (at::KEPT_UNTIL, self.kept_until.map(n)),
+            (at::OPERATOR, self.operator.as_ref().map(Record::to_value)),
+        ]
+    }
+}
+
+impl Limit {
+    fn read(value: &AttributeValue) -> Self {
+        let permits = || {
+            let permits = value.as_m().ok()?.get(at::LIMIT_PERMITS)?.as_n().ok()?;
+            permits.parse().ok()
+        };
+        Self {
+            permits: permits().unwrap_or(0),
+            by: Record::read(value),
+        }
+    }
+
+    fn to_value(&self) -> AttributeValue {
+        let record = self.by.as_ref().map(Record::to_value);
+        let mut fields = match record {
+            Some(AttributeValue::M(fields)) => fields,
+            _ => Item::new(),
+        };
+        fields.insert(at::LIMIT_PERMITS.to_owned(), n(self.permits.into()));
+        AttributeValue::M(fields)
+    }
+}
+
 impl Stored {
     /// Reads the item that a read or a refused write returned.
     #[must_use]
@@ -184,6 +228,12 @@ fn holding(item: &Item) -> Result<Holding, &'static str> {
             .ok_or("metadata is not a map of strings")?,
         telling: telling(item),
     })
+}
+
+/// DynamoDB never purges by an attribute that is not a number.
+fn purged(item: &Item, name: &str) -> Option<u64> {
+    item.contains_key(name)
+        .then(|| whole(item, name).unwrap_or(Row::NEVER))
 }
 
 /// One that cannot be read counts as known to its holder, so that nobody passes the key on.
@@ -270,6 +320,12 @@ pub(crate) fn permits(item: &Item) -> Option<Permits> {
 
 pub(crate) fn permits_value(permits: Option<Permits>) -> AttributeValue {
     n(permits.map_or(0, Permits::get).into())
+}
+
+/// How long the row stays closed after the grant of whoever waits; not at all where the attribute is missing.
+pub(crate) fn at_least(item: &Item) -> AtLeast {
+    let stored = whole(item, at::AT_LEAST_MS).and_then(AtLeast::stored);
+    stored.unwrap_or_default()
 }
 
 fn counter(item: &Item, name: &str) -> Option<Counter> {

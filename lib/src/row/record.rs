@@ -39,14 +39,17 @@ pub enum Act {
     Unfreeze,
     /// Ensures that the next token is above a floor.
     RaiseFloor,
+    /// Sets how many may hold a key at once, or leaves that to the callers again.
+    Limit,
 }
 
 impl Act {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::ForceRelease,
         Self::Freeze,
         Self::Unfreeze,
         Self::RaiseFloor,
+        Self::Limit,
     ];
 
     pub(crate) const fn as_str(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Act {
             Self::Freeze => "freeze",
             Self::Unfreeze => "unfreeze",
             Self::RaiseFloor => "raise_floor",
+            Self::Limit => "limit",
         }
     }
 }

@@ -7,9 +7,10 @@ use crate::{
     clock::Timestamp,
     row::attributes as at,
     row::{
-        Item, instant, metadata, metadata_value, n, permits, permits_value, s, text, time, whole,
+        Item, at_least, instant, metadata, metadata_value, n, permits, permits_value, s, text,
+        time, whole,
     },
-    values::{Holder, KeepTime, Key, Metadata, Permits, RequestDigest},
+    values::{AtLeast, Holder, KeepTime, Key, Metadata, Permits, RequestDigest},
 };
 
 /// A start, as it is stored from before it has its place until after its execution has begun.
@@ -29,6 +30,8 @@ pub struct StartItem {
     pub keep: KeepTime,
     /// Of how many permits it waits for one; none for the mutex.
     pub permits: Option<Permits>,
+    /// How long the key is to stay closed after its grant.
+    pub at_least: AtLeast,
     /// What others may see.
     pub metadata: Metadata,
     /// When it was asked for.
@@ -113,6 +116,7 @@ impl StartItem {
             pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
             keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
             permits: permits(item),
+            at_least: at_least(item),
             metadata: item.get(at::METADATA).and_then(metadata)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
@@ -121,7 +125,7 @@ impl StartItem {
     }
 
     /// Every attribute of one that waits, but the address.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 12] {
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 13] {
         [
             (at::HOLDER, s(self.execution().as_str())),
             (at::STATE_MACHINE, s(self.state_machine.as_str())),
@@ -130,6 +134,7 @@ impl StartItem {
             (at::PASS_LEASE, self.pass_lease.stored()),
             (at::KEEP_MS, n(self.keep.as_millis())),
             (at::PERMITS, permits_value(self.permits)),
+            (at::AT_LEAST_MS, n(self.at_least.as_millis())),
             (at::METADATA, metadata_value(&self.metadata)),
             (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),

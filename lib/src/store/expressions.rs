@@ -15,7 +15,7 @@ use crate::{
     row::{b, instant, metadata_value, n, s},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release, ReplaceIfUnchanged,
-        ShortenDeadline, TakeoverRule, TokenFloor,
+        ShortenDeadline, TakeoverRule, TokenFloor, opens_at,
     },
     values::{Counter, KeysDigest},
 };
@@ -94,6 +94,12 @@ const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, 
 /// How the holder was told of the grant.
 const TELLING: &str = "#tellings, #told_at, #refused_at, #ticket";
 
+/// The limit is not 0.
+const NOT_LIMITED_TO_NONE: &str = "(attribute_not_exists(#limit) OR #limit.#permits > :zero)";
+
+/// It does not stay closed.
+const OPEN: &str = "(attribute_not_exists(#opens_at) OR #opens_at BETWEEN :one AND :passed)";
+
 /// The queue is empty.
 const NO_QUEUE: &str = "attribute_not_exists(#line[0])";
 
@@ -117,9 +123,9 @@ const COUNTED_ON: &str = "if_not_exists(#fencing_token, :seed) + :one";
 const ABSENT: &str = "attribute_not_exists(#pk) OR ";
 
 fn granting(grant: &Grant) -> Expressions {
-    let (over, which) = match grant.over {
-        TakeoverRule::ExpiredBy(instant) => ("#expires_at <= :over", at_least_one(instant)),
-        TakeoverRule::VersionUnchanged(version) => ("#version = :over", n(version.get())),
+    let over = match grant.over.unchanged {
+        None => "#expires_at <= :passed",
+        Some(_) => "#version = :unchanged",
     };
     // No clock ends an execution lease, and no observation.
     let expired = format!("{HELD} AND {TTL} AND {over}");
@@ -129,6 +135,11 @@ fn granting(grant: &Grant) -> Expressions {
             "#keep_ms = :keep_ms",
             "#ttl_ms, #expires_at, #looked_at, #look_again_at",
         ),
+    };
+    let opens_at = opens_at(grant.now, grant.at_least);
+    let (closes, opens) = match opens_at {
+        Some(_) => ("#opens_at = :opens_at, ", ""),
+        None => ("", ", #opens_at"),
     };
     let keys = grant.keys.as_ref().map(KeysDigest::as_bytes);
     let (several, single) = match keys {
@@ -151,16 +162,16 @@ fn granting(grant: &Grant) -> Expressions {
     };
     let not_remembered = not_remembered("request");
     let condition = format!(
-        "{absent}((({FREE}) OR ({expired})) AND {NO_QUEUE} AND {OURS}{which_tokens} \
-         AND attribute_not_exists(#frozen) AND {not_remembered})"
+        "{absent}((({FREE}) OR ({expired})) AND {NO_QUEUE} AND {OURS}{which_tokens} AND {OPEN} \
+         AND attribute_not_exists(#frozen) AND {NOT_LIMITED_TO_NONE} AND {not_remembered})"
     );
     let update = format!(
         "SET #holder = :holder, #granted_to = :holder, #lease_id = :lease_id, \
         {term}, #metadata = :metadata, #acquired_at = :now, #sweep_after = :sweep_after, \
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, {queue}\
-        #request = :request, {telling}{HISTORY}{several} \
-        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{single}"
+        #request = :request, {telling}{closes}{HISTORY}{several} \
+        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{opens}{single}"
     );
     let term = match grant.term {
         Term::Ttl { ttl, expires_at } => [
@@ -178,7 +189,7 @@ fn granting(grant: &Grant) -> Expressions {
             ("lease_id", s(grant.lease_id.expose())),
             ("metadata", metadata_value(&grant.metadata)),
             ("now", at_least_one(grant.now)),
-            ("over", which),
+            ("opens_at", instant(opens_at.unwrap_or(grant.now))),
             ("sweep_after", instant(grant.sweep_after)),
             ("request", b(grant.request.as_bytes())),
             ("seed", n(grant.seed().get())),
@@ -187,8 +198,18 @@ fn granting(grant: &Grant) -> Expressions {
             ("request_keys", b(keys.unwrap_or_default())),
         ]
         .into_iter()
-        .chain(term),
+        .chain(term)
+        .chain(over_values(grant.over)),
     )
+}
+
+/// What [`OPEN`] and the rule for somebody else's lease compare with.
+fn over_values(over: TakeoverRule) -> [(&'static str, AttributeValue); 2] {
+    let unchanged = over.unchanged.unwrap_or_default();
+    [
+        ("passed", at_least_one(over.passed)),
+        ("unchanged", n(unchanged.get())),
+    ]
 }
 
 /// The row's token is one that this takes. Every row's is at least the least floor.
@@ -315,7 +336,7 @@ fn ending(
     build(
         format!("{which} AND {OURS}"),
         format!(
-            "SET {remembered}#ended = :ended, #purge_at = if_not_exists(#purge_at, :purge_at), \
+            "SET {remembered}#ended = :ended, #purge_at = if_not_exists(#kept_until, :purge_at), \
              #version = #version + :one REMOVE {HOLDING}"
         ),
         values.into_iter().chain(ended),

@@ -18,7 +18,7 @@ pub struct Join {
 /// In which row there is anything to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JoinRule {
-    /// Of a mutex: where others wait, or the lease may not be taken over.
+    /// Of a mutex: where others wait, the lease may not be taken over, or the limit is 0.
     IfTaken(TakeoverRule),
     /// For a permit, of which the row says nothing: where others wait. Whoever frees a permit serves them.
     BehindOthers,
@@ -44,7 +44,7 @@ pub enum LeaveReason {
     GaveUp,
     /// This one came later, and leaves only as long as that waits.
     Superseded(RequestDigest),
-    /// It is granted a permit that has a row of its own. Not while the key is frozen.
+    /// It is granted a permit that has a row of its own. Not while the key is frozen, or its limit is 0.
     Granted,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
     let queue = &row.queue;
     let waits = row.head().is_some()
         || match join.rule {
-            JoinRule::IfTaken(over) => !over.allows(row),
+            JoinRule::IfTaken(over) => !over.allows(row) || row.is_limited_to_none(),
             JoinRule::BehindOthers => false,
             JoinRule::Always => true,
         };
@@ -77,7 +77,7 @@ pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
     let may = match &leave.because {
         LeaveReason::GaveUp => true,
         LeaveReason::Superseded(later) => queue.contains(later),
-        LeaveReason::Granted => row.frozen.is_none(),
+        LeaveReason::Granted => row.may_be_granted(),
     };
     if queue.get(leave.place) != Some(&leave.request) || !may {
         return None;

@@ -19,7 +19,7 @@ pub enum GrantRefusal {
     Frozen(Row),
     /// It can be granted, with these tokens.
     Grantable(TokenFloor),
-    /// Somebody holds it, or waits for it.
+    /// Somebody holds it or waits for it, it is closed, or its limit is 0.
     Held(Row),
     /// The item is not ours.
     Corrupt(&'static str),
@@ -55,11 +55,11 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         GrantRefusal::Replayed(row)
     } else if row.frozen.is_some() {
         GrantRefusal::Frozen(row)
-    } else if row.head().is_some() {
+    } else if row.head().is_some() || row.is_limited_to_none() {
         GrantRefusal::Held(row)
     } else if suits != grant.tokens && grant.over.allows(&row) {
         GrantRefusal::Grantable(suits)
-    } else if held.is_some() {
+    } else if held.is_some() || !grant.over.allows(&row) {
         GrantRefusal::Held(row)
     } else {
         GrantRefusal::Corrupt("it is free, but cannot be granted")

@@ -304,60 +304,110 @@ impl<'de> Deserialize<'de> for WaitTime {
     }
 }
 
-/// How long an execution lease stays after its execution failed, was stopped or timed out, so that a redrive finds it:
-/// at most 14 days, the time within which an execution can be redriven. In whole milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeepTime(u32);
+/// A length of time from 0 to a longest one, in whole milliseconds.
+macro_rules! length_of_time {
+    ($(#[$doc:meta])* $name:ident, $longest:literal, $range:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
 
-impl KeepTime {
-    /// The longest, in milliseconds.
-    pub const MAX_MILLIS: u64 = 1_209_600_000;
+        impl $name {
+            /// The longest, in milliseconds.
+            pub const MAX_MILLIS: u64 = $longest;
 
-    const RANGE: &str = "a number of seconds from 0 to 1209600";
+            const RANGE: &str = $range;
 
-    /// Checks `length`; a fraction of a millisecond is dropped.
+            /// Checks `length`; a fraction of a millisecond is dropped.
+            ///
+            /// # Errors
+            /// [`BadValue`] if it is longer than the longest.
+            pub fn new(length: Duration) -> Result<Self, BadValue> {
+                u64::try_from(length.as_millis())
+                    .ok()
+                    .and_then(Self::stored)
+                    .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
+            }
+
+            /// The length.
+            #[must_use]
+            pub const fn as_duration(self) -> Duration {
+                Duration::from_millis(self.0 as u64)
+            }
+
+            /// The length in milliseconds.
+            #[must_use]
+            pub const fn as_millis(self) -> u64 {
+                self.0 as u64
+            }
+
+            /// From an item.
+            pub(crate) fn stored(millis: u64) -> Option<Self> {
+                u32::try_from(millis)
+                    .ok()
+                    .filter(|&millis| u64::from(millis) <= Self::MAX_MILLIS)
+                    .map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serialize_seconds(self.0, serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
+                to_the_millisecond(seconds)
+                    .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
+                    .and_then(Self::new)
+                    .map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+length_of_time! {
+    /// How long an execution lease stays after its execution failed, was stopped or timed out, so that a redrive finds it:
+    /// at most 14 days, the time within which an execution can be redriven. In whole milliseconds.
+    KeepTime, 1_209_600_000, "a number of seconds from 0 to 1209600"
+}
+
+length_of_time! {
+    /// How long a key stays closed after a grant, also if it is given back before: at most a day, in whole milliseconds.
+    AtLeast, 86_400_000, "a number of seconds from 0 to 86400"
+}
+
+/// A limit that an operator sets: how many may hold a key at once, 0 to 1000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitedTo(u16);
+
+impl LimitedTo {
+    const RANGE: &str = "a whole number from 0 to 1000";
+
+    /// Checks `n`.
     ///
     /// # Errors
-    /// [`BadValue`] above 14 days.
-    pub fn new(length: Duration) -> Result<Self, BadValue> {
-        u64::try_from(length.as_millis())
-            .ok()
-            .and_then(Self::stored)
-            .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
+    /// [`BadValue`] above 1000.
+    pub fn new(n: u16) -> Result<Self, BadValue> {
+        if n <= 1000 {
+            return Ok(Self(n));
+        }
+        Err(BadValue(format!("expected {}", Self::RANGE)))
     }
 
-    /// The length.
+    /// The number.
     #[must_use]
-    pub const fn as_duration(self) -> Duration {
-        Duration::from_millis(self.0 as u64)
-    }
-
-    /// The length in milliseconds.
-    #[must_use]
-    pub const fn as_millis(self) -> u64 {
-        self.0 as u64
-    }
-
-    /// From an item.
-    pub(crate) fn stored(millis: u64) -> Option<Self> {
-        u32::try_from(millis)
-            .ok()
-            .filter(|&millis| u64::from(millis) <= Self::MAX_MILLIS)
-            .map(Self)
+    pub const fn get(self) -> u16 {
+        self.0
     }
 }
 
-impl Serialize for KeepTime {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_seconds(self.0, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for KeepTime {
+impl<'de> Deserialize<'de> for LimitedTo {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
-        to_the_millisecond(seconds)
-            .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
+        let n = whole(deserializer, Self::RANGE, 0)?;
+        u16::try_from(n)
+            .map_err(|_| BadValue(format!("expected {}", Self::RANGE)))
             .and_then(Self::new)
             .map_err(de::Error::custom)
     }

@@ -3,7 +3,7 @@
 use leasehold::transition::{
     Change, EndIfUnchanged, Extend, Grant, Release, ShortenDeadline, TakeoverRule, TokenFloor,
 };
-use leasehold::{Counter, Metadata, row::Term};
+use leasehold::{AtLeast, Counter, Metadata, row::Term};
 
 use crate::{
     names::{self, Attempt, Count, FLOOR, LeaseNo, Tick, Who, instant},
@@ -135,7 +135,10 @@ impl Message {
     /// The grant that it asks for.
     pub fn grant(&self, scope: &Scope) -> Grant {
         let over = match self.what {
-            Operation::Grant(_, Some(seen)) => TakeoverRule::VersionUnchanged(names::version(seen)),
+            Operation::Grant(_, Some(seen)) => TakeoverRule {
+                unchanged: Some(names::version(seen)),
+                ..self.over(scope)
+            },
             _ => self.over(scope),
         };
         let expires_at = instant(self.sent + scope.ttl);
@@ -153,12 +156,13 @@ impl Message {
             over,
             tokens: self.floor.tokens(),
             sweep_after: expires_at,
+            at_least: AtLeast::default(),
             by_token: false,
         }
     }
 
     fn over(&self, scope: &Scope) -> TakeoverRule {
-        TakeoverRule::ExpiredBy(instant(self.sent - scope.margin))
+        TakeoverRule::by_clock(instant(self.sent - scope.margin))
     }
 
     pub fn extend(&self, lease: LeaseNo, token: Count, scope: &Scope) -> Extend {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{
-    GrantKind, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
+    AtLeast, GrantKind, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
     row::{Stored, Term},
     store::{Address, Applied, Store as _},
     transition::{Change, Grant, TakeoverRule, TokenFloor},
@@ -30,9 +30,10 @@ fn delayed(scenario: &Scenario) -> Grant {
         },
         metadata: Metadata::default(),
         now,
-        over: TakeoverRule::ExpiredBy(now.minus(margin)),
+        over: TakeoverRule::by_clock(now.minus(margin)),
         tokens: TokenFloor::Reached(leasehold::Counter::MIN),
         sweep_after: now.plus(TTL + margin),
+        at_least: AtLeast::default(),
         by_token: false,
     }
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use leasehold::{
-    Act, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata, Operator,
-    Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp, Ttl,
-    row::{Frozen, Holding, Row, State, Stored, Telling, Term},
+    Act, AtLeast, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata,
+    Operator, Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp,
+    Ttl,
+    row::{Frozen, Holding, Limit, Row, State, Stored, Telling, Term},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, JoinRule, Leave, LeaveReason, Look,
         Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
@@ -13,7 +14,7 @@ use leasehold::{
     waiter::Waiter,
 };
 
-use super::steps::{GRANTED, PROOFS, REQUESTS, START, Step, Write};
+use super::steps::{GRANTED, NOBODY, PROOFS, REQUESTS, START, Step, THREE, Write};
 
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -85,10 +86,9 @@ impl Written<'_> {
     }
 
     fn over(&self) -> TakeoverRule {
-        if self.step.observed {
-            TakeoverRule::VersionUnchanged(self.version().into())
-        } else {
-            TakeoverRule::ExpiredBy(seconds(self.step.at).minus(MARGIN))
+        TakeoverRule {
+            passed: seconds(self.step.at).minus(MARGIN),
+            unchanged: self.step.observed.then(|| self.version().into()),
         }
     }
 
@@ -188,6 +188,7 @@ impl Written<'_> {
             tokens: self.tokens(),
             over: self.over(),
             sweep_after: self.expires_at().plus(MARGIN),
+            at_least: at_least(step.at_least),
             by_token: step.told,
         }
     }
@@ -249,6 +250,7 @@ pub fn waiter(step: &Step, at: u8) -> Waiter {
         holder: holder(step.who),
         keep: keep(1 + at),
         permits: Permits::new((at % 3).into()).ok(),
+        at_least: at_least(at % 2),
         metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
         ticket: seconds(at).as_millis(),
         asked_at: seconds(at),
@@ -284,6 +286,10 @@ pub fn together(stored: &Stored, step: &Step) -> [Change; 2] {
         now: seconds(step.at),
     });
     [if step.strict { confirm } else { grant.clone() }, grant]
+}
+
+fn at_least(seconds: u8) -> AtLeast {
+    AtLeast::new(Duration::from_secs(seconds.into())).unwrap()
 }
 
 fn keep(seconds: u8) -> KeepTime {
@@ -322,11 +328,13 @@ fn replaced(row: Row, act: u8) -> Row {
     match act {
         0 => Row {
             frozen: row.operator.clone().map(Frozen::By),
-            purge_at: Some(Row::NEVER),
+            kept_until: Some(Row::NEVER),
             ..row
         },
         1 => Row {
             frozen: None,
+            limit: None,
+            kept_until: None,
             purge_at: None,
             ..row
         },
@@ -344,6 +352,14 @@ fn replaced(row: Row, act: u8) -> Row {
             ..row
         },
         4 => told_again(row),
+        NOBODY | THREE => Row {
+            limit: Some(Box::new(Limit {
+                permits: if act == NOBODY { 0 } else { 3 },
+                by: row.operator.clone(),
+            })),
+            kept_until: Some(Row::NEVER),
+            ..row
+        },
         _ => another(row, act),
     }
 }
@@ -360,6 +376,9 @@ fn made(act: u8) -> Row {
         past_releases: [None; 3],
         previous: None,
         frozen: None,
+        limit: None,
+        opens_at: None,
+        kept_until: None,
         operator: None,
         purge_at: None,
         queue: Vec::new(),
@@ -418,6 +437,7 @@ fn another(row: Row, act: u8) -> Row {
             ended: Ended::Forced,
         }),
         purge_at: (act == 6).then_some(77),
+        opens_at: (act > 6).then(|| seconds(36)),
         state: match act {
             5 => {
                 let (ttl, expires_at) = (ttl(33), seconds(36));

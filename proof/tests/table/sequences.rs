@@ -4,9 +4,9 @@
 use super::{
     items::attribute,
     steps::{
-        GRANTED, PLAIN, START, Step, Write, beside, check, cut, expire, extend, grant, grants,
-        hand_over, join, join_behind, join_for_permit, joins, leave, leave_for, leave_granted,
-        look, observes, of, prove, release, start_joins, swap,
+        GRANTED, NOBODY, PLAIN, START, Step, THREE, Write, beside, check, cut, expire, extend,
+        grant, grants, hand_over, join, join_behind, join_for_permit, joins, leave, leave_for,
+        leave_granted, look, observes, of, prove, release, start_joins, swap,
     },
 };
 
@@ -130,7 +130,7 @@ const fn told(step: Step) -> Step {
 /// Every row that can be granted to the first in the queue, or to one that is not.
 fn hand_overs() -> impl Iterator<Item = Step> {
     let to_others = [2, 0].map(|who| hand_over(who, GRANTED));
-    (0..=GRANTED).map(|act| hand_over(1, act)).chain(to_others)
+    (0..=THREE).map(|act| hand_over(1, act)).chain(to_others)
 }
 
 /// Every other row in its place.
@@ -221,6 +221,8 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
         all.extend(of_free(&held, &queued, end, act));
     }
     all.push(of_waiters());
+    all.extend(of_limits(&held, &queued));
+    all.extend(of_closed());
     let frozen = [&held[..], &[swap(0)]].concat();
     all.push(one_by_one(&frozen, [swap(1)]));
     let anew = grants(30).into_iter();
@@ -406,6 +408,91 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
     }
     all.push(one_by_one(&free, hand_overs().chain(grants(30))));
     all.push(one_by_one(&free, remembered(&[join(0)]).chain(swaps())));
+    all
+}
+
+/// Rows of which an operator has said how many may hold the key: none, or three.
+fn of_limits(held: &[Step], queued: &[Step]) -> Vec<Vec<Step>> {
+    let joins = [
+        join(0),
+        observes(0, 2, 9),
+        join_behind(0),
+        join_for_permit(0),
+        joins(2, 30, 9),
+        observes(1, 0, 9),
+    ];
+    let mut all = Vec::new();
+    for limit in [NOBODY, THREE] {
+        for before in [held, queued] {
+            // It stays when a grant ends, and then the row is not purged; a grant and the end of the limit change that.
+            let held = [before, &[swap(limit)]].concat();
+            let lasts = [release(), expire(), leave_granted(1)].into_iter();
+            let lasts = lasts.chain(grants(30)).chain(joins).chain(swaps());
+            all.push(one_by_one(&held, lasts));
+            let free = [&held[..], &[release()]].concat();
+            let lasts = grants(30).into_iter().chain(joins);
+            let lasts = lasts.chain([leave_granted(1), swap(1), swap(0)]);
+            let lasts = lasts.chain(hand_overs());
+            all.push(one_by_one(&free, lasts));
+        }
+        let again = [grant(0, 1), swap(limit), release(), grant(1, 30), release()];
+        all.push([&again[..], &[swap(1), grant(2, 31), release()]].concat());
+        let made = Step {
+            act: limit,
+            ..of(Write::Make)
+        };
+        all.push(vec![made, grant(0, 30), join(1), release()]);
+    }
+    // One that is no limit limits to none.
+    let free = [held, &[release()]].concat();
+    for value in [ZERO, SEVEN, RELEASED, MAP] {
+        let limit = tamper(("limit", value));
+        all.push([&free[..], &[limit, grant(2, 30), join(2), release()]].concat());
+        all.push([queued, &[limit, leave_granted(1), release(), swap(4)]].concat());
+    }
+    for value in [SEVEN, RELEASED] {
+        let kept = tamper(("kept_until", value));
+        for end in [release(), expire()] {
+            all.push([held, &[kept, end, swap(4), grant(2, 30), release()]].concat());
+        }
+    }
+    all
+}
+
+/// Rows that stay closed after their grant.
+fn of_closed() -> Vec<Vec<Step>> {
+    let closing = |step| Step {
+        at_least: 20,
+        ..step
+    };
+    // It expires at 6 and opens at 21; a taker waits for another two.
+    let held = [grant(0, 10), release(), closing(grant(1, 1))];
+    let free = [&held[..], &[release()]].concat();
+    let queued = [&held[..], &[join(1), release()]].concat();
+    let joins = [22, 23, 30].map(|at| joins(2, at, 9));
+    let observed = [(22, 0), (22, 2), (23, 0), (30, 2)].map(|(at, away)| Step {
+        at,
+        ..observes(0, away, 9)
+    });
+    let early = [0, 2].map(|away| observes(2, away, 9));
+    let mut all = Vec::new();
+    for before in [&held[..], &free] {
+        let grants = [22, 23, 30].map(grants).concat().into_iter();
+        let grants = grants.flat_map(|grant| [grant, closing(grant), told(closing(grant))]);
+        let others = joins.into_iter().chain(observed).chain(early);
+        all.push(one_by_one(before, grants.chain(others).chain(swaps())));
+    }
+    all.push(one_by_one(&queued, hand_overs().chain(joins)));
+    // Where there was none.
+    let anew = grants(30).into_iter().map(closing);
+    all.push(anew.flat_map(|grant| [grant, PLAIN]).collect());
+    for value in [ZERO, SEVEN, HUGE, RELEASED, MAP] {
+        let grants = grants(30).into_iter();
+        let lasts = grants.flat_map(|grant| [grant, closing(grant)]);
+        let lasts = lasts.chain(joins).chain(observed).chain([release()]);
+        let lasts: Vec<_> = lasts.map(|last| (("opens_at", value), last)).collect();
+        all.extend([&held[..], &free].map(|before| each(before, lasts.iter().copied())));
+    }
     all
 }
 

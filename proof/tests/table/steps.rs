@@ -70,6 +70,8 @@ pub struct Step {
     /// A grant to one that waits with a task token, a look that finds it in the history of its holder, or a place in the queue
     /// that is left for a permit.
     pub told: bool,
+    /// How long the row stays closed after the grant.
+    pub at_least: u8,
     /// Without a floor, or with one at the row's token or just above it, in either way.
     pub floor: u8,
     /// When another look may end the lease.
@@ -92,6 +94,10 @@ pub const REQUESTS: u8 = 6;
 /// The act that grants the row to an execution that waited for it.
 pub const GRANTED: u8 = 8;
 
+/// The acts that limit the key to none, and to three.
+pub const NOBODY: u8 = 9;
+pub const THREE: u8 = 10;
+
 pub const PLAIN: Step = Step {
     write: Write::Delete,
     who: 0,
@@ -104,6 +110,7 @@ pub const PLAIN: Step = Step {
     strict: false,
     execution: false,
     told: false,
+    at_least: 0,
     floor: 0,
     until: 30,
     place: None,
@@ -125,7 +132,7 @@ impl fmt::Debug for Step {
             )*};
         }
         write!(f, "{:?}", self.write)?;
-        differing!(who request proof at ttl away observed strict execution told floor until);
+        differing!(who request proof at ttl away observed strict execution told at_least floor until);
         differing!(place cap token act attribute value);
         Ok(())
     }
@@ -204,6 +211,7 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
                 strict: odds.1 < 2,
                 execution: odds.3 < 3,
                 told: odds.2,
+                at_least: if odds.2 { 0 } else { whose.1 % 4 },
                 place: others.0,
                 cap: others.1.0,
                 token: others.1.1,
@@ -234,6 +242,10 @@ fn one_of(writes: &Weighted) -> impl Strategy<Value = Step> + use<> {
                     ..step
                 },
                 Write::Swap if odds.1 < 2 => Step { act: 0, ..step },
+                Write::Swap if odds.1 < 5 => Step {
+                    act: NOBODY + others.1.2 % 2,
+                    ..step
+                },
                 Write::Make => Step {
                     act: 5 + others.1.2 % 3,
                     ..step

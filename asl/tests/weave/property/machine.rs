@@ -172,7 +172,7 @@ impl Section {
         let if_held = [
             "",
             ", if_held: wait",
-            ", permits: 3",
+            ", permits: 3, at_least_seconds: 60",
             ", if_held: skip",
             ", if_held: fail",
         ][self.if_held];

@@ -3,12 +3,12 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{
-    EXECUTION, Expressions, FREE, HELD, OURS, TTL, at_least_one, build, build_once, held,
-    not_remembered,
+    EXECUTION, Expressions, FREE, HELD, NOT_LIMITED_TO_NONE, OPEN, OURS, TTL, build, build_once,
+    held, not_remembered, over_values,
 };
 use crate::{
     row::{b, n},
-    transition::{Join, JoinRule, Leave, LeaveReason, TakeoverRule},
+    transition::{Join, JoinRule, Leave, LeaveReason},
 };
 
 /// The condition on any row of ours: held or free.
@@ -28,14 +28,16 @@ pub(super) fn joining(join: &Join) -> Expressions {
         JoinRule::Always => ours_in_any_state(),
         JoinRule::BehindOthers => format!("{} AND attribute_exists(#line[0])", ours_in_any_state()),
         JoinRule::IfTaken(over) => {
-            let (lasts, which) = match over {
-                TakeoverRule::ExpiredBy(instant) => ("#expires_at > :over", at_least_one(instant)),
-                TakeoverRule::VersionUnchanged(version) => ("#version <> :over", n(version.get())),
+            let lasts = match over.unchanged {
+                None => "#expires_at > :passed",
+                Some(_) => "#version <> :unchanged",
             };
-            values.push(("over", which));
+            values.extend(over_values(over));
+            let waits =
+                format!("attribute_exists(#line[0]) OR NOT {OPEN} OR NOT {NOT_LIMITED_TO_NONE}");
             format!(
-                "{OURS} AND (({HELD} AND (({TTL} AND ({lasts} OR attribute_exists(#line[0]))) OR ({EXECUTION}))) \
-                   OR ({FREE} AND attribute_exists(#line[0])))"
+                "{OURS} AND (({HELD} AND (({TTL} AND ({lasts} OR {waits})) OR ({EXECUTION}))) \
+                   OR ({FREE} AND ({waits})))"
             )
         }
     };
@@ -72,7 +74,10 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
             condition += " AND contains(#line, :later)";
             values.push(("later", b(later.as_bytes())));
         }
-        LeaveReason::Granted => condition += " AND attribute_not_exists(#frozen)",
+        LeaveReason::Granted => {
+            condition += " AND attribute_not_exists(#frozen) AND ";
+            condition += NOT_LIMITED_TO_NONE;
+        }
     }
     build_once(condition, format!("{version}REMOVE #line[{place}]"), values)
 }

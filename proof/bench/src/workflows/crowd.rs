@@ -26,6 +26,51 @@ const MANY: usize = 128;
 const MOST: usize = 300;
 const AT_ONCE: u16 = 3;
 
+/// How long a key with a pace stays closed after each grant, in seconds, and how many want it.
+const SPAN: f64 = 2.0;
+const PACED: usize = 4;
+
+/// What a crowd wants of its key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wish {
+    /// Each runs, alone.
+    Alone,
+    /// Each runs, so many at once.
+    AtOnce(u16),
+    /// The one that runs ends, and then the newest runs. Where nobody can be sent away, each runs.
+    Newest,
+    /// Each runs, at most one in each span. Who knows no pace holds the lock so long.
+    Paced,
+}
+
+impl Wish {
+    const fn permits(self) -> Option<u16> {
+        match self {
+            Self::AtOnce(permits) => Some(permits),
+            _ => None,
+        }
+    }
+
+    fn words(self, size: usize) -> String {
+        match self {
+            Self::Alone => format!("{size} executions for one key"),
+            Self::AtOnce(permits) => format!("{size} executions, {permits} at once"),
+            Self::Newest => format!("{size} executions, of which only the newest waits"),
+            Self::Paced => format!("{size} executions, one in each {SPAN} s"),
+        }
+    }
+
+    /// What is added to a request of ours.
+    fn asks(self, request: &mut Value) {
+        match self {
+            Self::Alone => {}
+            Self::AtOnce(permits) => request["permits"] = permits.into(),
+            Self::Newest => request["if_held"] = "latest".into(),
+            Self::Paced => request["at_least_seconds"] = SPAN.into(),
+        }
+    }
+}
+
 /// Whose machine the crowd runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Machine {
@@ -62,9 +107,15 @@ impl Machine {
         }
     }
 
-    /// Whether it can let several in at once.
-    const fn counts(self) -> bool {
-        !matches!(self, Self::Theirs(Peer::Retry))
+    /// Whether it takes part.
+    const fn can(self, wish: Wish) -> bool {
+        match wish {
+            Wish::Alone => true,
+            Wish::AtOnce(_) => !matches!(self, Self::Theirs(Peer::Retry)),
+            // In a machine of one's own whoever is sent away has failed.
+            Wish::Newest => !matches!(self, Self::Queued),
+            Wish::Paced => !matches!(self, Self::Queued | Self::Wrapped),
+        }
     }
 
     fn ends_soon(self) -> bool {
@@ -101,25 +152,23 @@ pub(crate) async fn measure(options: &Options) -> Found {
         &[2, 8, 32, MANY]
     };
     let at_once: &[usize] = if options.quick { &[8] } else { &[32, MOST] };
-    let alone = sizes.iter().map(|size| (*size, None));
-    let crowds = alone.chain(at_once.iter().map(|size| (*size, Some(AT_ONCE))));
+    let alone = sizes.iter().map(|size| (*size, Wish::Alone));
+    let at_once = at_once.iter().map(|size| (*size, Wish::AtOnce(AT_ONCE)));
+    let others = [(8, Wish::Newest), (PACED, Wish::Paced)];
     let mut measures = Vec::new();
-    for (size, permits) in crowds {
+    for (size, wish) in alone.chain(at_once).chain(others) {
         let mut spent = Vec::new();
         let everybody = EVERYBODY.iter().copied();
         for whose in everybody.filter(|whose| size < MANY || whose.ends_soon()) {
-            if permits.is_none() || whose.counts() {
-                spent.push((whose.name(), run(&fixture, whose, size, permits).await));
+            if whose.can(wish) {
+                spent.push((whose.name(), run(&fixture, whose, size, wish).await));
             }
         }
         let figures = spent[0].1.figures().into_iter().enumerate();
         for (at, (what, unit, _, target)) in figures {
-            let name = match permits {
-                None => format!("{what}, {size} executions for one key"),
-                Some(permits) => format!("{what}, {size} executions, {permits} at once"),
-            };
+            let name = format!("{what}, {}", wish.words(size));
             // Of two that arrive at the same moment, chance decides whether one has to ask twice. A permit costs a read more.
-            let target = target.filter(|_| size > 2 && permits.is_none());
+            let target = target.filter(|_| size > 2 && wish == Wish::Alone);
             measures.push(
                 Measure::of_all(name, unit, &spent, |run| run.figures()[at].2).held_to(target),
             );
@@ -171,18 +220,17 @@ impl Spent {
 }
 
 /// One crowd, until all that it sets off is over.
-pub async fn run(
-    fixture: &WorkflowFixture,
-    whose: Machine,
-    size: usize,
-    permits: Option<u16>,
-) -> Spent {
-    let key = format!("crowd/{}/{size}/{}", whose.name(), permits.unwrap_or(1));
+pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize, wish: Wish) -> Spent {
+    let key = format!("crowd/{}/{}", whose.name(), wish.words(size));
     let mut child = None;
     let (machine, input) = match whose {
-        Machine::Queued => ours(fixture, QUEUED, &key, permits).await,
-        Machine::Polling => ours(fixture, POLLING, &key, permits).await,
-        Machine::Theirs(peer) => fixture.contended(peer, permits.unwrap_or(1), STEP).await,
+        Machine::Queued => ours(fixture, QUEUED, &key, wish).await,
+        Machine::Polling => ours(fixture, POLLING, &key, wish).await,
+        Machine::Theirs(peer) => {
+            let holds = if wish == Wish::Paced { SPAN } else { STEP };
+            let limit = wish.permits().unwrap_or(1);
+            fixture.contended(peer, limit, holds).await
+        }
         Machine::Started => {
             let input = json!({"seconds": STEP});
             (
@@ -194,9 +242,7 @@ pub async fn run(
             let wrapped = fixture.create("leasehold_wrapped_crowd", PLAIN, &[]).await;
             let mut input =
                 json!({"key": key, "state_machine_arn": wrapped, "input": {"seconds": STEP}});
-            if let Some(permits) = permits {
-                input["permits"] = permits.into();
-            }
+            wish.asks(&mut input);
             child = Some(wrapped);
             (fixture.shipped("WithLease").to_owned(), input)
         }
@@ -206,19 +252,31 @@ pub async fn run(
     for _ in 0..size {
         runs.push(match whose {
             Machine::Started => {
-                fixture
-                    .start_through(&key, permits, (&machine, &input))
-                    .await
+                let mut request = json!({"key": key, "state_machine_arn": machine, "input": input});
+                wish.asks(&mut request);
+                fixture.start_through(&request).await
             }
             _ => fixture.start(&machine, &input).await,
         });
     }
+    if wish == Wish::Newest && whose == Machine::Started {
+        // Those between never exist.
+        runs.drain(1..size - 1);
+    }
+    let sweeping = wish == Wish::Paced && whose == Machine::Started;
     for run in &runs {
-        succeeds(run).await;
+        if sweeping {
+            tokio::select! {
+                () = succeeds(run) => {}
+                () = fixture.sweeps() => {}
+            }
+        } else {
+            succeeds(run).await;
+        }
     }
     fixture.quiet().await;
     if let Some(child) = child {
-        for at in 0..size {
+        for at in 0..runs.len() {
             let children = runs[at].children(&child).await;
             runs.extend(children);
         }
@@ -261,7 +319,7 @@ async fn ours(
     fixture: &WorkflowFixture,
     definition: &str,
     key: &str,
-    permits: Option<u16>,
+    wish: Wish,
 ) -> (String, Value) {
     let mut machine: Value = serde_json::from_str(definition).unwrap();
     let states = &mut machine["States"];
@@ -270,12 +328,12 @@ async fn ours(
     for state in ["Extend", "Second", "ProveAgain"] {
         states.remove(state);
     }
-    if let Some(permits) = permits {
-        machine["States"]["Acquire"]["Arguments"]["Payload"]["permits"] = permits.into();
+    if wish != Wish::Newest {
+        wish.asks(&mut machine["States"]["Acquire"]["Arguments"]["Payload"]);
     }
     let names = [("Partition", "aws")];
     let mut machine = machine.to_string();
-    if permits.is_some() {
+    if wish.permits().is_some() {
         // Tokens have an order within one permit only.
         machine = machine.replace(
             "'key': $lease.key",

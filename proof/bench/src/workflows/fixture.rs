@@ -269,24 +269,20 @@ impl WorkflowFixture {
     }
 
     /// Starts an execution through a key. It may begin later.
-    pub async fn start_through(
-        &self,
-        key: &str,
-        permits: Option<u16>,
-        (machine, input): (&str, &Value),
-    ) -> Execution {
-        let mut request = json!({"key": key, "state_machine_arn": machine, "input": input});
-        if let Some(permits) = permits {
-            request["permits"] = permits.into();
-        }
-        let started = self
-            .stack
-            .functions()
-            .call("start", &request)
-            .await
-            .unwrap();
+    pub async fn start_through(&self, request: &Value) -> Execution {
+        let functions = self.stack.functions();
+        let started = functions.call("start", request).await.unwrap();
         let arn = started["execution_arn"].as_str().unwrap();
         Execution::of(&self.stack.sfn(), arn)
+    }
+
+    /// A sweep each second, for ever: in the place of the minute's, where a key opens every few seconds.
+    pub async fn sweeps(&self) {
+        loop {
+            sleep(Duration::from_secs(1)).await;
+            let swept = self.stack.functions().call("sweep", &json!({})).await;
+            swept.unwrap();
+        }
     }
 
     /// Opens an account for the machine that transfers, where nothing is counted.

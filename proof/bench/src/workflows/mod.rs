@@ -189,15 +189,12 @@ async fn undisturbed(fixture: &WorkflowFixture) -> Vec<Measure> {
 /// A machine that knows nothing of leases, started through a free key, and through a key for which it has to wait.
 async fn started(fixture: &WorkflowFixture) -> [Spent; 2] {
     let machine = fixture.create("leasehold_started_alone", CHILD, &[]).await;
-    let input = json!({"seconds": 1});
+    let request =
+        json!({"key": "alone/started", "state_machine_arn": machine, "input": {"seconds": 1}});
     let checkpoints = [fixture.checkpoint(), fixture.checkpoint()];
     let mut runs = Vec::new();
     for _ in &checkpoints {
-        runs.push(
-            fixture
-                .start_through("alone/started", None, (&machine, &input))
-                .await,
-        );
+        runs.push(fixture.start_through(&request).await);
     }
     let mut spent = Vec::new();
     for (run, checkpoint) in runs.iter().zip(checkpoints) {

@@ -7,7 +7,7 @@ use leasehold_bench::fixture::Cost;
 use leasehold_bench::sections::section;
 use leasehold_bench::waiting::run;
 use leasehold_bench::workflows::alone;
-use leasehold_bench::workflows::crowd::{self, Machine};
+use leasehold_bench::workflows::crowd::{self, Machine, Wish};
 use leasehold_bench::workflows::fixture::{Peer, WorkflowFixture};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,15 +53,18 @@ async fn a_lease_costs_two_transitions_and_a_wait_none() {
         (5, "2 UpdateItem")
     );
     // All in: what they send, what tells the next one, and what is left behind.
-    let crowd = crowd::run(&fixture, Machine::Queued, 4, None).await;
+    let crowd = crowd::run(&fixture, Machine::Queued, 4, Wish::Alone).await;
     assert!(
         crowd.requests <= 5.0 && crowd.write_units <= 11.0,
         "{crowd:?}"
     );
     assert_eq!((crowd.transitions, crowd.left), (3.0, 0.0), "{crowd:?}");
     // Of a semaphore two reads more.
-    let crowd = crowd::run(&fixture, Machine::Queued, 6, Some(2)).await;
+    let crowd = crowd::run(&fixture, Machine::Queued, 6, Wish::AtOnce(2)).await;
     assert!(crowd.requests <= 7.0, "{crowd:?}");
     assert_eq!((crowd.transitions, crowd.left), (3.0, 0.0), "{crowd:?}");
+    // The first of six runs and the last; of those between nothing begins.
+    let crowd = crowd::run(&fixture, Machine::Started, 6, Wish::Newest).await;
+    assert!(crowd.transitions < 1.0, "{crowd:?}");
     fixture.close().await;
 }

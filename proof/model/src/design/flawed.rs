@@ -4,8 +4,7 @@ use leasehold::{
     Counter, Ended, LeaseId, Timestamp,
     row::{Row, State, Stored, Term},
     transition::{
-        Change, EndIfUnchanged, Extend, Grant, Release, ShortenDeadline, TakeoverRule, TokenFloor,
-        transition,
+        Change, EndIfUnchanged, Extend, Grant, Release, ShortenDeadline, TokenFloor, transition,
     },
 };
 
@@ -101,8 +100,8 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
         }
         (Flaw::ObservesTheToken, Stored::Row(row)) => {
             let mut grant = grant.clone();
-            if grant.over == TakeoverRule::VersionUnchanged(row.fencing_token.into()) {
-                grant.over = TakeoverRule::VersionUnchanged(row.version.into());
+            if grant.over.unchanged == Some(row.fencing_token.into()) {
+                grant.over.unchanged = Some(row.version.into());
             }
             ours(row, &Change::Grant(grant))
         }

@@ -39,6 +39,8 @@ flaws! {
     ExpiredHoldersComeBack L3 PROGRAM "a holder that has expired comes back before those in the queue"
     NobodyIsSentAway L4 LEAVING "whoever has waited too long leaves the queue, and is not told so"
     PermitsLeaveTheQueue S9 PERMITS_CRASHES "a permit is granted by its own row alone, and not together with the queue"
+    ReleasesOpen S13 PACE "a release opens the key, whatever its grant has said"
+    LimitsLeaveTheVersion S14 LIMITED "a limit does not change the version of the row"
     NotesAreDeleted L6 NEWEST "no note is left of who was sent away for a later one and told so"
 }
 
@@ -106,6 +108,17 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
                 }
                 *change = instead(row, next);
             }
+        }
+        (Flaw::ReleasesOpen, change @ Change::Release(_)) => {
+            if let Some(next) = transition(&Stored::Row(row.clone()), change) {
+                let opens_at = None;
+                *change = instead(row, Row { opens_at, ..next });
+            }
+        }
+        (Flaw::LimitsLeaveTheVersion, Change::ReplaceIfUnchanged(swap))
+            if matches!(call, Call::Limit(..)) =>
+        {
+            swap.row.version = row.version;
         }
         (Flaw::ReleasesForgetTheRequest, change @ Change::Release(_)) => {
             if let Some(next) = transition(&Stored::Row(row.clone()), change) {

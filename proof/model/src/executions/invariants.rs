@@ -1,5 +1,7 @@
 //! What must never happen to executions and their leases, and what must happen in time.
 
+use std::time::Duration;
+
 use leasehold::{RequestDigest, transition::Change};
 use stateright::Property;
 
@@ -19,6 +21,8 @@ invariants! {
     S8 "S8 nobody is granted the key while its holder is at work"
     S9 "S7, S9 no request is granted the key twice"
     S12 "S12 an execution lease ends by its handle, by an operator, after its execution, or untold"
+    S13 "S13 nobody is granted the key before it opens"
+    S14 "S14 nobody is granted the key while its limit is 0"
     L2 "L2 a request that nobody was told of is not spent"
     L3 "L3 nobody in the queue is overtaken"
     L4 "L4, L5 whoever waits is told, or sent away, after so many sweeps"
@@ -102,11 +106,14 @@ fn wrote_row(
             {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
+                state.seen.opens_at[permit] = None;
             }
             (_, Call::Release(_, own, _) | Call::Return(own)) if own == lease => {}
             (Ask::Apply(_, Change::Release(_)), _) => state.seen.must(false, Invariant::S4),
             (Ask::Apply(_, Change::ReplaceIfUnchanged(_)), _) => {
                 state.seen.must(!is_told || is_over, Invariant::S12);
+                // As if it had not been granted.
+                state.seen.opens_at[permit] = None;
                 if let Some(who) = known(was.request.as_ref()) {
                     state.seen.granted.retain(|granted| *granted != who);
                 }
@@ -118,6 +125,11 @@ fn wrote_row(
         let token = state.seen.tokens[permit];
         state.seen.must(is.token > token, Invariant::S1);
         state.seen.tokens[permit] = token.max(is.token);
+        let in_this_tick = names::instant(state.now).plus(Duration::from_secs(1));
+        let is_open = state.seen.opens_at[permit].is_none_or(|at| at <= in_this_tick);
+        state.seen.must(is_open, Invariant::S13);
+        state.seen.opens_at[permit] = is.opens_at;
+        state.seen.must(!was.limited, Invariant::S14);
         let first = queue_before.first();
         // A permit that was free when it was asked for is granted, also if somebody has begun to wait just since.
         let asked_before = permit > 0 && matches!(ask, Ask::Apply(_, Change::Grant(_)));
@@ -165,6 +177,10 @@ fn is_served(world: &World, state: &State) -> bool {
 }
 
 fn is_served_from(world: &World, mut state: State) -> bool {
+    if world.library.table(state.table).view(0).limited {
+        world.begin(&mut state, Call::Limit(100, false));
+        world.finish(&mut state);
+    }
     for sweep in 0..=SWEEPS {
         for who in 0..Who::try_from(state.executions.len()).unwrap_or(0) {
             let action = match state.executions[usize::from(who)].phase {
@@ -189,5 +205,5 @@ fn is_served_from(world: &World, mut state: State) -> bool {
 }
 
 pub fn properties() -> Vec<Property<World>> {
-    properties!(World, seen: S1 S4 S8 S9 S12 L2 L3 L4 L6)
+    properties!(World, seen: S1 S4 S8 S9 S12 S13 S14 L2 L3 L4 L6)
 }

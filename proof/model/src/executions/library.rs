@@ -11,9 +11,9 @@ use std::{
 use dashmap::DashMap;
 use futures_util::FutureExt as _;
 use leasehold::{
-    Acquire, Acquired, AuditReason, Error, ExtendOptions, ForceReleaseOptions, KeepTime, Lease,
-    LeaseId, Leases, Lifetime, Memory, Operator, Permits, Queue, Reason, RequestDigest, Settings,
-    SweepBounds, Timestamp, Ttl, WaitTime,
+    Acquire, Acquired, AtLeast, AuditReason, Error, ExtendOptions, ForceReleaseOptions, KeepTime,
+    Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory, Operator, Permits, Queue, Reason,
+    RequestDigest, Settings, SweepBounds, Timestamp, Ttl, WaitTime,
     row::{Item as Stored, Row},
     store::{Address, ScanSegment, Store as _},
 };
@@ -41,6 +41,8 @@ pub enum Call {
     Sweep(u8),
     Reap(Who, u8),
     Evict(u8),
+    /// An operator's: a limit of 0, or none.
+    Limit(u8, bool),
     /// The program's, for a lease with a deadline.
     Ask(u8),
     Extend(LeaseNo, u8),
@@ -100,6 +102,8 @@ pub struct View {
     pub request: Option<RequestDigest>,
     pub token: u64,
     pub queue: Vec<RequestDigest>,
+    pub opens_at: Option<Timestamp>,
+    pub limited: bool,
 }
 
 pub const EMPTY: TableNo = 0;
@@ -115,6 +119,8 @@ pub struct Terms {
     pub latest: bool,
     /// How many may have the key at once; none for the mutex.
     pub permits: Option<u16>,
+    /// How long the key stays closed after a grant.
+    pub at_least: Tick,
 }
 
 pub struct Library {
@@ -322,6 +328,8 @@ impl Library {
             request: held.map(|_| row.request.clone()),
             token: row.fencing_token.get(),
             queue: row.waiting().to_vec(),
+            opens_at: row.opens_at,
+            limited: row.is_limited_to_none(),
         }
     }
 
@@ -392,6 +400,7 @@ impl Library {
                     latest: self.terms.latest,
                 };
                 let mut acquire = acquire.request_id(names::request_id(attempt));
+                acquire.at_least = AtLeast::new(length(self.terms.at_least)).expect("short");
                 acquire.permits = self.terms.permits.map(|n| Permits::new(n).expect("few"));
                 match telling.acquire_queued(acquire, queue).await {
                     Ok(_) => Outcome::Done,
@@ -410,16 +419,20 @@ impl Library {
             }
             Call::Sweep(_) => or_failed(&telling.sweep(SweepBounds::Schedule).await),
             Call::Reap(who, _) => or_failed(&telling.reap(&names::holder(who)).await),
+            Call::Limit(_, none) => {
+                let limit = none.then(|| LimitedTo::new(0).expect("valid"));
+                or_failed(&telling.limit_to(&names::key(), limit, &because()).await)
+            }
             Call::Evict(_) => {
-                let because = AuditReason {
-                    who: Operator::new("operator").expect("valid"),
-                    why: Reason::new("because").expect("valid"),
-                };
                 let which = ForceReleaseOptions {
                     permit: Some(0),
                     fencing_token: None,
                 };
-                or_failed(&telling.force_release(&names::key(), which, &because).await)
+                or_failed(
+                    &telling
+                        .force_release(&names::key(), which, &because())
+                        .await,
+                )
             }
             Call::Ask(attempt) => {
                 let ttl = Ttl::new(names::TICK).expect("valid");
@@ -449,6 +462,13 @@ impl Library {
         lease.lease_id = seam.get().known(&lease.lease_id);
         let until = tick(lease.safe_until());
         Outcome::Has(self.has(lease), until)
+    }
+}
+
+fn because() -> AuditReason {
+    AuditReason {
+        who: Operator::new("operator").expect("valid"),
+        why: Reason::new("because").expect("valid"),
     }
 }
 

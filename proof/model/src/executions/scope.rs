@@ -24,6 +24,8 @@ pub struct Budget {
     pub end: u8,
     pub redrive: u8,
     pub evict: u8,
+    /// An operator sets the limit to 0, or takes that back.
+    pub limit: u8,
     /// Calls of the program.
     pub ask: u8,
 }
@@ -41,6 +43,7 @@ pub const NOTHING: Budget = Budget {
     end: 0,
     redrive: 0,
     evict: 0,
+    limit: 0,
     ask: 0,
 };
 
@@ -74,6 +77,8 @@ pub struct Scope {
     pub latest: bool,
     /// How many may have the key at once, 2 at most; none for the mutex.
     pub permits: Option<u16>,
+    /// For how many ticks the key stays closed after a grant.
+    pub at_least: Tick,
     /// A program has the key first, with a deadline.
     pub program: bool,
     pub budget: Budget,
@@ -111,6 +116,7 @@ const SMALL: Scope = Scope {
     wait: 100,
     latest: false,
     permits: None,
+    at_least: 0,
     program: false,
     budget: NOTHING,
 };
@@ -438,8 +444,64 @@ pub const PERMITS_RETRIES: Scope = Scope {
     ..SMALL
 };
 
+pub const PACE: Scope = Scope {
+    name: "pace",
+    about: "the key stays closed after each grant: one gives it back, others wait, and functions die",
+    executions: 2,
+    begun: 2,
+    at_least: 2,
+    budget: Budget {
+        look: 1,
+        tick: 2,
+        crash: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const PACE_UNHEARD: Scope = Scope {
+    name: "pace-unheard",
+    about: "the same, with calls and writes that are late, sent twice, or not answered",
+    executions: 2,
+    begun: 2,
+    at_least: 1,
+    budget: Budget {
+        look: 1,
+        tick: 1,
+        lost: 1,
+        unheard: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const LIMITED: Scope = Scope {
+    name: "limited",
+    about: "an operator sets the limit to 0 and takes it back, while the key is handed over",
+    executions: 2,
+    begun: 2,
+    budget: Budget {
+        limit: 2,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const LIMITED_PERMITS: Scope = Scope {
+    name: "limited-permits",
+    about: "the same with two permits, both of which come back",
+    executions: 3,
+    begun: 3,
+    permits: Some(2),
+    budget: Budget {
+        limit: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 /// All of them.
-pub const ALL: [Scope; 23] = [
+pub const ALL: [Scope; 27] = [
     TELLING,
     CRASHES,
     RETOLD,
@@ -463,4 +525,8 @@ pub const ALL: [Scope; 23] = [
     PERMITS_UNHEARD,
     PERMITS_BOTH,
     PERMITS_RETRIES,
+    PACE,
+    PACE_UNHEARD,
+    LIMITED,
+    LIMITED_PERMITS,
 ];

@@ -35,6 +35,8 @@ pub struct State {
 pub struct Seen {
     /// The largest token of a grant of each row.
     pub tokens: [u64; 2],
+    /// When each row opens, as its last grant has said.
+    pub opens_at: [Option<Timestamp>; 2],
     /// Requests that were granted the key, and not as if it had not been.
     pub granted: Vec<(Who, u8)>,
     /// Requests of which two calls were under way at once, and that may have been granted two permits.
@@ -188,6 +190,8 @@ pub enum Action {
     Sweeps,
     Reaps(Who),
     Evicts,
+    /// An operator sets the limit to 0, or takes that back.
+    Limits(bool),
     ProgramAsks,
     ProgramExtends,
     ProgramReturns,
@@ -208,6 +212,7 @@ impl World {
             wait: scope.wait,
             latest: scope.latest,
             permits: scope.permits,
+            at_least: scope.at_least,
         };
         Self {
             scope,
@@ -559,6 +564,10 @@ impl Model for World {
         if left.evict > 0 && self.library.table(state.table).view(0).lease.is_some() {
             actions.push(Action::Evicts);
         }
+        if left.limit > 0 {
+            let limited = self.library.table(state.table).view(0).limited;
+            actions.push(Action::Limits(!limited));
+        }
         if self.scope.program {
             let busy = state.calls.iter().any(|node| {
                 let call = self.library.call(*node);
@@ -763,6 +772,11 @@ impl World {
             Action::Evicts => {
                 state.left.evict -= 1;
                 let call = Call::Evict(state.left.evict);
+                self.begin(state, call);
+            }
+            Action::Limits(none) => {
+                state.left.limit -= 1;
+                let call = Call::Limit(state.left.limit, none);
                 self.begin(state, call);
             }
             Action::ProgramAsks => {

@@ -7,7 +7,7 @@ use std::{
 
 use dashmap::DashMap;
 use leasehold::{
-    Counter, Holder, LeaseId, Metadata, RequestDigest, RequestId, Timestamp,
+    AtLeast, Counter, Holder, LeaseId, Metadata, RequestDigest, RequestId, Timestamp,
     row::{Row, Stored, Telling},
     transition::{
         Change, EndIfUnchanged, Grant, Join, JoinRule, Leave, LeaveReason, Release, TakeoverRule,
@@ -132,7 +132,7 @@ impl Rows {
     pub fn join(&self, row: RowNo, start: Start, now: Tick) -> Option<RowNo> {
         let change = Change::Join(Join {
             request: request(start),
-            rule: JoinRule::IfTaken(TakeoverRule::ExpiredBy(instant(now))),
+            rule: JoinRule::IfTaken(TakeoverRule::by_clock(instant(now))),
             cap: 100,
         });
         self.apply(row, &change)
@@ -253,9 +253,10 @@ fn granted(start: Start, token: Counter, now: Tick) -> Change {
         term: design::execution(),
         metadata: Metadata::default(),
         now,
-        over: TakeoverRule::ExpiredBy(now),
+        over: TakeoverRule::by_clock(now),
         tokens: TokenFloor::Reached(Counter::MIN),
         sweep_after: now,
+        at_least: AtLeast::default(),
         by_token: true,
     })
 }

@@ -24,6 +24,8 @@ pub enum Condition {
 pub enum Operand {
     /// An attribute, or an entry of a list.
     Path(String, Option<usize>),
+    /// A field of a map.
+    Field(String, String),
     Value(String),
     Size(String),
 }
@@ -145,6 +147,7 @@ impl Operand {
             Self::Value(name) => values.get(name),
             Self::Path(name, None) => item.get(name),
             Self::Path(name, Some(place)) => item.get(name)?.as_l().ok()?.get(*place),
+            Self::Field(name, field) => item.get(name)?.as_m().ok()?.get(field),
             Self::Size(name) => {
                 let size = match item.get(name)? {
                     AttributeValue::L(list) => list.len(),
@@ -193,6 +196,7 @@ impl fmt::Display for Operand {
         match self {
             Self::Path(name, None) => write!(f, "#{name}"),
             Self::Path(name, Some(place)) => write!(f, "#{name}[{place}]"),
+            Self::Field(name, field) => write!(f, "#{name}.#{field}"),
             Self::Value(name) => write!(f, ":{name}"),
             Self::Size(name) => write!(f, "size(#{name})"),
         }
@@ -290,6 +294,10 @@ impl Words {
             };
             self.expect(")");
             return Operand::Size(name);
+        }
+        if let Some((name, field)) = word.split_once(".#") {
+            let name = name.strip_prefix('#').unwrap();
+            return Operand::Field(name.to_owned(), field.to_owned());
         }
         match (word.strip_prefix('#'), word.strip_prefix(':')) {
             (Some(name), _) => match name.strip_suffix(']').and_then(|n| n.split_once('[')) {

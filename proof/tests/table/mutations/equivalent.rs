@@ -90,7 +90,7 @@ impl<'a> Mutant<'a> {
 
     /// The version that an observer saw is asked of held rows only.
     fn sees(&self) -> bool {
-        self.form.contains("#version = :over") && self.name == "version"
+        self.form.contains("#version = :unchanged") && self.name == "version"
     }
 
     fn is_held(&self) -> bool {
@@ -102,7 +102,7 @@ impl<'a> Mutant<'a> {
     }
 
     fn is_bounded_above(&self) -> bool {
-        let above = ["#expires_at <= :expires_at", "#expires_at <= :over"];
+        let above = ["#expires_at <= :expires_at", "#expires_at <= :passed"];
         above.iter().any(|part| self.form.contains(part))
     }
 
