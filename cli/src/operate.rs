@@ -426,7 +426,7 @@ The number stands in place of the one that requests send with permits, until ano
 takes effect at once, and a lower one as leases end. A key whose requests send no permits is a mutex and stays one.
 
 With 0 nobody is granted the key. Unlike a frozen key's, its queue stays open: who waits keeps the place, and others may join.
-Who does not wait gets Lease.Frozen, which says who has set the limit and why.
+Who does not wait gets Lease.Frozen, which says who has set the limit and why, or Lease.Held while somebody has the key or waits.
 
 Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
 
@@ -481,7 +481,9 @@ impl LimitArgs {
         if let LimitOutcome::Limited { permits } = limited
             && held > usize::from(permits)
         {
-            print_error(&format!("{held} are held now: it takes effect as they end"));
+            print_error(&format!(
+                "held now: {held}; the limit takes effect as leases end"
+            ));
         }
         Ok(code)
     }

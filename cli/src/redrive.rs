@@ -106,8 +106,7 @@ async fn take_back(
     let granted = match table_client.leases.acquire(request).await? {
         Acquired::Granted(granted) => granted,
         Acquired::Held(contention) => {
-            let (holder, until) = (contention.held.holder, contention.held.until);
-            let what = format!("not redriven: {holder} holds {key} {until}");
+            let what = format!("not redriven: {}", contention.held);
             let failure = Failure::new(Code::HELD, what);
             return Err(failure.advice("wait until it is free, and try again"));
         }

@@ -306,7 +306,7 @@ class Leasehold:
         return [Lease(self, handle, answer["grant"], previous) for handle, previous in pairs]
 
     def join_queue(self, key: str, *, task_token: str, wait_seconds: float, request_id: str, holder: Optional[str] = None,
-                   keep_seconds: Optional[float] = None, if_held: Optional[str] = None,
+                   keep_seconds: Optional[float] = None, if_held: Optional[str] = None, permits: Optional[int] = None,
                    metadata: Optional[Mapping[str, str]] = None,
                    at_least_seconds: Optional[float] = None) -> dict[str, Any]:
         """Joins the queue for a task of an execution. The outcome of the response is "acquired" or "queued".
@@ -317,13 +317,13 @@ class Leasehold:
         execution, and `keep_seconds` longer if that fails.
         """
         return self._acquire(holder, request_id, key=key, keep_seconds=keep_seconds, metadata=metadata,
-                             if_held=if_held, task_token=task_token, wait_seconds=wait_seconds,
+                             if_held=if_held, permits=permits, task_token=task_token, wait_seconds=wait_seconds,
                              at_least_seconds=at_least_seconds)
 
     def start(self, key: str, *, state_machine_arn: str, input: Optional[Any] = None, name: Optional[str] = None,
               if_held: Optional[str] = None, wait_seconds: Optional[float] = None, keep_seconds: Optional[float] = None,
               pass_lease: Union[bool, str] = False, metadata: Optional[Mapping[str, str]] = None,
-              at_least_seconds: Optional[float] = None) -> Started:
+              permits: Optional[int] = None, at_least_seconds: Optional[float] = None) -> Started:
         """Starts an execution as soon as it can have the key: now, or when those before it have ended.
 
         `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which sends away those
@@ -332,6 +332,7 @@ class Leasehold:
 
         `pass_lease` adds `leasehold` to the input, with
         key and fencing token; "handle" adds the lease too, to release it early.
+        With `permits` so many may have the key at once, and the execution gets one of them.
         The key stays closed for `at_least_seconds` after the execution got it, also if that ends before.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
@@ -340,7 +341,8 @@ class Leasehold:
             raise ValueError("this client starts nothing: pass start, the stack's output StartFunctionArn")
         event = {"key": key, "state_machine_arn": state_machine_arn, "input": input, "name": name or str(uuid.uuid4()),
                  "if_held": if_held, "wait_seconds": wait_seconds, "keep_seconds": keep_seconds,
-                 "pass_lease": pass_lease or None, "metadata": metadata, "at_least_seconds": at_least_seconds}
+                 "pass_lease": pass_lease or None, "metadata": metadata, "permits": permits,
+                 "at_least_seconds": at_least_seconds}
         answer = self.call("start", event)
         return Started(answer["outcome"], answer["execution_arn"], answer.get("held"), answer.get("by"))
 

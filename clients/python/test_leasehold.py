@@ -276,6 +276,8 @@ def a_start_begins_or_waits_for_its_key():
     raises(LeaseQueueFull, ME.start, "python/start", name="python-3", **order)
     assert raises(LeaseHeld, ME.start, "python/start", if_held="fail", **order).details["holder"] == first.execution_arn
     equal(ME.start("python/start", name="python-4", if_held="skip", **order).outcome, "skipped")
+    for name, outcome in ("python-5", "started"), ("python-6", "started"), ("python-7", "skipped"):
+        equal(ME.start("python/shared", name=name, if_held="skip", permits=2, **order).outcome, outcome)
     error = raises(LeaseInvalid, ME.start, "python/start", state_machine_arn=machine.replace("started", "other"))
     assert error.details["field"] == "state_machine_arn"
 

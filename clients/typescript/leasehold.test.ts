@@ -216,6 +216,10 @@ const scenes: Record<string, () => Promise<void>> = {
     const { details } = await throws("LeaseHeld", me.start({ ...request, ifHeld: "fail" }));
     assert.equal(details.holder, first.executionArn);
     assert.equal((await me.start({ ...request, name: "typescript-4", ifHeld: "skip" })).outcome, "skipped");
+    for (const [name, outcome] of [["typescript-5", "started"], ["typescript-6", "started"], ["typescript-7", "skipped"]]) {
+      const shared = { ...request, key: "typescript/shared", name, ifHeld: "skip", permits: 2 } as const;
+      assert.equal((await me.start(shared)).outcome, outcome);
+    }
     const unlisted = me.start({ ...request, stateMachineArn: stateMachineArn.replace("started", "other") });
     assert.equal((await throws("LeaseInvalid", unlisted)).details.field, "state_machine_arn");
   },

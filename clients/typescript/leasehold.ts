@@ -183,7 +183,7 @@ export interface Acquire extends Common {
 }
 export interface AcquireAll extends Common { keys: string[] }
 export interface JoinQueue extends Omit<Common, "reentrant" | "ttlSeconds"> {
-  key: string; requestId: string; taskToken: string; waitSeconds: number;
+  key: string; requestId: string; taskToken: string; waitSeconds: number; permits?: number | undefined;
   /** How long the lease stays after a failure of the execution, in seconds. */
   keepSeconds?: number | undefined;
   /** With "latest" only the newest waits: the tasks of those who wait already fail with Lease.Superseded. */
@@ -192,6 +192,8 @@ export interface JoinQueue extends Omit<Common, "reentrant" | "ttlSeconds"> {
 
 export interface Start {
   key: string; stateMachineArn: string; input?: unknown;
+  /** How many executions may have the key at once; if left out, it is alone with it. */
+  permits?: number | undefined;
   /**
    * The execution's name: the same key, machine, name and input start once. Pass it to repeat a start that ended with
    * LeaseUnavailable. If left out, it is random.

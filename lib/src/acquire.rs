@@ -153,7 +153,7 @@ impl<S: Store> Leases<S> {
                 return Err(frozen_error(key.clone(), first));
             }
             if first.head().is_some() || permits == 0 {
-                // Whoever waits comes first.
+                // Whoever waits comes first, or nobody is to be granted one.
                 return Ok(TriedPermit::Taken(rows));
             }
         }
@@ -210,9 +210,6 @@ impl<S: Store> Leases<S> {
             _ => None,
         };
         let permits = number(first, permits);
-        if let Some(first) = first.filter(|_| permits == 0) {
-            return Err(frozen_error(key, first.clone()));
-        }
         let mut out = Vec::new();
         let (mut frozen, mut foreign) = (None, None);
         for (permit, stored) in rows {
@@ -231,7 +228,9 @@ impl<S: Store> Leases<S> {
             }
         }
         out.sort_by_key(|(at, permit, _)| (*at, *permit));
-        let too_many = out.len().saturating_sub(permits.into());
+        let too_many = out.len().saturating_sub(permits.max(1).into());
+        let limited = first.filter(|first| first.is_limited_to_none()).cloned();
+        let frozen = frozen.or(limited);
         match (out.into_iter().nth(too_many), frozen, foreign) {
             (Some((_, permit, row)), ..) => {
                 let mut contention = self

@@ -50,7 +50,8 @@ pub struct Inspection {
     /// How many may hold the key at once, if an operator has set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Box<Limit>>,
-    /// Until when it stays closed after its last grant, if it does: nobody is granted it before, also if it is free.
+    /// Until when it stays closed after its last grant, if it does: nobody is granted it before, and up to the clock margin
+    /// after, also if it is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opens_at: Option<Timestamp>,
     /// How many requests wait in the queue.
@@ -186,7 +187,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
-        let now = self.now();
+        let (now, passed) = (self.now(), self.takeover_deadline());
         let rows = self.store().read_key(key, self.limit()).await?;
         let mut standings = Vec::with_capacity(rows.len());
         for (permit, stored) in rows {
@@ -197,11 +198,11 @@ impl<S: Store> Leases<S> {
                 Stored::Row(row) => {
                     let lease = self.view(Address { key, permit }, &row);
                     standings.push(Inspection {
-                        state: state(&lease, &row, now),
+                        state: state(&lease, &row, (now, passed)),
                         previous: row.last_ended(),
                         frozen: row.frozen.is_some(),
                         limit: row.limit.clone(),
-                        opens_at: row.opens_at.filter(|at| *at > now),
+                        opens_at: row.opens_at.filter(|_| row.is_closed(passed)),
                         waiting: row.waiting().len() as u64,
                         operator: row.operator.clone(),
                         lease,
@@ -340,9 +341,9 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn state(lease: &LeaseView, row: &Row, now: Timestamp) -> LeaseState {
+fn state(lease: &LeaseView, row: &Row, (now, passed): (Timestamp, Timestamp)) -> LeaseState {
     match &lease.held {
-        None if row.is_closed(now) => LeaseState::Closed,
+        None if row.is_closed(passed) => LeaseState::Closed,
         None => LeaseState::Free,
         Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
         Some(_) => LeaseState::Held,

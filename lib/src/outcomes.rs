@@ -355,7 +355,7 @@ pub struct Retry {
     /// The first instant at which a request by the clock can succeed without a release.
     pub retry_at: Timestamp,
     /// The holder's ttl in seconds, rounded up, and one more for each 1000 begun: how long to wait before the next request by
-    /// observation.
+    /// observation. Of a key that stays closed, the seconds until `retry_at`.
     pub wait_seconds: u64,
 }
 

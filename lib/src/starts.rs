@@ -438,16 +438,19 @@ impl<S: Store> Leases<S> {
                 IfHeld::Wait(_) | IfHeld::Latest(_) => {}
                 IfHeld::Replace(_) if row.holding().is_none() => {}
                 IfHeld::Replace(_) if self.started_holder(&row, item).await?.is_some() => {}
-                IfHeld::Skip => return self.skip(&row, item).await,
                 IfHeld::Replace(_) if self.has_a_place(item).await? => continue,
-                IfHeld::Fail | IfHeld::Replace(_) => {
-                    let held = match item.permits {
-                        Some(permits) => {
-                            self.all_taken(key.clone(), permits, &rows, &grant).await?
-                        }
-                        None => self.contention(first, row, &item.execution()).await?,
+                IfHeld::Fail | IfHeld::Skip | IfHeld::Replace(_) => {
+                    let in_the_way = match item.permits {
+                        Some(permits) => self.all_taken(key.clone(), permits, &rows, &grant).await,
+                        None => self.contention(first, row.clone(), &grant.holder).await,
                     };
-                    return self.withdraw(item, Error::Held(Box::new(held))).await;
+                    return match in_the_way {
+                        Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await,
+                        Ok(held) => self.withdraw(item, Error::Held(Box::new(held))).await,
+                        // Nobody has it, and its limit is 0.
+                        Err(error @ Error::Frozen { .. }) => self.withdraw(item, error).await,
+                        Err(error) => Err(error),
+                    };
                 }
             }
             let joined = self

@@ -232,7 +232,10 @@ async fn a_redrive_takes_back_only_what_is_free() {
     let other = all.fixture.grant("orders/1", "worker 7", hour).await;
     let held = all.run(&["redrive", EXECUTION]).await;
     assert_eq!(held.code, Some(75), "{held:?}");
-    assert!(held.err.contains("not redriven: worker 7 holds orders/1"));
+    assert!(
+        held.err
+            .contains("not redriven: orders/1 is held by worker 7")
+    );
 
     let _ = all.fixture.leases().release(&other.lease).await.unwrap();
     let redriven = all.run(&["redrive", EXECUTION]).await;

@@ -213,9 +213,14 @@ async fn a_limit_stands_in_place_of_what_requests_say() {
         (ran.out.as_str(), ran.err.as_str()),
         (
             "k is limited to 0: nobody is granted it\n",
-            "leasehold: 1 are held now: it takes effect as they end\n"
+            "leasehold: held now: 1; the limit takes effect as leases end\n"
         )
     );
+    let refused = fixture.run(&one_of_two).await;
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    assert!(refused.err.contains("k is held by "), "{refused:?}");
+    let end = [&["force-release", "k", "--yes"][..], &BECAUSE].concat();
+    assert_eq!(fixture.run(&end).await.code, Some(0));
     let refused = fixture.run(&one_of_two).await;
     assert_eq!(refused.code, Some(75), "{refused:?}");
     let said = "leasehold: k is limited to 0 by an operator: ticket 7 (alice, ";

@@ -195,9 +195,12 @@ async fn with_a_limit_of_none_permits_wait_too<B: Bench>(bench: &B) {
     case.has_waiting(&["a", "b"]).await;
     assert_eq!(case.limit(None).await, LimitOutcome::Unlimited);
     assert_eq!(case.told(), ["a", "b"]);
-    // Who does not wait.
+    // Who does not wait: as of a mutex.
     let case = Case::new(bench, "limits/no permit");
+    let held = case.has_one_of(2, "holder").await;
     case.limited(0).await;
+    assert_eq!(case.in_vain(2, "a").await, held.permit);
+    case.give_back(&held).await;
     let request = case.request("a", "1").permits(make::permits(2));
     refused!(case.leases.acquire(request).await, Frozen);
 }

@@ -80,8 +80,13 @@ async fn it_stays_closed_after_it_was_given_back<B: Bench>(bench: &B) {
     case.pass(opens_at.plus(MARGIN).since(case.now().plus(MS)));
     contention(&case.leases, case.paced("b")).await;
     let (seen, _) = case.inspected().await;
-    assert_eq!((seen.state, seen.opens_at), (LeaseState::Free, None));
+    assert_eq!(
+        (seen.state, seen.opens_at),
+        (LeaseState::Closed, Some(opens_at))
+    );
     case.pass(2 * MS);
+    let (seen, _) = case.inspected().await;
+    assert_eq!((seen.state, seen.opens_at), (LeaseState::Free, None));
     let next = grant(&case.leases, case.paced("b")).await;
     assert_eq!(
         next.previous.map(|before| before.holder),
@@ -236,6 +241,14 @@ async fn an_operator_opens_it<B: Bench>(bench: &B) {
     let case = Case::new(bench, "pace/forced");
     grant(&case.leases, case.paced("a")).await;
     case.evict(None).await;
+    case.lease("b").await;
+    // Also one that nobody holds, by a new floor.
+    let case = Case::new(bench, "pace/raised");
+    case.ran("a").await;
+    case.pass(TTL);
+    let key = &case.address.key;
+    let raised = case.leases.raise_floor(key, None, &make::because()).await;
+    let _ = raised.expect("raised");
     case.lease("b").await;
 }
 

@@ -973,6 +973,18 @@ async fn a_limit_of_none_keeps_starts_in_their_places<B: Bench>(bench: &B) {
         limited.expect("an answer")
     };
     limit(Some(LimitedTo::new(0).expect("valid"))).await;
+    // Who does not wait leaves nothing.
+    for if_held in [IfHeld::Fail, IfHeld::Skip] {
+        for permits in [None, Some(make::permits(2))] {
+            let start = Start {
+                if_held,
+                permits,
+                ..case.request("at-once")
+            };
+            refused!(leases.start(start).await, Frozen);
+            assert!(case.item("at-once").await.is_none());
+        }
+    }
     case.queues("a").await;
     case.queues("b").await;
     case.case.swept().await;

@@ -69,7 +69,7 @@ impl Rows {
     }
 
     /// How many may hold the key at once: as the first row says, or as whoever waits has asked. None for the mutex.
-    pub(crate) fn number(&self, asked: Option<Permits>) -> Option<u16> {
+    fn number(&self, asked: Option<Permits>) -> Option<u16> {
         asked.map(|asked| number(self.first(), asked))
     }
 

@@ -180,10 +180,17 @@ impl Limit {
     fn read(value: &AttributeValue) -> Self {
         let permits = || {
             let permits = value.as_m().ok()?.get(at::LIMIT_PERMITS)?.as_n().ok()?;
-            permits.parse().ok()
+            permits.parse::<f64>().ok()
         };
+        // As the condition of a grant: whatever is more than 0 is at least 1.
+        let permits = permits().unwrap_or(0.0).ceil().clamp(0.0, 1000.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole, from 0 to 1000"
+        )]
         Self {
-            permits: permits().unwrap_or(0),
+            permits: permits as u16,
             by: Record::read(value),
         }
     }
