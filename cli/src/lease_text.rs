@@ -1,7 +1,7 @@
 //! A lease as text for people.
 
 use leasehold::{
-    HeldLease, HeldUntil, HeldView, Inspection, LeaseState, LeaseView, Previous, Timestamp,
+    HeldLease, HeldUntil, HeldView, Inspection, LeaseState, LeaseView, Previous, Record, Timestamp,
     ViewUntil, WaiterView,
 };
 
@@ -73,16 +73,26 @@ pub(crate) fn held(held: &HeldLease, now: Timestamp) -> String {
 
 /// A lease as a row of a table.
 pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
+    row_until(lease, None, now)
+}
+
+/// The same for a permit, which may stay closed until then.
+fn row_until(lease: &LeaseView, opens_at: Option<Timestamp>, now: Timestamp) -> Vec<String> {
     let ends = |held: &HeldView| {
         let at = held.expires_at().map(|at| when(at, now));
         at.unwrap_or_else(|| while_it_runs(held, now))
     };
     let holder = |held: &HeldView| held.holder.to_string();
     let held = lease.held.as_ref();
+    let (state, ends) = match (held, opens_at) {
+        (None, Some(at)) => ("closed", when(at, now)),
+        (None, None) => (state(lease, now), String::new()),
+        (Some(held), _) => (state(lease, now), ends(held)),
+    };
     vec![
         name(lease),
-        state(lease, now).to_owned(),
-        held.map_or_else(String::new, ends),
+        state.to_owned(),
+        ends,
         lease.fencing_token.to_string(),
         held.map_or_else(String::new, holder),
     ]
@@ -91,6 +101,13 @@ pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
 /// A table of leases.
 pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timestamp) -> String {
     let rows: Vec<_> = leases.map(|lease| row(lease, now)).collect();
+    Columns::new(&HEADER).page(&rows)
+}
+
+/// A table of a semaphore's permits.
+pub(crate) fn permits(seen: &[Inspection], now: Timestamp) -> String {
+    let row = |one: &Inspection| row_until(&one.lease, one.opens_at, now);
+    let rows: Vec<_> = seen.iter().map(row).collect();
     Columns::new(&HEADER).page(&rows)
 }
 
@@ -143,12 +160,16 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
     if seen.frozen {
         rows.push(("frozen", "yes: no new grants".to_owned()));
     }
+    let by = |record: &Record| {
+        let (who, at, why) = (&record.who, when(record.at, now), &record.why);
+        format!("by {who} {at}: {why}")
+    };
     if let Some(limit) = &seen.limit {
-        let by = limit.by.as_ref().map_or_else(String::new, |record| {
-            let (who, at, why) = (&record.who, when(record.at, now), &record.why);
-            format!(", by {who} {at}: {why}")
-        });
-        rows.push(("limit", format!("{}{by}", limit.permits)));
+        let by = limit.by.as_ref().map(|record| format!(", {}", by(record)));
+        rows.push((
+            "limit",
+            format!("{}{}", limit.permits, by.unwrap_or_default()),
+        ));
     }
     if let Some(at) = seen.opens_at {
         rows.push(("opens", format!("{at} ({})", when(at, now))));
@@ -204,8 +225,7 @@ pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, S
             leasehold::Act::RaiseFloor => "raise-floor",
             leasehold::Act::Limit => "limit",
         };
-        let (who, at, why) = (&record.who, when(record.at, now), &record.why);
-        rows.push(("operator", format!("{act} by {who} {at}: {why}")));
+        rows.push(("operator", format!("{act} {}", by(record))));
         if let Some(caller) = &record.caller {
             rows.push(("signed by", caller.to_string()));
         }

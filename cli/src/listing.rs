@@ -188,8 +188,7 @@ impl Show {
             Inspected::Found { first, permits } => {
                 print_lines(&pairs(lease_text::details(&first, now)))?;
                 if !permits.is_empty() {
-                    let leases = permits.iter().map(|seen| &seen.lease);
-                    print_lines(&format!("\n{}", lease_text::table(leases, now)))?;
+                    print_lines(&format!("\n{}", lease_text::permits(&permits, now)))?;
                 }
             }
             Inspected::Absent => print_error(&format!(

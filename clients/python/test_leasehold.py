@@ -35,6 +35,11 @@ def client(holder="me", invoker=LAMBDA, **options):
 ME, OTHER = client("me"), client("other")
 
 
+def opens(key):
+    answer = LAMBDA.invoke(FunctionName="InspectFunction", Payload=json.dumps({"key": key}))
+    return "opens_at" in json.loads(answer["Payload"].read())
+
+
 def operate(operation, key):
     event = {"operation": operation, "key": key, "who": "night shift", "why": "a test"}
     answer = LAMBDA.invoke(FunctionName="OperateFunction", Payload=json.dumps(event))
@@ -249,7 +254,7 @@ def several_keys_come_together_or_not_at_all():
 
 def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
     held = ME.acquire("python/queue", ttl_seconds=60)
-    waiting = {"wait_seconds": 600, "at_least_seconds": 0, "holder": "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1"}
+    waiting = {"wait_seconds": 600, "at_least_seconds": 60, "holder": "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1"}
     joined = OTHER.join_queue("python/queue", task_token="python-1", request_id="1", **waiting)
     assert joined["outcome"] == "queued", joined
     again = OTHER.join_queue("python/queue", task_token="python-2", request_id="1", **waiting)
@@ -261,7 +266,11 @@ def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
     output = json.loads(notified[0]["output"])
     lease = OTHER.resume(output["lease"])
     assert output["outcome"] == "acquired" and lease.extend() == "extended"
-    ends(lease)
+    assert lease.release() == "released"
+    assert "opens_at" in raises(LeaseHeld, OTHER.acquire, "python/queue", ttl_seconds=60).details
+    ME.acquire("python/queue/permits", ttl_seconds=60, permits=2)
+    other = OTHER.join_queue("python/queue/permits", task_token="python-4", request_id="4", permits=2, **waiting)
+    assert other["outcome"] == "acquired", other
 
 
 def a_start_begins_or_waits_for_its_key():
@@ -271,6 +280,7 @@ def a_start_begins_or_waits_for_its_key():
     first = ME.start("python/start", name="python-1", **order)
     equal((first.outcome, first.execution_arn, first.held), ("started", f"{execution}:python-1", None))
     equal(ME.start("python/start", name="python-1", **order), first)
+    assert opens("python/start")
     second = OTHER.start("python/start", name="python-2", pass_lease=True, wait_seconds=600, **order)
     equal((second.outcome, second.held["holder"]), ("queued", first.execution_arn))
     raises(LeaseQueueFull, ME.start, "python/start", name="python-3", **order)

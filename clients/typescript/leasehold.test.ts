@@ -39,6 +39,11 @@ function client(holder = "me", invoker = LAMBDA, attempts = 4): Leasehold {
 }
 const [me, other] = [client("me"), client("other")];
 
+async function opens(key: string): Promise<boolean> {
+  const answer = await LAMBDA.invoke({ FunctionName: "InspectFunction", Payload: new TextEncoder().encode(JSON.stringify({ key })) });
+  return "opens_at" in JSON.parse(new TextDecoder().decode(answer.Payload));
+}
+
 async function operate(operation: string, key: string): Promise<void> {
   const event = JSON.stringify({ operation, key, who: "night shift", why: "a test" });
   const answer = await LAMBDA.invoke({ FunctionName: "OperateFunction", Payload: new TextEncoder().encode(event) });
@@ -190,7 +195,7 @@ const scenes: Record<string, () => Promise<void>> = {
   async whoever_waits_in_the_queue_gets_the_lease_by_the_task_token() {
     const held = await me.acquire({ key: "typescript/queue", ttlSeconds: 60 });
     const holder = "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1";
-    const waiting = { key: "typescript/queue", waitSeconds: 600, atLeastSeconds: 0, holder };
+    const waiting = { key: "typescript/queue", waitSeconds: 600, atLeastSeconds: 60, holder };
     const joined = await other.joinQueue({ ...waiting, taskToken: "typescript-1", requestId: "1" });
     assert.equal(joined.outcome, "queued");
     const again = await other.joinQueue({ ...waiting, taskToken: "typescript-2", requestId: "1" });
@@ -201,7 +206,13 @@ const scenes: Record<string, () => Promise<void>> = {
     const output = JSON.parse(calls.find((call) => call.taskToken === "typescript-2")!.output) as { outcome: string; lease: Handle };
     const lease = other.resume(output.lease);
     assert.deepEqual([output.outcome, await lease.extend()], ["acquired", "extended"]);
-    await ends(lease);
+    assert.equal(await lease.release(), "released");
+    const closed = other.acquire({ key: "typescript/queue", ttlSeconds: 60 });
+    assert("opens_at" in (await throws("LeaseHeld", closed)).details);
+    const key = "typescript/queue/permits";
+    await me.acquire({ key, ttlSeconds: 60, permits: 2 });
+    const another = { ...waiting, key, permits: 2, taskToken: "typescript-4", requestId: "4" };
+    assert.equal((await other.joinQueue(another)).outcome, "acquired");
   },
   async a_start_begins_or_waits_for_its_key() {
     const stateMachineArn = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders";
@@ -210,6 +221,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const first = await me.start({ ...request, name: "typescript-1" });
     assert.deepEqual(first, { outcome: "started", executionArn: `${execution}:typescript-1`, held: undefined, by: undefined });
     assert.deepEqual(await me.start({ ...request, name: "typescript-1" }), first);
+    assert(await opens("typescript/start"));
     const second = await other.start({ ...request, name: "typescript-2", passLease: true, waitSeconds: 600 });
     assert.deepEqual([second.outcome, second.held?.holder], ["queued", first.executionArn]);
     await throws("LeaseQueueFull", me.start({ ...request, name: "typescript-3" }));

@@ -246,8 +246,9 @@ impl<S: Store> Leases<S> {
     ///
     /// A lower number takes effect as permits are returned, a higher one at once, also for those who wait. A mutex, whose
     /// callers ask for no permit, stays a mutex. With 0 nobody is granted the key, and everybody keeps the place in the queue;
-    /// whoever does not wait gets [`Error::Frozen`], or [`Error::Held`] while somebody has it or waits. An acquire that is in progress at that moment may still be granted as
-    /// before. If the call is repeated, it stores the same number again.
+    /// whoever does not wait gets [`Error::Frozen`], or [`Error::Held`] while somebody has it or waits. An acquire or a hand-over
+    /// that is in progress at that moment may still grant a permit as before. If the call is repeated, it stores the same number
+    /// again.
     ///
     /// # Errors
     /// As [`Leases::freeze`].

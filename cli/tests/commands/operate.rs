@@ -264,6 +264,13 @@ async fn a_key_stays_closed_for_as_long_as_the_last_grant_has_said() {
         "{shown}"
     );
     assert!(shown.contains("opens       "), "{shown}");
+    // Each permit for itself.
+    let paced = [&["acquire", "p", "--permits", "2"][..], &nightly[2..]].concat();
+    for code in [0, 0, 75] {
+        assert_eq!(fixture.run(&paced).await.code, Some(code));
+    }
+    let shown = fixture.run(&["show", "p"]).await.out;
+    assert_eq!(shown.matches("closed  in ").count(), 2, "{shown}");
     let too_long = [
         "acquire",
         "k",

@@ -49,21 +49,28 @@ impl Ttl {
     }
 }
 
-impl Serialize for Ttl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_seconds(self.0, serializer)
-    }
+/// In JSON a number of seconds.
+macro_rules! as_seconds {
+    ($name:ident) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serialize_seconds(self.0, serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
+                to_the_millisecond(seconds)
+                    .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
+                    .and_then(Self::new)
+                    .map_err(de::Error::custom)
+            }
+        }
+    };
 }
 
-impl<'de> Deserialize<'de> for Ttl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
-        to_the_millisecond(seconds)
-            .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
-            .and_then(Self::new)
-            .map_err(de::Error::custom)
-    }
-}
+as_seconds!(Ttl);
 
 /// Any JSON number, as a float.
 pub(super) struct Number(pub(super) &'static str);
@@ -349,21 +356,7 @@ macro_rules! length_of_time {
             }
         }
 
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serialize_seconds(self.0, serializer)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let seconds = deserializer.deserialize_any(Number(Self::RANGE))?;
-                to_the_millisecond(seconds)
-                    .ok_or_else(|| BadValue(format!("expected {}", Self::RANGE)))
-                    .and_then(Self::new)
-                    .map_err(de::Error::custom)
-            }
-        }
+        as_seconds!($name);
     };
 }
 
