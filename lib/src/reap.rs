@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
-    leases::Leases,
+    leases::{Leases, TRIES},
     look::Looked,
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
@@ -64,7 +64,7 @@ impl<S: Store> Leases<S> {
     /// still proves it, and keeps its deadline.
     ///
     /// Each write requires the version that was read before the execution was looked up. So an execution that is
-    /// redriven, and extends its lease in between, keeps it. A redrive may not show in the look-up yet. So if the
+    /// redriven, and extends its lease in between, keeps it; after any other change it is read and looked up again. A redrive may not show in the look-up yet. So if the
     /// execution did not succeed, a lease that was written after its end and less than half a minute ago is left to a
     /// later call.
     ///
@@ -85,8 +85,9 @@ impl<S: Store> Leases<S> {
             });
         };
         let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
-        let mut from = None;
+        let (mut from, mut tries) = (None, TRIES);
         loop {
+            let mut changed = false;
             let page = self
                 .store()
                 .held_by(holder, from.as_ref(), PAGE, self.limit())
@@ -112,8 +113,14 @@ impl<S: Store> Leases<S> {
                     Done::Cut => cut += 1,
                     Done::Kept => kept += 1,
                     Done::Left => left += 1,
+                    Done::Changed => changed = true,
                     Done::Nothing => {}
                 }
+            }
+            // Perhaps only somebody joined the queue. What is decided anew goes by a new look-up.
+            if changed && tries > 0 {
+                tries -= 1;
+                continue;
             }
             from = page.next;
             if from.is_none() {
@@ -208,7 +215,7 @@ impl<S: Store> Leases<S> {
             return Ok(match self.decide(address, row, said).await? {
                 Looked::Ended { .. } => Done::Released,
                 Looked::Kept => Done::Kept,
-                Looked::Changed => Done::Nothing,
+                Looked::Changed => Done::Changed,
             });
         };
         // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
@@ -225,7 +232,7 @@ impl<S: Store> Leases<S> {
         }
         if all_answered {
             let ended = self.end_as_read(address, row, Ended::Released).await?;
-            return Ok(ended.map_or(Done::Nothing, |_| {
+            return Ok(ended.map_or(Done::Changed, |_| {
                 let length = self.now().since(held.acquired_at);
                 metrics::record_duration(Metric::HeldTime, length);
                 Done::Released
@@ -247,8 +254,8 @@ impl<S: Store> Leases<S> {
                 tracing::info!(%key, %holder, fencing_token = token.get(), %expires_at, "cut");
                 Done::Cut
             }
-            // Extended, released or taken over since it was read.
-            Applied::Refused(_) => Done::Nothing,
+            // Extended, released or taken over since it was read, or somebody joined its queue.
+            Applied::Refused(_) => Done::Changed,
         })
     }
 }
@@ -274,16 +281,22 @@ enum Done {
     Cut,
     Kept,
     Left,
+    /// The row has changed since it was read.
+    Changed,
     Nothing,
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, TaskToken, Workflows,
+        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Queue, Settings, TaskToken,
+        WaitTime, Workflows,
         clock::{Clock as _, slow::Slow},
         conformance::{FakeStepFunctions, grant, make},
     };
@@ -373,6 +386,69 @@ mod tests {
         let left = leases.read_left(&holder, waits).await;
         let left = left.expect("an answer");
         assert!(matches!(left, Some(Left::Lease(..))), "nothing is left");
+    }
+
+    /// An execution that succeeded. While it is looked up for the first time, somebody joins the queue of its key.
+    struct Joined {
+        leases: Leases<Memory>,
+        joining: Mutex<Option<(Acquire, Queue)>>,
+    }
+
+    impl Workflows for Joined {
+        fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+            Box::pin(async { Ok(Delivery::Delivered) })
+        }
+
+        fn fail<'a>(
+            &'a self,
+            _: &'a TaskToken,
+            _: &'a str,
+            _: String,
+            _: Duration,
+        ) -> Call<'a, Delivery> {
+            unreachable!("nobody is refused")
+        }
+
+        fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
+            Box::pin(async {
+                let joining = self.joining.lock().expect("no panic").take();
+                if let Some((request, queue)) = joining {
+                    let joined = self.leases.acquire_queued(request, queue).await;
+                    joined.expect("an answer");
+                }
+                Ok(Execution::Ended {
+                    stopped_at: self.leases.now(),
+                    redrivable: false,
+                    all_answered: true,
+                })
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_join_during_the_look_does_not_keep_the_lease() {
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(make::clock())
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
+        let request = make::of_execution(make::key("k"), "a");
+        let holder = request.holder.clone();
+        grant(&leases, request).await;
+        let queue = Queue {
+            task_token: TaskToken::new("b").expect("valid"),
+            wait: WaitTime::new(Duration::from_mins(1)).expect("valid"),
+            latest: false,
+        };
+        let joining = make::of_execution(make::key("k"), "b");
+        let joined = Joined {
+            leases: leases.clone(),
+            joining: Mutex::new(Some((joining, queue))),
+        };
+        let reaper = leases.clone().with_workflows(Arc::new(joined));
+        let done = reaper.reap(&holder).await.expect("an answer");
+        assert!(
+            matches!(done, Reaped::Reaped { released: 1, .. }),
+            "{done:?}"
+        );
     }
 
     #[tokio::test]

@@ -323,11 +323,14 @@ impl<S: Store> Leases<S> {
         if let Some(shorter) = self.pass_over(key, first, head).await? {
             return Ok(Some(rows.with(0, shorter)));
         }
-        // Others write this row too, who do not serve those that wait for a permit.
-        if !rows.are_all() || *tries == 0 {
+        // Others write this row too, and serve nobody: who joins, and who sends this one away because only the newest waits.
+        if *tries == 0 {
             return Ok(None);
         }
         *tries -= 1;
+        if !rows.are_all() {
+            return Ok(self.read_queue_row(key).await?.map(Rows::only_first));
+        }
         self.read_rows(key).await.map(Some)
     }
 

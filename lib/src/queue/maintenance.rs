@@ -279,13 +279,17 @@ fn untold<'a>(rows: &'a Rows, request: &RequestDigest) -> Option<(u16, &'a Row, 
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
 
     use super::*;
     use crate::{
         Lease, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
         conformance::FakeStepFunctions,
         conformance::{grant, make},
+        row::Item,
         store::wire::{Before, Wire},
     };
 
@@ -340,25 +344,61 @@ mod tests {
         assert_eq!(told, ["b"]);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_waiter_that_rejoins_is_not_one_without_an_item() {
-        let first = Address::first(&make::key("k"));
-        // Passed over and joined again by other calls, which is two versions later.
+    /// The first of these waiters has no item when its turn comes; before it is passed over, another writer does something to
+    /// the row, and to the table with that item. Who was told?
+    async fn told_without_an_item(
+        waiting: &[&str],
+        meddling: impl FnOnce(&Memory, Row, (String, String, Item)) + Send + 'static,
+    ) -> Vec<String> {
+        let lost = Arc::new(Mutex::new(None));
+        let found = Arc::clone(&lost);
+        // The grant, the release, and the passing over.
         let store = Wire::meddled(Before::Apply, 3, move |table| {
-            let row = row_in(table);
-            let version = row.version.plus(2);
-            table.put(first, &Row { version, ..row }.to_item());
+            let item = found.lock().expect("no panic").take();
+            meddling(table, row_in(table), item.expect("an item"));
         });
-        let (leases, _, lease) = held(&store, &["a"]).await;
+        let (leases, calls, lease) = held(&store, waiting).await;
         let key = make::key("k");
-        let queue = store.row().await.waiting().to_vec();
-        let waiter = leases.waiting(&key, &queue[0]).await.expect("an answer");
+        let first = store.row().await.waiting()[0].clone();
+        let waiter = leases.waiting(&key, &first).await.expect("an answer");
         let waiter = waiter.expect("an item");
+        let before = store.table.all();
         let deleted = store.delete_waiter(&key, &waiter, leases.limit());
         deleted.await.expect("deleted");
+        let after = store.table.all();
+        *lost.lock().expect("no panic") = before.into_iter().find(|one| !after.contains(one));
         let _ = leases.release(&lease).await.expect("released");
-        assert!(store.is_done(), "somebody did join");
-        assert_eq!(store.row().await.waiting(), queue);
+        assert!(store.is_done(), "somebody did meddle");
+        let told = calls.take_answers().into_iter();
+        told.map(|it| it.token).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_that_rejoins_is_not_one_without_an_item() {
+        // Passed over and joined again by other calls, which is two versions later.
+        let told = told_without_an_item(&["a"], |table, row, (pk, sk, item)| {
+            table.put_at(&pk, &sk, &item);
+            let version = row.version.plus(2);
+            table.put(
+                Address::first(&make::key("k")),
+                &Row { version, ..row }.to_item(),
+            );
+        });
+        assert_eq!(told.await, ["a"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_sent_away_meanwhile_yields_to_the_newest() {
+        let told = told_without_an_item(&["a", "b"], |table, row, _| {
+            let (version, queue) = (row.version.plus(1), row.waiting()[1..].to_vec());
+            let row = Row {
+                version,
+                queue,
+                ..row
+            };
+            table.put(Address::first(&make::key("k")), &row.to_item());
+        });
+        assert_eq!(told.await, ["b"]);
     }
 
     /// A request changes its place between two removals, so the row that sweep has read is out of date.
