@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs test check package semver build invoke other-arch one-function built-size sizes dist command-line dist-test deploy clean
+.PHONY: help demo local local-stack local-programs test check package semver build invoke other-arch one-function built-size sizes dist command-line local-wheel dist-test deploy clean
 
 include tools/tools.mk tools/check.mk
 
@@ -59,9 +59,10 @@ check: fmt clippy doc template asked asl types leases cdk terraform deny ## form
 
 # Built from the contents of the package, with the default features. Cargo unpacks the library for the second crate below its
 # own directory, by version and not by contents: what an earlier state of this version left there would be built.
-package: ## pack the crates as they are published, and build them from the packages
+package: ## pack the crates as they are published, build them from the packages, and use the first in an empty project
 	rm -rf "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/leasehold-[0-9]*
 	cargo package --package leasehold --package leasehold-lambda --locked
+	python3 tools/packages/test_crates.py
 
 # The newest published version of the crate; empty, because nothing is published yet.
 PUBLISHED :=
@@ -114,7 +115,8 @@ DIST_ARCHS ?= arm64 x86_64
 dist: translated $(SAM_ENV)/complete ## write dist/leasehold-<version>: zips, templates, command line, checksums (DIST_ARCHS="arm64 x86_64")
 	rm -rf $(DIST) && mkdir -p $(DIST)
 	for arch in $(DIST_ARCHS); do \
-	  rm -rf target/lambda; $(MAKE) one-function command-line ARCH=$$arch; $(SAM_ENV)/bin/python tools/release/build.py pack $(DIST) $$arch; done
+	  rm -rf target/lambda; $(MAKE) one-function command-line ARCH=$$arch; $(SAM_ENV)/bin/python tools/release/build.py pack $(DIST) $$arch; \
+	  $(MAKE) local-wheel ARCH=$$arch; done
 	$(SAM_ENV)/bin/python tools/release/build.py finish $(DIST)
 
 # Statically linked with musl, by the C compiler that cargo-lambda brings, so that it runs on any Linux. Without
@@ -124,11 +126,17 @@ command-line: $(SAM_ENV)/complete
 	rustup target list --installed | grep -x $(MUSL) || rustup target add $(MUSL)
 	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli --no-default-features
 
-# Uses only the files of `make dist` and Python, as a user does: local/run.py installs the emulator of AWS and the engine in LOCAL_DIST,
-# creates the stack from the directory, and ends all of it.
-LOCAL_DIST := target/tools/leasehold-local
-dist-test: ## run dist/ alone on this machine, on an emulator of AWS, and drive its functions, machines and command line
-	env -i PATH=/usr/bin:/bin HOME="$$HOME" "$$(command -v python3)" tools/release/test.py $(DIST) $(LOCAL_DIST)
+# The package leasehold-local for one instruction set, from the functions that were just built. The programs are static, and the
+# functions need a C library of this age.
+PLATFORM = manylinux_2_28_$(firstword $(subst -, ,$(TRIPLE)))
+local-wheel: $(SAM_ENV)/complete
+	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-local -p step
+	$(SAM_ENV)/bin/python tools/packages/local.py target/lambda $(PLATFORM) $(DIST)/packages
+
+# Each package is installed in an empty directory, and used there: on the local stack, or on an emulator of CloudFormation.
+dist-test: $(SAM_ENV)/complete ## install every package of dist/ in an empty directory, and use it there; run the command line
+	$(SAM_ENV)/bin/python tools/release/test.py $(DIST)
+	for package in local clients cdk; do LEASEHOLD=$(abspath $(DIST))/bin/leasehold-linux-$(HOST_ARCH) $(SAM_ENV)/bin/python tools/packages/test_$$package.py $(DIST)/packages; done
 
 # An environment of samconfig.toml: default, staging or prod.
 CONFIG ?= default

@@ -3,7 +3,7 @@
 # (proof/tests/contract/sam.rs). `make -C proof sam-test` builds the functions first and calls this. Takes the Docker that runs here; on
 # Debian as root it installs one and starts it for as long as the test takes, with its data below target/engine.
 #
-#   proof/sam-test.sh SAM [EVENT]     SAM: the sam command; EVENT: only events whose names contain this
+#   proof/sam-test.sh SAM [EVENT]     SAM: the sam command; EVENT: only events whose names contain this, or `each`: one of each function
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sam=${1:?usage: proof/sam-test.sh SAM [EVENT]}

@@ -21,8 +21,8 @@ pictures: ## redraw the state machines in docs/reference/machines.md from their 
 	cargo run --quiet --locked --bin leasehold -- check --within . --pictures docs/reference/machines.md > target/pictures.md
 	cp target/pictures.md docs/reference/machines.md
 
-# The stack's own template and its two nested ones.
-TEMPLATES := template.yaml monitoring.yaml samples.yaml
+# The stack's own template, the smallest stack, and the two nested templates of the first.
+TEMPLATES := template.yaml minimal.yaml monitoring.yaml samples.yaml
 TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
 
 # Lints the templates as written, with `sam validate --lint`, and as translated with the state machines included, with cfn-lint.
@@ -58,16 +58,12 @@ types: $(TYPES_ROOT)/complete
 	cp clients/typescript/*.ts clients/typescript/tsconfig.json $(TYPES_ROOT)
 	$(NODE) $(TYPES_ROOT)/node_modules/typescript/bin/tsc --project $(TYPES_ROOT)
 
-# Offline except for the npm packages: the app of examples/cdk is compiled and synthesised, for no account and no Region. The
-# result is linted (without W3005, because CDK writes DependsOn beside each GetAtt), and compared with the template by
-# tools/test_cdk.py. Its machines are not checked for leases: they start with-lease, and have none of their own.
-cdk: $(CDK_ROOT)/complete ## compile, synthesise and lint the CDK construct and app of examples/
-	rm -rf target/cdk && cp -r examples/cdk target/cdk && ln -s $(CURDIR)/$(CDK_ROOT)/node_modules target/cdk/node_modules
-	$(SAM_ENV)/bin/python tools/release/templates.py target/cdk/release
-	cd target/cdk && export PATH="$$(echo $(CURDIR)/$(NODE_HOME)/bin):$$PATH" CDK_DISABLE_CLI_TELEMETRY=true && node_modules/.bin/tsc && \
-	  node_modules/.bin/cdk synth --quiet --no-notices --context template=release/leasehold.json > synth.log 2>&1 || { cat synth.log; exit 1; }
-	$(SAM_ENV)/bin/python tools/test_cdk.py target/cdk/cdk.out
-	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 --ignore-checks W3005 -- target/cdk/cdk.out/*.template.json target/cdk/release/*.json
+# Quickly, and offline except for the npm packages: compiles the construct, and checks the types of its tests and of the app of
+# examples/. tools/packages/test_cdk.py does the rest, with the packages. Here only the plain templates of a release are linted too.
+cdk: $(CDK_ROOT)/complete ## compile the CDK construct of clients/, and check the types of its app in examples/
+	$(SAM_ENV)/bin/python tools/packages/cdk.py --types
+	$(SAM_ENV)/bin/python tools/release/templates.py target/packages/release
+	$(SAM_ENV)/bin/cfn-lint --regions us-east-1 -- target/packages/release/*.json
 
 # Terraform is in no package registry, so its files are only parsed and compared with the template.
 terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with the template

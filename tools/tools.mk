@@ -12,7 +12,7 @@ NODE := $(NODE_HOME)/bin/node
 NPM := $(addprefix $(CURDIR)/,$(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js)
 ASL_ROOT := target/tools/asl-$(shell cat tools/asl/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 TYPES_ROOT := target/tools/types-$(shell cat clients/typescript/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
-CDK_ROOT := target/tools/cdk-$(shell cat examples/cdk/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
+CDK_ROOT := target/tools/cdk-$(shell cat clients/cdk/package-lock.json tools/requirements.txt | sha256sum | cut -c1-12)
 # The instruction set that this machine runs without emulation.
 HOST_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 FUNCTIONS := $(notdir $(wildcard functions/*))
@@ -49,7 +49,7 @@ $(1)/complete: $(SAM_ENV)/complete
 endef
 $(eval $(call npm-packages,$(ASL_ROOT),tools/asl))
 $(eval $(call npm-packages,$(TYPES_ROOT),clients/typescript))
-$(eval $(call npm-packages,$(CDK_ROOT),examples/cdk))
+$(eval $(call npm-packages,$(CDK_ROOT),clients/cdk))
 
 # A program of a crate. It runs for seconds, so it is not optimised at all.
 define cargo-program
@@ -61,13 +61,11 @@ $(eval $(call cargo-program,$(SEMVER),$(SEMVER_ROOT),cargo-semver-checks@$(SEMVE
 $(eval $(call cargo-program,$(FUZZ_ROOT)/bin/cargo-fuzz,$(FUZZ_ROOT),cargo-fuzz@$(FUZZ_VERSION)))
 $(eval $(call cargo-program,$(MUTANTS_BIN),$(MUTANTS_ROOT),cargo-mutants@$(MUTANTS_VERSION)))
 
-tools-lock: $(SAM_ENV)/complete ## rewrite the locks in tools/, clients/ and examples/cdk from requirements.in and package.json
+tools-lock: $(SAM_ENV)/complete ## rewrite the locks in tools/ and clients/ from requirements.in and package.json
 	python3 -m venv target/tools/lock
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
-	cd tools && ../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
-	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
-	cd tools/release && ../../target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
-	  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host requirements.in
-	cd tools/asl && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
-	cd clients/typescript && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
-	cd examples/cdk && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error
+	for lock in tools/requirements tools/packages/requirements-clients tools/packages/requirements-emulator; do \
+	  target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file $$lock.txt $$lock.in; done
+	for lock in tools/asl tools/packages/runtimes clients/typescript clients/cdk; do \
+	  (cd $$lock && $(NPM) install --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel error); done

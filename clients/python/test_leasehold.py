@@ -1,4 +1,4 @@
-"""Runs the contract's scenes with leasehold.py on the local stack. `proof/tests/clients.rs` starts both.
+"""Runs the contract's scenes with the package leasehold on the local stack. `proof/tests/clients.rs` starts both.
 
 Prints a line for each scene that passes. The stack's endpoints come from the environment.
 """

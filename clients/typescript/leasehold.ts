@@ -1,7 +1,8 @@
 /**
  * Leases of Leasehold from TypeScript: acquire, extend and release by the Lambda functions of the stack, and starts through keys.
  *
- * Copy this file. It imports nothing; you pass in the `Lambda` of @aws-sdk/client-lambda, or whatever invokes like it.
+ * Install the package `leasehold`, or copy this file. It imports nothing; you pass in the `Lambda` of @aws-sdk/client-lambda, or
+ * whatever invokes like it.
  *
  *     const leases = new Leasehold(new Lambda({}), { acquire: ARN, extend: ARN, release: ARN, holder: "billing" });
  *     await leases.withLease({ key: "orders/42", ttlSeconds: 60 }, async (lease) => {

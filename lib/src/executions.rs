@@ -44,7 +44,7 @@ impl Executions {
             Some(machines) if !machines.iter().any(|pattern| matches(pattern, &machine)) => {
                 Err(format!(
                     "is an execution of {machine}, which this stack may not look up: \
-                     add it to the parameter LeasingStateMachine (LEASE_EXECUTIONS)"
+                     add it to LEASE_EXECUTIONS, which is the parameter LeasingStateMachine of template.yaml"
                 ))
             }
             _ => Ok(()),

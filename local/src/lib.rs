@@ -5,17 +5,21 @@
 //! [`Stack`] is the whole, wired as in `template.yaml`. A test may use the parts [`DynamoDb`], [`Proxy`] and [`LambdaHost`]
 //! alone. Nothing in the library or the functions depends on this crate.
 
+mod arguments;
 mod arn;
 mod cloudformation;
 mod dynamodb;
 mod engine;
 mod error;
 mod events;
+pub mod exec;
 mod guard;
 pub mod history;
 mod iam;
+mod installation;
 mod lambda;
 mod observer;
+mod own;
 mod process;
 mod proxy;
 mod signals;
@@ -31,7 +35,7 @@ pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
 pub use guard::{check as guard, session_token};
 pub use iam::{AuthorizationRequest, Roles};
-pub use lambda::{Function, Invocation, LambdaHost, Outcome};
+pub use lambda::{Code, Function, Invocation, LambdaHost, Outcome};
 pub use observer::Observer;
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
 pub use signals::{Signals, report_interrupted};

@@ -5,7 +5,7 @@ mod demo;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use leasehold_local::up;
+use leasehold_local::{exec, up};
 use tracing_subscriber::EnvFilter;
 
 /// Leasehold on this machine: DynamoDB, Lambda and Step Functions, all local. Nothing remains when it ends.
@@ -20,6 +20,8 @@ struct Arguments {
 enum Command {
     /// Start the whole stack and run it until Ctrl-C.
     Up(up::Up),
+    /// Run a command with the stack beside it, such as your tests.
+    Exec(exec::Exec),
     /// Run executions that contend and queue for leases, and check that every promise was kept.
     Demo(demo::Demo),
 }
@@ -41,6 +43,7 @@ async fn main() -> ExitCode {
         .init();
     let ended = match arguments.command {
         Command::Up(up) => up::run(up).await.map(|()| ExitCode::SUCCESS),
+        Command::Exec(exec) => exec::run(exec).await,
         Command::Demo(demo) => demo::run(demo).await,
     };
     match ended {

@@ -8,7 +8,7 @@ use crate::error::{Error, io};
 
 /// The signals that end the program in order.
 #[derive(Debug)]
-pub struct Signals(Vec<Signal>);
+pub struct Signals(Vec<(SignalKind, Signal)>);
 
 impl Signals {
     /// From here on a signal does not end the program by itself. A signal that is ignored, as under `nohup` and a shell's `&`,
@@ -26,21 +26,19 @@ impl Signals {
         let heard = ending
             .into_iter()
             .filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) == 0)
-            .map(|kind| signal(kind).map_err(io("listen for signals")));
+            .map(|kind| Ok((kind, signal(kind).map_err(io("listen for signals"))?)));
         heard.collect::<Result<_, _>>().map(Self)
     }
 
     /// Waits for a signal. Dropping the future loses no signal.
-    pub async fn wait(&mut self) {
+    pub async fn wait(&mut self) -> SignalKind {
         std::future::poll_fn(|context| {
             let mut heard = self.0.iter_mut();
-            if heard.any(|one| one.poll_recv(context).is_ready()) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
+            let came =
+                heard.find_map(|(kind, one)| one.poll_recv(context).is_ready().then_some(*kind));
+            came.map_or(Poll::Pending, Poll::Ready)
         })
-        .await;
+        .await
     }
 }
 

@@ -6,12 +6,12 @@ use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::error::io;
-use crate::guard::session_token;
-use crate::{Error, Options, Ports, Schedules, Signals, Stack, report_interrupted};
 use clap::Args;
+
+use crate::arguments::Arguments;
+use crate::error::io;
+use crate::{Error, Signals, Stack, installation, report_interrupted};
 
 const EXAMPLES: &str = "Examples:
   leasehold-local up
@@ -38,71 +38,11 @@ Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed lat
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Up {
-    /// Port for DynamoDB [default: a free one]
-    #[arg(long, value_name = "PORT")]
-    dynamodb_port: Option<u16>,
-    /// Port for Lambda [default: a free one]
-    #[arg(long, value_name = "PORT")]
-    lambda_port: Option<u16>,
-    /// Port for Step Functions [default: a free one]
-    #[arg(long, value_name = "PORT")]
-    sfn_port: Option<u16>,
-    /// Port for the event bus and the queues [default: a free one]
-    #[arg(long, value_name = "PORT")]
-    events_port: Option<u16>,
-    /// Omit Step Functions, and with it the need for Python
-    #[arg(long)]
-    no_engine: bool,
+    #[command(flatten)]
+    what: Arguments,
     /// Let DynamoDB and Step Functions listen at this address too, for functions in containers; without a value, at Docker's 172.17.0.1
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "172.17.0.1")]
     container_address: Option<IpAddr>,
-    /// Run scheduled functions at this period in seconds, instead of the template's
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    sweep_every: Option<u64>,
-    /// Run no scheduled functions
-    #[arg(long, conflicts_with = "sweep_every")]
-    no_sweep: bool,
-    /// A value for a parameter of the template; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
-    parameter: Vec<(String, String)>,
-    /// The template to run instead of the repository's, translated by tools/translate.py
-    #[arg(long, value_name = "FILE")]
-    template: Option<PathBuf>,
-    /// Directory for logs, env.sh and env.json [default: target/local]
-    #[arg(long, value_name = "DIRECTORY")]
-    run_directory: Option<PathBuf>,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-impl Up {
-    fn options(self) -> Options {
-        let defaults = Options::default();
-        let run_directory = self
-            .run_directory
-            .unwrap_or_else(|| defaults.root.join("target/local"));
-        Options {
-            template: self.template,
-            parameters: self.parameter.into_iter().collect(),
-            run_directory: Some(run_directory),
-            engine: !self.no_engine,
-            schedules: match (self.no_sweep, self.sweep_every) {
-                (true, _) => Schedules::Never,
-                (false, Some(seconds)) => Schedules::Every(Duration::from_secs(seconds)),
-                (false, None) => Schedules::FromTemplate,
-            },
-            ports: Ports {
-                dynamodb: self.dynamodb_port.unwrap_or(0),
-                lambda: self.lambda_port.unwrap_or(0),
-                sfn: self.sfn_port.unwrap_or(0),
-                events: self.events_port.unwrap_or(0),
-            },
-            ..defaults
-        }
-    }
 }
 
 /// Runs the stack until a signal ends it, which is success, or until a part of it fails.
@@ -112,23 +52,16 @@ impl Up {
 pub async fn run(up: Up) -> Result<(), Error> {
     let mut ended = Signals::listen()?;
     let container_address = up.container_address;
-    let options = up.options();
-    let has_engine = options.engine;
+    let run_directory = up
+        .what
+        .run_directory()
+        .unwrap_or_else(installation::run_directory);
     // Held until the end, because a second stack here would overwrite the files, and lose them when this one ends.
-    let _lock = options.run_directory.as_deref().map(lock).transpose()?;
-    let starting = async {
-        let stack = Stack::start(options).await.map_err(advised)?;
-        let machines = if has_engine {
-            stack.deploy().await?
-        } else {
-            BTreeMap::new()
-        };
-        Ok::<_, Error>((stack, machines))
-    };
+    let _lock = lock(&run_directory)?;
     // Dropping the future ends the parts that have started.
     let (mut stack, machines) = tokio::select! {
-        started = starting => started?,
-        () = ended.wait() => {
+        started = up.what.start(Some(run_directory)) => started?,
+        _ = ended.wait() => {
             report_interrupted();
             return Ok(());
         }
@@ -139,7 +72,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     let welcome = welcome(&stack, &machines, &files, &containers);
     let _ = writeln!(std::io::stdout(), "{welcome}");
     let result = tokio::select! {
-        () = ended.wait() => Ok(()),
+        _ = ended.wait() => Ok(()),
         error = stack.failed() => Err(error),
     };
     // The files name ports that are about to close.
@@ -149,22 +82,6 @@ pub async fn run(up: Up) -> Result<(), Error> {
         report_interrupted();
     }
     result
-}
-
-/// Adds advice to an error about a port in use.
-fn advised(error: Error) -> Error {
-    const ADVICE: &str = "choose another port, or omit the option";
-    match error {
-        Error::Io { what, source } if source.kind() == ErrorKind::AddrInUse => Error::Io {
-            what,
-            source: std::io::Error::new(source.kind(), format!("{source}; {ADVICE}")),
-        },
-        // The engine binds its port itself.
-        Error::Engine(message) if message.contains("Address already in use") => {
-            Error::Engine(format!("{message}\n{ADVICE}"))
-        }
-        other => other,
-    }
 }
 
 fn welcome(
@@ -259,6 +176,9 @@ impl Containers {
             other => other,
         };
         let json = quoted(&json.display().to_string());
+        if installation::is_packaged() {
+            return String::new();
+        }
         let doubt = if self.is_asked {
             String::new()
         } else {
@@ -319,27 +239,7 @@ impl Files {
 /// The exports that point the AWS CLI and every SDK at the stack, and the functions' own settings, so that a
 /// program that uses the library finds the table.
 fn exports(stack: &Stack) -> String {
-    let mut variables = vec![
-        (
-            "AWS_ENDPOINT_URL_CLOUDFORMATION",
-            stack.cloudformation_url(),
-        ),
-        ("AWS_ENDPOINT_URL_DYNAMODB", stack.dynamodb_url()),
-        ("AWS_ENDPOINT_URL_LAMBDA", stack.lambda_url()),
-        ("AWS_ENDPOINT_URL_SFN", stack.sfn_url().to_owned()),
-        ("AWS_REGION", "us-east-1".to_owned()),
-        ("AWS_DEFAULT_REGION", "us-east-1".to_owned()),
-        ("AWS_ACCESS_KEY_ID", "local".to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
-        ("AWS_SESSION_TOKEN", session_token().to_owned()),
-    ];
-    variables.extend(
-        stack
-            .environment()
-            .iter()
-            .filter(|(name, _)| !name.starts_with("AWS_"))
-            .map(|(name, value)| (name.as_str(), value.clone())),
-    );
+    let variables = stack.variables();
     let lines = variables
         .iter()
         .map(|(name, value)| format!("export {name}={}", quoted(value)));

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_local::{EnvironmentChanges, Options, Outcome, Schedules, Stack, session_token};
+use leasehold_local::{
+    Code, EnvironmentChanges, Options, Outcome, Schedules, Stack, session_token,
+};
 use leasehold_proof::fixture::scanned;
 use leasehold_proof::program;
 use serde_json::{Value, json};
@@ -413,7 +415,7 @@ const FAULTS: &[Fault] = &[
         by_looking: false,
         after: |stack| {
             let mut function = stack.functions().function("acquire").unwrap();
-            function.binary = program("skewed-acquire");
+            function.code = Code::Binary(program("skewed-acquire"));
             let offset = ("SOAK_CLOCK_OFFSET_MS".to_owned(), "-60000".to_owned());
             function.environment.extend([offset]);
             stack.functions().register(function);

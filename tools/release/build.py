@@ -17,11 +17,16 @@ from urllib.parse import quote
 
 import templates
 
+sys.path.insert(0, str(templates.ROOT / "tools" / "packages"))
+
+import cdk  # noqa: E402
+import clients  # noqa: E402
+
 ROOT = templates.ROOT
 BUILT = ROOT / "target" / "lambda"
 FUNCTIONS = sorted(path.name for path in (ROOT / "functions").iterdir())
 # Copied unchanged, if it exists.
-COPIED = ["statemachines", "events", "examples", "schemas", "clients", "docs", "LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"]
+COPIED = ["statemachines", "events", "examples", "schemas", "docs", "LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"]
 # So that the same sources give the same bytes, every entry has this time, the earliest that a zip can have.
 FIRST = (1980, 1, 1, 0, 0, 0)
 
@@ -106,16 +111,6 @@ def bill_of_materials():
     }
 
 
-def run_locally(directory):
-    """The program that runs the release on one machine, the engine that it needs, and what both install."""
-    (directory / "asl").mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / "tools" / "release" / "local.py", directory / "run.py")
-    shutil.copy(ROOT / "tools" / "release" / "emulator.py", directory)
-    shutil.copy(ROOT / "tools" / "release" / "requirements.txt", directory)
-    for path in [*(ROOT / "local" / "asl").glob("*.py"), ROOT / "local" / "asl" / "requirements.txt"]:
-        shutil.copy(path, directory / "asl")
-
-
 def finish(directory):
     templates.main(directory)
     for name in COPIED:
@@ -124,7 +119,8 @@ def finish(directory):
             shutil.copytree(source, directory / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
         elif source.exists():
             shutil.copy(source, directory / name)
-    run_locally(directory / "local")
+    clients.build(directory / "packages")
+    cdk.build(directory, directory / "packages")
     readme = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
     (directory / "README.md").write_text(readme.replace("{version}", templates.version()), encoding="utf-8")
     binaries = [binary for binary in sorted((directory / "bin").iterdir()) if runs_here(binary)]

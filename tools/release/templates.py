@@ -2,9 +2,9 @@
 
     python tools/release/templates.py dist/leasehold-0.1.0
 
-leasehold.json, monitoring.json and samples.json are plain CloudFormation: local/*.json, with code, definitions and nested
-templates in a bucket that two parameters name. template.yaml, monitoring.yaml and samples.yaml are SAM templates that use the
-zips beside them; template-x86_64.yaml is template.yaml for the other instruction set.
+leasehold.json, monitoring.json, samples.json and minimal.json are plain CloudFormation: local/*.json, with code, definitions and
+nested templates in a bucket that two parameters name. template.yaml, monitoring.yaml, samples.yaml and minimal.yaml are SAM
+templates that use the zips beside them; template-x86_64.yaml is template.yaml for the other instruction set.
 """
 
 import json
@@ -14,6 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUCKET, PREFIX = "CodeBucket", "CodePrefix"
+# Each template with the name of its file; the first two are stacks, and the others are nested in the first.
+FILES = {"template": "leasehold", "minimal": "minimal", "monitoring": "monitoring", "samples": "samples"}
+STACKS = ["template", "minimal"]
 # The address that the translation gives to a nested template.
 NESTED = re.compile(r"https://bucket\.s3\.amazonaws\.com/(\w+)\.yaml")
 
@@ -64,10 +67,9 @@ def plain(name):
             continue
         needed = True
     if needed:
-        top = name == "template"
-        template["Parameters"] |= parameters(top)
-        if top:
-            groups = template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+        template["Parameters"] |= parameters(name in STACKS)
+        groups = template["Metadata"].get("AWS::CloudFormation::Interface", {}).get("ParameterGroups")
+        if groups:
             groups.insert(0, {"Label": {"default": "Files of the release"}, "Parameters": [BUCKET, PREFIX]})
     text = json.dumps(template)
     left = re.search(r'"bucket"|//bucket\.|functions/\w+"', text)
@@ -82,7 +84,7 @@ def named_zips(text, architecture):
     text = re.sub(r"    Metadata: \{BuildMethod: rust-cargolambda, .*\}\n", "", text)
     before = "    Default: arm64\n    AllowedValues: [arm64, x86_64]\n"
     if before not in text or "BuildMethod" in text:
-        raise SystemExit("template.yaml: its architecture or its way to build a function has another form")
+        raise SystemExit("a template's architecture or its way to build a function has another form")
     text = text.replace(before, f"    Default: {architecture}\n    AllowedValues: [{architecture}]\n")
     return re.sub(r"(Description: Instruction set of all functions);.*", r"\1, which is that of the zips named here.", text)
 
@@ -90,10 +92,14 @@ def named_zips(text, architecture):
 def main(directory):
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    for name, file in (("template", "leasehold"), ("monitoring", "monitoring"), ("samples", "samples")):
+    for name, file in FILES.items():
         (directory / f"{file}.json").write_text(json.dumps(plain(name), indent=1) + "\n", encoding="utf-8")
-    written = (ROOT / "template.yaml").read_text(encoding="utf-8")
-    for architecture, file in (("arm64", "template.yaml"), ("x86_64", "template-x86_64.yaml")):
+    for source, architecture, file in (
+        ("template", "arm64", "template.yaml"),
+        ("template", "x86_64", "template-x86_64.yaml"),
+        ("minimal", "arm64", "minimal.yaml"),
+    ):
+        written = (ROOT / f"{source}.yaml").read_text(encoding="utf-8")
         (directory / file).write_text(named_zips(written, architecture), encoding="utf-8")
     for name in ("monitoring.yaml", "samples.yaml"):
         (directory / name).write_bytes((ROOT / name).read_bytes())

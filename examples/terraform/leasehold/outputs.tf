@@ -1,4 +1,5 @@
-# The outputs of the template; `make translate` writes them. A conditional output is null if its condition is false.
+# Generated from the template by `make translate`: change template.yaml instead.
+# A conditional output is null if its condition is false.
 
 output "lease_table_name" {
   value       = aws_cloudformation_stack.leasehold.outputs["LeaseTableName"]

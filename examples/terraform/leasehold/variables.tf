@@ -1,161 +1,558 @@
-# Variables without a default are required. Null keeps the template's default.
+# Generated from the template by `make translate`: change template.yaml instead.
+
 variable "name" {
   type        = string
   default     = "leasehold"
+  nullable    = false
   description = "Name of the CloudFormation stack. The names of its functions and state machines begin with it."
+
+  validation {
+    condition     = can(regex("^[a-zA-Z][a-zA-Z0-9-]{0,127}$", var.name))
+    error_message = "Must begin with a letter, and have at most 128 letters, digits and hyphens."
+  }
 }
+
+# Files of the release
 
 variable "code_bucket" {
   type        = string
-  description = "Name of the S3 bucket with the release's files, in the stack's Region."
+  description = "Name of the S3 bucket, in the stack's Region, with the files of the release."
+
+  validation {
+    condition     = can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.code_bucket))
+    error_message = "Must match ^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$."
+  }
 }
 
 variable "code_prefix" {
   type        = string
   default     = "leasehold-0.1.0/"
-  description = "Prefix of the files' names: empty, or ending with a slash. If it contains the version, an update takes the new code."
+  nullable    = false
+  description = <<-EOT
+    Prefix of the names of these objects: empty, or ending in a slash. It contains the version so that an update uses the
+    new code.
+  EOT
+
+  validation {
+    condition     = can(regex("^([^/].*/)?$", var.code_prefix))
+    error_message = "Must match ^([^/].*/)?$."
+  }
 }
 
-variable "architecture" {
-  type        = string
-  default     = null
-  description = "Instruction set of all functions: arm64 or x86_64."
-}
-
-variable "name_prefix" {
-  type        = string
-  default     = null
-  description = "Prefix of the state machines' names, followed by a hyphen. Empty: the stack's name, which then may have at most 63 characters, because Step Functions allows 80. A nested stack's name is longer."
-}
+# Time
 
 variable "clock_margin_ms" {
   type        = number
-  default     = null
-  description = "Milliseconds after expiry before a lease may be taken over by the clock. It is safe while any two clocks differ by less than half of it."
+  default     = 2000
+  nullable    = false
+  description = <<-EOT
+    Milliseconds after its expiry before an expired lease may be taken over by the clock. Safe while any two clocks differ
+    by less than half of it.
+  EOT
+
+  validation {
+    condition     = var.clock_margin_ms >= 0 && var.clock_margin_ms <= 3600000 && floor(var.clock_margin_ms) == var.clock_margin_ms
+    error_message = "Must be a whole number from 0 to 3600000."
+  }
 }
 
 variable "guard_ms" {
   type        = number
-  default     = null
-  description = "Milliseconds before expires_at at which a holder must stop (safe_until). Every ttl must be longer."
+  default     = 1000
+  nullable    = false
+  description = "Milliseconds between safe_until, when a holder has to stop, and expires_at. Every ttl has to be longer."
+
+  validation {
+    condition     = var.guard_ms >= 0 && var.guard_ms <= 86400000 && floor(var.guard_ms) == var.guard_ms
+    error_message = "Must be a whole number from 0 to 86400000."
+  }
 }
 
 variable "retention_days" {
   type        = number
-  default     = null
-  description = "Days that a released row is kept before DynamoDB purges it. For that long it remembers spent requests."
+  default     = 7
+  nullable    = false
+  description = <<-EOT
+    Days for which a released row is kept before DynamoDB purges it. The row remembers spent requests for that long.
+  EOT
+
+  validation {
+    condition     = var.retention_days >= 1 && var.retention_days <= 3650 && floor(var.retention_days) == var.retention_days
+    error_message = "Must be a whole number from 1 to 3650."
+  }
 }
 
-variable "queue_cap" {
-  type        = number
-  default     = null
-  description = "How many may wait in the queue for one key. Further requests are refused."
-}
+# After a restore
 
-variable "reap_grace_seconds" {
-  type        = number
-  default     = null
-  description = "Seconds until the leases of an ended execution expire. A Lambda function that it started may still be running, for 900 at most."
-}
+variable "grants" {
+  type        = string
+  default     = "open"
+  nullable    = false
+  description = <<-EOT
+    With stopped, nobody is granted a lease of the table, takes one over or revives one, and nothing is handed over to
+    waiters. Extend in time and release go on. For a restore, or to stop everything: docs/how-to/runbook.md.
+  EOT
 
-variable "look_seconds" {
-  type        = number
-  default     = null
-  description = "Seconds after which sweep asks about the execution that has a lease, if no event has said that it ended. Later looks come later, at most an hour apart."
+  validation {
+    condition     = contains(["open", "stopped"], var.grants)
+    error_message = "Must be one of open, stopped."
+  }
 }
 
 variable "token_floor" {
   type        = number
-  default     = null
-  description = "Lower limit of every new fencing token. After a restore from a backup, which sets tokens back, use the time of the restore in milliseconds since the epoch. 0 for a table that was never restored. Never lower it again."
+  default     = 0
+  nullable    = false
+  description = <<-EOT
+    Every new fencing token is above it. For a table restored from a backup, whose tokens are older: the time of the restore
+    in milliseconds since the epoch. 0 for a table that was never restored. Never lower it again.
+  EOT
+
+  validation {
+    condition     = var.token_floor >= 0 && var.token_floor <= 500000000000000 && floor(var.token_floor) == var.token_floor
+    error_message = "Must be a whole number from 0 to 500000000000000."
+  }
 }
 
-variable "log_level" {
+variable "existing_table_name" {
   type        = string
-  default     = null
-  description = "Log level of the functions. At WARN and above, successful calls write no line. The lines with the metrics are written at every level."
+  default     = ""
+  nullable    = false
+  description = <<-EOT
+    Name of a lease table in this account and Region to use in place of a new one, such as one that was restored or that a
+    deleted stack left. No other stack may use it. Empty: the stack creates a table, or keeps the one that it has created.
+  EOT
+
+  validation {
+    condition     = can(regex("^(|[a-zA-Z0-9_.-]{3,255})$", var.existing_table_name))
+    error_message = "Must match ^(|[a-zA-Z0-9_.-]{3,255})$."
+  }
 }
 
-variable "log_retention_days" {
+# Queue and clean-up
+
+variable "queue_cap" {
   type        = number
-  default     = null
-  description = "Days the functions' logs are kept."
-}
+  default     = 128
+  nullable    = false
+  description = "Largest number of waiters in one key's queue. A further request is refused."
 
-variable "tracing" {
-  type        = string
-  default     = null
-  description = "Active lets X-Ray trace the functions, and gives their roles the permission to send traces. PassThrough leaves tracing to the caller, and needs no permission."
+  validation {
+    condition     = var.queue_cap >= 1 && var.queue_cap <= 1000 && floor(var.queue_cap) == var.queue_cap
+    error_message = "Must be a whole number from 1 to 1000."
+  }
 }
 
 variable "sweep_schedule" {
   type        = string
-  default     = null
-  description = "How often sweep frees expired leases, as an EventBridge rate or cron expression. Safety never depends on it, but timely notification of waiters does."
+  default     = "rate(1 minute)"
+  nullable    = false
+  description = <<-EOT
+    How often sweep frees the leases of crashed holders, as an EventBridge rate or cron expression. Safety does not depend
+    on it; notifying waiters in time does.
+  EOT
+
+  validation {
+    condition     = can(regex("^((rate|cron)\\(.+\\))$", var.sweep_schedule))
+    error_message = "Must match ^((rate|cron)\\(.+\\))$."
+  }
 }
 
-variable "monitoring" {
-  type        = bool
-  default     = true
-  description = "Whether there are alarms and a dashboard."
+variable "reap_grace_seconds" {
+  type        = number
+  default     = 900
+  nullable    = false
+  description = <<-EOT
+    Seconds for which leases stay held after their execution has ended, because a Lambda function that it started may still
+    be running, for 900 at most.
+  EOT
+
+  validation {
+    condition     = var.reap_grace_seconds >= 0 && var.reap_grace_seconds <= 86400 && floor(var.reap_grace_seconds) == var.reap_grace_seconds
+    error_message = "Must be a whole number from 0 to 86400."
+  }
 }
 
-variable "alarm_topic_arn" {
-  type        = string
-  default     = null
-  description = "ARN of the SNS topic that receives the start and end of each alarm. If the topic has a key of its own, that key must allow CloudWatch. Empty: alarms appear only on the dashboard."
+variable "look_seconds" {
+  type        = number
+  default     = 300
+  nullable    = false
+  description = <<-EOT
+    Seconds after which sweep asks Step Functions about the execution that has a lease, if no event has said that it ended.
+    Later looks come after as long as the lease has lasted, at most an hour.
+  EOT
+
+  validation {
+    condition     = var.look_seconds >= 1 && var.look_seconds <= 3600 && floor(var.look_seconds) == var.look_seconds
+    error_message = "Must be a whole number from 1 to 3600."
+  }
 }
 
-variable "wrapped_state_machines" {
+variable "reap_statuses" {
   type        = list(string)
-  default     = null
-  description = "Your state machines that may be run inside a lease: a list of ARNs, each of one machine, or ending with an asterisk after the beginning of a name. Empty: those whose names begin with this stack's name and _wrapped_. No machine of another stack has such a name, because a stack's name has no underscore. A bare asterisk is refused, because it would let anyone who may start the wrapper start everything."
+  default     = ["FAILED", "TIMED_OUT", "ABORTED"]
+  nullable    = false
+  description = <<-EOT
+    Statuses of ended executions whose leases reap looks for. Each end costs two invocations. Without SUCCEEDED, an
+    execution lease that a success did not release ends when sweep looks, in its next run if anything waits for the key in
+    the queue, otherwise at most an hour later; of what start started, it ends at once in any case.
+  EOT
+
+  validation {
+    condition     = alltrue([for one in var.reap_statuses : contains(["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"], one)])
+    error_message = "Each must be one of SUCCEEDED, FAILED, TIMED_OUT, ABORTED."
+  }
 }
+
+# Your workflows
 
 variable "leasing_state_machines" {
   type        = list(string)
-  default     = null
-  description = "Your state machines that hold leases themselves, in addition to those of this stack: a list of ARNs as in WrappedStateMachine. Only these can wait in the queue, and beside what start starts only their leases are freed when their executions end. Empty: those whose names begin with this stack's name and _leasing_."
+  default     = []
+  nullable    = false
+  description = <<-EOT
+    State machines of yours that acquire leases themselves, in addition to those of this stack: a list of ARNs as in
+    wrapped_state_machines, or * alone for all of this account and Region. Only these can wait in the queue, and reap
+    releases only their leases, and those of started_state_machines, when their executions end. Empty: those whose names
+    begin with this stack's name and _leasing_. The rule for these ends holds 2,048 characters, which is 10 to 17 machines
+    of both lists: give yours one prefix instead. With * sweep and reap may read every execution and its history; nobody may
+    stop more than with an empty list.
+  EOT
+
+  validation {
+    condition     = alltrue([for one in var.leasing_state_machines : can(regex("^(|\\*|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$", one))])
+    error_message = "Each must match ^(|\\*|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$."
+  }
 }
 
 variable "started_state_machines" {
   type        = list(string)
-  default     = null
-  description = "Your state machines that start may start through keys: a list of ARNs as in WrappedStateMachine. One that acquires leases itself has to be in LeasingStateMachine too. Whoever may invoke start starts them with the rights of this stack. Empty: those whose names begin with this stack's name and _started_."
+  default     = []
+  nullable    = false
+  description = <<-EOT
+    State machines of yours that start may start through keys: a list of ARNs as in wrapped_state_machines. One that
+    acquires leases itself has to be in leasing_state_machines too. Whoever may invoke start starts them with the rights of
+    this stack. Empty: those whose names begin with this stack's name and _started_.
+  EOT
+
+  validation {
+    condition     = alltrue([for one in var.started_state_machines : can(regex("^(|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$", one))])
+    error_message = "Each must match ^(|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$."
+  }
 }
 
 variable "start_keys" {
   type        = list(string)
-  default     = null
-  description = "Which of them may be started through which keys: a list of pairs KEY=ARN, where an asterisk stands for any characters of the key. Empty: all of them through any key."
+  default     = []
+  nullable    = false
+  description = <<-EOT
+    Which of them may be started through which keys: a list of pairs KEY=ARN, where an asterisk stands for any characters of
+    the key. Empty: all of them through any key.
+  EOT
+
+  validation {
+    condition     = alltrue([for one in var.start_keys : can(regex("^(|.+=arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$", one))])
+    error_message = "Each must match ^(|.+=arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$."
+  }
+}
+
+variable "wrapped_state_machines" {
+  type        = list(string)
+  default     = []
+  nullable    = false
+  description = <<-EOT
+    State machines of yours that with-lease may run: a list of ARNs, each of one machine, or with an asterisk after the
+    beginning of a name. Empty: those whose names begin with this stack's name and _wrapped_. No machine that another stack
+    names after itself begins so, because a stack's name has no underscore. A bare asterisk is refused: anyone who may start
+    the wrapper could start everything.
+  EOT
+
+  validation {
+    condition     = alltrue([for one in var.wrapped_state_machines : can(regex("^(|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$", one))])
+    error_message = "Each must match ^(|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$."
+  }
+}
+
+variable "step_function_arn" {
+  type        = string
+  default     = ""
+  nullable    = false
+  description = <<-EOT
+    ARN of your Lambda function that does the protected work of the samples (with its qualifier, if it has one). Empty: the
+    samples that need it are not created.
+  EOT
+
+  validation {
+    condition     = can(regex("^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+(:[a-zA-Z0-9_-]+)?)$", var.step_function_arn))
+    error_message = "Must match ^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+(:[a-zA-Z0-9_-]+)?)$."
+  }
+}
+
+variable "accounts_table_name" {
+  type        = string
+  default     = ""
+  nullable    = false
+  description = <<-EOT
+    Name of your table of accounts (pk, sk = BALANCE, balance), in this account and Region, for the sample transfer. The
+    sample may read and update its items, and put records there. Empty: the sample is not created.
+  EOT
+
+  validation {
+    condition     = can(regex("^(|[a-zA-Z0-9_.-]{3,255})$", var.accounts_table_name))
+    error_message = "Must match ^(|[a-zA-Z0-9_.-]{3,255})$."
+  }
+}
+
+# Watching it
+
+variable "monitoring" {
+  type        = bool
+  default     = true
+  nullable    = false
+  description = "Whether there are alarms and a dashboard. docs/how-to/runbook.md has their cost per month."
+}
+
+variable "alarm_topic_arn" {
+  type        = string
+  default     = ""
+  nullable    = false
+  description = <<-EOT
+    ARN of the SNS topic that is notified when an alarm begins and ends. If the topic has a key of its own, that key has to
+    let CloudWatch use it. Empty: only the dashboard shows the alarms.
+  EOT
+
+  validation {
+    condition     = can(regex("^(|arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[a-zA-Z0-9_-]+)$", var.alarm_topic_arn))
+    error_message = "Must match ^(|arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[a-zA-Z0-9_-]+)$."
+  }
+}
+
+variable "take_over_alarm_count" {
+  type        = number
+  default     = 5
+  nullable    = false
+  description = <<-EOT
+    Number of take-overs within five minutes that is more than your usual number of crashes. The alarm begins if it is
+    reached twice within a quarter of an hour.
+  EOT
+
+  validation {
+    condition     = var.take_over_alarm_count >= 1 && var.take_over_alarm_count <= 1000000 && floor(var.take_over_alarm_count) == var.take_over_alarm_count
+    error_message = "Must be a whole number from 1 to 1000000."
+  }
+}
+
+variable "failure_alarm_count" {
+  type        = number
+  default     = 5
+  nullable    = false
+  description = <<-EOT
+    Number of executions of with-lease that fail or time out within five minutes which is more than usual. The alarm begins
+    if it is reached twice within a quarter of an hour.
+  EOT
+
+  validation {
+    condition     = var.failure_alarm_count >= 1 && var.failure_alarm_count <= 1000000 && floor(var.failure_alarm_count) == var.failure_alarm_count
+    error_message = "Must be a whole number from 1 to 1000000."
+  }
+}
+
+variable "sweep_alarm_seconds" {
+  type        = number
+  default     = 300
+  nullable    = false
+  description = <<-EOT
+    Seconds without a run of sweep after which its alarm begins; up to a few times as long, because CloudWatch looks further
+    back before it treats data as missing. At least three periods of sweep_schedule.
+  EOT
+
+  validation {
+    condition     = contains([300, 900, 3600, 10800, 21600, 43200, 86400], var.sweep_alarm_seconds)
+    error_message = "Must be one of 300, 900, 3600, 10800, 21600, 43200, 86400."
+  }
+}
+
+variable "log_level" {
+  type        = string
+  default     = "INFO"
+  nullable    = false
+  description = <<-EOT
+    How much the functions log. At WARN and ERROR, successful calls write no log line. Metrics are written at every level.
+  EOT
+
+  validation {
+    condition     = contains(["INFO", "WARN", "ERROR"], var.log_level)
+    error_message = "Must be one of INFO, WARN, ERROR."
+  }
+}
+
+variable "log_retention_days" {
+  type        = number
+  default     = 30
+  nullable    = false
+  description = "Days the functions' logs are kept."
+
+  validation {
+    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
+    error_message = "Must be one of 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653."
+  }
+}
+
+variable "tracing" {
+  type        = string
+  default     = "PassThrough"
+  nullable    = false
+  description = <<-EOT
+    With Active, X-Ray traces invocations of the functions, and their roles may send it traces. With PassThrough the caller
+    decides, and the roles need no permission.
+  EOT
+
+  validation {
+    condition     = contains(["PassThrough", "Active"], var.tracing)
+    error_message = "Must be one of PassThrough, Active."
+  }
+}
+
+variable "machine_logging" {
+  type        = string
+  default     = "OFF"
+  nullable    = false
+  description = <<-EOT
+    ERROR logs failures of the state machines, without the data of the executions. It gives their roles the permissions of
+    log delivery, which can only be granted for all log groups.
+  EOT
+
+  validation {
+    condition     = contains(["OFF", "ERROR"], var.machine_logging)
+    error_message = "Must be one of OFF, ERROR."
+  }
+}
+
+# How it is built and kept
+
+variable "architecture" {
+  type        = string
+  default     = "arm64"
+  nullable    = false
+  description = "Instruction set of all functions; build for the same one (make build ARCH=...)."
+
+  validation {
+    condition     = contains(["arm64", "x86_64"], var.architecture)
+    error_message = "Must be one of arm64, x86_64."
+  }
+}
+
+variable "name_prefix" {
+  type        = string
+  default     = ""
+  nullable    = false
+  description = <<-EOT
+    Prefix of the state machines' names, before a hyphen. Empty: the stack's name. That may then have 63 characters, because
+    Step Functions allows 80; set a prefix for a nested stack, whose name is longer.
+  EOT
+
+  validation {
+    condition     = can(regex("^([a-zA-Z0-9_-]{0,63})$", var.name_prefix))
+    error_message = "Must match ^([a-zA-Z0-9_-]{0,63})$."
+  }
 }
 
 variable "kms_key_arn" {
   type        = string
-  default     = null
-  description = "ARN of your own key that encrypts table, queues and logs. Its key policy must allow this account's roles (the roles here have the permission) and the services logs and events; docs/how-to/kms-key.md has the statements. Empty: the services' own keys."
+  default     = ""
+  nullable    = false
+  description = <<-EOT
+    ARN of a key of yours that encrypts table, queues and logs. Its key policy has to allow this account's roles (those here
+    have the permission) and the services logs and events to use it; docs/how-to/kms-key.md has the statements. Empty: keys
+    of the services.
+  EOT
+
+  validation {
+    condition     = can(regex("^(|arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+)$", var.kms_key_arn))
+    error_message = "Must match ^(|arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+)$."
+  }
 }
 
 variable "permissions_boundary_arn" {
   type        = string
-  default     = null
-  description = "ARN of the permissions boundary of every role here. Empty: none."
+  default     = ""
+  nullable    = false
+  description = "ARN of the permissions boundary of every role here; empty if there is none."
+
+  validation {
+    condition     = can(regex("^(|arn:[a-z-]+:iam::[0-9]{12}:policy/[a-zA-Z0-9+=,.@_/-]+)$", var.permissions_boundary_arn))
+    error_message = "Must match ^(|arn:[a-z-]+:iam::[0-9]{12}:policy/[a-zA-Z0-9+=,.@_/-]+)$."
+  }
+}
+
+variable "subnet_ids" {
+  type        = list(string)
+  default     = []
+  nullable    = false
+  description = <<-EOT
+    Subnets in which the functions run. They need routes to DynamoDB and Step Functions, and to X-Ray if tracing is Active.
+    Empty: no VPC, which nothing here needs.
+  EOT
+}
+
+variable "security_group_ids" {
+  type        = list(string)
+  default     = []
+  nullable    = false
+  description = "Security groups of the functions in those subnets."
 }
 
 variable "deletion_protection" {
   type        = bool
-  default     = null
-  description = "Whether DynamoDB refuses to delete the table. With false in a stack's first deploy, a failed deploy leaves no table behind. Deploy with true after it."
+  default     = true
+  nullable    = false
+  description = <<-EOT
+    Whether DynamoDB refuses to delete the table. With false in a stack's first deploy, a deploy that fails leaves no table
+    behind; afterwards deploy with true.
+  EOT
 }
+
+# Concurrency
+
+variable "reap_queue_concurrency" {
+  type        = number
+  default     = 5
+  nullable    = false
+  description = <<-EOT
+    Number of batches of ended executions that reap takes from each of its two queues at once. If reserved_concurrency.reap
+    is given, at most half of it.
+  EOT
+
+  validation {
+    condition     = var.reap_queue_concurrency >= 2 && var.reap_queue_concurrency <= 1000 && floor(var.reap_queue_concurrency) == var.reap_queue_concurrency
+    error_message = "Must be a whole number from 2 to 1000."
+  }
+}
+
+variable "reserved_concurrency" {
+  type        = map(number)
+  default     = {}
+  nullable    = false
+  description = "Reserved concurrency of functions, which is also their maximum, by name, such as { extend = 10, release = 10 }."
+
+  validation {
+    condition     = alltrue([for name in keys(var.reserved_concurrency) : contains(["start", "acquire", "extend", "release", "sweep", "reap", "inspect", "operate"], name)])
+    error_message = "Only these functions have one: start, acquire, extend, release, sweep, reap, inspect, operate."
+  }
+}
+
+# Others
 
 variable "more_parameters" {
   type        = map(string)
   default     = {}
-  description = "Parameters of the template that have no variable here, by their names in the template."
+  nullable    = false
+  description = "Parameters of a newer template that have no variable here, by their names in the template."
 }
 
 variable "tags" {
   type        = map(string)
   default     = {}
+  nullable    = false
   description = "Tags of the stack, which CloudFormation adds to every resource that supports tags."
 }

@@ -42,14 +42,14 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     // Dropping the future ends the parts that have started.
     let stack = tokio::select! {
         started = Stack::start(story::options(&out)) => started?,
-        () = signals.wait() => {
+        _ = signals.wait() => {
             report_interrupted();
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
     let ended = tokio::select! {
         ended = play(&stack, &out) => Some(ended),
-        () = signals.wait() => None,
+        _ = signals.wait() => None,
     };
     stack.stop().await;
     ended.unwrap_or_else(|| {

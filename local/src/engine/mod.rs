@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::arn::REGION;
 use crate::error::{Error, io};
 use crate::guard::session_token;
+use crate::installation;
 use crate::process::{self, Program};
 use crate::venv::{self, PythonEnvironment};
 
@@ -52,7 +53,10 @@ impl Engine {
         wiring: &Wiring,
     ) -> Result<Self, Error> {
         let home = root.join("local/asl");
-        let python = python(root).await?;
+        let (python, python_path) = match installation::python() {
+            Some(packaged) => packaged,
+            None => (python(root).await?, String::new()),
+        };
         let log = logs.join("engine.log");
         let arguments: Vec<OsString> = vec![
             home.join("engine.py").into(),
@@ -63,7 +67,7 @@ impl Engine {
         let child = Program {
             path: &python,
             arguments,
-            environment: variables(wiring),
+            environment: variables(wiring, &python_path),
             output: File::create(&log).map_err(io(format!("create {}", log.display())))?,
         }
         .spawn()
@@ -143,7 +147,7 @@ pub(crate) async fn python(root: &Path) -> Result<PathBuf, Error> {
     venv::prepare(root, &environment).await
 }
 
-fn variables(wiring: &Wiring) -> BTreeMap<String, String> {
+fn variables(wiring: &Wiring, python_path: &str) -> BTreeMap<String, String> {
     [
         ("AWS_ACCESS_KEY_ID", "local"),
         ("AWS_SECRET_ACCESS_KEY", "local"),
@@ -157,6 +161,7 @@ fn variables(wiring: &Wiring) -> BTreeMap<String, String> {
         ("SFN_STATUS_EVENTS_URL", &wiring.status_events),
         ("LANG", "C.UTF-8"),
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("PYTHONPATH", python_path),
         ("PYTHONUNBUFFERED", "1"),
     ]
     .into_iter()

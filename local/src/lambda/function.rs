@@ -1,11 +1,13 @@
 //! The host's description of a function.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
+use super::code::Code;
 use crate::arn::{self, REGION};
 use crate::guard::session_token;
+use crate::installation;
 
 /// A function as the host runs it. The host knows it by its logical id and by its verb.
 #[derive(Clone, Debug)]
@@ -14,8 +16,8 @@ pub struct Function {
     pub logical_id: String,
     /// The binary's name: `acquire`.
     pub verb: String,
-    /// The binary.
-    pub binary: PathBuf,
+    /// What runs.
+    pub code: Code,
     /// The variables of the template, in addition to those of every function.
     pub environment: BTreeMap<String, String>,
     /// How long one invocation may take before its sandbox is killed.
@@ -41,10 +43,12 @@ impl Function {
         sandbox: &str,
         talkative: bool,
     ) -> BTreeMap<String, String> {
-        let root = self
-            .binary
-            .parent()
-            .map_or_else(String::new, |path| path.display().to_string());
+        // A user's command has the user's environment, and Lambda's beside it.
+        let (root, mut all) = match &self.code {
+            Code::Binary(binary) => (binary.parent().map(Path::to_owned), BTreeMap::new()),
+            Code::Command(_) | Code::Url(_) => (std::env::current_dir().ok(), inherited()),
+        };
+        let root = root.map_or_else(String::new, |path| path.display().to_string());
         let memory = self.memory_mb.to_string();
         let group = format!("/aws/lambda/{}", self.logical_id);
         let own = [
@@ -70,10 +74,12 @@ impl Function {
             ("TZ", ":UTC"),
             ("_HANDLER", "bootstrap"),
         ];
-        let mut all: BTreeMap<String, String> = own
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
+        let is_inherited = all.contains_key("PATH");
+        for (name, value) in own {
+            if !(is_inherited && name == "PATH") {
+                all.insert(name.to_owned(), value.to_owned());
+            }
+        }
         all.extend(self.environment.clone());
         if talkative {
             let levels = [("LEASE_LOG_LEVEL", "TRACE"), ("RUST_LOG", "trace")];
@@ -81,6 +87,14 @@ impl Function {
         }
         all
     }
+}
+
+/// The environment of this process, for programs of the user's.
+fn inherited() -> BTreeMap<String, String> {
+    let all = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    all.filter(|(name, _)| !installation::VARIABLES.contains(&name.as_str()))
+        .collect()
 }
 
 /// The function's name from a caller's reference: a name, a partial or a full ARN, each with or without a

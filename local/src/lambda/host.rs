@@ -13,10 +13,11 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
+use super::code::Code;
 use super::function::{Function, name_of};
 use super::outcome::{Invocation, Outcome};
 use super::sandbox::{Order, Sandbox};
-use super::{invoke_api, runtime_api};
+use super::{invoke_api, remote, runtime_api};
 use crate::error::{Error, io};
 use crate::guard;
 use crate::iam::Roles;
@@ -25,7 +26,7 @@ use crate::process::Program;
 use crate::task::OwnedTask;
 
 /// How many invocations a slow reader of the live view may lag behind before it misses some.
-const INVOCATIONS_KEPT: usize = 1024;
+const INVOCATIONS_KEPT: usize = 8192;
 
 /// Functions as processes, behind Lambda's APIs. Dropping the host kills every sandbox.
 #[derive(Debug)]
@@ -292,9 +293,13 @@ impl Inner {
         payload: String,
     ) -> Invocation {
         let started_at = SystemTime::now();
-        let outcome = match self.sandbox_for(&hosted, &request_id) {
-            Ok(sandbox) => sandbox.run(&request_id, payload.clone()).await,
-            Err(refusal) => refusal,
+        let outcome = if let Code::Url(url) = &hosted.function.code {
+            remote::invoke(url, &request_id, payload.clone(), hosted.function.timeout).await
+        } else {
+            match self.sandbox_for(&hosted, &request_id) {
+                Ok(sandbox) => sandbox.run(&request_id, payload.clone()).await,
+                Err(refusal) => refusal,
+            }
         };
         let invocation = Invocation {
             function: hosted.function.logical_id.clone(),
@@ -335,7 +340,7 @@ impl Inner {
             return Err(Outcome::no_entrypoint(request_id, "the host has stopped"));
         }
         let sandbox = self.start_sandbox(function).map_err(|error| {
-            let why = format!("could not start {}: {error}", function.binary.display());
+            let why = format!("could not start {:?}: {error}", function.code);
             Outcome::no_entrypoint(request_id, &why)
         })?;
         sandbox.reserve();
@@ -350,19 +355,28 @@ impl Inner {
             self.started.fetch_add(1, Ordering::Relaxed)
         );
         let runtime_api = format!("http://{}{}/{id}", self.address, guard::runtime_path());
+        let (path, arguments) = match &function.code {
+            Code::Binary(path) => (path.as_path(), Vec::new()),
+            // The shell is replaced by the program, so that a signal reaches that.
+            Code::Command(command) => (
+                Path::new("/bin/sh"),
+                vec!["-c".into(), format!("exec {command}").into()],
+            ),
+            Code::Url(_) => return Err(std::io::Error::from(std::io::ErrorKind::Unsupported)),
+        };
+        // `setpriv` would report a missing program in the log only.
+        if !path.is_file() {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        }
         let program = Program {
-            path: &function.binary,
-            arguments: Vec::new(),
+            path,
+            arguments,
             environment: function.environment(&runtime_api, &id, self.observer.get().is_some()),
             output: OpenOptions::new()
                 .create(true)
                 .append(true)
                 .open(self.log_file(function))?,
         };
-        // `setpriv` would report a missing program in the log only.
-        if !function.binary.is_file() {
-            return Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        }
         let child = program.spawn()?;
         let (host, gone) = (Arc::downgrade(self), id.clone());
         let forget = move || {

@@ -6,14 +6,17 @@
 //! sandbox, and the permissions of callers with a role. Left out: layers, extensions, versions and aliases
 //! (qualifiers are accepted and ignored), and the service's own two retries of an asynchronous invocation.
 
+mod code;
 mod deaths;
 mod function;
 mod host;
 mod invoke_api;
 mod outcome;
+mod remote;
 mod runtime_api;
 mod sandbox;
 
+pub use code::Code;
 pub use function::Function;
 pub use host::LambdaHost;
 pub(crate) use host::{Invoker, request_id};

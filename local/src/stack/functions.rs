@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Options;
 use crate::arn;
 use crate::error::Error;
-use crate::lambda::{Function, LambdaHost};
+use crate::lambda::{Code, Function, LambdaHost};
 use crate::template::{FunctionResource, Template};
 
 /// More than any test or demo needs at once, and few enough for a laptop.
@@ -60,7 +60,7 @@ pub(super) fn register(
         }
         options.change(&mut environment, &resource.logical_id, &resource.verb);
         lambda.register(Function {
-            binary: binaries.join(&resource.verb),
+            code: Code::Binary(binaries.join(&resource.verb)),
             logical_id: resource.logical_id,
             verb: resource.verb,
             environment,

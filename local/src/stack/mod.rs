@@ -315,6 +315,27 @@ impl Stack {
             .collect()
     }
 
+    /// What points the AWS CLI, every SDK and the library at the stack: endpoints, Region, credentials, and the variables
+    /// that the template gives its functions.
+    #[must_use]
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        let own = [
+            ("AWS_ENDPOINT_URL_CLOUDFORMATION", self.cloudformation_url()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb_url()),
+            ("AWS_ENDPOINT_URL_LAMBDA", self.lambda_url()),
+            ("AWS_ENDPOINT_URL_SFN", self.sfn_url().to_owned()),
+            ("AWS_REGION", arn::REGION.to_owned()),
+            ("AWS_DEFAULT_REGION", arn::REGION.to_owned()),
+            ("AWS_ACCESS_KEY_ID", "local".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+            ("AWS_SESSION_TOKEN", session_token().to_owned()),
+        ];
+        let ours = self.environment().clone().into_iter();
+        let ours = ours.filter(|(name, _)| !name.starts_with("AWS_"));
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        own.into_iter().chain(ours).collect()
+    }
+
     /// How many resources of each type the template has.
     #[must_use]
     pub fn resources(&self) -> BTreeMap<&str, usize> {

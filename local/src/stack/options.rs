@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, io};
+use crate::installation;
 use crate::observer::Observer;
 use crate::template::STACK;
 
@@ -16,7 +17,7 @@ pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 /// state machine engine, queues and rules on, no schedules, free ports, and a temporary run directory.
 #[derive(Clone)]
 pub struct Options {
-    /// The repository: where `local/asl/` and `target/` are.
+    /// The repository, or its part in the package: where `local/` and `statemachines/` are.
     pub root: PathBuf,
     /// The stack's name.
     pub stack_name: String,
@@ -73,12 +74,8 @@ pub struct Ports {
 
 impl Default for Options {
     fn default() -> Self {
-        // This crate is a directory of the repository, and runs on the machine that built it.
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .unwrap_or(Path::new("."));
         Self {
-            root: root.to_owned(),
+            root: installation::home(),
             stack_name: STACK.to_owned(),
             template: None,
             parameters: BTreeMap::new(),

@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use leasehold_local::{Options, Outcome, Stack};
-use leasehold_proof::fixture::scanned;
+use leasehold_local::{Code, Options, Outcome, Stack};
+use leasehold_proof::{example, fixture::scanned};
 use serde_json::{Value, json};
 
 /// A stack in which a function that is not ours has been called with somebody's lease.
@@ -14,7 +14,7 @@ async fn stack(form: &str, searched: bool) -> Stack {
     };
     let stack = Stack::start(options).await.unwrap();
     let mut leaky = stack.functions().function("acquire").unwrap();
-    leaky.binary = leaky.binary.with_file_name("examples").join("leak");
+    leaky.code = Code::Binary(example("leak"));
     (leaky.logical_id, leaky.verb) = ("LeakFunction".to_owned(), "leak".to_owned());
     stack.functions().register(leaky);
     let request = json!({"key": "k", "holder": "h", "ttl_seconds": 300});

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use leasehold_local::{Fault, LambdaHost, Options, Outcome};
+use leasehold_local::{Code, Fault, LambdaHost, Options, Outcome};
+use leasehold_proof::example;
 use leasehold_proof::fixture::{Answer, Fixture, TIMEOUT, environment, error_name, quiet};
 use serde_json::{Value, json};
 
@@ -80,7 +81,7 @@ async fn a_repeat_resolves_a_panic_after_the_write() {
     let fixture = Fixture::with(quiet()).await;
     let host = fixture.stack.functions();
     let mut faulty = host.function("acquire").unwrap();
-    faulty.binary = faulty.binary.with_file_name("examples").join("panic");
+    faulty.code = Code::Binary(example("panic"));
     (faulty.logical_id, faulty.verb) = ("PanicFunction".to_owned(), "panic".to_owned());
     host.register(faulty);
     let event = event(&fixture, "acquire", "k").await;

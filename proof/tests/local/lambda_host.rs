@@ -9,7 +9,7 @@ use aws_sdk_lambda::config::{Builder, retry::RetryConfig};
 use aws_sdk_lambda::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
-use leasehold_local::{Function, LambdaHost, Outcome};
+use leasehold_local::{Code, Function, LambdaHost, Outcome};
 use leasehold_proof::{example, fixture::config};
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ async fn bench(change: impl FnOnce(&mut Function)) -> Bench {
     let mut function = Function {
         logical_id: "EchoFunction".to_owned(),
         verb: "echo".to_owned(),
-        binary: example("echo"),
+        code: Code::Binary(example("echo")),
         environment: BTreeMap::new(),
         timeout: Duration::from_secs(5),
         memory_mb: 128,
@@ -143,7 +143,8 @@ async fn what_cannot_be_invoked_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_missing_binary_is_reported_in_the_invocation() {
-    let bench = bench(|function| function.binary = PathBuf::from("/nowhere/echo")).await;
+    let bench =
+        bench(|function| function.code = Code::Binary(PathBuf::from("/nowhere/echo"))).await;
     let error = bench.failure("{}").await;
     assert_eq!(error["errorType"], "Runtime.InvalidEntrypoint");
 }

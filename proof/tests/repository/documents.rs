@@ -23,7 +23,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         targets_of_ci,
         &[
             ("Makefile", "asl types leases", "asl leases"),
-            (".ci/run", "step make -C proof model\n", ""),
+            (".ci/run", "step make -C proof model MODEL=--quick\n", ""),
             (PROOFS, "except `mutants`", "except `model`"),
             (RELEASE, "- run: make dist-test\n", ""),
         ],

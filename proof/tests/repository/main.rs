@@ -7,6 +7,7 @@ mod documents;
 mod exposure;
 mod modules;
 mod monitoring;
+mod packages;
 mod stack;
 mod wording;
 mod workflows;
@@ -70,6 +71,7 @@ fn rules() -> Vec<(&'static str, Rule, &'static [SeededEdit])> {
         exposure::RULES,
         monitoring::RULES,
         modules::RULES,
+        packages::RULES,
         wording::RULES,
         workflows::RULES,
     ]

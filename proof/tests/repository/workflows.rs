@@ -17,7 +17,7 @@ pub(crate) const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         )],
     ),
     (
-        "a job that builds may not write, one that writes or signs runs actions and gh alone",
+        "a job that builds may not write, one that writes, signs or publishes runs actions and clients alone",
         permitted,
         &[
             (
@@ -32,6 +32,8 @@ pub(crate) const RULES: &[(&str, Rule, &[SeededEdit])] = &[
                 "      - run: make && gh release",
             ),
             (RELEASE, "actions/download-artifact@", "actions/checkout@"),
+            (RELEASE, " --no-verify", ""),
+            (RELEASE, " --ignore-scripts", ""),
         ],
     ),
     (
@@ -50,6 +52,12 @@ pub(crate) const RULES: &[(&str, Rule, &[SeededEdit])] = &[
 ];
 
 const RELEASE: &str = ".github/workflows/release.yml";
+
+/// What packs the sources, and compiles nothing: only beside it are there sources.
+const PACKS: &str = "cargo publish --locked --no-verify ";
+
+/// What a job may run that may write or has an identity. None of these runs anything of the repository.
+const CLIENTS: [&str; 3] = ["gh ", "npm publish --ignore-scripts ", PACKS];
 
 /// The jobs of a workflow, by name.
 fn jobs(text: &str) -> Vec<(String, Value)> {
@@ -109,11 +117,15 @@ fn permitted(files: &Files) -> Vec<String> {
             if granted(&job["permissions"]).is_empty() {
                 continue;
             }
+            let text_of =
+                |step: &Value, what: &str| step[what].as_str().unwrap_or_default().to_owned();
+            let packs = steps(&job).any(|step| text_of(step, "run").starts_with(PACKS));
             for step in steps(&job) {
-                let runs = step["run"].as_str().unwrap_or("gh ");
-                let uses = step["uses"].as_str().unwrap_or_default();
-                let is_one = runs.starts_with("gh ") && !runs.contains(['&', ';', '|', '\n', '`']);
-                if !is_one || uses.starts_with("actions/checkout") {
+                let (runs, uses) = (text_of(step, "run"), text_of(step, "uses"));
+                let is_client = CLIENTS.iter().any(|client| runs.starts_with(client));
+                let is_one =
+                    runs.is_empty() || is_client && !runs.contains(['&', ';', '|', '\n', '`']);
+                if !is_one || uses.starts_with("actions/checkout") && !packs {
                     wrong.push(format!("{path}: {name} writes, and runs {runs}{uses}"));
                 }
             }

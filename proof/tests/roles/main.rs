@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod isolation;
+mod minimal;
 mod parameters;
 mod teams;
 

@@ -5,6 +5,7 @@
 //! same step for the same time.
 
 use serde_json::{Value, json};
+use tokio::sync::broadcast::error::TryRecvError;
 
 use super::fixture::{Checkpoint, Peer, WorkflowFixture, succeeds};
 use super::{History, STARTED};
@@ -295,8 +296,12 @@ async fn spent(
     let size = count(size);
     let (sections, cleanup) = fixture.since(&checkpoint);
     let mut invocations = 0_u64;
-    while let Ok(invocation) = checkpoint.invocations.try_recv() {
-        invocations += u64::from(invocation.function != "StepFunction");
+    loop {
+        match checkpoint.invocations.try_recv() {
+            Ok(invocation) => invocations += u64::from(invocation.function != "StepFunction"),
+            Err(TryRecvError::Lagged(missed)) => panic!("{missed} invocations were not counted"),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+        }
     }
     let left = fixture.items_to_sweep().await;
     let mut transitions = 0;

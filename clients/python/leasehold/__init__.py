@@ -1,6 +1,7 @@
 """Leases of Leasehold from Python: acquire, extend and release by the Lambda functions of the stack, and starts through keys.
 
-Copy this file. It needs Python 3.9 and a Lambda client, boto3.client("lambda"), which you pass in.
+Install the package `leasehold`, or copy this directory. It needs Python 3.11 and a Lambda client, boto3.client("lambda"), which
+you pass in.
 
     leases = Leasehold(boto3.client("lambda"), acquire=ARN, extend=ARN, release=ARN, holder="billing")
     with leases.lease("orders/42", ttl_seconds=60) as lease:
@@ -225,11 +226,11 @@ class Lease:
         event = {"lease": self._handle, "ttl_seconds": ttl_seconds, "require_unexpired": require_unexpired or None}
         answer = self._leases.call("extend", event)
         self._keep(answer["lease"])
-        return answer["outcome"]
+        return str(answer["outcome"])
 
     def release(self, *, strict: bool = False) -> str:
         """Releases the lease. Returns "released", "already_released" or "lost". If `strict`, lost raises LeaseLost."""
-        return self._leases.call("release", {"lease": self._handle, "strict": strict or None})["outcome"]
+        return str(self._leases.call("release", {"lease": self._handle, "strict": strict or None})["outcome"])
 
 
 class Leasehold:
@@ -438,7 +439,7 @@ class Leasehold:
             if kind is None:
                 raise
             raise kind(f"{function}: {error}") from error
-        answer = json.loads(body)
+        answer: dict[str, Any] = json.loads(body)
         if "FunctionError" in response:
             raise _function_error(answer)
         return answer

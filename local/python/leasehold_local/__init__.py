@@ -1,0 +1,103 @@
+"""The whole of Leasehold on this machine: leases in an embedded DynamoDB, the functions, and the state machines.
+
+    with Stack() as stack:
+        client = boto3.client("lambda", **stack.client_arguments("lambda"))
+
+`leasehold-local up` and `leasehold-local exec -- COMMAND` are the same on the command line. Everything listens on 127.0.0.1, and ends
+with the process that started it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Type
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = HERE / "bin" / "leasehold-local"
+# The first words of what `up` prints when everything is ready.
+READY = "Leasehold is up"
+
+
+def environment() -> Dict[str, str]:
+    """This process's environment, with what the program needs to find its files and the packages of its engine."""
+    own = {"LEASEHOLD_HOME": str(HERE / "home"), "LEASEHOLD_PYTHON": sys.executable, "LEASEHOLD_PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return {**os.environ, **own}
+
+
+def main() -> NoReturn:
+    """The command `leasehold-local`."""
+    os.execve(PROGRAM, ["leasehold-local", *sys.argv[1:]], environment())
+
+
+class StackFailed(Exception):
+    """The stack did not start. The message is what it printed."""
+
+
+class Stack:
+    """A running stack, for a `with` block. `arguments` are those of `leasehold-local up`.
+
+    `environment` is what to add to the environment of whatever uses it: endpoints, Region, credentials, and the variables that the
+    library reads. `logs` is the directory with the log of each function.
+    """
+
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
+        self.arguments = list(arguments)
+        self.environment: Dict[str, str] = {}
+        self._directory: Optional[Path] = None
+        self._process: Optional["subprocess.Popen[str]"] = None
+
+    @property
+    def logs(self) -> Path:
+        """The directory with the logs, until the block ends."""
+        assert self._directory is not None, "the stack is not running"
+        return self._directory / "logs"
+
+    def client_arguments(self, service: str) -> Dict[str, Any]:
+        """Arguments for boto3.client: the endpoint of `dynamodb`, `lambda` or `stepfunctions`, the Region, and credentials."""
+        name = {"stepfunctions": "SFN"}.get(service, service.upper())
+        return {
+            "endpoint_url": self.environment[f"AWS_ENDPOINT_URL_{name}"],
+            "region_name": self.environment["AWS_REGION"],
+            "aws_access_key_id": self.environment["AWS_ACCESS_KEY_ID"],
+            "aws_secret_access_key": self.environment["AWS_SECRET_ACCESS_KEY"],
+            "aws_session_token": self.environment["AWS_SESSION_TOKEN"],
+        }
+
+    def __enter__(self) -> Stack:
+        self._directory = Path(tempfile.mkdtemp(prefix="leasehold-local-"))
+        command: List[str] = [str(PROGRAM), "up", "--run-directory", str(self._directory), *self.arguments]
+        # A process group of its own: a Ctrl-C is for this process, which then ends the stack in order.
+        self._process = subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        assert self._process.stdout is not None
+        printed = []
+        for line in self._process.stdout:
+            printed.append(line)
+            if line.startswith(READY):
+                break
+        else:
+            self.__exit__(None, None, None)
+            raise StackFailed("".join(printed).strip())
+        for line in (self._directory / "env.sh").read_text(encoding="utf-8").splitlines():
+            name, _, value = shlex.split(line)[1].partition("=")
+            self.environment[name] = value
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        process, directory = self._process, self._directory
+        self._process = self._directory = None
+        self.environment = {}
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            # Reads what is left of its output, so that it does not block on a full pipe.
+            process.communicate()
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)

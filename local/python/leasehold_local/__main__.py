@@ -1,0 +1,5 @@
+"""`python -m leasehold_local`: the command `leasehold-local`."""
+
+from leasehold_local import main
+
+main()

@@ -1,0 +1,118 @@
+//! `leasehold-local exec`: a command with the stack beside it, such as the tests of somebody's project.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::SignalKind;
+
+use crate::arguments::Arguments;
+use crate::error::io;
+use crate::{Error, Signals, Stack, installation, report_interrupted};
+
+const EXAMPLES: &str = "Examples:
+  leasehold-local exec -- pytest
+  leasehold-local exec --sweep-every 5 -- npx vitest run
+  leasehold-local exec --function Charge='python -m awslambdaric app.handler' --machine order=order.asl.json -- pytest
+
+The command begins when everything is ready. Its environment has the endpoints, the Region and the credentials for every SDK.
+
+Exit codes: the command's own, 128 and the number of the signal that ended it, 127 if there is no such command; 1 if the
+stack failed to start or failed later, 2 wrong arguments.";
+
+/// Start the stack, run a command beside it, and end the stack with it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Exec {
+    #[command(flatten)]
+    what: Arguments,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command beside the stack. Returns the command's exit code. A signal that asks this process to end is passed on, and the
+/// stack ends after the command.
+///
+/// # Errors
+/// The cause, if the stack could not start or a part of it failed; the command is killed then.
+pub async fn run(exec: Exec) -> Result<ExitCode, Error> {
+    let mut signals = Signals::listen()?;
+    let run_directory = exec.what.run_directory();
+    let (mut stack, _) = tokio::select! {
+        started = exec.what.start(run_directory) => started?,
+        kind = signals.wait() => {
+            report_interrupted();
+            return Ok(code(128 + kind.as_raw_value()));
+        }
+    };
+    let result = beside(&mut stack, &mut signals, &exec.command).await;
+    stack.stop().await;
+    result
+}
+
+async fn beside(
+    stack: &mut Stack,
+    signals: &mut Signals,
+    words: &[OsString],
+) -> Result<ExitCode, Error> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Ok(ExitCode::FAILURE);
+    };
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .envs(stack.variables())
+        .kill_on_drop(true);
+    for name in installation::VARIABLES {
+        command.env_remove(name);
+    }
+    let what = format!("run {}", program.display());
+    let mut child = match command.spawn() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("leasehold-local: could not {what}: {error}");
+            return Ok(ExitCode::from(127));
+        }
+        spawned => spawned.map_err(io(what.clone()))?,
+    };
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok(exit_code(status.map_err(io(what))?)),
+            kind = signals.wait() => pass_on(&child, kind),
+            error = stack.failed() => return Err(error),
+        }
+    }
+}
+
+/// Passes a signal on, but for Ctrl-C, which the terminal sends to every process of its group itself.
+fn pass_on(child: &Child, kind: SignalKind) {
+    let signal = match kind {
+        kind if kind == SignalKind::terminate() => Signal::TERM,
+        kind if kind == SignalKind::hangup() => Signal::HUP,
+        _ => return,
+    };
+    let pid = child
+        .id()
+        .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(pid) = pid {
+        // It may have ended meanwhile, but not have been waited for, so that its number is its own.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    code(
+        status
+            .code()
+            .or_else(|| status.signal().map(|signal| 128 + signal))
+            .unwrap_or(1),
+    )
+}
+
+fn code(number: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(number).unwrap_or(1))
+}

@@ -1,0 +1,148 @@
+//! A user's own functions and state machines, beside those of the template.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_sdk_sfn::error::DisplayErrorContext;
+use clap::Args;
+
+use crate::arn;
+use crate::error::{Error, io};
+use crate::lambda::{Code, Function};
+use crate::stack::Stack;
+
+/// As long as Lambda allows.
+const TIMEOUT: Duration = Duration::from_mins(15);
+const CONCURRENCY: usize = 50;
+
+/// What a user adds to the stack.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Own {
+    /// A Lambda function of yours: a command that runs its runtime, or the URL of a server that gets each event by POST; may be repeated
+    #[arg(long, value_name = "NAME=COMMAND|URL", value_parser = function)]
+    function: Vec<(String, Code)>,
+    /// A state machine of yours, by its definition in JSON, in which `${NAME}` and `${NAMEArn}` are functions; may be repeated
+    #[arg(long, value_name = "NAME=FILE", value_parser = machine, conflicts_with = "no_engine")]
+    machine: Vec<(String, PathBuf)>,
+}
+
+/// Splits `NAME=VALUE`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn function(text: &str) -> Result<(String, Code), String> {
+    let (name, code) = pair(text)?;
+    Ok((name, code.parse()?))
+}
+
+fn machine(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = pair(text)?;
+    Ok((name, file.into()))
+}
+
+impl Own {
+    /// Registers the functions, then creates the machines. Returns the ARNs of the machines by name.
+    pub(crate) async fn add_to(&self, stack: &Stack) -> Result<BTreeMap<String, String>, Error> {
+        for (name, code) in &self.function {
+            if stack.functions().function(name).is_ok() {
+                return Err(Error::call(
+                    format_args!("--function {name}"),
+                    "there is a function of this name already",
+                ));
+            }
+            stack.functions().register(Function {
+                logical_id: name.clone(),
+                verb: name.clone(),
+                code: code.clone(),
+                environment: stack.variables(),
+                timeout: TIMEOUT,
+                memory_mb: 128,
+                concurrency: CONCURRENCY,
+            });
+        }
+        let values = substitutions(stack);
+        let mut created = BTreeMap::new();
+        for (name, file) in &self.machine {
+            created.insert(name.clone(), create(stack, name, file, &values).await?);
+        }
+        Ok(created)
+    }
+}
+
+/// What `${…}` of a definition may name: each function as itself, and as its ARN.
+fn substitutions(stack: &Stack) -> BTreeMap<String, String> {
+    let functions = stack.functions().functions().into_iter();
+    let each = functions.flat_map(|function| {
+        let named = (function.logical_id.clone(), function.logical_id.clone());
+        [
+            named,
+            (format!("{}Arn", function.logical_id), function.arn()),
+        ]
+    });
+    each.chain([("Partition".to_owned(), "aws".to_owned())])
+        .collect()
+}
+
+async fn create(
+    stack: &Stack,
+    name: &str,
+    file: &Path,
+    values: &BTreeMap<String, String>,
+) -> Result<String, Error> {
+    let read = std::fs::read_to_string(file);
+    let text = read.map_err(io(format!("read {}", file.display())))?;
+    let wrong = |message: String| Error::Template {
+        file: file.to_owned(),
+        message,
+    };
+    let created = stack
+        .sfn()
+        .create_state_machine()
+        .name(name)
+        .definition(filled(&text, values).map_err(wrong)?)
+        .role_arn(arn::role("own"))
+        .send()
+        .await;
+    let created = created.map_err(|error| wrong(DisplayErrorContext(&error).to_string()))?;
+    Ok(created.state_machine_arn().to_owned())
+}
+
+/// A definition with each `${…}` replaced by its value.
+fn filled(text: &str, values: &BTreeMap<String, String>) -> Result<String, String> {
+    let mut parts = text.split("${");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').ok_or("has `${` without `}`")?;
+        let value = values.get(name).ok_or_else(|| {
+            format!(
+                "has ${{{name}}}, which is no function here: add --function {}=…",
+                name.trim_end_matches("Arn")
+            )
+        })?;
+        all += value;
+        all += rest;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::filled;
+
+    #[test]
+    fn a_definition_is_filled_or_says_what_is_missing() {
+        let values = BTreeMap::from([("ChargeArn".to_owned(), "arn:charge".to_owned())]);
+        assert_eq!(
+            filled("a ${ChargeArn}, ${ChargeArn}.", &values).unwrap(),
+            "a arn:charge, arn:charge."
+        );
+        let missing = filled("${BookArn}", &values).unwrap_err();
+        assert!(missing.contains("--function Book=…"), "{missing}");
+        assert!(filled("${open", &values).is_err());
+    }
+}

@@ -1,0 +1,46 @@
+"""Runs the first program of the crate's page in an empty project, with the crate as `cargo package` has packed it. `make package` runs
+this after that, in the same target directory, so that nothing is compiled twice."""
+
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = '''[package]
+name = "first"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+leasehold = {{ path = "../{crate}" }}
+tokio = {{ version = "1", features = ["macros", "rt"] }}
+'''
+
+
+class Crate(unittest.TestCase):
+    def test_the_first_program_of_the_page_gets_a_lease(self):
+        packed, = (ROOT / "target" / "package").glob("leasehold-[0-9]*.crate")
+        program = re.search(r"```rust\n(.*?)```", (ROOT / "lib" / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(packed) as archive:
+                archive.extractall(folder, filter="data")
+            project = Path(folder) / "first"
+            (project / "src").mkdir(parents=True)
+            (project / "src" / "main.rs").write_text(program, encoding="utf-8")
+            (project / "Cargo.toml").write_text(PROJECT.format(crate=packed.stem), encoding="utf-8")
+            # The versions that are compiled already. Cargo leaves out what is not needed.
+            shutil.copy(ROOT / "Cargo.lock", project)
+            run = ["cargo", "run", "--quiet", "--target-dir", ROOT / "target"]
+            ran = subprocess.run(run, cwd=project, capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(ran.stdout, r"\A[1-9][0-9]*\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,211 @@
+"""Installs the wheel of leasehold-local in an empty directory, as a user does, and uses it there. Argument: the directory of the packages."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = Path(sys.argv.pop(1)).resolve()
+# As wide as the users' machines; what runs on Lambda is in the functions' own tests.
+REQUIREMENTS = ["awslambdaric==4.2.2", "boto3", "pytest"]
+
+HANDLER = '''
+import boto3, json
+def charge(event, context):
+    if event.get("fail"):
+        raise ValueError("no money")
+    ask = {"key": "inner/" + event["order"], "holder": "charge", "ttl_seconds": 60}
+    answer = boto3.client("lambda").invoke(FunctionName="AcquireFunction", Payload=json.dumps(ask))
+    return {"charged": event["order"], "token": json.load(answer["Payload"])["lease"]["fencing_token"]}
+'''
+
+ORDER = {
+    "StartAt": "Charge",
+    "States": {
+        "Charge": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "ResultPath": "$.charge",
+                   "Parameters": {"FunctionName": "${ChargeArn}", "Payload.$": "$"}, "ResultSelector": {"payload.$": "$.Payload"}, "Next": "Book"},
+        "Book": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "OutputPath": "$",
+                 "Parameters": {"FunctionName": "${Book}", "Payload.$": "$"}, "ResultSelector": {"payload.$": "$.Payload"}, "ResultPath": "$.book",
+                 "End": True},
+    },
+}
+
+TESTS = '''
+import json, time
+import boto3
+import pytest
+
+MACHINES = "arn:aws:states:us-east-1:123456789012:stateMachine:"
+
+def ended(states, execution):
+    for _ in range(600):
+        told = states.describe_execution(executionArn=execution)
+        if told["status"] != "RUNNING":
+            return told
+        time.sleep(0.1)
+    raise AssertionError("it does not end")
+
+def start(states, machine, given):
+    return states.start_execution(stateMachineArn=MACHINES + machine, input=json.dumps(given))["executionArn"]
+
+def wrapped(given, **more):
+    return {"key": "orders/8", "state_machine_arn": MACHINES + "shop-order", "input": given, **more}
+
+def test_a_machine_of_the_users_runs_under_a_lease():
+    states = boto3.client("stepfunctions")
+    told = ended(states, start(states, "leasehold-with-lease", wrapped({"order": "8"})))
+    assert told["status"] == "SUCCEEDED", told
+    output = json.loads(told["output"])
+    assert output["charge"]["payload"]["charged"] == "8"
+    assert output["charge"]["payload"]["token"] > 0
+    assert output["book"]["payload"] == {"booked": "8"}
+
+def test_a_function_of_the_users_fails_as_on_lambda():
+    answer = boto3.client("lambda").invoke(FunctionName="Charge", Payload=json.dumps({"fail": True}))
+    error = json.load(answer["Payload"])
+    assert (answer["FunctionError"], error["errorType"], error["errorMessage"]) == ("Unhandled", "ValueError", "no money")
+
+def test_reap_ends_the_lease_of_a_stopped_execution():
+    states = boto3.client("stepfunctions")
+    call = lambda name, event: json.load(boto3.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event))["Payload"])
+    running = start(states, "leasehold-critical-section", {"key": "orders/9", "ttl_seconds": 600, "first": {"seconds": 60}})
+    for _ in range(300):
+        if call("InspectFunction", {"key": "orders/9"}).get("lease"):
+            break
+        time.sleep(0.1)
+    states.stop_execution(executionArn=running)
+    for _ in range(600):
+        lease = call("InspectFunction", {"key": "orders/9"})
+        if lease["state"] != "held":
+            return
+        time.sleep(0.1)
+    raise AssertionError(lease)
+'''
+
+FIXTURE = '''
+import os
+
+def test_the_fixture_starts_a_stack(leasehold_stack, pytestconfig):
+    import boto3
+    assert os.environ["AWS_ENDPOINT_URL_LAMBDA"] == leasehold_stack.environment["AWS_ENDPOINT_URL_LAMBDA"]
+    tables = boto3.client("dynamodb", **leasehold_stack.client_arguments("dynamodb")).list_tables()["TableNames"]
+    assert "LeaseTable" in tables
+    assert (leasehold_stack.logs).is_dir()
+'''
+
+
+class Booking(BaseHTTPRequestHandler):
+    """A function that is a server."""
+
+    def do_POST(self):
+        event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"booked": event["order"]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """It is silent."""
+
+
+class Local(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        subprocess.run([sys.executable, "-m", "venv", cls.folder / "venv"], check=True)
+        cls.bin = cls.folder / "venv" / "bin"
+        install = [cls.bin / "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", PACKAGES, "leasehold-local", *REQUIREMENTS]
+        subprocess.run(install, check=True)
+        temporary = cls.folder / "tmp"
+        temporary.mkdir()
+        cls.environment = {"PATH": f"{cls.bin}:/usr/bin:/bin", "HOME": str(cls.folder), "TMPDIR": str(temporary)}
+
+    def tearDown(self):
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [], "something is left")
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def local(self, *arguments, **options):
+        """A command of leasehold-local that has ended. Python as our parent may ignore signals under nohup; its children shall not."""
+        command = ["env", "--default-signal", "leasehold-local", *arguments]
+        return subprocess.run(command, cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=300, check=False, **options)
+
+    def test_the_version_is_that_of_the_release(self):
+        version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
+        self.assertEqual(self.local("--version").stdout.split(), ["leasehold-local", version])
+        shown = subprocess.run([self.bin / "pip", "show", "leasehold-local"], check=True, capture_output=True, text=True).stdout
+        self.assertIn(f"\nVersion: {version}\n", shown)
+
+    def test_the_first_program_of_the_readme_gets_a_lease(self):
+        readme = (ROOT / "local" / "python" / "README.md").read_text(encoding="utf-8")
+        self.write("first.py", re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1])
+        command = re.search(r"^leasehold-local (exec .*)$", readme, re.MULTILINE)[1]
+        ran = self.local(*command.split())
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(ran.stdout, r"\A[1-9][0-9]*\n\Z")
+
+    def test_functions_and_machines_of_the_users_run_beside_ours(self):
+        self.write("app.py", HANDLER)
+        self.write("order.asl.json", json.dumps(ORDER))
+        self.write("test_order.py", TESTS)
+        server = HTTPServer(("127.0.0.1", 0), Booking)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        Thread(target=server.serve_forever, daemon=True).start()
+        machine = "arn:aws:states:us-east-1:123456789012:stateMachine:shop-order"
+        options = ["--function", "Charge=python -m awslambdaric app.charge", "--function", f"Book=http://127.0.0.1:{server.server_port}/",
+                   "--machine", "shop-order=order.asl.json", "--parameter", f"WrappedStateMachine={machine}", "--parameter", "ReapGraceSeconds=1"]
+        ran = self.local("exec", *options, "--", "pytest", "-q", "-p", "no:cacheprovider", "test_order.py")
+        self.assertEqual((ran.returncode, "3 passed" in ran.stdout), (0, True), ran.stdout + ran.stderr)
+
+    def test_the_fixture_of_pytest_starts_and_ends_a_stack(self):
+        self.write("test_fixture.py", FIXTURE)
+        run = [self.bin / "pytest", "-q", "-p", "no:cacheprovider", "-o", "leasehold_local=--no-engine --no-sweep", "test_fixture.py"]
+        ran = subprocess.run(run, cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=300, check=False)
+        self.assertEqual((ran.returncode, "1 passed" in ran.stdout), (0, True), ran.stdout + ran.stderr)
+
+    def test_the_exit_status_is_the_commands(self):
+        for command, status, said in (
+            (["sh", "-c", "exit 7"], 7, ""),
+            (["sh", "-c", "kill -9 $$"], 137, ""),
+            (["no-such-command"], 127, "no-such-command"),
+        ):
+            with self.subTest(command):
+                ran = self.local("exec", "--no-engine", "--", *command)
+                self.assertEqual((ran.returncode, said in ran.stderr), (status, True), ran.stderr)
+        for arguments, status, said in (
+            (["--function", "Charge="], 2, "expected a command or a URL"),
+            (["--function", "AcquireFunction=true"], 1, "a function of this name already"),
+            (["--machine", "order=missing.json"], 1, "could not read missing.json"),
+            (["--machine", "order=wrong.json"], 1, "--function Other="),
+        ):
+            with self.subTest(arguments):
+                self.write("wrong.json", '{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "${OtherArn}", "End": true}}}')
+                ran = self.local("exec", *arguments, "--", "true")
+                self.assertEqual((ran.returncode, said in ran.stderr), (status, True), ran.stderr)
+
+    def test_a_signal_ends_the_command_and_then_the_stack(self):
+        command = ["env", "--default-signal", "leasehold-local", "exec", "--no-engine", "--", "sh", "-c", "trap 'echo ended; exit 3' TERM; echo ready; sleep 60 & wait"]
+        with subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE, start_new_session=True) as running:
+            self.assertEqual(running.stdout.readline(), "ready\n")
+            running.send_signal(signal.SIGTERM)
+            self.assertEqual(running.stdout.readline(), "ended\n")
+            # The shell's own child is in the same session.
+            self.assertEqual(running.wait(30), 3)
+            os.killpg(running.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    unittest.main()
