@@ -21,8 +21,8 @@ from clients import ROOT
 COPY = ROOT / "target" / "packages" / "cdk"
 TEMPLATES = ["template.json", "monitoring.json", "samples.json"]
 ARCHITECTURES = ["arm64", "x86_64"]
-# What jsii requires of package.json, and the packages do not say: one licence, and a repository.
-FOR_JSII = {"license": "Apache-2.0", "repository": {"type": "git", "url": "."}}
+# What jsii requires of package.json, and the packages do not say: one licence, and a repository, which there is none of yet.
+LICENCE, NOWHERE = "Apache-2.0", {"type": "git", "url": "."}
 
 
 def stage():
@@ -66,7 +66,8 @@ def run(program, *arguments):
 def compile_it():
     """Writes lib/ and .jsii, and package.json as jsii wants it."""
     package = COPY / "package.json"
-    package.write_text(json.dumps({**json.loads(package.read_text(encoding="utf-8")), **FOR_JSII}, indent=2), encoding="utf-8")
+    wanted = {"repository": NOWHERE, **json.loads(package.read_text(encoding="utf-8")), "license": LICENCE}
+    package.write_text(json.dumps(wanted, indent=2), encoding="utf-8")
     run("jsii", "--silence-warnings", "reserved-word")
 
 
@@ -75,8 +76,8 @@ def build_wheel(destination):
     run("jsii-pacmak", "--code-only", "--targets", "python", "--outdir", COPY / "dist")
     sources = COPY / "dist" / "python"
     setup = (sources / "setup.py").read_text(encoding="utf-8")
-    setup = setup.replace(f'"license": "{FOR_JSII["license"]}"', '"license": "MIT OR Apache-2.0"')
-    setup = re.sub(r'    "(url|project_urls)": (".*"|\{[^}]*\}),\n', "", setup)
+    setup = setup.replace(f'"license": "{LICENCE}"', '"license": "MIT OR Apache-2.0"')
+    setup = re.sub(r'    ("url": "[.]"|"project_urls": \{\s*"Source": "[.]"\s*\}),\n', "", setup)
     (sources / "setup.py").write_text(setup, encoding="utf-8")
     (sources / "LICENSE").unlink()
     for path in COPY.glob("LICENSE-*"):

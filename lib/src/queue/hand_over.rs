@@ -323,7 +323,7 @@ impl<S: Store> Leases<S> {
         if let Some(shorter) = self.pass_over(key, first, head).await? {
             return Ok(Some(rows.with(0, shorter)));
         }
-        // Others write this row too, and serve nobody: who joins, and who sends this one away because only the newest waits.
+        // Others write this row too, and serve nobody: whoever sends this one away because only the newest waits.
         if *tries == 0 {
             return Ok(None);
         }
