@@ -298,20 +298,26 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Queue, Settings, TaskToken,
-        WaitTime, Workflows,
+        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, TaskToken, Workflows,
         clock::{Clock as _, slow::Slow},
         conformance::{FakeStepFunctions, grant, make},
     };
 
-    /// An execution that ended, and is redriven and extends its lease while it is looked up.
-    struct Redriven {
+    /// An execution that has ended. While it is looked up, something happens to its lease.
+    struct LookedUp {
         leases: Leases<Memory>,
-        lease: Lease,
+        meanwhile: Meanwhile,
         all_answered: bool,
     }
 
-    impl Workflows for Redriven {
+    enum Meanwhile {
+        /// It is redriven, and extends the lease.
+        Extends(Lease),
+        /// A start leaves the queue, which changes the row; only at the first look.
+        StartLeaves(AtomicBool),
+    }
+
+    impl Workflows for LookedUp {
         fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
             unreachable!("nobody waits")
         }
@@ -329,11 +335,24 @@ mod tests {
         fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
             Box::pin(async {
                 let stopped_at = self.leases.now();
-                let proven = self.leases.extend(&self.lease, ExtendOptions::default());
-                proven.await.map(drop)?;
+                match &self.meanwhile {
+                    Meanwhile::Extends(lease) => {
+                        let proven = self.leases.extend(lease, ExtendOptions::default());
+                        proven.await.map(drop)?;
+                    }
+                    Meanwhile::StartLeaves(is_first) => {
+                        if is_first.swap(false, Ordering::Relaxed) {
+                            let key = make::key("k");
+                            let row = self.leases.read_queue_row(&key).await?.expect("a row");
+                            let version = row.version.plus(1);
+                            let changed = Row { version, ..row }.to_item();
+                            self.leases.store().put(Address::first(&key), &changed);
+                        }
+                    }
+                }
                 Ok(Execution::Ended {
                     stopped_at,
-                    redrivable: true,
+                    redrivable: matches!(self.meanwhile, Meanwhile::Extends(_)),
                     all_answered: self.all_answered,
                 })
             })
@@ -391,56 +410,18 @@ mod tests {
         assert!(matches!(left, Some(Left::Lease(..))), "nothing is left");
     }
 
-    /// An execution that succeeded. While it is looked up for the first time, a start leaves the queue, which changes the row.
-    struct Overtaken {
-        leases: Leases<Memory>,
-        is_first: AtomicBool,
-    }
-
-    impl Workflows for Overtaken {
-        fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
-            unreachable!("nobody waits")
-        }
-
-        fn fail<'a>(
-            &'a self,
-            _: &'a TaskToken,
-            _: &'a str,
-            _: String,
-            _: Duration,
-        ) -> Call<'a, Delivery> {
-            unreachable!("nobody waits")
-        }
-
-        fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
-            Box::pin(async {
-                let key = make::key("k");
-                if self.is_first.swap(false, Ordering::Relaxed) {
-                    let row = self.leases.read_queue_row(&key).await?.expect("a row");
-                    let version = row.version.plus(1);
-                    let changed = Row { version, ..row }.to_item();
-                    self.leases.store().put(Address::first(&key), &changed);
-                }
-                Ok(Execution::Ended {
-                    stopped_at: self.leases.now(),
-                    redrivable: false,
-                    all_answered: true,
-                })
-            })
-        }
-    }
-
     #[tokio::test]
     async fn a_queue_that_changes_during_the_look_does_not_keep_the_lease() {
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(make::clock());
         let request = make::of_execution(make::key("k"), "a");
         let holder = request.holder.clone();
         grant(&leases, request).await;
-        let overtaken = Overtaken {
+        let looked = LookedUp {
             leases: leases.clone(),
-            is_first: AtomicBool::new(true),
+            meanwhile: Meanwhile::StartLeaves(AtomicBool::new(true)),
+            all_answered: true,
         };
-        let reaper = leases.with_workflows(Arc::new(overtaken));
+        let reaper = leases.with_workflows(Arc::new(looked));
         let done = reaper.reap(&holder).await.expect("an answer");
         assert!(
             matches!(done, Reaped::Reaped { released: 1, .. }),
@@ -458,9 +439,9 @@ mod tests {
             let request = Acquire::new(make::key("k"), holder.clone(), ttl);
             let lease = grant(&leases, request).await.lease;
             clock.advance(Duration::from_mins(1));
-            let redriven = Redriven {
+            let redriven = LookedUp {
                 leases: leases.clone(),
-                lease: lease.clone(),
+                meanwhile: Meanwhile::Extends(lease.clone()),
                 all_answered,
             };
             let reaper = leases.clone().with_workflows(Arc::new(redriven));
