@@ -73,6 +73,7 @@ semver: ## compare the crate's public API with the published version (PUBLISHED 
 
 # SAM builds one function after the other, and links each with full optimisation on one core. So all are built beforehand, in
 # parallel, and SAM finds them built. Only these packages, so that features of others are not enabled.
+CONFIG ?= default
 define lambda-build
 	rustup target list --installed | grep -x $(TRIPLE) || rustup target add $(TRIPLE)
 	$(LAMBDA) build --release --locked $(if $(filter x86_64,$(ARCH)),--x86-64,--arm64) $(addprefix -p ,$(FUNCTIONS))
@@ -80,7 +81,7 @@ endef
 
 build: $(SAM_ENV)/complete ## build every function for Lambda (ARCH=arm64 or x86_64)
 	$(lambda-build)
-	$(SAM) build --parameter-overrides Architecture=$(ARCH)
+	$(SAM) build --config-env $(CONFIG) --parameter-overrides Architecture=$(ARCH)
 
 # Does all that `sam local invoke` needs. Built quickly, not as shipped; `make local` has to run meanwhile.
 EVENT ?= acquire
@@ -139,8 +140,7 @@ dist-test: $(SAM_ENV)/complete ## install every package of dist/ in an empty dir
 	$(SAM_ENV)/bin/python tools/release/test.py $(DIST)
 	for package in local clients cdk; do LEASEHOLD=$(abspath $(DIST))/bin/leasehold-linux-$(HOST_ARCH) $(SAM_ENV)/bin/python tools/packages/test_$$package.py $(DIST)/packages; done
 
-# An environment of samconfig.toml: default, staging or prod.
-CONFIG ?= default
+# An environment of samconfig.toml: default, staging, prod, or minimal for the smallest stack.
 deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
 	$(SAM) deploy --config-env $(CONFIG) --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 

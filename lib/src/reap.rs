@@ -87,7 +87,7 @@ impl<S: Store> Leases<S> {
         let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
         let (mut from, mut tries) = (None, TRIES);
         loop {
-            let mut changed = false;
+            let (mut changed, mut kept_here) = (false, 0);
             let page = self
                 .store()
                 .held_by(holder, from.as_ref(), PAGE, self.limit())
@@ -111,7 +111,7 @@ impl<S: Store> Leases<S> {
                 match done? {
                     Done::Released => released += 1,
                     Done::Cut => cut += 1,
-                    Done::Kept => kept += 1,
+                    Done::Kept => kept_here += 1,
                     Done::Left => left += 1,
                     Done::Changed => changed = true,
                     Done::Nothing => {}
@@ -122,6 +122,7 @@ impl<S: Store> Leases<S> {
                 tries -= 1;
                 continue;
             }
+            kept += kept_here;
             from = page.next;
             if from.is_none() {
                 break;

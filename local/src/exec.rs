@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::SignalKind;
 
@@ -68,7 +68,7 @@ async fn beside(
         .args(arguments)
         .envs(stack.variables())
         .kill_on_drop(true);
-    for name in installation::VARIABLES {
+    for name in installation::VARIABLES.iter().chain(&installation::HIDING) {
         command.env_remove(name);
     }
     let what = format!("run {}", program.display());
@@ -88,12 +88,13 @@ async fn beside(
     }
 }
 
-/// Passes a signal on, but for Ctrl-C, which the terminal sends to every process of its group itself.
+/// Passes a signal on, but for Ctrl-C of a terminal, which sends it to every process of its group itself.
 fn pass_on(child: &Child, kind: SignalKind) {
     let signal = match kind {
         kind if kind == SignalKind::terminate() => Signal::TERM,
         kind if kind == SignalKind::hangup() => Signal::HUP,
-        _ => return,
+        _ if is_in_the_foreground() => return,
+        _ => Signal::INT,
     };
     let pid = child
         .id()
@@ -102,6 +103,11 @@ fn pass_on(child: &Child, kind: SignalKind) {
         // It may have ended meanwhile, but not have been waited for, so that its number is its own.
         let _ = kill_process(pid, signal);
     }
+}
+
+/// Whether this process's group is the one to which its terminal sends Ctrl-C.
+fn is_in_the_foreground() -> bool {
+    rustix::termios::tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp())
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {

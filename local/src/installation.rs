@@ -12,6 +12,13 @@ const PYTHON_PATH: &str = "LEASEHOLD_PYTHONPATH";
 /// All of these. Programs of the user's do not get them.
 pub(crate) const VARIABLES: [&str; 3] = [HOME, PYTHON, PYTHON_PATH];
 
+/// Would make an SDK ignore the endpoints or the credentials of the stack.
+pub(crate) const HIDING: [&str; 3] = [
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+];
+
 /// Whether this is the package, not a clone.
 pub(crate) fn is_packaged() -> bool {
     std::env::var_os(HOME).is_some()

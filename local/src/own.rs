@@ -33,13 +33,25 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// A name as Lambda and Step Functions allow it.
+fn named(text: &str) -> Result<(String, String), String> {
+    let (name, value) = pair(text)?;
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) {
+        return Err(format!(
+            "{name:?} is no name: 1 to 64 letters, digits, - and _"
+        ));
+    }
+    Ok((name, value))
+}
+
 fn function(text: &str) -> Result<(String, Code), String> {
-    let (name, code) = pair(text)?;
+    let (name, code) = named(text)?;
     Ok((name, code.parse()?))
 }
 
 fn machine(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, file) = pair(text)?;
+    let (name, file) = named(text)?;
     Ok((name, file.into()))
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Arguments;
 use crate::error::io;
@@ -43,6 +44,9 @@ pub struct Up {
     /// Let DynamoDB and Step Functions listen at this address too, for functions in containers; without a value, at Docker's 172.17.0.1
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "172.17.0.1")]
     container_address: Option<IpAddr>,
+    /// End when standard input closes, as it does when the process at its other end dies
+    #[arg(long, hide = true)]
+    end_with_stdin: bool,
 }
 
 /// Runs the stack until a signal ends it, which is success, or until a part of it fails.
@@ -51,6 +55,12 @@ pub struct Up {
 /// The cause, if the stack could not start or a part of it failed.
 pub async fn run(up: Up) -> Result<(), Error> {
     let mut ended = Signals::listen()?;
+    if up.end_with_stdin {
+        std::thread::spawn(|| {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            let _ = kill_process(getpid(), Signal::TERM);
+        });
+    }
     let container_address = up.container_address;
     let run_directory = up
         .what

@@ -1,6 +1,6 @@
 """Builds the wheel of leasehold-local for one platform, from the programs in a directory: `NAME` or `NAME/bootstrap` each.
 
-    python tools/packages/local.py target/lambda manylinux_2_17_x86_64 DESTINATION
+    python tools/packages/local.py target/lambda manylinux_2_28_x86_64 DESTINATION
     python tools/packages/local.py target/debug linux_x86_64 DESTINATION         quickly, for this machine only
 """
 

@@ -25,7 +25,8 @@ tokio = {{ version = "1", features = ["macros", "rt"] }}
 
 class Crate(unittest.TestCase):
     def test_the_first_program_of_the_page_gets_a_lease(self):
-        packed, = (ROOT / "target" / "package").glob("leasehold-[0-9]*.crate")
+        version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
+        packed = ROOT / "target" / "package" / f"leasehold-{version}.crate"
         program = re.search(r"```rust\n(.*?)```", (ROOT / "lib" / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
         with tempfile.TemporaryDirectory() as folder:
             with tarfile.open(packed) as archive:

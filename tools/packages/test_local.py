@@ -1,11 +1,14 @@
 """Installs the wheel of leasehold-local in an empty directory, as a user does, and uses it there. Argument: the directory of the packages."""
 
 import json
+import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -68,9 +71,10 @@ def test_a_machine_of_the_users_runs_under_a_lease():
     assert output["book"]["payload"] == {"booked": "8"}
 
 def test_a_function_of_the_users_fails_as_on_lambda():
-    answer = boto3.client("lambda").invoke(FunctionName="Charge", Payload=json.dumps({"fail": True}))
-    error = json.load(answer["Payload"])
-    assert (answer["FunctionError"], error["errorType"], error["errorMessage"]) == ("Unhandled", "ValueError", "no money")
+    for name, event, failure in (("Charge", {"fail": True}, ("ValueError", "no money")), ("Book", {}, ("Full", "no room"))):
+        answer = boto3.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event))
+        error = json.load(answer["Payload"])
+        assert (answer["FunctionError"], error["errorType"], error["errorMessage"]) == ("Unhandled", *failure)
 
 def test_reap_ends_the_lease_of_a_stopped_execution():
     states = boto3.client("stepfunctions")
@@ -101,12 +105,23 @@ def test_the_fixture_starts_a_stack(leasehold_stack, pytestconfig):
 '''
 
 
+DIES = """
+import os, signal
+from leasehold_local import Stack
+with Stack(["--no-engine", "--no-sweep"]) as stack:
+    print(stack._process.pid, stack.logs.parent, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 class Booking(BaseHTTPRequestHandler):
     """A function that is a server."""
 
     def do_POST(self):
         event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.dumps({"booked": event["order"]}).encode()
+        # A failure is as of Lambda's container images, which mark none.
+        answer = {"booked": event["order"]} if "order" in event else {"errorType": "Full", "errorMessage": "no room"}
+        body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -124,7 +139,9 @@ class Local(unittest.TestCase):
         cls.folder = Path(folder.name)
         subprocess.run([sys.executable, "-m", "venv", cls.folder / "venv"], check=True)
         cls.bin = cls.folder / "venv" / "bin"
-        install = [cls.bin / "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", PACKAGES, "leasehold-local", *REQUIREMENTS]
+        # By its path: a package index may have another of this name.
+        wheel, = PACKAGES.glob(f"leasehold_local-*_{platform.machine()}.whl")
+        install = [cls.bin / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, *REQUIREMENTS]
         subprocess.run(install, check=True)
         temporary = cls.folder / "tmp"
         temporary.mkdir()
@@ -186,6 +203,7 @@ class Local(unittest.TestCase):
                 self.assertEqual((ran.returncode, said in ran.stderr), (status, True), ran.stderr)
         for arguments, status, said in (
             (["--function", "Charge="], 2, "expected a command or a URL"),
+            (["--function", "../Charge=true"], 2, "is no name"),
             (["--function", "AcquireFunction=true"], 1, "a function of this name already"),
             (["--machine", "order=missing.json"], 1, "could not read missing.json"),
             (["--machine", "order=wrong.json"], 1, "--function Other="),
@@ -195,13 +213,33 @@ class Local(unittest.TestCase):
                 ran = self.local("exec", *arguments, "--", "true")
                 self.assertEqual((ran.returncode, said in ran.stderr), (status, True), ran.stderr)
 
+    def test_the_stack_ends_with_whoever_started_it(self):
+        self.write("dies.py", DIES)
+        ran = subprocess.run([self.bin / "python", "dies.py"], cwd=self.folder, env=self.environment, text=True, capture_output=True, check=False)
+        self.assertEqual(ran.returncode, -signal.SIGKILL, ran.stderr)
+        pid, directory = ran.stdout.split()
+        for _ in range(300):
+            if not Path("/proc", pid).exists():
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the stack is still there")
+        shutil.rmtree(directory)
+
+    def test_a_stack_that_does_not_start_says_why_and_leaves_nothing(self):
+        run = [self.bin / "python", "-c", "import leasehold_local\nwith leasehold_local.Stack(['--parameter', 'Nothing=1']): pass"]
+        ran = subprocess.run(run, cwd=self.folder, env=self.environment, text=True, capture_output=True, check=False)
+        self.assertEqual((ran.returncode, "StackFailed" in ran.stderr, "Nothing" in ran.stderr.splitlines()[-1]), (1, True, True), ran.stderr)
+
     def test_a_signal_ends_the_command_and_then_the_stack(self):
-        command = ["env", "--default-signal", "leasehold-local", "exec", "--no-engine", "--", "sh", "-c", "trap 'echo ended; exit 3' TERM; echo ready; while :; do sleep 0.1; done"]
-        with subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE) as running:
-            self.assertEqual(running.stdout.readline(), "ready\n")
-            running.send_signal(signal.SIGTERM)
-            self.assertEqual(running.stdout.readline(), "ended\n")
-            self.assertEqual(running.wait(30), 3)
+        command = ["env", "--default-signal", "leasehold-local", "exec", "--no-engine", "--", "sh", "-c", "trap 'echo ended; exit 3' TERM INT; echo ready; while :; do sleep 0.1; done"]
+        for sent in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(sent), subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True,
+                                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+                self.assertEqual(running.stdout.readline(), "ready\n")
+                running.send_signal(sent)
+                self.assertEqual(running.stdout.readline(), "ended\n")
+                self.assertEqual(running.wait(30), 3)
 
 
 if __name__ == "__main__":

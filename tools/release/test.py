@@ -48,7 +48,7 @@ class Dist(unittest.TestCase):
         version = DIST.name.removeprefix("leasehold-")
         packages = {path.name for path in (DIST / "packages").iterdir()}
         self.assertLessEqual({f"leasehold-{version}.tgz", f"leasehold-{version}-py3-none-any.whl", f"leasehold-{version}.tar.gz",
-                              f"leasehold-cdk-{version}.tgz"}, packages)
+                              f"leasehold-cdk-{version}.tgz", f"leasehold_cdk-{version}-py3-none-any.whl"}, packages)
         machines = {"arm64": "aarch64"}.get(ARCHITECTURE, ARCHITECTURE)
         self.assertTrue([name for name in packages if name.startswith(f"leasehold_local-{version}-") and machines in name], packages)
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Dict, List, NoReturn, Optional, Sequence, Type
@@ -24,6 +24,10 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "bin" / "leasehold-local"
 # The first words of what `up` prints when everything is ready.
 READY = "Leasehold is up"
+# What it prints is in this file of its directory.
+OUTPUT = "output.txt"
+# Would make an SDK ignore what the stack sets.
+HIDING = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 
 
 def environment() -> Dict[str, str]:
@@ -38,7 +42,7 @@ def main() -> NoReturn:
 
 
 class StackFailed(Exception):
-    """The stack did not start. The message is what it printed."""
+    """The stack did not start, or ended by itself. The message is what it printed."""
 
 
 class Stack:
@@ -52,7 +56,7 @@ class Stack:
         self.arguments = list(arguments)
         self.environment: Dict[str, str] = {}
         self._directory: Optional[Path] = None
-        self._process: Optional["subprocess.Popen[str]"] = None
+        self._process: Optional["subprocess.Popen[bytes]"] = None
 
     @property
     def logs(self) -> Path:
@@ -73,31 +77,53 @@ class Stack:
 
     def __enter__(self) -> Stack:
         self._directory = Path(tempfile.mkdtemp(prefix="leasehold-local-"))
-        command: List[str] = [str(PROGRAM), "up", "--run-directory", str(self._directory), *self.arguments]
-        # A process group of its own: a Ctrl-C is for this process, which then ends the stack in order.
-        self._process = subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                         stderr=subprocess.STDOUT, text=True, start_new_session=True)
-        assert self._process.stdout is not None
-        printed = []
-        for line in self._process.stdout:
-            printed.append(line)
-            if line.startswith(READY):
-                break
-        else:
-            self.__exit__(None, None, None)
-            raise StackFailed("".join(printed).strip())
-        for line in (self._directory / "env.sh").read_text(encoding="utf-8").splitlines():
-            name, _, value = shlex.split(line)[1].partition("=")
-            self.environment[name] = value
+        try:
+            self._start(self._directory)
+        except BaseException:
+            self._end()
+            raise
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        process, directory = self._process, self._directory
-        self._process = self._directory = None
-        self.environment = {}
+    def _start(self, directory: Path) -> None:
+        command: List[str] = [str(PROGRAM), "up", "--end-with-stdin", "--run-directory", str(directory), *self.arguments]
+        with (directory / OUTPUT).open("w", encoding="utf-8") as output:
+            # A session of its own: a Ctrl-C is for this process, which then ends the stack in order. If this process dies, its end
+            # of the pipe closes, and that ends the stack.
+            self._process = subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stdout=output,
+                                             stderr=subprocess.STDOUT, start_new_session=True)
+        while not any(line.startswith(READY) for line in self._printed().splitlines()):
+            if self._process.poll() is not None:
+                raise StackFailed(self._printed().strip())
+            time.sleep(0.05)
+        for line in (directory / "env.sh").read_text(encoding="utf-8").splitlines():
+            name, _, value = shlex.split(line)[1].partition("=")
+            self.environment[name] = value
+
+    def _printed(self) -> str:
+        assert self._directory is not None, "the stack is not running"
+        return (self._directory / OUTPUT).read_text(encoding="utf-8", errors="replace")
+
+    def _end(self) -> Optional[str]:
+        """Ends the stack. Returns what it printed if it had failed before."""
+        process, directory, failure = self._process, self._directory, None
         if process is not None:
-            process.send_signal(signal.SIGTERM)
-            # Reads what is left of its output, so that it does not block on a full pipe.
-            process.communicate()
+            if process.poll() not in (None, 0):
+                failure = self._printed().strip()
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
         if directory is not None:
             shutil.rmtree(directory, ignore_errors=True)
+        self._process = self._directory = None
+        self.environment = {}
+        return failure
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        failure = self._end()
+        if failure is not None and error is None:
+            raise StackFailed(failure)

@@ -1,5 +1,6 @@
 //! What runs when a function is invoked.
 
+use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -15,6 +16,16 @@ pub enum Code {
     Command(String),
     /// A server that gets each event by POST, such as Lambda's container images and `sam local start-lambda`.
     Url(Uri),
+}
+
+impl Display for Code {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Binary(path) => path.display().fmt(f),
+            Self::Command(command) => command.fmt(f),
+            Self::Url(url) => url.fmt(f),
+        }
+    }
 }
 
 impl FromStr for Code {

@@ -74,9 +74,9 @@ impl Function {
             ("TZ", ":UTC"),
             ("_HANDLER", "bootstrap"),
         ];
-        let is_inherited = all.contains_key("PATH");
         for (name, value) in own {
-            if !(is_inherited && name == "PATH") {
+            // A user's own emulator of other services stays, too.
+            if !(["PATH", "AWS_ENDPOINT_URL"].contains(&name) && all.contains_key(name)) {
                 all.insert(name.to_owned(), value.to_owned());
             }
         }
@@ -93,8 +93,11 @@ impl Function {
 fn inherited() -> BTreeMap<String, String> {
     let all = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    all.filter(|(name, _)| !installation::VARIABLES.contains(&name.as_str()))
-        .collect()
+    all.filter(|(name, _)| {
+        !installation::VARIABLES.contains(&name.as_str())
+            && !installation::HIDING.contains(&name.as_str())
+    })
+    .collect()
 }
 
 /// The function's name from a caller's reference: a name, a partial or a full ARN, each with or without a

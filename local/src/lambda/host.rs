@@ -340,7 +340,7 @@ impl Inner {
             return Err(Outcome::no_entrypoint(request_id, "the host has stopped"));
         }
         let sandbox = self.start_sandbox(function).map_err(|error| {
-            let why = format!("could not start {:?}: {error}", function.code);
+            let why = format!("could not start {}: {error}", function.code);
             Outcome::no_entrypoint(request_id, &why)
         })?;
         sandbox.reserve();
@@ -357,11 +357,7 @@ impl Inner {
         let runtime_api = format!("http://{}{}/{id}", self.address, guard::runtime_path());
         let (path, arguments) = match &function.code {
             Code::Binary(path) => (path.as_path(), Vec::new()),
-            // The shell is replaced by the program, so that a signal reaches that.
-            Code::Command(command) => (
-                Path::new("/bin/sh"),
-                vec!["-c".into(), format!("exec {command}").into()],
-            ),
+            Code::Command(command) => (Path::new("/bin/sh"), vec!["-c".into(), command.into()]),
             Code::Url(_) => return Err(std::io::Error::from(std::io::ErrorKind::Unsupported)),
         };
         // `setpriv` would report a missing program in the log only.

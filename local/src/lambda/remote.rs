@@ -7,12 +7,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::{Request, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outcome::Outcome;
 
-/// Sends an event, and waits for the response. A status of failure, and the header with which Lambda marks a function's error,
-/// make it an error.
+/// Sends an event, and waits for the response. It is an error by a status of failure, by the header with which Lambda marks a function's
+/// error, or by its form: the runtimes in Lambda's container images mark nothing.
 pub(super) async fn invoke(
     url: &Uri,
     request_id: &str,
@@ -39,8 +39,14 @@ async fn post(
     let marked = response.headers().contains_key("x-amz-function-error");
     let body = response.into_body().collect().await?.to_bytes();
     let text = String::from_utf8(body.to_vec())?;
-    let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
-    Ok(match (status.is_success(), marked, is_json) {
+    let json = serde_json::from_str::<Value>(&text).ok();
+    let is_error = |json: &Value| {
+        ["errorType", "errorMessage"]
+            .iter()
+            .all(|field| json[field].is_string())
+    };
+    let marked = marked || json.as_ref().is_some_and(is_error);
+    Ok(match (status.is_success(), marked, json.is_some()) {
         (true, false, true) => Outcome::Answer(text),
         (_, true, true) => Outcome::FunctionError(text),
         (true, ..) => failed(
