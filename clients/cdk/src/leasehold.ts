@@ -260,8 +260,8 @@ export class Leasehold extends Construct {
     const machines = this.node.root.node.findAll().filter((one): one is sfn.CfnStateMachine => one instanceof sfn.CfnStateMachine);
     for (const machine of this.sections.length > 0 ? machines : []) {
       const text = definitionOf(machine);
-      for (const section of this.sections.filter((one) => text.includes(one))) {
-        const top = Object.values<any>(JSON.parse(text).States).some((state) => state.Comment?.startsWith(section));
+      for (const section of this.sections.filter((one) => text.includes(`${one}:`))) {
+        const top = Object.values<any>(JSON.parse(text).States).some((state) => state.Comment?.startsWith(`${section}:`));
         if (!top) found.push(`${section} is in a Map or Parallel of ${machine.node.path}: put it at the top level, or guard a machine of its own`);
         if (machine.stateMachineType === 'EXPRESS') found.push(`${section} is in an Express state machine, ${machine.node.path}`);
         const name = machine.stateMachineName;

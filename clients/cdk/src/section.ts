@@ -14,7 +14,7 @@ const SERVICE_ERRORS = [
 
 /** How the comment of a section's acquire begins, by which its place is found. */
 export function purpose(name: string, leasehold: string): string {
-  return `Section ${name} of ${leasehold}:`;
+  return `Section ${name} of ${leasehold}`;
 }
 
 type Task = sfn.TaskStateBase | sfn.CustomState;
@@ -71,7 +71,7 @@ export function writeSection(leasehold: Leasehold, name: string, states: sfn.ICh
   };
   const expression = /^\{%([^]*)%\}$/.exec(props.key)?.[1].trim() ?? JSON.stringify(props.key);
   const acquire = call('Acquire', {
-    comment: `${purpose(name, leasehold.node.path)} asks for the lease, which lasts until the execution ends.${
+    comment: `${purpose(name, leasehold.node.path)}: asks for the lease, which lasts until the execution ends.${
       queues ? ' Waits in the queue; the lease arrives through the task token. The two minutes more are for a late sweep.' : ''}`,
     lambdaFunction: leasehold.acquireFunction,
     payload: sfn.TaskInput.fromObject(payload),
