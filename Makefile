@@ -138,7 +138,10 @@ local-wheel: $(SAM_ENV)/complete
 # Each package is installed in an empty directory, and used there: on the local stack, or on an emulator of CloudFormation.
 dist-test: $(SAM_ENV)/complete ## install every package of dist/ in an empty directory, and use it there; run the command line
 	$(SAM_ENV)/bin/python tools/release/test.py $(DIST)
-	for package in local clients cdk; do LEASEHOLD=$(abspath $(DIST))/bin/leasehold-linux-$(HOST_ARCH) $(SAM_ENV)/bin/python tools/packages/test_$$package.py $(DIST)/packages; done
+	$(MAKE) --no-print-directory -j3 -O $(addprefix dist-test-,local clients cdk)
+
+dist-test-%:
+	LEASEHOLD=$(abspath $(DIST))/bin/leasehold-linux-$(HOST_ARCH) $(SAM_ENV)/bin/python tools/packages/test_$*.py $(DIST)/packages
 
 # An environment of samconfig.toml: default, staging, prod, or minimal for the smallest stack.
 deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
