@@ -64,9 +64,9 @@ impl<S: Store> Leases<S> {
     /// still proves it, and keeps its deadline.
     ///
     /// Each write requires the version that was read before the execution was looked up. So an execution that is
-    /// redriven, and extends its lease in between, keeps it; after any other change it is read and looked up again. A redrive may not show in the look-up yet. So if the
-    /// execution did not succeed, a lease that was written after its end and less than half a minute ago is left to a
-    /// later call.
+    /// redriven, and extends its lease in between, keeps it. After any other change the lease is read, and the execution
+    /// looked up, again, a few times. A redrive may not show in the look-up yet. So if the execution did not succeed, a
+    /// lease that was written after its end and less than half a minute ago is left to a later call.
     ///
     /// The index lags a little behind the rows, and an acquire that was in progress may be written after the end:
     /// repeat the call a minute later. It may be repeated for ever.

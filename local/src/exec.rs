@@ -6,13 +6,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
 use clap::Args;
-use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::process::{Signal, getpgrp};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::SignalKind;
 
 use crate::arguments::Arguments;
 use crate::error::io;
-use crate::{Error, Signals, Stack, installation, report_interrupted};
+use crate::{Error, Signals, Stack, installation, process, report_interrupted};
 
 const EXAMPLES: &str = "Examples:
   leasehold-local exec -- pytest
@@ -96,13 +96,7 @@ fn pass_on(child: &Child, kind: SignalKind) {
         _ if is_in_the_foreground() => return,
         _ => Signal::INT,
     };
-    let pid = child
-        .id()
-        .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    if let Some(pid) = pid {
-        // It may have ended meanwhile, but not have been waited for, so that its number is its own.
-        let _ = kill_process(pid, signal);
-    }
+    process::signal(child, signal);
 }
 
 /// Whether this process's group is the one to which its terminal sends Ctrl-C.

@@ -247,13 +247,15 @@ impl Files {
 }
 
 /// The exports that point the AWS CLI and every SDK at the stack, and the functions' own settings, so that a
-/// program that uses the library finds the table.
+/// program that uses the library finds the table. First what would hide them is unset.
 fn exports(stack: &Stack) -> String {
     let variables = stack.variables();
     let lines = variables
         .iter()
         .map(|(name, value)| format!("export {name}={}", quoted(value)));
-    lines.collect::<Vec<_>>().join("\n") + "\n"
+    let unset = format!("unset {}", installation::HIDING.join(" "));
+    let lines: Vec<_> = std::iter::once(unset).chain(lines).collect();
+    lines.join("\n") + "\n"
 }
 
 /// A value for a shell: in single quotes unless all its characters are safe.

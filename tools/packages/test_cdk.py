@@ -30,13 +30,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import cdk  # noqa: E402
 import clients  # noqa: E402
+import trial  # noqa: E402
 from emulator import Emulator  # noqa: E402
+from trial import VERSION, blocks  # noqa: E402
 
 ROOT = clients.ROOT
 LEASEHOLD = Path(os.environ.get("LEASEHOLD", ROOT / "target" / "debug" / "leasehold")).resolve()
 SOURCES = ROOT / "clients" / "cdk"
 EXAMPLE = ROOT / "examples" / "cdk"
-VERSION = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))["version"]
+PAGE = SOURCES / "README.md"
 TGZ, WHEEL = PACKAGES / f"leasehold-cdk-{VERSION}.tgz", PACKAGES / f"leasehold_cdk-{VERSION}-py3-none-any.whl"
 ARCHITECTURE = {"x86_64": "x86_64", "aarch64": "arm64"}.get(platform.machine())
 NESTED = "aws:asset:path"
@@ -45,21 +47,9 @@ NEEDED = [{"states:StartExecution"}, {"states:DescribeExecution", "states:StopEx
           {"events:DescribeRule", "events:PutRule", "events:PutTargets"}]
 
 
-def run(*command, cwd, **environment):
-    """The output of a command that has to succeed. Of this environment it has what says how registries are reached, and not more."""
-    kept = {name: value for name, value in os.environ.items() if name.lower().endswith(("_certs", "_cert", "_cert_file", "_proxy"))}
-    given = {**kept, "HOME": str(cwd), "CDK_DISABLE_CLI_TELEMETRY": "true", "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1", **environment}
-    done = subprocess.run(command, cwd=cwd, env=given, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = "\n".join(line[:300] for line in (done.stdout + done.stderr).splitlines()[-60:])
-        raise AssertionError(f"{command} ended with status {done.returncode}\n{said}")
-    return done.stdout
-
-
-def blocks(language):
-    """The code blocks of the package's page."""
-    page = (SOURCES / "README.md").read_text(encoding="utf-8")
-    return [text for name, text in re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if name == language]
+def run(*command, **options):
+    """As `trial.run`, for the tools of CDK."""
+    return trial.run(*command, CDK_DISABLE_CLI_TELEMETRY="true", JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION="1", **options)
 
 
 def packed():
@@ -296,12 +286,12 @@ def runs_here(path):
 class Page(Installed):
     def page(self):
         """What the three lines synthesise, by the command of the page."""
-        (self.folder / "app.mts").write_text(with_architecture(blocks("typescript")[0]), encoding="utf-8")
-        command = next(line for block in blocks("") for line in block.splitlines() if "cdk deploy" in line)
+        (self.folder / "app.mts").write_text(with_architecture(blocks(PAGE, "typescript")[0]), encoding="utf-8")
+        command = next(line for block in blocks(PAGE, "") for line in block.splitlines() if "cdk deploy" in line)
         return self.synth(re.fullmatch(r"npx cdk deploy --app '(.*)'", command)[1], "page.out")
 
     def test_the_three_lines_of_the_page_are_a_stack(self):
-        self.assertEqual(len(blocks("typescript")[0].splitlines()), 3)
+        self.assertEqual(len(blocks(PAGE, "typescript")[0].splitlines()), 3)
         assembly = self.page()
         self.assertEqual(problems_of_construct(templates(assembly), assembly, packed()[0]), [])
         self.lint(assembly)
@@ -311,7 +301,7 @@ class Page(Installed):
         run(sys.executable, "-m", "venv", "env", cwd=self.folder)
         pip = self.folder / "env" / "bin" / "pip"
         run(pip, "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", WHEEL, cwd=self.folder, PATH=self.path)
-        (self.folder / "app.py").write_text(with_architecture(blocks("python")[0]), encoding="utf-8")
+        (self.folder / "app.py").write_text(with_architecture(blocks(PAGE, "python")[0]), encoding="utf-8")
         assembly = self.synth("env/bin/python app.py", "python.out")
         self.assertEqual(problems_of_construct(templates(assembly), assembly, packed()[0]), [])
         self.assertEqual(resources(assembly), resources(self.page()))

@@ -8,7 +8,6 @@ The oldest and the newest Node and Python that Lambda offers come from the lock 
 WebAssembly: they have no threads, so they run no asynchronous acquire. proof/tests/clients.rs plays every scene on this machine's."""
 
 import json
-import os
 import platform
 import re
 import shutil
@@ -25,8 +24,8 @@ DIRECTORY = Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(Path(__file__).parent))
 
 import clients  # noqa: E402
+from trial import VERSION, blocks, run  # noqa: E402
 
-VERSION = re.search(r'^version = "(.*)"', (clients.ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
 WHEEL, SDIST, TGZ = (DIRECTORY / f"leasehold-{VERSION}{end}" for end in ("-py3-none-any.whl", ".tar.gz", ".tgz"))
 PYTHONS = {"oldest": "3.11", "newest": "3.15"}
 NODES = {"oldest": "22", "newest": "26"}
@@ -92,22 +91,6 @@ const python = await loadPyodide({ indexURL: `${home}/` });
 python.unpackArchive(new Uint8Array(readFileSync(wheel)), "wheel");
 python.runPython(readFileSync(program, "utf8"));
 '''
-
-
-def run(*command, cwd, **environment):
-    """The output of a command that has to succeed. Of this environment it has what says how registries are reached, and not more."""
-    kept = {name: value for name, value in os.environ.items() if name.lower().endswith(("_certs", "_cert", "_cert_file", "_proxy"))}
-    given = {**kept, "PATH": "/usr/bin:/bin", "HOME": str(cwd), **environment}
-    done = subprocess.run(command, cwd=cwd, env=given, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = "\n".join(line[:300] for line in (done.stdout + done.stderr).splitlines()[-60:])
-        raise AssertionError(f"{command} ended with status {done.returncode}\n{said}")
-    return done.stdout
-
-
-def blocks(page):
-    """The code blocks of a page: language and text."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def contents(wheel):

@@ -1,7 +1,6 @@
 """Runs the first program of the crate's page in an empty project, with the crate as `cargo package` has packed it. `make package` runs
 this after that, in the same target directory, so that nothing is compiled twice."""
 
-import re
 import shutil
 import subprocess
 import tarfile
@@ -9,7 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from trial import ROOT, VERSION, blocks
+
 PROJECT = '''[package]
 name = "first"
 version = "0.0.0"
@@ -25,9 +25,8 @@ tokio = {{ version = "1", features = ["macros", "rt"] }}
 
 class Crate(unittest.TestCase):
     def test_the_first_program_of_the_page_gets_a_lease(self):
-        version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
-        packed = ROOT / "target" / "package" / f"leasehold-{version}.crate"
-        program = re.search(r"```rust\n(.*?)```", (ROOT / "lib" / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+        packed = ROOT / "target" / "package" / f"leasehold-{VERSION}.crate"
+        program, = blocks(ROOT / "lib" / "README.md", "rust")
         with tempfile.TemporaryDirectory() as folder:
             with tarfile.open(packed) as archive:
                 archive.extractall(folder, filter="data")

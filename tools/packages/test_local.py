@@ -2,7 +2,6 @@
 
 import json
 import platform
-import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
-ROOT = Path(__file__).resolve().parents[2]
+from trial import ROOT, VERSION, blocks
+
 PACKAGES = Path(sys.argv.pop(1)).resolve()
 # As wide as the users' machines; what runs on Lambda is in the functions' own tests.
 REQUIREMENTS = ["awslambdaric==4.2.2", "boto3", "pytest"]
@@ -145,7 +145,8 @@ class Local(unittest.TestCase):
         subprocess.run(install, check=True)
         temporary = cls.folder / "tmp"
         temporary.mkdir()
-        cls.environment = {"PATH": f"{cls.bin}:/usr/bin:/bin", "HOME": str(cls.folder), "TMPDIR": str(temporary)}
+        # A profile that does not exist: whoever heeds it fails.
+        cls.environment = {"PATH": f"{cls.bin}:/usr/bin:/bin", "HOME": str(cls.folder), "TMPDIR": str(temporary), "AWS_PROFILE": "nobody"}
 
     def tearDown(self):
         self.assertEqual(list((self.folder / "tmp").iterdir()), [], "something is left")
@@ -159,15 +160,14 @@ class Local(unittest.TestCase):
         return subprocess.run(command, cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=300, check=False, **options)
 
     def test_the_version_is_that_of_the_release(self):
-        version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
-        self.assertEqual(self.local("--version").stdout.split(), ["leasehold-local", version])
+        self.assertEqual(self.local("--version").stdout.split(), ["leasehold-local", VERSION])
         shown = subprocess.run([self.bin / "pip", "show", "leasehold-local"], check=True, capture_output=True, text=True).stdout
-        self.assertIn(f"\nVersion: {version}\n", shown)
+        self.assertIn(f"\nVersion: {VERSION}\n", shown)
 
     def test_the_first_program_of_the_readme_gets_a_lease(self):
-        readme = (ROOT / "local" / "python" / "README.md").read_text(encoding="utf-8")
-        self.write("first.py", re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1])
-        command = re.search(r"^leasehold-local (exec .*)$", readme, re.MULTILINE)[1]
+        page = ROOT / "local" / "python" / "README.md"
+        self.write("first.py", blocks(page, "python")[0])
+        command = blocks(page, "")[0].splitlines()[1].removeprefix("leasehold-local ")
         ran = self.local(*command.split())
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertRegex(ran.stdout, r"\A[1-9][0-9]*\n\Z")

@@ -26,8 +26,6 @@ PROGRAM = HERE / "bin" / "leasehold-local"
 READY = "Leasehold is up"
 # What it prints is in this file of its directory.
 OUTPUT = "output.txt"
-# Would make an SDK ignore what the stack sets.
-HIDING = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
 
 
 def environment() -> Dict[str, str]:
@@ -49,12 +47,14 @@ class Stack:
     """A running stack, for a `with` block. `arguments` are those of `leasehold-local up`.
 
     `environment` is what to add to the environment of whatever uses it: endpoints, Region, credentials, and the variables that the
-    library reads. `logs` is the directory with the log of each function.
+    library reads. `hiding` are variables to remove there, because an SDK would heed them instead. `logs` is the directory with the log
+    of each function.
     """
 
     def __init__(self, arguments: Sequence[str] = ()) -> None:
         self.arguments = list(arguments)
         self.environment: Dict[str, str] = {}
+        self.hiding: List[str] = []
         self._directory: Optional[Path] = None
         self._process: Optional["subprocess.Popen[bytes]"] = None
 
@@ -96,8 +96,12 @@ class Stack:
                 raise StackFailed(self._printed().strip())
             time.sleep(0.05)
         for line in (directory / "env.sh").read_text(encoding="utf-8").splitlines():
-            name, _, value = shlex.split(line)[1].partition("=")
-            self.environment[name] = value
+            command, *words = shlex.split(line)
+            if command == "unset":
+                self.hiding = words
+            else:
+                name, _, value = words[0].partition("=")
+                self.environment[name] = value
 
     def _printed(self) -> str:
         assert self._directory is not None, "the stack is not running"

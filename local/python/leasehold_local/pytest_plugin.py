@@ -11,7 +11,7 @@ from typing import Iterator
 
 import pytest
 
-from leasehold_local import HIDING, Stack
+from leasehold_local import Stack
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,8 +23,8 @@ def leasehold_stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
     """The running stack. While it runs, os.environ points the SDKs at it."""
     arguments = shlex.split(request.config.getini("leasehold_local"))
     with Stack(arguments) as stack:
-        before = {name: os.environ.get(name) for name in (*HIDING, *stack.environment)}
-        for name in HIDING:
+        before = {name: os.environ.get(name) for name in (*stack.hiding, *stack.environment)}
+        for name in stack.hiding:
             os.environ.pop(name, None)
         os.environ.update(stack.environment)
         try:
