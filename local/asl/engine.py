@@ -31,6 +31,7 @@ import logging  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
+import traceback  # noqa: E402
 
 
 def arguments():
@@ -44,16 +45,22 @@ def arguments():
 
 
 def guarded(application):
-    """Refuses what local/src/guard.rs refuses, by the same rules."""
+    """Refuses what local/src/guard.rs refuses, by the same rules. A request that fails unexpectedly is answered with the reason."""
     import guard
 
     def answer(environ, start_response):
         headers = {name[5:].lower().replace("_", "-"): value for name, value in environ.items() if name.startswith("HTTP_")}
         why = guard.refusal(headers, os.environ["AWS_SESSION_TOKEN"])
-        if why is None:
-            return application(environ, start_response)
-        start_response("403 Forbidden", [("Content-Type", "application/x-amz-json-1.0")])
-        return [guard.refused(why)]
+        try:
+            if why is None:
+                return application(environ, start_response)
+            status, fields = "403 Forbidden", guard.refused(why)
+        except Exception:
+            trace = traceback.format_exc()
+            sys.stderr.write(trace)
+            status, fields = "500 Internal Server Error", guard.failed(trace)
+        start_response(status, [("Content-Type", "application/x-amz-json-1.0")])
+        return [fields]
 
     return answer
 
@@ -91,8 +98,9 @@ def server(port):
 def main():
     args = arguments()
     if not args.verbose:
-        # The interpreter logs every caught error of a definition as an error of its own.
-        logging.getLogger("moto").setLevel(logging.CRITICAL)
+        # The interpreter logs every caught error of a definition as an error of its own. A request that fails unexpectedly is
+        # logged by "moto" itself, and shown.
+        logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
     serving = server(args.port)

@@ -24,6 +24,14 @@ def refusal(headers, token):
     return None
 
 
+def _answer(kind, why):
+    """In the words of a service, which every client shows."""
+    return json.dumps({"__type": kind, "message": why}).encode()
+
+
 def refused(why):
-    """The refusal in the words of a service, which every client shows."""
-    return json.dumps({"__type": "AccessDeniedException", "message": why}).encode()
+    return _answer("AccessDeniedException", why)
+
+
+def failed(why):
+    return _answer("InternalFailure", why)

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     parameter: Vec<(String, String)>,
     #[command(flatten)]
     own: Own,
-    /// The template to run instead of Leasehold's own, translated by tools/translate.py
+    /// The template to run instead of Leasehold's own: in JSON, as `make translate` writes it in a clone
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
     /// Directory for logs, which `up` also gives env.sh and env.json [default of up: target/local in a clone,

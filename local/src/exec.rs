@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Signal, getpgrp};
@@ -22,7 +23,10 @@ const EXAMPLES: &str = "Examples:
 The command begins when everything is ready. Its environment has the endpoints, the Region and the credentials for every SDK.
 
 Exit codes: the command's own, 128 and the number of the signal that ended it, 127 if there is no such command; 1 if the
-stack failed to start or failed later, 2 wrong arguments.";
+stack failed to start or failed later, 2 wrong arguments. A command beside a stack that fails gets SIGTERM, and ten seconds.";
+
+/// How long a command may take to end after the stack has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Start the stack, run a command beside it, and end the stack with it.
 #[derive(Debug, Args)]
@@ -39,7 +43,7 @@ pub struct Exec {
 /// stack ends after the command.
 ///
 /// # Errors
-/// The cause, if the stack could not start or a part of it failed; the command is killed then.
+/// The cause, if the stack could not start or a part of it failed. The command is asked to end then, and killed if it does not.
 pub async fn run(exec: Exec) -> Result<ExitCode, Error> {
     let mut signals = Signals::listen()?;
     let run_directory = exec.what.run_directory();
@@ -83,7 +87,12 @@ async fn beside(
         tokio::select! {
             status = child.wait() => return Ok(exit_code(status.map_err(io(what))?)),
             kind = signals.wait() => pass_on(&child, kind),
-            error = stack.failed() => return Err(error),
+            error = stack.failed() => {
+                // Killed at once, it would leave behind what it has started.
+                process::signal(&child, Signal::TERM);
+                let _ = tokio::time::timeout(PATIENCE, child.wait()).await;
+                return Err(error);
+            }
         }
     }
 }

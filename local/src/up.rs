@@ -1,8 +1,8 @@
 //! `leasehold-local up`: what `make local` runs.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const EXAMPLES: &str = "Examples:
   leasehold-local up --no-engine --parameter ClockMarginMs=0
 
 In another terminal:
-  . target/local/env.sh
+  . RUN_DIRECTORY/env.sh      the path that it printed
   aws dynamodb scan --table-name LeaseTable
   aws stepfunctions list-state-machines
   leasehold doctor --stack leasehold
@@ -66,8 +66,6 @@ pub async fn run(up: Up) -> Result<(), Error> {
         .what
         .run_directory()
         .unwrap_or_else(installation::run_directory);
-    // Held until the end, because a second stack here would overwrite the files, and lose them when this one ends.
-    let _lock = lock(&run_directory)?;
     // Dropping the future ends the parts that have started.
     let (mut stack, machines) = tokio::select! {
         started = up.what.start(Some(run_directory)) => started?,
@@ -140,23 +138,6 @@ In another terminal, for the AWS CLI and every SDK (. {script} does the same):
         exports = exports(stack),
         containers = containers.advice(&files.json),
     )
-}
-
-/// Locks the run directory for this process. Closing the file releases the lock, also after a crash.
-fn lock(run_directory: &Path) -> Result<File, Error> {
-    let io = |what: &str| io(format!("{what} {}", run_directory.display()));
-    std::fs::create_dir_all(run_directory).map_err(io("create"))?;
-    // The file stays when the stack ends, because removing it could remove the next stack's lock.
-    let file = File::create(run_directory.join("up.lock")).map_err(io("lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let message = "another stack runs on this directory; stop it, or use --run-directory for a second one";
-            let busy = std::io::Error::new(ErrorKind::ResourceBusy, message);
-            Err(io("start in")(busy))
-        }
-        Err(TryLockError::Error(source)) => Err(io("lock")(source)),
-    }
 }
 
 /// The address at which containers of `sam local invoke` find the stack. They have a loopback of their own.

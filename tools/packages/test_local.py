@@ -1,6 +1,7 @@
 """Installs the wheel of leasehold-local in an empty directory, as a user does, and uses it there. Argument: the directory of the packages."""
 
 import json
+import os
 import platform
 import shutil
 import signal
@@ -112,6 +113,21 @@ with Stack(["--no-engine", "--no-sweep"]) as stack:
     print(stack._process.pid, stack.logs.parent, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
+
+# A command that ends in its own time when it is asked to.
+CLEANS_UP = ["sh", "-c", "trap 'echo ended; exit 3' TERM INT; echo ready; while :; do sleep 0.1; done"]
+
+
+def children(pid):
+    """The processes that a process started and that have not ended."""
+    return [path.parent.name for path in Path("/proc").glob("[0-9]*/stat") if parent(path) == pid]
+
+
+def parent(stat):
+    try:
+        return int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    except OSError:
+        return None  # It has ended meanwhile.
 
 
 class Booking(BaseHTTPRequestHandler):
@@ -231,8 +247,22 @@ class Local(unittest.TestCase):
         ran = subprocess.run(run, cwd=self.folder, env=self.environment, text=True, capture_output=True, check=False)
         self.assertEqual((ran.returncode, "StackFailed" in ran.stderr, "Nothing" in ran.stderr.splitlines()[-1]), (1, True, True), ran.stderr)
 
+    def test_a_run_directory_has_one_stack_at_a_time(self):
+        inner = ["exec", "--no-engine", "--run-directory", "run", "--"]
+        ran = self.local(*inner, "leasehold-local", *inner, "true")
+        self.assertEqual((ran.returncode, "another stack runs on this directory" in ran.stderr), (1, True), ran.stderr)
+
+    def test_a_stack_that_fails_ends_the_command_and_lets_it_clean_up(self):
+        command = ["leasehold-local", "exec", "--", *CLEANS_UP]
+        with subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            self.assertEqual(running.stdout.readline(), "ready\n")
+            engines = [pid for pid in children(running.pid) if b"engine.py" in Path("/proc", pid, "cmdline").read_bytes()]
+            os.kill(int(*engines), signal.SIGKILL)
+            self.assertEqual(running.stdout.readline(), "ended\n")
+            self.assertEqual((running.wait(30), "ended unexpectedly" in running.stderr.read()), (1, True))
+
     def test_a_signal_ends_the_command_and_then_the_stack(self):
-        command = ["env", "--default-signal", "leasehold-local", "exec", "--no-engine", "--", "sh", "-c", "trap 'echo ended; exit 3' TERM INT; echo ready; while :; do sleep 0.1; done"]
+        command = ["env", "--default-signal", "leasehold-local", "exec", "--no-engine", "--", *CLEANS_UP]
         for sent in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(sent), subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True,
                                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:

@@ -1,24 +1,25 @@
 //! The whole stack of `template.yaml`, on this machine.
 
+mod directory;
 mod functions;
 mod options;
 mod schedule;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use aws_sdk_sfn::error::DisplayErrorContext;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use directory::RunDirectory;
 pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
 use crate::arn;
 use crate::dynamodb::DynamoDb;
 use crate::engine::{Engine, Wiring};
-use crate::error::{Error, io};
+use crate::error::Error;
 use crate::events::Events;
 use crate::guard::session_token;
 use crate::iam::{self, Roles};
@@ -56,9 +57,7 @@ pub struct Stack {
     proxy: Proxy,
     dynamodb: DynamoDb,
     template: Template,
-    run_directory: PathBuf,
-    /// Deleted with the stack.
-    _temporary: Option<TempDir>,
+    run_directory: RunDirectory,
 }
 
 /// The state machine engine, and the proxies in front of it.
@@ -93,14 +92,8 @@ impl Stack {
         })?;
         let roles = Arc::new(roles);
         functions::all_are_built(&template, &binaries)?;
-        let (run_directory, temporary) = if let Some(path) = &options.run_directory {
-            std::fs::create_dir_all(path).map_err(io(format!("create {}", path.display())))?;
-            (path.clone(), None)
-        } else {
-            let made = tempfile::tempdir().map_err(io("create a temporary directory"))?;
-            (made.path().to_owned(), Some(made))
-        };
-        let logs = run_directory.join("logs");
+        let run_directory = RunDirectory::open(options.run_directory.as_deref())?;
+        let logs = run_directory.path().join("logs");
 
         let dynamodb = DynamoDb::start().await?;
         for (name, properties) in &template.tables {
@@ -156,7 +149,6 @@ impl Stack {
             dynamodb,
             template,
             run_directory,
-            _temporary: temporary,
         };
         stack.schedule(options.schedules);
         Ok(stack)
@@ -362,7 +354,7 @@ impl Stack {
     /// Where the logs are: `logs/<logical id>.log`, and `logs/engine.log`.
     #[must_use]
     pub fn run_directory(&self) -> &Path {
-        &self.run_directory
+        self.run_directory.path()
     }
 
     /// Waits until a part of the stack ends by itself. Normally that is for ever.
@@ -370,7 +362,7 @@ impl Stack {
         match &mut self.machines {
             Some(machines) => {
                 machines.engine.ended().await;
-                let log = self.run_directory.join("logs/engine.log");
+                let log = self.run_directory().join("logs/engine.log");
                 Error::Engine(format!("ended unexpectedly; see {}", log.display()))
             }
             None => std::future::pending().await,

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_sdk_sfn::error::DisplayErrorContext;
+use aws_smithy_types::body::SdkBody;
 use leasehold_local::Schedules;
 use leasehold_proof::cases::{Case, cases};
 use leasehold_proof::fixture::Shared;
@@ -166,6 +168,29 @@ fn a_definition_that_is_refused_does_no_harm_to_the_next_one() {
             let accepted = r#"{"StartAt": "A", "States": {
             "A": {"Type": "Wait", "SecondsPath": "$.seconds", "End": true}}}"#;
             on.create("accepted", accepted, no_own()).await;
+        },
+    );
+}
+
+#[test]
+fn a_request_on_which_the_engine_fails_is_answered_with_the_reason() {
+    PLAIN.run(
+        || start(Schedules::Never),
+        async |on| {
+            if on.is_remote() {
+                return;
+            }
+            let sfn = on.stack().sfn();
+            let asked = sfn.get_execution_history().execution_arn("any").customize();
+            let asked = asked.mutate_request(|request| {
+                let body = r#"{"executionArn": 5}"#;
+                let length = body.len().to_string();
+                request.headers_mut().insert("content-length", length);
+                *request.body_mut() = SdkBody::from(body);
+            });
+            let said = DisplayErrorContext(asked.send().await.unwrap_err()).to_string();
+            assert!(said.contains("InternalFailure"), "{said}");
+            assert!(said.contains("TypeError"), "{said}");
         },
     );
 }
