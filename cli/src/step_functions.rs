@@ -8,7 +8,7 @@ use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::stop_execution::StopExecutionError;
 use aws_sdk_sfn::types::ExecutionStatus;
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, TaskToken,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, WaiterOf,
     Workflows,
 };
 use leasehold_lambda::StepFunctions;
@@ -60,7 +60,7 @@ impl OneStart {
 impl Workflows for OneStart {
     fn succeed<'a>(
         &'a self,
-        _token: &'a TaskToken,
+        _: WaiterOf<'a>,
         _output: String,
         _limit: Duration,
     ) -> Call<'a, Delivery> {
@@ -69,7 +69,7 @@ impl Workflows for OneStart {
 
     fn fail<'a>(
         &'a self,
-        _token: &'a TaskToken,
+        _: WaiterOf<'a>,
         _error: &'a str,
         _cause: String,
         _limit: Duration,

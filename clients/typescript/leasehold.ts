@@ -222,6 +222,37 @@ export interface Started {
   by: string | undefined;
 }
 
+/** When the SDK of durable functions repeats a step. */
+type Retries = (error: Error, attempt: number) => { shouldRetry: boolean; delay?: { seconds: number } };
+/**
+ * The part of a durable function's context that `withLease` needs, as `DurableContext` of @aws/durable-execution-sdk-js, version 2
+ * or later.
+ */
+export interface DurableContext {
+  executionContext: { readonly durableExecutionArn: string };
+  step<T>(name: string, work: () => Promise<T>, config: { retryStrategy: Retries }): PromiseLike<T>;
+  waitForCallback(
+    name: string,
+    submitter: (callbackId: string) => Promise<void>,
+    config: {
+      timeout: { seconds: number }; retryStrategy: Retries; serdes: { deserialize(text: string | undefined): Promise<string | undefined> };
+    },
+  ): PromiseLike<string>;
+}
+export interface DurableLease {
+  /** How long to wait for the key, in seconds. */
+  waitSeconds: number;
+  /** How many may have the key at once; if left out, one. */
+  permits?: number | undefined;
+  /** How long the key stays closed after the grant, in seconds, also if the lease is released before. */
+  atLeastSeconds?: number | undefined;
+  metadata?: Record<string, string> | undefined;
+  /** Whether only the newest waits: then those who wait already get LeaseSuperseded. */
+  latest?: boolean | undefined;
+  /** What the operations are called in the execution's history; "lease" if left out. */
+  name?: string | undefined;
+}
+
 /** What is called by its name. */
 type Name = "acquire" | "extend" | "release" | "start";
 
@@ -249,8 +280,7 @@ export class Leasehold {
     const until = this.now() + Math.min(1000 * waitSeconds, left);
     for (let longest = FIRST_PAUSE; ; longest = Math.min(LONGEST_PAUSE, 2 * longest)) {
       try {
-        const answer = await this.#acquire(event);
-        return new Lease(this, answer.lease as Handle, answer.grant as string, answer.previous as Previous | null);
+        return this.#granted(await this.#acquire(event));
       } catch (error) {
         if (!(error instanceof LeaseHeld) || this.now() >= until) throw error;
         await this.#sleep(pause(error, longest, this.now(), until));
@@ -287,7 +317,27 @@ export class Leasehold {
    * Acquires the lease, and releases it after `work`. The caller receives an error of `work` unchanged. If `work` succeeds
    * but another holder was granted the key meanwhile, it throws LeaseLost.
    */
-  async withLease<T>(request: Acquire, work: (lease: Lease) => Promise<T>): Promise<T> {
+  withLease<T>(request: Acquire, work: (lease: Lease) => Promise<T>): Promise<T>;
+  /**
+   * In a durable function of Lambda: waits for the lease, calls `work` with it, releases it, and returns the work's result.
+   *
+   * `work` does its steps and waits with the same context. No compute is paid for while the function waits, for the key or in `work`.
+   * Each replay calls `work` again, with the same lease, and a late one after the release: what needs the lease belongs into steps.
+   *
+   * The lease belongs to the durable execution and lasts until it is released or the execution has ended, however that ends.
+   *
+   * Throws what acquire refuses, and LeaseQueueTimeout after `waitSeconds`. The caller receives an error of `work` unchanged. If
+   * `work` succeeds but an operator took the lease away meanwhile, it throws LeaseLost. A release that fails for another reason is
+   * only seen in the history.
+   */
+  withLease<T>(context: DurableContext, key: string, work: (lease: Lease) => Promise<T>, options: DurableLease): Promise<T>;
+  async withLease<T>(
+    ...given: [Acquire, (lease: Lease) => Promise<T>] | [DurableContext, string, (lease: Lease) => Promise<T>, DurableLease]
+  ): Promise<T> {
+    return given.length === 2 ? this.#withLease(...given) : this.#withDurableLease(...given);
+  }
+
+  async #withLease<T>(request: Acquire, work: (lease: Lease) => Promise<T>): Promise<T> {
     const lease = await this.acquire(request);
     let result: T;
     try {
@@ -302,11 +352,60 @@ export class Leasehold {
     return result;
   }
 
+  // The SDK suspends the function by a promise that never settles: then neither `catch` nor what follows runs.
+  async #withDurableLease<T>(
+    context: DurableContext, key: string, work: (lease: Lease) => Promise<T>, options: DurableLease,
+  ): Promise<T> {
+    const { name = "lease", latest = false, ...asked } = options;
+    const holder = executionArn(context.executionContext.durableExecutionArn);
+    const request = { ...asked, key, holder, ifHeld: latest ? "latest" : undefined };
+    const ask = async (callbackId: string): Promise<void> => {
+      try {
+        // A repeated step has the same callback, so it is the same request and keeps its place in the queue. The callback's id lets
+        // whoever may answer callbacks answer this one: a request id may be logged, so it is only a digest.
+        await this.#acquire({ ...request, callbackId, requestId: await digest(callbackId) });
+      } catch (error) {
+        // Of a step's error the SDK keeps only the text.
+        if (error instanceof LeaseError) error.message = payload(error);
+        throw error;
+      }
+    };
+    const wait = {
+      timeout: { seconds: Math.ceil(options.waitSeconds) + ANSWER_SECONDS },
+      retryStrategy: retries,
+      // Also if the function has another default.
+      serdes: { deserialize: async (text: string | undefined) => text },
+    };
+    let granted: string;
+    try {
+      granted = await context.waitForCallback(name, ask, wait);
+    } catch (error) {
+      throw refusal(error, key, options.waitSeconds);
+    }
+    const lease = this.#granted(JSON.parse(granted) as Details);
+    // If it fails for good, what the work did matters more. The lease ends with the execution.
+    const release = () =>
+      context.step(`${name} release`, () => lease.release(), { retryStrategy: retries }).then((outcome) => outcome, () => undefined);
+    let result: T;
+    try {
+      result = await work(lease);
+    } catch (error) {
+      await release();
+      throw error;
+    }
+    if ((await release()) === "lost") throw new LeaseLost(`${key}: the lease was taken away during the work`, { key });
+    return result;
+  }
+
+  #granted(answer: Details): Lease {
+    return new Lease(this, answer.lease as Handle, answer.grant as string, answer.previous as Previous | null);
+  }
+
   async #sleep(milliseconds: number): Promise<void> {
     await (this.#options.sleep ?? ((time: number) => new Promise<void>((done) => setTimeout(done, time))))(milliseconds);
   }
 
-  async #acquire(request: Acquire | AcquireAll | JoinQueue): Promise<Details> {
+  async #acquire(request: Acquire | AcquireAll | JoinQueue | (DurableLease & { callbackId: string })): Promise<Details> {
     return this.call("acquire", { holder: this.#options.holder, request_id: crypto.randomUUID(), ...fieldsOf(request) });
   }
 
@@ -352,13 +451,61 @@ function fieldsOf(request: object): Details {
   return Object.fromEntries(given.map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]));
 }
 
-function functionError(answer: Details): LeaseError {
+/**
+ * How much later than the queue the callback of a durable function gives up: sweep answers for the queue once a minute, and the
+ * request itself may have come late, because its retries take up to two and a half.
+ */
+const ANSWER_SECONDS = 300;
+
+/** As the default of the SDK of durable functions, but only for what repeating can mend. */
+const retries: Retries = (error, attempt) => ({
+  shouldRetry: attempt < 6 && (error instanceof LeaseThrottled || error instanceof LeaseUnavailable),
+  delay: { seconds: Math.ceil(Math.random() * Math.min(60, 5 * 2 ** (attempt - 1))) || 1 },
+});
+
+/**
+ * The ARN of a durable execution. AWS's local runners give "NAME/ID" or "ID", which acquire would refuse: so that tests with them
+ * work against a local stack, these get an ARN, whose account and function do not exist.
+ */
+function executionArn(execution: string): string {
+  if (execution.startsWith("arn:")) return execution;
+  const path = execution.includes("/") ? execution : `local/${execution}`;
+  return `arn:aws:lambda:us-east-1:123456789012:function:local:$LATEST/durable-execution/${path}`;
+}
+
+/** SHA-256, in hexadecimal. */
+async function digest(text: string): Promise<string> {
+  const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The error as a failed function would write it. */
+function payload(error: LeaseError): string {
+  return JSON.stringify({ errorType: error.name, errorMessage: JSON.stringify({ ...error.details, message: error.message }) });
+}
+
+/** Why a durable function did not get its lease, from the SDK's error. What is no matter of leases is not changed. */
+function refusal(error: unknown, key: string, waitSeconds: number): unknown {
+  const sdk = error as { errorType?: string; errorData?: string | null; message?: string };
+  if (sdk.errorType === "CallbackTimeoutError") {
+    // The queue's own answer was lost. It is too late for any other, so there is nothing to repeat.
+    return new LeaseQueueTimeout(`${key}: no answer came within ${waitSeconds} seconds, nor soon after`, { key }, { cause: error });
+  }
+  try {
+    const told = JSON.parse(sdk.errorData ?? sdk.message ?? "") as Details;
+    return ERRORS.has(String(told.errorType)) ? functionError(told, { cause: error }) : error;
+  } catch {
+    return error; // It has no such payload.
+  }
+}
+
+function functionError(answer: Details, options?: { cause: unknown }): LeaseError {
   const [name, text] = [String(answer.errorType), String(answer.errorMessage ?? "")];
   const kind = ERRORS.get(name);
   // No error of the contract: the function was killed, or ran out of time or memory, perhaps after its write.
   if (kind === undefined) return new LeaseUnavailable(`${name}: ${text}; the outcome is unknown: repeat the same request`);
   const details = JSON.parse(text) as Details;
-  return new kind(String(details.message), details);
+  return new kind(String(details.message), details, options);
 }
 
 /** The error for an invocation that was throttled or lost. Any other error reaches the caller unchanged. */

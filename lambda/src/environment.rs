@@ -10,12 +10,12 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, TaskToken,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, WaiterOf,
     Workflows,
 };
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::StepFunctions;
+use crate::ExecutionServices;
 
 const FIPS: &str = "AWS_USE_FIPS_ENDPOINT";
 const DUAL_STACK: &str = "AWS_USE_DUALSTACK_ENDPOINT";
@@ -135,28 +135,28 @@ impl LoadServiceConfig for Variables {
     }
 }
 
-/// Step Functions for a function that notifies waiters, begins starts, and never asks for the state of an execution. Its role
+/// The services for a function that notifies waiters, begins starts, and never asks for the state of an execution. Its role
 /// does not allow that either, and the code that reads the response need not be linked.
-pub(crate) struct CallbacksOnly(pub(crate) StepFunctions);
+pub(crate) struct CallbacksOnly(pub(crate) ExecutionServices);
 
 impl Workflows for CallbacksOnly {
     fn succeed<'a>(
         &'a self,
-        token: &'a TaskToken,
+        to: WaiterOf<'a>,
         output: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
-        self.0.succeed(token, output, limit)
+        self.0.succeed(to, output, limit)
     }
 
     fn fail<'a>(
         &'a self,
-        token: &'a TaskToken,
+        to: WaiterOf<'a>,
         error: &'a str,
         cause: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
-        self.0.fail(token, error, cause, limit)
+        self.0.fail(to, error, cause, limit)
     }
 
     fn start_execution<'a>(

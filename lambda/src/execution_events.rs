@@ -4,7 +4,10 @@ use leasehold::{Error, Holder};
 
 use crate::{Event, FromEvent, Names, Request, json::text};
 
-/// A status event of an execution.
+const REQUIRED: &str =
+    "is required: a Step Functions Execution Status Change, or a Durable Execution Status Change";
+
+/// A status event of an execution, of Step Functions or of a durable function.
 #[derive(Debug)]
 pub struct ExecutionEvent {
     execution: Holder,
@@ -24,22 +27,21 @@ impl FromEvent for ExecutionEvent {
     const WHOLE_TABLE: bool = true;
 
     fn from_event(event: &Event<'_>) -> Result<Self, Error> {
-        let detail = |name: &str| {
-            let required = || {
-                let field = format!("detail.{name}");
-                Error::invalid(
-                    &field,
-                    "is required: a Step Functions Execution Status Change",
-                )
-            };
-            text(event.0, &format!("/detail/{name}")).ok_or_else(required)
-        };
-        let execution = Holder::new(detail("executionArn")?)
-            .map_err(|problem| Error::invalid("detail.executionArn", problem))?;
-        let has_ended = match detail("status")? {
-            "RUNNING" | "PENDING_REDRIVE" => false,
-            "SUCCEEDED" | "FAILED" | "ABORTED" | "TIMED_OUT" => true,
-            _ => return Err(Error::invalid("detail.status", "is not a known status")),
+        let detail = |name: &str| text(event.0, &format!("/detail/{name}"));
+        let invalid = |field: &str, problem: &str| Error::invalid(field, problem);
+        let (field, execution) = [
+            ("detail.executionArn", detail("executionArn")),
+            ("detail.durableExecutionArn", detail("durableExecutionArn")),
+        ]
+        .into_iter()
+        .find_map(|(field, arn)| Some((field, arn?)))
+        .ok_or_else(|| invalid("detail.executionArn", REQUIRED))?;
+        let execution = Holder::new(execution).map_err(|problem| Error::invalid(field, problem))?;
+        let status = detail("status").ok_or_else(|| invalid("detail.status", REQUIRED))?;
+        let has_ended = match status {
+            "RUNNING" | "PENDING_REDRIVE" | "PAUSING" | "PAUSED" => false,
+            "SUCCEEDED" | "FAILED" | "ABORTED" | "STOPPED" | "TIMED_OUT" => true,
+            _ => return Err(invalid("detail.status", "is not a known status")),
         };
         Ok(Self {
             execution,

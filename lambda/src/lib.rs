@@ -28,7 +28,8 @@
 //! }
 //! ```
 //!
-//! [`StepFunctions`] notifies waiters and looks executions up. It also serves a program that is no Lambda function.
+//! [`ExecutionServices`] notifies waiters and looks executions up, in Step Functions and among Lambda's durable functions. It also
+//! serves a program that is no Lambda function.
 
 use std::{
     fmt,
@@ -50,10 +51,12 @@ use tracing::Instrument as _;
 
 mod boundary;
 mod delivered;
+mod durable_functions;
 mod emf;
 mod environment;
 mod events;
 mod execution_events;
+mod execution_services;
 mod invocation_metrics;
 mod json;
 mod log;
@@ -61,11 +64,14 @@ mod names;
 mod response;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod service_calls;
 mod step_functions;
 
 pub use delivered::{Delivered, Handled, Message};
+pub use durable_functions::DurableFunctions;
 pub use events::{Event, FromEvent, Request, Trigger};
 pub use execution_events::ExecutionEvent;
+pub use execution_services::ExecutionServices;
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use names::Names;
 pub use response::{Response, Summary};
@@ -101,7 +107,7 @@ impl Function {
     /// It also notifies waiters.
     pub fn that_notifies(self) -> Self {
         let calls = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
-            let workflows = CallbacksOnly(StepFunctions::new(ambient));
+            let workflows = CallbacksOnly(ExecutionServices::new(ambient));
             leases.with_workflows(Arc::new(workflows))
         };
         Self { calls, ..self }
@@ -110,7 +116,7 @@ impl Function {
     /// It also notifies waiters and looks executions up, which [`Leases::reap`] and [`Leases::sweep`] need.
     pub fn that_looks(self) -> Self {
         let calls = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
-            leases.with_workflows(Arc::new(StepFunctions::new(ambient)))
+            leases.with_workflows(Arc::new(ExecutionServices::new(ambient)))
         };
         Self { calls, ..self }
     }

@@ -7,16 +7,17 @@ use aws_sdk_sfn::{
     Client,
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
-    error::{ProvideErrorMetadata, SdkError},
+    error::ProvideErrorMetadata,
     types::{ExecutionStatus, HistoryEvent, IncludedData},
 };
-use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
+use aws_smithy_types::retry::RetryConfig;
 
 use leasehold::{
-    Begun, Call, Cause, Connection, Delivery, Error, Execution, ExecutionName, GrantOf, Holder,
-    Receipt, StateMachineArn, TaskToken, Timestamp, Workflows, stopwatch,
-    store::{lacks_credentials, refusal},
+    Begun, Call, Connection, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    StateMachineArn, WaiterOf, Workflows, stopwatch,
 };
+
+use crate::service_calls::{CALL, delivered, failed, instant, is_one_of, timeouts};
 
 mod history;
 
@@ -27,11 +28,6 @@ use history::{History, Known, Received, known};
 pub struct StepFunctions {
     client: Client,
 }
-
-/// There are no retries. After a retry, a refusal could mean that the first call arrived. Without one, a refusal
-/// proves that nobody waits with the token, and the next waiter may have the key at once.
-const CONNECT: Duration = Duration::from_millis(500);
-const CALL: Duration = Duration::from_millis(1500);
 
 impl StepFunctions {
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN` …) with pinned
@@ -201,34 +197,17 @@ impl StepFunctions {
     }
 }
 
-fn instant(at: &aws_smithy_types::DateTime) -> Timestamp {
-    Timestamp::from_millis(
-        at.to_millis()
-            .ok()
-            .and_then(|at| at.try_into().ok())
-            .unwrap_or(0),
-    )
-}
-
-fn timeouts(limit: Duration) -> TimeoutConfig {
-    TimeoutConfig::builder()
-        .connect_timeout(CONNECT.min(limit))
-        .operation_timeout(limit)
-        .build()
-}
-
 fn within<T, E, B>(
     operation: CustomizableOperation<T, E, B>,
     limit: Duration,
 ) -> CustomizableOperation<T, E, B> {
-    let limit = limit.clamp(Duration::from_millis(1), CALL);
     operation.config_override(Builder::new().timeout_config(timeouts(limit)))
 }
 
 impl Workflows for StepFunctions {
     fn succeed<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         output: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
@@ -236,13 +215,18 @@ impl Workflows for StepFunctions {
         let call = call.task_token(token.expose()).output(output);
         Box::pin(async move {
             let sent = within(call.customize(), limit).send().await;
-            delivered("states:SendTaskSuccess", sent.map(drop))
+            delivered(
+                "states:SendTaskSuccess",
+                A_TASK_TOKEN,
+                sent.map(drop),
+                &REFUSALS,
+            )
         })
     }
 
     fn fail<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         error: &'a str,
         cause: String,
         limit: Duration,
@@ -251,7 +235,12 @@ impl Workflows for StepFunctions {
         let call = call.task_token(token.expose()).error(error).cause(cause);
         Box::pin(async move {
             let sent = within(call.customize(), limit).send().await;
-            delivered("states:SendTaskFailure", sent.map(drop))
+            delivered(
+                "states:SendTaskFailure",
+                A_TASK_TOKEN,
+                sent.map(drop),
+                &REFUSALS,
+            )
         })
     }
 
@@ -399,49 +388,6 @@ const REFUSED_FOR_GOOD: [&str; 8] = [
     "AccessDeniedException",
 ];
 
+/// The token itself is a secret.
+const A_TASK_TOKEN: &str = "a task token";
 const REFUSALS: [&str; 3] = ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"];
-
-fn delivered<E, R>(
-    action: &'static str,
-    sent: Result<(), SdkError<E, R>>,
-) -> Result<Delivery, Error>
-where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    match sent {
-        Ok(()) => Ok(Delivery::Delivered),
-        Err(error) if is_one_of(&error, &REFUSALS) => Ok(Delivery::Refused),
-        Err(error) => Err(failed(action, "a task token".to_owned(), error)),
-    }
-}
-
-fn is_one_of<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>, codes: &[&str]) -> bool {
-    error.code().is_some_and(|code| codes.contains(&code))
-}
-
-/// The text comes from the response only; that of the request would show the token.
-fn failed<E, R>(action: &'static str, resource: String, error: SdkError<E, R>) -> Error
-where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    if lacks_credentials(&error) {
-        let source = Cause::said("no credentials could be loaded");
-        return Error::Denied {
-            action,
-            resource,
-            source,
-        };
-    }
-    let code = error.code().unwrap_or("no code").to_owned();
-    let message = error.message().unwrap_or("no message").to_owned();
-    if !matches!(error, SdkError::ServiceError(_)) {
-        return Error::Unavailable {
-            problem: format!("{action} on {resource} got no response"),
-            source: None,
-        };
-    }
-    let source = Cause::said(format!("{code}: {message}")).by(error);
-    refusal(&code, action, resource, source)
-}

@@ -8,6 +8,7 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
+    executions::ExecutionService,
     leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
     queue::number,
@@ -17,7 +18,7 @@ use crate::{
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
-    values::{Holder, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl},
+    values::{Holder, KeepTime, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl},
 };
 
 pub use queued::Queued;
@@ -270,6 +271,7 @@ impl<S: Store> Leases<S> {
             Lifetime::Execution { keep } => {
                 let problem = |problem| Error::invalid("holder", problem);
                 self.executions().check(&asked.holder).map_err(problem)?;
+                check_keep(&asked.holder, keep)?;
                 let term = Term::Execution {
                     keep,
                     looked_at: None,
@@ -576,4 +578,14 @@ fn permits_starting_at(number: u64, permits: u16) -> impl Iterator<Item = u16> {
     let start = number % u64::from(permits);
     let start = u16::try_from(start).unwrap_or(0);
     (start..permits).chain(0..start)
+}
+
+/// Refuses a time for redrives where there are none.
+fn check_keep(holder: &Holder, keep: KeepTime) -> Result<(), Error> {
+    let is_durable = holder.execution_service() == Some(ExecutionService::DurableFunctions);
+    if is_durable && keep != KeepTime::default() {
+        let problem = "goes with Step Functions only: a durable execution is never redriven";
+        return Err(Error::invalid("keep_seconds", problem));
+    }
+    Ok(())
 }

@@ -2,8 +2,25 @@
 
 use crate::values::{BadValue, Holder};
 
-/// The state machines whose executions may have a lease that lasts as long as they run: ARNs, in which `*` stands for any
-/// characters. The default allows those of any state machine.
+/// The services whose executions can have a lease that lasts as long as they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecutionService {
+    /// Step Functions: executions of standard state machines, which wait with a task token.
+    StepFunctions,
+    /// Lambda: executions of durable functions, which wait with the id of a callback.
+    DurableFunctions,
+}
+
+impl Holder {
+    /// The service that runs it, if it is an execution by its ARN.
+    #[must_use]
+    pub fn execution_service(&self) -> Option<ExecutionService> {
+        owner(self.as_str()).map(|(service, _)| service)
+    }
+}
+
+/// The state machines and durable functions whose executions may have a lease that lasts as long as they run: ARNs, in which `*`
+/// stands for any characters. The default allows those of any.
 ///
 /// A lease of an execution that nobody may look up would never end. So it is refused at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,14 +30,14 @@ impl Executions {
     /// From a list with commas.
     ///
     /// # Errors
-    /// [`BadValue`] for an entry that cannot be the ARN of a state machine.
+    /// [`BadValue`] for an entry that cannot be the ARN of a state machine or of a function.
     pub fn of(list: &str) -> Result<Self, BadValue> {
-        let machines = list.split(',').map(str::trim);
-        let machines: Vec<_> = machines.map(str::to_owned).collect();
-        match machines.iter().find(|machine| !is_pattern(machine)) {
-            None => Ok(Self(Some(machines))),
+        let owners = list.split(',').map(str::trim);
+        let owners: Vec<_> = owners.map(str::to_owned).collect();
+        match owners.iter().find(|owner| !is_pattern(owner)) {
+            None => Ok(Self(Some(owners))),
             Some(_) => Err(BadValue(
-                "must be ARNs of state machines, with commas between; * stands for any characters"
+                "must be ARNs of state machines and durable functions, with commas between; * stands for any characters"
                     .to_owned(),
             )),
         }
@@ -28,23 +45,27 @@ impl Executions {
 
     /// Refuses a holder that is no such execution.
     pub(crate) fn check(&self, holder: &Holder) -> Result<(), String> {
-        let Some(machine) = machine_of(holder.as_str()) else {
+        let Some((service, owner)) = owner(holder.as_str()) else {
             return Err(
-                if matches!(parts(holder.as_str()), Some([_, _, _, "express", ..])) {
+                if matches!(parts(holder.as_str()), Some([_, "states", .., "express", _, _])) {
                     "is an Express execution, whose end Step Functions does not tell: \
                      use ttl_seconds instead of lifetime \"execution\""
                 } else {
-                    "must be the ARN of an execution of a standard state machine, \
-                     as $$.Execution.Id has it, for lifetime \"execution\""
+                    "must be the ARN of an execution of a standard state machine, as $$.Execution.Id has it, \
+                     or of a durable function, for lifetime \"execution\""
                 }
                 .to_owned(),
             );
         };
+        let parameter = match service {
+            ExecutionService::StepFunctions => "LeasingStateMachine",
+            ExecutionService::DurableFunctions => "DurableFunction",
+        };
         match &self.0 {
-            Some(machines) if !machines.iter().any(|pattern| matches(pattern, &machine)) => {
+            Some(patterns) if !patterns.iter().any(|pattern| matches(pattern, &owner)) => {
                 Err(format!(
-                    "is an execution of {machine}, which this stack may not look up: \
-                     add it to LEASE_EXECUTIONS, which is the parameter LeasingStateMachine of template.yaml"
+                    "is an execution of {owner}, which this stack may not look up: \
+                     add it to LEASE_EXECUTIONS, which is the parameter {parameter} of template.yaml"
                 ))
             }
             _ => Ok(()),
@@ -52,23 +73,42 @@ impl Executions {
     }
 }
 
-/// An ARN of Step Functions after `arn`: partition, Region, account, kind, and the two names.
-fn parts(arn: &str) -> Option<[&str; 6]> {
+/// An ARN of an execution after `arn`: partition, service, Region, account, kind, the name of its owner, and the rest.
+fn parts(arn: &str) -> Option<[&str; 7]> {
     let mut parts = arn.splitn(8, ':');
-    let (head, partition, service) = (parts.next()?, parts.next()?, parts.next()?);
-    let rest = [parts.next()?, parts.next()?, parts.next()?];
-    let names = [parts.next()?, parts.next()?];
-    let [region, account, kind] = rest;
-    (head == "arn" && service == "states" && !names.contains(&""))
-        .then_some([partition, region, account, kind, names[0], names[1]])
+    let head = parts.next()?;
+    let mut next = || parts.next();
+    let parts = [
+        next()?,
+        next()?,
+        next()?,
+        next()?,
+        next()?,
+        next()?,
+        next()?,
+    ];
+    (head == "arn" && parts[5..].iter().all(|name| !name.is_empty())).then_some(parts)
 }
 
-/// The state machine of a standard execution. A child of a Distributed Map (`machine/label:id`) counts as its machine's.
-fn machine_of(execution: &str) -> Option<String> {
-    let [partition, region, account, kind, machine, _] = parts(execution)?;
-    let machine = machine.split('/').next()?;
-    (kind == "execution")
-        .then(|| format!("arn:{partition}:states:{region}:{account}:stateMachine:{machine}"))
+/// Who runs an execution: the ARN of its standard state machine, or of its durable function without the version. A child of a
+/// Distributed Map (`machine/label:id`) counts as its machine's.
+fn owner(execution: &str) -> Option<(ExecutionService, String)> {
+    let [partition, service, region, account, kind, name, rest] = parts(execution)?;
+    match (service, kind) {
+        ("states", "execution") => {
+            let machine = name.split('/').next()?;
+            let arn = format!("arn:{partition}:states:{region}:{account}:stateMachine:{machine}");
+            Some((ExecutionService::StepFunctions, arn))
+        }
+        ("lambda", "function") => {
+            // The version, then the names of the execution.
+            let (name_of, id) = rest.split_once("/durable-execution/")?.1.split_once('/')?;
+            let arn = format!("arn:{partition}:lambda:{region}:{account}:function:{name}");
+            (!name_of.is_empty() && !id.is_empty())
+                .then_some((ExecutionService::DurableFunctions, arn))
+        }
+        _ => None,
+    }
 }
 
 pub(crate) fn is_pattern(text: &str) -> bool {
@@ -112,8 +152,14 @@ mod tests {
         ] {
             assert_eq!(refusal(&any, holder), None, "{holder}");
         }
+        let durable =
+            "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution/a/b";
+        assert_eq!(refusal(&any, durable), None);
         for holder in [
             "worker 7",
+            "arn:aws:lambda:eu-west-1:123456789012:function:orders:7",
+            "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution/a",
+            "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution//b",
             "arn:aws:states:eu-west-1:123456789012:stateMachine:orders",
             "arn:aws:states:eu-west-1:123456789012:execution:orders",
             "arn:aws:states:eu-west-1:123456789012:execution::1",
@@ -150,6 +196,47 @@ mod tests {
         assert!(Executions::of("*").is_ok());
         for list in ["", "orders", "arn:aws:x,"] {
             assert!(Executions::of(list).is_err(), "{list}");
+        }
+    }
+
+    #[test]
+    fn an_unlisted_durable_function_is_refused_by_its_parameter() {
+        let function = "arn:aws:lambda:eu-west-1:123456789012:function:";
+        let executions = Executions::of(&format!(
+            "arn:aws:states:*,{function}orders,{function}app-*"
+        ));
+        let executions = executions.expect("valid");
+        let refusal = |version: &str| {
+            refusal(
+                &executions,
+                &format!("{function}{version}/durable-execution/a/b"),
+            )
+        };
+        for version in ["orders:$LATEST", "orders:12", "app-x:1"] {
+            assert_eq!(refusal(version), None, "{version}");
+        }
+        for version in ["order:1", "orders2:1", "app:1"] {
+            let said = refusal(version).expect(version);
+            assert!(said.contains("the parameter DurableFunction"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_service_is_known_by_the_arn() {
+        let service = |arn: &str| Holder::new(arn).expect("valid").execution_service();
+        for (arn, expected) in [
+            (
+                "arn:aws:states:r:1:execution:m:e",
+                Some(ExecutionService::StepFunctions),
+            ),
+            (
+                "arn:aws:lambda:r:1:function:f:1/durable-execution/a/b",
+                Some(ExecutionService::DurableFunctions),
+            ),
+            ("arn:aws:states:r:1:express:m:e:1", None),
+            ("worker 7", None),
+        ] {
+            assert_eq!(service(arn), expected, "{arn}");
         }
     }
 

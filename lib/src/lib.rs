@@ -72,7 +72,7 @@ pub use acquire::{AcquireOutcome, Queued, RetryPolicy};
 pub use clock::stopwatch;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error, ErrorKind, Retriable};
-pub use executions::Executions;
+pub use executions::{ExecutionService, Executions};
 pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
 pub use leases::Leases;
 pub use operate::{
@@ -98,8 +98,8 @@ pub use starts::{IfHeld, Start, Started};
 pub use store::{Connection, DynamoDb, Memory};
 pub use sweep::{SweepBounds, Swept};
 pub use values::{
-    AtLeast, BadValue, Caller, Counter, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId,
-    LimitedTo, Metadata, ObservedVersion, Operator, Permit, Permits, Reason, RequestDigest,
-    RequestId, TaskToken, Ttl, WaitTime,
+    AtLeast, BadValue, CallbackId, Caller, Counter, Holder, KeepTime, Key, Keys, KeysDigest,
+    LeaseId, LimitedTo, Metadata, ObservedVersion, Operator, Permit, Permits, Reason,
+    RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
 };
-pub use workflows::{Begun, Call, Delivery, Execution, GrantOf, Receipt, Workflows};
+pub use workflows::{Begun, Call, Delivery, Execution, GrantOf, Receipt, WaiterOf, Workflows};

@@ -299,7 +299,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, TaskToken, Workflows,
+        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, WaiterOf, Workflows,
         clock::{Clock as _, slow::Slow},
         conformance::{FakeStepFunctions, grant, make},
     };
@@ -319,13 +319,13 @@ mod tests {
     }
 
     impl Workflows for LookedUp {
-        fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+        fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
             unreachable!("nobody waits")
         }
 
         fn fail<'a>(
             &'a self,
-            _: &'a TaskToken,
+            _: WaiterOf<'a>,
             _: &'a str,
             _: String,
             _: Duration,

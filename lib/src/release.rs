@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::{
         Acquire, Call, Delivery, Execution, Holder, ManualClock, Memory, Queue, Settings,
-        SweepBounds, TaskToken, WaitTime, Workflows,
+        SweepBounds, TaskToken, WaitTime, WaiterOf, Workflows,
         conformance::{grant, make},
         store::wire::{Fate, Wire},
         values::{RequestDigest, RequestId},
@@ -178,14 +178,14 @@ mod tests {
     struct Dead(Arc<ManualClock>);
 
     impl Workflows for Dead {
-        fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+        fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
             self.0.advance(Duration::from_secs(1));
             Box::pin(std::future::ready(Ok(Delivery::Refused)))
         }
 
         fn fail<'a>(
             &'a self,
-            _: &'a TaskToken,
+            _: WaiterOf<'a>,
             _: &'a str,
             _: String,
             _: Duration,

@@ -143,7 +143,7 @@ impl Acquire {
 /// How to wait in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// The task token that the lease is sent to.
+    /// The task token that the lease is sent to, or for a durable execution the id of its callback.
     pub task_token: TaskToken,
     /// How long the request stays in the queue, counted from the first call. In a workflow, at most the task's own
     /// time limit: a token that has timed out cannot be notified.

@@ -11,8 +11,9 @@ use crate::{
     sets::LeaseSet,
     start::{ExecutionName, StateMachineArn},
     values::{
-        AtLeast, Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, LimitedTo, Metadata,
-        ObservedVersion, Operator, Permit, Permits, Reason, RequestId, TaskToken, Ttl, WaitTime,
+        AtLeast, CallbackId, Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, LimitedTo,
+        Metadata, ObservedVersion, Operator, Permit, Permits, Reason, RequestId, TaskToken, Ttl,
+        WaitTime,
     },
 };
 
@@ -76,6 +77,7 @@ schemas! {
     Caller: |_| plain(2048, "Whose credentials signed, as STS names them.");
     Reason: |_| plain(512, "A reason, without control characters.");
     LeaseId: |_| text(256, "Proof of ownership: a secret. Do not log it.");
+    CallbackId: |_| text(1024, "The id of a callback of a durable execution: a secret.");
     TaskToken: |_| text(2048, "The task token of a task that waits for a callback: a secret.");
     Metadata: |_| json_schema!({
         "type": "object",

@@ -156,6 +156,7 @@ macro_rules! secret_value {
                 &self.0
             }
 
+            #[allow(dead_code, reason = "the id of a callback is stored as a token")]
             pub(crate) fn stored(text: &str) -> Self {
                 Self(text.to_owned())
             }
@@ -191,6 +192,20 @@ secret_value!(
     2048,
     /// The secret itself, for the service that sends the callback.
 );
+
+secret_value!(
+    /// The id that Lambda gives a callback of a durable execution: anybody who has it and the right to call can end the wait.
+    /// As secret as a [`TaskToken`], which it becomes in the queue.
+    CallbackId,
+    1024,
+    /// The secret itself.
+);
+
+impl From<CallbackId> for TaskToken {
+    fn from(id: CallbackId) -> Self {
+        Self(id.0)
+    }
+}
 
 impl LeaseId {
     /// A new one: 128 random bits.

@@ -66,6 +66,9 @@ pub enum Begun {
     Refused(String),
 }
 
+/// Who waits, and the token by which it is told.
+pub type WaiterOf<'a> = (&'a Holder, &'a TaskToken);
+
 /// A grant: its holder, its lease id, and when it was granted.
 pub type GrantOf<'a> = (&'a Holder, &'a LeaseId, Timestamp);
 
@@ -75,18 +78,18 @@ pub type GrantOf<'a> = (&'a Holder, &'a LeaseId, Timestamp);
 /// one must return [`Delivery::Refused`] if the first arrived. An implementation must not repeat a call by itself:
 /// after a single call, a refusal proves that nobody waits.
 pub trait Workflows: Send + Sync {
-    /// Ends the task that waits with `token`, successfully: `output` is the JSON of what it waited for.
+    /// Ends the wait of an execution, successfully: `output` is the JSON of what it waited for.
     fn succeed<'a>(
         &'a self,
-        token: &'a TaskToken,
+        to: WaiterOf<'a>,
         output: String,
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
-    /// Ends the task that waits with `token`, with this error.
+    /// Ends the wait of an execution, with this error.
     fn fail<'a>(
         &'a self,
-        token: &'a TaskToken,
+        to: WaiterOf<'a>,
         error: &'a str,
         cause: String,
         limit: Duration,

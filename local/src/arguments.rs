@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     parameter: Vec<(String, String)>,
     #[command(flatten)]
     own: Own,
+    /// Where AWS's local runner of durable functions listens: what they ask of Lambda goes there, and their executions may have leases
+    #[arg(long, value_name = "URL")]
+    durable_runner: Option<String>,
     /// The template to run instead of Leasehold's own: in JSON, as `make translate` writes it in a clone
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
@@ -75,6 +78,7 @@ impl Arguments {
             template: self.template,
             parameters: self.parameter.into_iter().collect(),
             run_directory,
+            durable_runner: self.durable_runner,
             engine: !self.no_engine,
             schedules: match (self.no_sweep, self.sweep_every) {
                 (true, _) => Schedules::Never,

@@ -1,4 +1,5 @@
-//! A fake Step Functions for the functions' calls: a server that records every call.
+//! A fake Step Functions for the functions' calls, and a fake of what Lambda has for durable executions: a server that records
+//! every call.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -7,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::routing::{get, post};
 use leasehold_local::{Options, guard};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -60,7 +62,7 @@ struct TrackedExecution {
 /// One received call: the operation and its parameters.
 #[derive(Debug)]
 pub struct StepFunctionsCall {
-    /// The action: `SendTaskSuccess`, `SendTaskFailure` or `SendTaskHeartbeat`.
+    /// The action: `SendTaskSuccess`, `SendDurableExecutionCallbackSuccess` and the like.
     pub operation: String,
     /// The call's parameters.
     pub body: Value,
@@ -83,7 +85,9 @@ impl FakeStepFunctionsServer {
         let server = Self::open().await?;
         let everywhere = options.environment.entry("*".to_owned()).or_default();
         let url = format!("http://{}", server.address);
-        everywhere.insert("AWS_ENDPOINT_URL_SFN".to_owned(), Some(url));
+        for service in ["SFN", "LAMBDA"] {
+            everywhere.insert(format!("AWS_ENDPOINT_URL_{service}"), Some(url.clone()));
+        }
         Ok(server)
     }
 
@@ -123,6 +127,14 @@ impl FakeStepFunctionsServer {
         // Only the state: a task that held the server would keep itself alive.
         let router = Router::new()
             .route("/", post(answer))
+            .route(
+                "/2025-12-01/durable-execution-callbacks/{id}/{end}",
+                post(answer_callback),
+            )
+            .route(
+                "/2025-12-01/durable-executions/{arn}",
+                get(describe_durable),
+            )
             .with_state(Arc::clone(&self.state))
             .layer(axum::middleware::from_fn(guard));
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,12 +194,16 @@ impl FakeStepFunctionsServer {
 
     /// From here on this execution is running. Any other has succeeded, unless it was stopped.
     pub fn run(&self, execution: &str) {
-        self.state().running.insert(execution.to_owned());
+        let mut state = self.state();
+        state.stopped.remove(execution);
+        state.running.insert(execution.to_owned());
     }
 
     /// From here on this execution counts as stopped, with a task still running.
     pub fn stop(&self, execution: &str) {
-        self.state().stopped.insert(execution.to_owned(), stop());
+        let mut state = self.state();
+        state.running.remove(execution);
+        state.stopped.insert(execution.to_owned(), stop());
     }
 
     /// Whether there is such a state machine from here on. There are all others.
@@ -234,14 +250,87 @@ async fn answer(
     (status, answer.to_string())
 }
 
+/// A callback is a task token by another name.
+async fn answer_callback(
+    State(state): State<Arc<Mutex<ServerState>>>,
+    Path((id, end)): Path<(String, String)>,
+    body: String,
+) -> Response<Body> {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let (operation, parameters) = if end == "succeed" {
+        (
+            "SendTaskSuccess",
+            json!({"taskToken": id, "callbackId": id, "output": body}),
+        )
+    } else {
+        let error: Value = serde_json::from_str(&body).unwrap_or_default();
+        let (name, data) = (&error["ErrorType"], &error["ErrorData"]);
+        let said = &error["ErrorMessage"];
+        (
+            "SendTaskFailure",
+            json!({"taskToken": id, "callbackId": id, "error": name, "cause": data, "message": said}),
+        )
+    };
+    let before = state.received.len();
+    let (status, answer) = state.perform(operation, parameters);
+    for call in &mut state.received[before..] {
+        call.operation = call
+            .operation
+            .replace("SendTask", "SendDurableExecutionCallback");
+    }
+    let name = match answer["__type"].as_str() {
+        Some("InvalidToken" | "TaskTimedOut") => Some("CallbackTimeoutException"),
+        other => other,
+    };
+    of_lambda(status, name, &json!({}))
+}
+
+async fn describe_durable(
+    State(state): State<Arc<Mutex<ServerState>>>,
+    Path(arn): Path<String>,
+) -> Response<Body> {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let (status, told) = state.perform("DescribeExecution", json!({"executionArn": arn}));
+    let standing = match told["status"].as_str() {
+        Some("ABORTED") => Some("STOPPED"),
+        other => other,
+    };
+    let described = json!({
+        "DurableExecutionArn": arn,
+        "DurableExecutionName": "any",
+        "FunctionArn": arn.split("/durable-execution/").next(),
+        "StartTimestamp": told["startDate"],
+        "EndTimestamp": told["stopDate"],
+        "Status": standing,
+    });
+    let name = match told["__type"].as_str() {
+        Some("ExecutionDoesNotExist") => Some("ResourceNotFoundException"),
+        other => other,
+    };
+    of_lambda(status, name, &described)
+}
+
+/// An answer of Lambda's API, which has the name of an error in a header.
+fn of_lambda(status: StatusCode, error: Option<&str>, answer: &Value) -> Response<Body> {
+    let mut response = Response::builder().status(status);
+    if let Some(name) = error {
+        response = response.header("x-amzn-errortype", name);
+    }
+    let body = Body::from(answer.to_string());
+    response.body(body).unwrap_or_default()
+}
+
 impl ServerState {
     fn answer(&mut self, headers: &HeaderMap, body: &str) -> (StatusCode, Value) {
-        let refused = |status, name: &str| (status, json!({"__type": name, "message": "as asked"}));
         let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
         let operation = target.and_then(|target| target.strip_prefix("AWSStepFunctions."));
         let (Some(operation), Ok(body)) = (operation, serde_json::from_str::<Value>(body)) else {
             return refused(StatusCode::BAD_REQUEST, "ValidationException");
         };
+        self.perform(operation, body)
+    }
+
+    fn perform(&mut self, operation: &str, body: Value) -> (StatusCode, Value) {
         if let Some(error) = self.failing_with {
             self.not_begun.extend(execution_of(&body));
             return refused(StatusCode::INTERNAL_SERVER_ERROR, error);
@@ -403,6 +492,10 @@ impl ServerState {
         let work = is_cut_off.then(|| task(("lambda", "invoke"), None));
         tasks.chain(work.into_iter().flatten()).collect()
     }
+}
+
+fn refused(status: StatusCode, name: &str) -> (StatusCode, Value) {
+    (status, json!({"__type": name, "message": "as asked"}))
 }
 
 /// The execution that a call of `StartExecution` names.

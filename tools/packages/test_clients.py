@@ -11,6 +11,7 @@ import json
 import platform
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -287,6 +288,30 @@ class WithLocalStack(Case):
         compiler = clients.node_modules("runtimes", clients.HERE / "runtimes") / "typescript" / "bin" / "tsc"
         options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2023", "--allowImportingTsExtensions"]
         run("node", compiler, *options, "billing.ts", "billing.test.ts", cwd=folder, **self.environment)
+
+    def durable(self, *program):
+        """The names of the scenes that a program plays with durable functions, on AWS's local runner and the real functions."""
+        packages = ["aws-durable-execution-sdk-python==3.0.0", "aws-durable-execution-sdk-python-testing==1.4.0", "boto3", "leasehold", "leasehold-local"]
+        run("pip", "install", "--quiet", "--disable-pip-version-check", *packages, cwd=self.folder, **self.environment)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        stack = ["leasehold-local", "exec", "--no-engine", "--sweep-every", "1", "--durable-runner", f"http://127.0.0.1:{port}", "--"]
+        said = run(*stack, *program, port, cwd=self.folder, **self.environment)
+        return [line.removeprefix("ok ") for line in said.splitlines()]
+
+    def test_a_durable_function_works_under_a_lease_in_python(self):
+        sources = clients.ROOT / "clients" / "python" / "test_durable.py"
+        self.assertEqual(len(self.durable("python", "-B", shutil.copy(sources, self.folder))), 19)
+
+    def test_a_durable_function_works_under_a_lease_in_typescript(self):
+        sources, folder = clients.ROOT / "clients" / "typescript", self.folder / "durable"
+        folder.mkdir()
+        for name in ("durable.test.ts", "leasehold.ts", "package.json"):
+            shutil.copy(sources / name, folder)
+        (folder / "node_modules").symlink_to(clients.node_modules("types", sources))
+        played = self.durable("node", "--disable-warning=ExperimentalWarning", folder / "durable.test.ts")
+        self.assertEqual(len(played), 18)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,8 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         let why = "only an execution lease is kept for a redrive";
         refuse(&["keep_seconds"], why);
     }
+    let why = "it is of durable functions, and a state machine waits with a task_token";
+    refuse(&["callback_id"], why);
     if request.queued || has("task_token") {
         refuse(&["keys"], "the queue is of one key");
         if says("if_held", &["fail", "skip"]) {

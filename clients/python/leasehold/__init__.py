@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import inspect
 import json
 import math
@@ -27,7 +28,9 @@ import uuid
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
+
+Result = TypeVar("Result")
 
 
 class LeaseError(Exception):
@@ -414,6 +417,79 @@ class Leasehold:
             return run
         return decorate
 
+    def with_lease(self, context: Any, key: str, work: Callable[[Lease], Result], *, wait_seconds: float,
+                   permits: Optional[int] = None, at_least_seconds: Optional[float] = None,
+                   metadata: Optional[Mapping[str, str]] = None, latest: bool = False, name: str = "lease") -> Result:
+        """In a durable function of Lambda: waits for the lease, calls `work` with it, releases it, and returns the work's result.
+
+        `context` is the DurableContext of the SDK, aws-durable-execution-sdk-python, version 2 or later. `work` does its steps and
+        waits with it too. No compute is paid for while the function waits, for the key or in `work`. Each replay calls `work`
+        again, with the same lease, and a late one after the release: what needs the lease belongs into steps.
+
+        The lease belongs to the durable execution and lasts until it is released or the execution has ended, however that ends.
+        `name` is what the operations are called in the execution's history. With `latest` only the newest waits: those who wait
+        already get LeaseSuperseded.
+
+        Raises what acquire refuses, and LeaseQueueTimeout after `wait_seconds`. An error of `work` reaches the caller. If `work`
+        succeeds but an operator took the lease away meanwhile, it raises LeaseLost. A release that fails for another reason is
+        only seen in the history.
+        """
+        # Nobody else needs the SDK. Older ones lack CallbackExternalError, and end here.
+        from aws_durable_execution_sdk_python import (  # type: ignore[import-not-found,unused-ignore]
+            CallbackExternalError, CallbackSubmitterError, CallbackTimeoutError, ExecutionError, InvocationError, StepError)
+        from aws_durable_execution_sdk_python.config import (  # type: ignore[import-not-found,unused-ignore]
+            Duration, StepConfig, WaitForCallbackConfig)
+        from aws_durable_execution_sdk_python.retries import (  # type: ignore[import-not-found,unused-ignore]
+            RetryStrategyConfig, create_retry_strategy)
+
+        # As the SDK's default, but only for what repeating can mend.
+        retries = create_retry_strategy(RetryStrategyConfig(max_attempts=6, max_delay=Duration.from_minutes(1),
+                                                            retryable_error_types=[LeaseThrottled, LeaseUnavailable]))
+        holder = _execution_arn(context.execution_context.durable_execution_arn)
+
+        def ask(callback_id: str, _: Any) -> None:
+            # A repeated step has the same callback, so it is the same request and keeps its place in the queue. The callback's id
+            # lets whoever may answer callbacks answer this one: a request id may be logged, so it is only a digest.
+            request_id = hashlib.sha256(callback_id.encode()).hexdigest()
+            try:
+                self._acquire(holder, request_id, key=key, callback_id=callback_id, wait_seconds=wait_seconds, permits=permits,
+                              at_least_seconds=at_least_seconds, metadata=metadata, if_held="latest" if latest else None)
+            except LeaseError as error:
+                # Of a step's error the SDK keeps only the text.
+                raise type(error)(_payload(error)) from error
+
+        timeout = Duration.from_seconds(math.ceil(wait_seconds) + _ANSWER_SECONDS)
+        try:
+            granted = context.wait_for_callback(ask, name, WaitForCallbackConfig(timeout=timeout, retry_strategy=retries))
+        except (CallbackExternalError, CallbackSubmitterError) as failed:
+            error = _payload_error(failed.data or failed.message)
+            if error is None:  # No matter of leases, as a missing permission.
+                raise
+            raise error from failed
+        except CallbackTimeoutError as failed:
+            # The queue's own answer was lost. It is too late for any other, so there is nothing to repeat.
+            late = f"{key}: no answer came within {wait_seconds} seconds, nor soon after"
+            raise LeaseQueueTimeout(late, {"key": key}) from failed
+        answer = json.loads(granted)
+        lease = Lease(self, answer["lease"], answer["grant"], answer["previous"])
+
+        def release() -> Optional[str]:
+            try:
+                return str(context.step(lambda _: lease.release(), f"{name} release", StepConfig(retry_strategy=retries)))
+            except StepError:  # What the work did matters more. The lease ends with the execution.
+                return None
+
+        try:
+            result = work(lease)
+        except (ExecutionError, InvocationError):  # The SDK's own: it ends the execution, or repeats this invocation.
+            raise
+        except Exception:  # Not BaseException, by which the SDK suspends the function.
+            release()
+            raise
+        if release() == "lost":
+            raise LeaseLost(f"{key}: the lease was taken away during the work", {"key": key})
+        return result
+
     def _event(self, holder: Optional[str], request_id: Optional[str], **fields: Any) -> dict[str, Any]:
         return {"holder": holder or self._holder, "request_id": request_id or str(uuid.uuid4()), **fields}
 
@@ -506,6 +582,35 @@ class _Asked:
             lease = self._lease
         if lease is not None:
             threading.Thread(target=_try_to_release, args=(lease,)).start()
+
+
+# How much later than the queue the callback of a durable function gives up: sweep answers for the queue once a minute, and the
+# request itself may have come late, because its retries take up to two and a half.
+_ANSWER_SECONDS = 300
+
+
+def _execution_arn(execution: str) -> str:
+    """The ARN of a durable execution. AWS's local runners give "NAME/ID" or "ID", which acquire would refuse: so that tests with
+    them work against a local stack, these get an ARN, whose account and function do not exist."""
+    if execution.startswith("arn:"):
+        return execution
+    name, _, identifier = execution.rpartition("/")
+    return f"arn:aws:lambda:us-east-1:123456789012:function:local:$LATEST/durable-execution/{name or 'local'}/{identifier}"
+
+
+def _payload(error: LeaseError) -> str:
+    """The error as a failed function would write it."""
+    return json.dumps({"errorType": error.name, "errorMessage": json.dumps({**error.details, "message": error.message})})
+
+
+def _payload_error(text: Optional[str]) -> Optional[LeaseError]:
+    """The error of such a payload; None for any other text."""
+    try:
+        payload = json.loads(text or "")
+    except ValueError:
+        return None
+    known = isinstance(payload, dict) and payload.get("errorType") in ERRORS
+    return _function_error(payload) if known else None
 
 
 def _function_error(answer: Mapping[str, Any]) -> LeaseError:

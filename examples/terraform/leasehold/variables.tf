@@ -256,6 +256,22 @@ variable "start_keys" {
   }
 }
 
+variable "durable_function" {
+  type        = list(string)
+  default     = []
+  nullable    = false
+  description = <<-EOT
+    Durable functions of yours whose executions acquire leases: a list of ARNs without a version, each of one function, or
+    with an asterisk after the beginning of a name. Only these can wait with a callback, and have leases that last as long
+    as they run. Empty: none, and nobody here may call them.
+  EOT
+
+  validation {
+    condition     = alltrue([for one in var.durable_function : can(regex("^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+\\*?)$", one))])
+    error_message = "Each must match ^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+\\*?)$."
+  }
+}
+
 variable "wrapped_state_machines" {
   type        = list(string)
   default     = []

@@ -1,12 +1,12 @@
-//! Grants a lease, one permit of a semaphore, or several leases at once. With a task token the request waits in the
-//! queue. While somebody else holds the key it fails with `Lease.Held`, or returns who holds it if asked to. It
+//! Grants a lease, one permit of a semaphore, or several leases at once. With a task token or the id of a callback the request
+//! waits in the queue. While somebody else holds the key it fails with `Lease.Held`, or returns who holds it if asked to. It
 //! fails with `Lease.Consumed` for a late duplicate, with `Lease.Frozen` for a frozen key, and with `Lease.QueueFull`
 //! if the queue has reached its cap.
 
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, Error, Holder, KeepTime, Key, Keys,
-    Leases, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
-    TaskToken, Ttl, WaitTime, store::Store,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, CallbackId, Error, ExecutionService,
+    Holder, KeepTime, Key, Keys, Leases, Lifetime, LifetimeKind, Metadata, ObservedVersion,
+    Permits, Queue, Queued, RequestId, TaskToken, Ttl, WaitTime, store::Store,
 };
 use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(crate) struct Request {
     /// Idempotency key: the same holder and `request_id` get the same lease. Random if left out.
     request_id: Option<RequestId>,
     /// How long the lease lasts: "ttl", until a deadline; or "execution", while the holder, an execution, runs. If left
-    /// out, "ttl", and with `task_token` "execution", which is the only one then.
+    /// out, "ttl", and with `task_token` or `callback_id` "execution", which is the only one then.
     lifetime: Option<LifetimeKind>,
     /// Length of a lease with a deadline, in seconds. It has to be longer than the guard (`LEASE_GUARD_MS`).
     ttl_seconds: Option<Ttl>,
@@ -50,6 +50,8 @@ pub(crate) struct Request {
     if_held: Option<IfHeld>,
     /// Wait in the queue: the task token of Step Functions that the lease is sent to.
     task_token: Option<TaskToken>,
+    /// Wait in the queue: the id of the callback of a durable execution that the lease is sent to.
+    callback_id: Option<CallbackId>,
     /// How long to wait in the queue, in seconds.
     wait_seconds: Option<WaitTime>,
 }
@@ -71,6 +73,7 @@ impl leasehold_lambda::Request for Request {
             reentrant,
             if_held: _,
             task_token: _,
+            callback_id: _,
             wait_seconds: _,
         } = self;
         Names::default()
@@ -86,14 +89,14 @@ impl leasehold_lambda::Request for Request {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum IfHeld {
-    /// Fail with Lease.Held: the default without `task_token`.
+    /// Fail with Lease.Held: the default without `task_token` and `callback_id`.
     Fail,
     /// Return the outcome "held", which says who holds it.
     Skip,
-    /// Wait in the queue: the default with `task_token`, and only with it.
+    /// Wait in the queue: the default with `task_token` or `callback_id`, and only with one of them.
     Wait,
     /// Wait in the queue, and only the newest does: whoever waits already is sent away with Lease.Superseded. Only with
-    /// `task_token`.
+    /// `task_token` or `callback_id`.
     Latest,
 }
 
@@ -167,8 +170,7 @@ impl TryFrom<Request> for Call {
         match (request.key.take(), request.keys.take(), queue) {
             (Some(_), Some(_), _) => invalid("keys", "give key or keys, not both"),
             (None, None, _) => invalid("key", "is required, or keys instead"),
-            (None, Some(_), Some(_)) => invalid("keys", "does not go with task_token"),
-            (None, Some(keys), None) => Ok(Self::All(request.acquire(keys, lifetime?))),
+            (None, Some(keys), _) => Ok(Self::All(request.acquire(keys, lifetime?))),
             (Some(key), None, None) => Ok(Self::One(request.acquire(key, lifetime?))),
             (Some(key), None, Some(queue)) => {
                 Ok(Self::Queued(request.acquire(key, lifetime?), queue))
@@ -178,43 +180,66 @@ impl TryFrom<Request> for Call {
 }
 
 impl Request {
-    /// The place to wait, if the request has a task token.
+    /// The place to wait, if the request has a task token or the id of a callback.
     fn queue(&mut self) -> Result<Option<Queue>, Error> {
-        let Some(task_token) = self.task_token.take() else {
+        let Some((by, task_token)) = self.told_by()? else {
             if let Some(IfHeld::Wait | IfHeld::Latest) = self.if_held {
-                let problem = "\"wait\" and \"latest\" need a task_token, which is missing";
+                let problem = "\"wait\" and \"latest\" need a task_token or a callback_id";
                 return invalid("if_held", problem);
             }
             if self.wait_seconds.is_some() {
-                let problem = "goes with task_token only, which is missing";
+                let problem = "goes with task_token or callback_id only, which is missing";
                 return invalid("wait_seconds", problem);
             }
             return Ok(None);
         };
         for (field, given) in [
+            ("keys", self.keys.is_some()),
             ("ttl_seconds", self.ttl_seconds.is_some()),
             ("lifetime", self.lifetime == Some(LifetimeKind::Ttl)),
         ] {
             if given {
-                return invalid(field, "does not go with task_token");
+                return invalid(field, &format!("does not go with {by}"));
             }
         }
         let latest = match self.if_held {
             None | Some(IfHeld::Wait) => false,
             Some(IfHeld::Latest) => true,
             Some(IfHeld::Fail | IfHeld::Skip) => {
-                let problem = "can only be \"wait\" or \"latest\" with task_token";
-                return invalid("if_held", problem);
+                let problem = format!("can only be \"wait\" or \"latest\" with {by}");
+                return invalid("if_held", &problem);
             }
         };
         let Some(wait) = self.wait_seconds else {
-            return invalid("wait_seconds", "is required with task_token");
+            return invalid("wait_seconds", &format!("is required with {by}"));
         };
         Ok(Some(Queue {
             task_token,
             wait,
             latest,
         }))
+    }
+
+    /// What the lease is sent to, and the field that has it. The holder says by which service.
+    fn told_by(&mut self) -> Result<Option<(&'static str, TaskToken)>, Error> {
+        let is_durable =
+            self.holder.execution_service() == Some(ExecutionService::DurableFunctions);
+        match (self.task_token.take(), self.callback_id.take()) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => {
+                invalid("callback_id", "give task_token or callback_id, not both")
+            }
+            (Some(_), None) if is_durable => invalid(
+                "task_token",
+                "is of Step Functions, and the holder is a durable execution: give a callback_id",
+            ),
+            (Some(token), None) => Ok(Some(("task_token", token))),
+            (None, Some(_)) if !is_durable => invalid(
+                "holder",
+                "must be the ARN of a durable execution with callback_id",
+            ),
+            (None, Some(id)) => Ok(Some(("callback_id", id.into()))),
+        }
     }
 
     fn lifetime(&self, queued: bool) -> Result<Lifetime, Error> {

@@ -1,5 +1,5 @@
 //! Ends or shortens the leases of an execution that has ended, and removes its waiters from the queues. Runs on
-//! status events of Step Functions, at once and once more later. Fails with `Lease.Invalid` for any other event.
+//! status events of Step Functions and of durable functions, at once and once more later. Fails with `Lease.Invalid` for any other event.
 
 use leasehold::{Error, Leases, Reaped, store::Store};
 use leasehold_lambda::{Delivered, ExecutionEvent, Fatal, Function, Handled};

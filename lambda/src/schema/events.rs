@@ -100,25 +100,26 @@ impl JsonSchema for ExecutionEvent {
             "SUCCEEDED",
             "FAILED",
             "ABORTED",
+            "STOPPED",
             "TIMED_OUT",
+            "PAUSING",
+            "PAUSED",
         ];
+        let arn = |what: &str| json_schema!({"type": "string", "minLength": 1, "maxLength": 1024, "description": what});
         json_schema!({
             "type": "object",
-            "description": "A Step Functions Execution Status Change.",
+            "description": "A Step Functions Execution Status Change, or a Durable Execution Status Change.",
             "properties": {
                 "detail": {
                     "type": "object",
                     "description": "The execution in the event.",
                     "properties": {
-                        "executionArn": {
-                            "type": "string",
-                            "minLength": 1,
-                            "maxLength": 1024,
-                            "description": "The execution.",
-                        },
+                        "executionArn": arn("The execution of a state machine."),
+                        "durableExecutionArn": arn("The execution of a durable function."),
                         "status": {"enum": status, "description": "Its status at the time of the event."},
                     },
-                    "required": ["executionArn", "status"],
+                    "required": ["status"],
+                    "anyOf": [{"required": ["executionArn"]}, {"required": ["durableExecutionArn"]}],
                 },
             },
             "required": ["detail"],

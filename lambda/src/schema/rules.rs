@@ -9,22 +9,27 @@ fn add(schema: &mut Schema, rules: Value) {
     }
 }
 
-/// `key` or `keys`; a task token with a waiting time; fields that go with one key without permits only.
+/// `key` or `keys`; a task token or the id of a callback, with a waiting time; fields that go with one key without permits only.
 pub fn acquire(schema: &mut Schema) {
+    let durable = json!({"pattern": "^arn:[^:]*:lambda:[^:]*:[^:]*:function:[^:]+:.*/durable-execution/[^/]+/.+$"});
+    let waits = json!({"anyOf": [{"required": ["task_token"]}, {"required": ["callback_id"]}]});
     add(
         schema,
         json!({
             "oneOf": [{"required": ["key"]}, {"required": ["keys"]}],
-            "dependentRequired": {"task_token": ["wait_seconds"], "wait_seconds": ["task_token"]},
+            "dependentRequired": {"task_token": ["wait_seconds"], "callback_id": ["wait_seconds"]},
             "dependentSchemas": {
-                "keys": {"properties": {"permits": false, "observed_version": false, "task_token": false}},
+                "keys": {"properties": {"permits": false, "observed_version": false, "task_token": false, "callback_id": false}},
                 "observed_version": {"properties": {"permits": false}},
-                "if_held": {"anyOf": [{"properties": {"if_held": {"enum": ["fail", "skip"]}}}, {"required": ["task_token"]}]},
-                "task_token": {"properties": {"if_held": {"enum": ["wait", "latest"]}, "lifetime": {"const": "execution"}}},
+                "if_held": {"anyOf": [{"properties": {"if_held": {"enum": ["fail", "skip"]}}}, waits]},
+                "wait_seconds": waits,
+                "task_token": {"properties": {"if_held": {"enum": ["wait", "latest"]}, "lifetime": {"const": "execution"}, "callback_id": false, "holder": {"not": durable}}},
+                "callback_id": {"properties": {"if_held": {"enum": ["wait", "latest"]}, "lifetime": {"const": "execution"}, "holder": durable}},
             },
+            "allOf": [{"if": {"properties": {"holder": durable}}, "then": {"properties": {"keep_seconds": {"const": 0}}}}],
             "if": {"anyOf": [
                 {"properties": {"lifetime": {"const": "execution"}}, "required": ["lifetime"]},
-                {"required": ["task_token"]},
+                waits,
             ]},
             "then": {"properties": {"ttl_seconds": false, "observed_version": false}},
             "else": {"required": ["ttl_seconds"], "properties": {"keep_seconds": false}},

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{TriedPermit, other_keys};
+use super::{TriedPermit, check_keep, other_keys};
 use crate::{
     error::Error,
+    executions::ExecutionService,
     leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::Granted,
@@ -339,6 +340,13 @@ impl<S: Store> Leases<S> {
             }
             _ => {}
         }
+        let is_durable =
+            waiter.holder.execution_service() == Some(ExecutionService::DurableFunctions);
+        if is_durable && matches!(told, Told::Refused) {
+            // A callback belongs to one request, and this one has the lease: its callback was told before, or nobody waits for it any
+            // more, and then nobody hears this answer.
+            return Ok(Queued::Acquired);
+        }
         answer(told)
     }
 
@@ -367,15 +375,20 @@ impl<S: Store> Leases<S> {
 }
 
 fn check(request: &Acquire) -> Result<KeepTime, Error> {
-    let not_queued = |field| Err(Error::invalid(field, "does not go with task_token"));
+    let not_queued = |field| {
+        Err(Error::invalid(
+            field,
+            "does not go with a wait in the queue",
+        ))
+    };
     if request.observed_version.is_some() {
         return not_queued("observed_version");
     }
     match request.lifetime {
-        Lifetime::Execution { keep } => Ok(keep),
+        Lifetime::Execution { keep } => check_keep(&request.holder, keep).map(|()| keep),
         Lifetime::Ttl(_) => Err(Error::invalid(
             "ttl_seconds",
-            "does not go with task_token: that lease lasts as long as the execution",
+            "does not go with a wait in the queue: that lease lasts as long as the execution",
         )),
     }
 }
@@ -418,7 +431,8 @@ fn answer(told: Told) -> Result<Queued, Error> {
         return Ok(Queued::Acquired);
     }
     Err(told.into_error().unwrap_or_else(|| Error::Unavailable {
-        problem: "nobody waits with this task_token: its task has ended, or timed out".to_owned(),
+        problem: "nobody waits with this token: its task or callback has ended, or timed out"
+            .to_owned(),
         source: None,
     }))
 }
@@ -434,7 +448,7 @@ fn check_latest(latest: &Waiter, waiter: &Waiter) -> Result<(), Error> {
 
 fn asked_again() -> Error {
     Error::Unavailable {
-        problem: "the same request was repeated with another task_token".to_owned(),
+        problem: "the same request was repeated with another token".to_owned(),
         source: None,
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
-    StateMachineArn, TaskToken, Workflows,
+    StateMachineArn, TaskToken, WaiterOf, Workflows,
 };
 
 /// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
@@ -203,7 +203,7 @@ fn denied(action: &'static str, resource: &str) -> Error {
 impl Workflows for FakeStepFunctions {
     fn succeed<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         output: String,
         _limit: Duration,
     ) -> Call<'a, Delivery> {
@@ -212,7 +212,7 @@ impl Workflows for FakeStepFunctions {
 
     fn fail<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         error: &'a str,
         cause: String,
         _limit: Duration,

@@ -692,7 +692,7 @@ impl<S: Store> Leases<S> {
         let output = serde_json::to_string(&Acquired::Granted(granted)).unwrap_or_default();
         let mut unknown = None;
         for first in [true, false] {
-            let call = workflows.succeed(token, output.clone(), self.limit());
+            let call = workflows.succeed((&holder, token), output.clone(), self.limit());
             let error = match call.await {
                 Ok(Delivery::Delivered) => {
                     tracing::info!(%key, %holder, fencing_token = number, "told");

@@ -235,9 +235,9 @@ impl<S: Store> Leases<S> {
     ) -> Result<(), Error> {
         if let Some(workflows) = self.workflows() {
             let (name, cause) = (error.name(), error.as_cause(key));
-            let (token, limit) = (&waiter.task_token, self.limit());
+            let (to, limit) = ((&waiter.holder, &waiter.task_token), self.limit());
             let holder = waiter.holder.as_str();
-            match workflows.fail(token, name, cause, limit).await {
+            match workflows.fail(to, name, cause, limit).await {
                 Ok(Delivery::Delivered) => {
                     tracing::info!(%key, holder, outcome = name, "sent away");
                 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Begun, Call, Delivery, Execution, ExecutionName, Holder, Leases, ManualClock, Settings, Start,
-    StartRules, StateMachineArn, SweepBounds, TaskToken, Workflows,
+    StartRules, StateMachineArn, SweepBounds, WaiterOf, Workflows,
     clock::Clock as _,
     conformance::{FakeStepFunctions, make},
     store::{
@@ -22,13 +22,13 @@ struct MortalCalls {
 }
 
 impl Workflows for MortalCalls {
-    fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+    fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
         unreachable!("nobody waits with a token")
     }
 
     fn fail<'a>(
         &'a self,
-        _: &'a TaskToken,
+        _: WaiterOf<'a>,
         _: &'a str,
         _: String,
         _: Duration,

@@ -160,6 +160,7 @@ fn is_throttling(code: &str) -> bool {
             | "RequestLimitExceeded"
             | "TransactionConflictException"
             | "TransactionInProgressException"
+            | "TooManyRequestsException"
     )
 }
 
@@ -171,6 +172,7 @@ fn is_denial(code: &str) -> bool {
             | "ExpiredTokenException"
             | "IncompleteSignatureException"
             | "InvalidSignatureException"
+            | "KMSAccessDeniedException"
             | "MissingAuthenticationTokenException"
             | "NotAuthorized"
             | "UnrecognizedClientException"

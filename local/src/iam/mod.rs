@@ -116,17 +116,24 @@ impl Roles {
             .try_for_each(|need| self.need(&role, need))
     }
 
-    /// Authorizes the invocation of a function, and learns which machine waits with the token in the event.
+    /// Authorizes the invocation of a function, and learns which machine waits with the token in the event,
+    /// or which durable execution with the callback.
     pub(crate) fn judge_invocation(
         &self,
         headers: &HeaderMap,
         function: &str,
         event: &str,
     ) -> Result<(), String> {
+        let event: Value = serde_json::from_str(event).unwrap_or_default();
+        if let (Some(id), Some(execution)) =
+            (event["callback_id"].as_str(), event["holder"].as_str())
+        {
+            let (id, execution) = (id.to_owned(), execution.to_owned());
+            self.seen().tokens.insert(id, execution);
+        }
         let Some(key) = key_of(headers) else {
             return Ok(());
         };
-        let event: Value = serde_json::from_str(event).unwrap_or_default();
         if let Some(token) = event["task_token"].as_str() {
             let mut seen = self.seen();
             if let Some(machine) = seen.machines.get(key).cloned() {
@@ -138,6 +145,23 @@ impl Roles {
         }
         self.seen().requests += 1;
         self.need(key, Need::new("lambda:InvokeFunction", function))
+    }
+
+    /// Authorizes a call that concerns a durable execution, which it names by its ARN or by the id of a callback. The error is the
+    /// service's message.
+    pub(crate) fn judge_durable(
+        &self,
+        headers: &HeaderMap,
+        action: &str,
+        named: &str,
+    ) -> Result<(), String> {
+        let Some(role) = self.asking(headers) else {
+            return Ok(());
+        };
+        self.seen().requests += 1;
+        let of_callback = self.seen().tokens.get(named).cloned();
+        let execution = of_callback.unwrap_or_else(|| named.to_owned());
+        self.need(&role, Need::new(action, execution))
     }
 
     /// Authorizes one action of a role, and records it. The error is the service's message.

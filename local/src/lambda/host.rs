@@ -17,7 +17,7 @@ use super::code::Code;
 use super::function::{Function, name_of};
 use super::outcome::{Invocation, Outcome};
 use super::sandbox::{Order, Sandbox};
-use super::{invoke_api, remote, runtime_api};
+use super::{durable, invoke_api, remote, runtime_api};
 use crate::error::{Error, io};
 use crate::guard;
 use crate::iam::Roles;
@@ -65,6 +65,8 @@ pub(super) struct Inner {
     observer: OnceLock<Arc<dyn Observer>>,
     pub(super) roles: OnceLock<Arc<Roles>>,
     pub(super) event_sources: OnceLock<BTreeMap<String, Value>>,
+    /// Where AWS's local runner of durable functions is.
+    pub(super) runner: OnceLock<String>,
 }
 
 /// A registered function.
@@ -100,10 +102,12 @@ impl LambdaHost {
             observer: OnceLock::new(),
             roles: OnceLock::new(),
             event_sources: OnceLock::new(),
+            runner: OnceLock::new(),
         });
         let routes = Router::new()
             .merge(invoke_api::routes())
             .merge(runtime_api::routes())
+            .merge(durable::routes())
             .with_state(Arc::clone(&inner))
             .layer(axum::middleware::from_fn(guard::check));
         let serving = OwnedTask::spawn(async move {
@@ -126,6 +130,12 @@ impl LambdaHost {
     /// Enforces these roles on callers with a role. The first roles stay.
     pub fn enforce_roles(&self, roles: &Arc<Roles>) {
         let _ = self.inner.roles.set(Arc::clone(roles));
+    }
+
+    /// Sends what concerns durable executions to AWS's local runner at this address. The first one stays.
+    pub(crate) fn run_durable_functions_at(&self, runner: &str) {
+        let runner = runner.trim_end_matches('/').to_owned();
+        let _ = self.inner.runner.set(runner);
     }
 
     /// Sets the event source mappings that the API returns by id. The first ones stay.

@@ -141,7 +141,7 @@ fn unknown(message: &str) -> Response<Body> {
     refuse(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
 }
 
-fn refuse(status: StatusCode, name: &str, message: &str) -> Response<Body> {
+pub(super) fn refuse(status: StatusCode, name: &str, message: &str) -> Response<Body> {
     let body = json!({"Type": "User", "Message": message}).to_string();
     let header = Some(("x-amzn-errortype", name));
     respond(status, &request_id(), header, Body::from(body))

@@ -8,6 +8,7 @@
 
 mod code;
 mod deaths;
+pub(crate) mod durable;
 mod function;
 mod host;
 mod invoke_api;

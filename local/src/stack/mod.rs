@@ -85,7 +85,7 @@ impl Stack {
         };
         let file = options.template();
         let name = options.stack_name.as_str();
-        let template = Template::read(&file, &options.root, name, &options.parameters, &offered)?;
+        let template = Template::read(&file, &options.root, name, &options.parameters(), &offered)?;
         let roles = iam::of(&template).map_err(|refused| Error::Template {
             file,
             message: refused.join("\n"),
@@ -104,6 +104,9 @@ impl Stack {
         }
         let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
         let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
+        if let Some(runner) = &options.durable_runner {
+            lambda.run_durable_functions_at(runner);
+        }
         let delay = options.queue_delay;
         if let Some(observer) = &options.observer {
             proxy.observe(observer);
@@ -132,6 +135,7 @@ impl Stack {
         let endpoints = [
             ("AWS_ENDPOINT_URL_DYNAMODB", proxy.url()),
             ("AWS_ENDPOINT_URL_SFN", sfn),
+            ("AWS_ENDPOINT_URL_LAMBDA", lambda.url()),
         ];
         functions::register(&lambda, &template, &options, &binaries, &endpoints);
         lambda.list_event_sources(event_sources(&template, options.follow));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, io};
 use crate::installation;
+use crate::lambda::durable;
 use crate::observer::Observer;
 use crate::template::STACK;
 
@@ -43,6 +44,8 @@ pub struct Options {
     pub environment: BTreeMap<String, EnvironmentChanges>,
     /// Who sees everything that passes, and reads the logs when the stack ends. With an observer, functions log everything.
     pub observer: Option<Arc<dyn Observer>>,
+    /// The address of AWS's local runner of durable functions, to which what concerns their executions goes.
+    pub durable_runner: Option<String>,
     /// Ports for DynamoDB, Lambda, Step Functions and events. 0 takes a free one.
     pub ports: Ports,
 }
@@ -87,6 +90,7 @@ impl Default for Options {
             queue_delay: None,
             environment: BTreeMap::new(),
             observer: None,
+            durable_runner: None,
             ports: Ports::default(),
         }
     }
@@ -98,6 +102,16 @@ impl Options {
         self.template
             .clone()
             .unwrap_or_else(|| self.root.join("local/template.json"))
+    }
+
+    /// Values for the template's parameters. The runner's executions may have leases.
+    pub(super) fn parameters(&self) -> BTreeMap<String, String> {
+        let mut parameters = self.parameters.clone();
+        if self.durable_runner.is_some() {
+            let listed = parameters.entry("DurableFunction".to_owned());
+            listed.or_insert_with(durable::function);
+        }
+        parameters
     }
 
     /// The directory of the function binaries.

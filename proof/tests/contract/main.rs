@@ -44,7 +44,15 @@ async fn play(
 async fn every_case_is_answered_as_the_contract_says() {
     let mut player = Player::start("2").await;
     let mut misfits = Vec::new();
-    for subject in ["acquiring", "holding", "queueing", "watching"] {
+    let subjects = [
+        "acquiring",
+        "durable",
+        "execution-leases",
+        "holding",
+        "queueing",
+        "watching",
+    ];
+    for subject in subjects {
         let cases = format!("proof/tests/contract/cases/{subject}.yaml");
         misfits.extend(play(&mut player, read::<BTreeMap<_, _>>(&cases)).await);
     }

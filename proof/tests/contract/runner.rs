@@ -74,6 +74,8 @@ pub enum Beside {
     Stop(String),
     /// An execution runs.
     Run(String),
+    /// Nobody waits with a token any more.
+    Expire(String),
     /// Step Functions answers with this error, or properly again.
     Fails(Option<String>),
     /// What so many of the next requests of an operation meet.
@@ -95,6 +97,9 @@ pub async fn with_fake_step_functions<const N: usize>(
 ) -> (Fixture, FakeStepFunctionsServer) {
     let mut options = quiet();
     options.environment = environment(variables);
+    let durable = "arn:aws:lambda:us-east-1:123456789012:function:orders-durable";
+    let durable = ("DurableFunction".to_owned(), durable.to_owned());
+    options.parameters.extend([durable]);
     let step_functions = FakeStepFunctionsServer::start(&mut options).await.unwrap();
     (Fixture::with(options).await, step_functions)
 }
@@ -315,6 +320,7 @@ impl Player {
             }
             Beside::Stop(execution) => self.step_functions.stop(execution),
             Beside::Run(execution) => self.step_functions.run(execution),
+            Beside::Expire(token) => self.step_functions.expire_token(token),
             Beside::Fails(error) => {
                 let error = error.as_deref().map(|error| &*error.to_owned().leak());
                 self.step_functions.fail_with(error);

@@ -249,11 +249,13 @@ fn place(value: &Value) -> String {
             None => return format!("{what} of {}", text(parameter)),
         }
     }
+    // What belongs to each of a list of ARNs: of state machines, and of durable functions without a version.
     let parameter = &value["Fn::Split"][1]["Fn::Join"][1][0]["Fn::Join"][1];
-    if *value
-        == json!({"Fn::Split": [",", {"Fn::Join": ["", [{"Fn::Join": ["/*,", parameter]}, "/*"]]}]})
-    {
-        return format!("Distributed Maps of {}", text(parameter));
+    for (end, what) in [("/*", "Distributed Maps"), (":*", "durable executions")] {
+        let each = json!({"Fn::Split": [",", {"Fn::Join": ["", [{"Fn::Join": [format!("{end},"), parameter]}, end]]}]});
+        if *value == each {
+            return format!("{what} of {}", text(parameter));
+        }
     }
     text(value)
 }
@@ -293,11 +295,11 @@ fn asterisks(files: &Files) -> Vec<String> {
     // A parameter of a name may end in one, never before the first letter.
     let patterns = files
         .text("template.yaml")
-        .matches(":stateMachine:[a-zA-Z0-9_-]+\\\\*?)$\"")
+        .matches(":[a-zA-Z0-9_-]+\\\\*?)$\"")
         .count();
-    if patterns != 4 {
+    if patterns != 5 {
         wrong.push(format!(
-            "{patterns} of 4 parameters that may end in an asterisk begin with a letter"
+            "{patterns} of 5 parameters that may end in an asterisk begin with a letter"
         ));
     }
     wrong

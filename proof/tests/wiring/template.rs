@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
-use leasehold_local::{Options, Stack};
+use leasehold_local::{Invocation, Options, Stack};
 use serde_json::{Value, json};
+use tokio::sync::broadcast::Receiver;
 
 use leasehold_proof::fixture::{event, scanned};
 
 use crate::fixture::next;
 
-async fn stack() -> Stack {
+/// In an event that is not for reap.
+const STRANGE: &str = "strange";
+
+async fn stack(parameters: impl IntoIterator<Item = (String, String)>) -> Stack {
     // `make test` has built the functions; the error says so otherwise.
     Stack::start(Options {
         queue_delay: Some(Duration::from_millis(30)),
+        parameters: parameters.into_iter().collect(),
         ..scanned()
     })
     .await
@@ -21,13 +26,14 @@ async fn stack() -> Stack {
 
 #[tokio::test]
 async fn the_end_of_a_leasing_execution_reaches_reap_twice() {
-    let stack = stack().await;
+    let stack = stack([]).await;
     let mut invocations = stack.functions().invocations();
     stack.put_event(&event("reap-running-again"));
     stack.put_event(&event("reap-succeeded"));
     let mut stranger = event("reap-aborted");
     stranger["detail"]["stateMachineArn"] =
         json!("arn:aws:states:us-east-1:123456789012:stateMachine:somebody-elses");
+    stranger["detail"]["executionArn"] = json!(STRANGE);
     stack.put_event(&stranger);
     let mut of_a_user = event("reap-aborted");
     of_a_user["detail"]["stateMachineArn"] =
@@ -38,22 +44,66 @@ async fn the_end_of_a_leasing_execution_reaches_reap_twice() {
         // No input, no output: nothing that the execution worked on rests in a queue.
         let (execution, status) = (&whole["detail"]["executionArn"], &whole["detail"]["status"]);
         let passed = json!({"detail": {"executionArn": execution, "status": status}});
-        let (mut at_once, mut later) = (false, false);
-        // What reap makes of it is not the matter here: a message that it fails at comes back.
-        while !(at_once && later) {
-            let (invocation, payload) = next(&mut invocations).await;
-            assert_eq!(invocation.function, "ReapFunction");
-            for record in payload["Records"].as_array().unwrap() {
-                let names = |record: &Value| record.as_object().unwrap().keys().cloned().collect();
-                let sample: Vec<_> = names(&event("reap-later")["Records"][0]);
-                assert_eq!(names(record), sample);
-                let body = record["body"].as_str().unwrap();
-                let told = serde_json::from_str::<Value>(body).unwrap() == passed;
-                let from = record["eventSourceARN"].as_str().unwrap();
-                at_once |= told && from.ends_with(":ReapQueue");
-                later |= told && from.ends_with(":ReapLaterQueue");
-            }
-        }
+        reaches_reap_twice(&mut invocations, &passed).await;
     }
     stack.stop().await;
+}
+
+#[tokio::test]
+async fn the_failure_of_a_durable_execution_of_the_list_reaches_reap_twice() {
+    let functions = ["orders-*", "bills"]
+        .map(|name| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}"));
+    let stack = stack([("DurableFunction".to_owned(), functions.join(","))]).await;
+    let mut invocations = stack.functions().invocations();
+    let of = |function: &str, execution: &str, status: &str| {
+        let mut event = event("reap-durable");
+        let arn = format!("arn:aws:lambda:us-east-1:123456789012:function:{function}");
+        event["detail"]["durableExecutionArn"] =
+            json!(format!("{arn}/durable-execution/{execution}/1"));
+        event["detail"]["functionArn"] = json!(arn);
+        event["detail"]["status"] = json!(status);
+        event
+    };
+    for (function, status) in [
+        ("orders:1", "FAILED"),
+        ("orders-x:1", "SUCCEEDED"),
+        ("orders-x:1", "RUNNING"),
+    ] {
+        stack.put_event(&of(function, STRANGE, status));
+    }
+    for whole in [
+        of("orders-x:$LATEST", "a", "FAILED"),
+        of("bills:12", "b", "TIMED_OUT"),
+        of("bills:12", "c", "STOPPED"),
+    ] {
+        stack.put_event(&whole);
+        let (execution, status) = (
+            &whole["detail"]["durableExecutionArn"],
+            &whole["detail"]["status"],
+        );
+        let passed = json!({"detail": {"durableExecutionArn": execution, "status": status}});
+        reaches_reap_twice(&mut invocations, &passed).await;
+    }
+    stack.stop().await;
+}
+
+/// Waits until reap has had this of both queues.
+async fn reaches_reap_twice(invocations: &mut Receiver<Invocation>, passed: &Value) {
+    let (mut at_once, mut later) = (false, false);
+    // What reap makes of it is not the matter here: a message that it fails at comes back.
+    while !(at_once && later) {
+        let (invocation, payload) = next(invocations).await;
+        assert_eq!(invocation.function, "ReapFunction");
+        for record in payload["Records"].as_array().unwrap() {
+            let names = |record: &Value| record.as_object().unwrap().keys().cloned().collect();
+            let sample: Vec<_> = names(&event("reap-later")["Records"][0]);
+            assert_eq!(names(record), sample);
+            let body = record["body"].as_str().unwrap();
+            assert!(!body.contains(STRANGE), "{body}");
+            let told = serde_json::from_str::<Value>(body).unwrap() == *passed;
+            let from = record["eventSourceARN"].as_str().unwrap();
+            at_once |= told && from.ends_with(":ReapQueue");
+            later |= told && from.ends_with(":ReapLaterQueue");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use leasehold::{
-    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Timestamp, Workflows,
+    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, Timestamp, WaiterOf, Workflows,
 };
 
 /// Answers by turns, from a turn that the case picks, and keeps the causes of failed tasks.
@@ -51,13 +51,13 @@ fn no_answer() -> Error {
 }
 
 impl Workflows for UnreliableStepFunctions {
-    fn succeed<'a>(&'a self, _: &'a TaskToken, _: String, _: Duration) -> Call<'a, Delivery> {
+    fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
         Box::pin(async { self.delivery() })
     }
 
     fn fail<'a>(
         &'a self,
-        _: &'a TaskToken,
+        _: WaiterOf<'a>,
         error: &'a str,
         cause: String,
         _: Duration,

@@ -12,7 +12,7 @@ use std::{
 
 use leasehold::{
     Call, Clock, Delivery, Error, Execution, GrantOf, Holder, Key, LeaseId, Receipt, RequestDigest,
-    StartItem, TableRules, TaskToken, Timestamp, Workflows,
+    StartItem, TableRules, TaskToken, Timestamp, WaiterOf, Workflows,
     row::{Row, State, Stored},
     store::{
         Address, Applied, AppliedAll, Joined, Page, Position, PutStart, ScanSegment, Settled,
@@ -427,7 +427,7 @@ impl Store for Seam {
 impl Workflows for Seam {
     fn succeed<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         output: String,
         _: Duration,
     ) -> Call<'a, Delivery> {
@@ -436,7 +436,7 @@ impl Workflows for Seam {
 
     fn fail<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         _: &'a str,
         _: String,
         _: Duration,

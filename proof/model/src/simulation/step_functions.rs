@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::shared::{Broken, Delayed, DeliveryFault, Shared, TaskResult, no_answer, too_busy};
-use leasehold::{Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, Workflows};
+use leasehold::{
+    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, WaiterOf, Workflows,
+};
 
 pub struct FaultyStepFunctions {
     pub shared: Shared,
@@ -43,7 +45,7 @@ impl FaultyStepFunctions {
 impl Workflows for FaultyStepFunctions {
     fn succeed<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         output: String,
         _: Duration,
     ) -> Call<'a, Delivery> {
@@ -52,7 +54,7 @@ impl Workflows for FaultyStepFunctions {
 
     fn fail<'a>(
         &'a self,
-        token: &'a TaskToken,
+        (_, token): WaiterOf<'a>,
         error: &'a str,
         _: String,
         _: Duration,
