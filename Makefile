@@ -127,13 +127,13 @@ command-line: $(SAM_ENV)/complete
 	rustup target list --installed | grep -x $(MUSL) || rustup target add $(MUSL)
 	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli --no-default-features
 
-# The package leasehold-local for one instruction set, from the functions that were just built. Its own programs are static, and the
-# functions need a C library of this age. With LOCAL_PROGRAMS=target/debug nothing is built, and the package is for this machine only.
+# The package leasehold-local for one instruction set, from the functions that were just built. Its own programs are static. With
+# LOCAL_PROGRAMS=target/debug nothing is built, and the package is for machines like this one.
 LOCAL_PROGRAMS :=
 CPU = $(firstword $(subst -, ,$(TRIPLE)))
 local-wheel: $(SAM_ENV)/complete
 	$(if $(LOCAL_PROGRAMS),,$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-local -p step)
-	$(SAM_ENV)/bin/python tools/packages/local.py $(or $(LOCAL_PROGRAMS),target/lambda) $(if $(LOCAL_PROGRAMS),linux,manylinux_2_28)_$(CPU) $(DIST)/packages
+	$(SAM_ENV)/bin/python tools/packages/local.py $(or $(LOCAL_PROGRAMS),target/lambda) $(CPU) $(DIST)/packages
 
 # Each package is installed in an empty directory, and used there: on the local stack, or on an emulator of CloudFormation.
 dist-test: $(SAM_ENV)/complete ## install every package of dist/ in an empty directory, and use it there; run the command line

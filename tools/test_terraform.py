@@ -15,7 +15,7 @@ from release.templates import plain
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "terraform"
 GENERATED = "# Generated from the template by `make translate`: change template.yaml instead.\n"
 # A list is a variable in the plural.
-PLURAL = {name: f"{name}s" for name in ("WrappedStateMachine", "LeasingStateMachine", "StartedStateMachine")}
+PLURAL = {name: f"{name}s" for name in ("WrappedStateMachine", "LeasingStateMachine", "StartedStateMachine", "DurableFunction")}
 # One variable has all of these parameters.
 CONCURRENCY = re.compile(r"(Start|Acquire|Extend|Release|Sweep|Reap|Inspect|Operate)Concurrency")
 # What switches something on and off, as a parameter writes it.

@@ -232,6 +232,12 @@ impl ForceRelease {
         one: &Inspection,
         execution: &Holder,
     ) -> Result<Code, Failure> {
+        if execution.is_durable_execution() {
+            return Err(Failure::usage(format!(
+                "--stop: {execution} is of a durable function; stop it by aws lambda stop-durable-execution \
+                 --durable-execution-arn '{execution}', and sweep ends its lease"
+            )));
+        }
         let (act, leases, key) = (&self.act, &table_client.leases, &self.act.key);
         let sfn = step_functions::client(table_client)?;
         let stop = sfn.stop_execution().execution_arn(execution.as_str());

@@ -5,7 +5,8 @@
  *     python3 -m venv VENV && . VENV/bin/activate    # Python 3.11 or later
  *     pip install aws-durable-execution-sdk-python==3.0.0 aws-durable-execution-sdk-python-testing==1.4.0 leasehold-local
  *     cp clients/typescript/*.ts clients/typescript/package*.json DIRECTORY && cd DIRECTORY && npm ci --ignore-scripts
- *     leasehold-local exec --no-engine --sweep-every 1 --durable-runner http://127.0.0.1:5077 -- node durable.test.ts 5077    # Node 22.18 or later
+ *     leasehold-local exec --no-engine --sweep-every 1 --parameter LookSeconds=1 --parameter ReapGraceSeconds=0 \
+ *       --durable-runner http://127.0.0.1:5077 -- node durable.test.ts 5077    # Node 22.18 or later
  *
  * Prints a line for each scene that holds.
  */
@@ -189,11 +190,29 @@ class Section implements Invoker {
     for (const one of seen) assert.deepEqual(one, told);
     return told;
   }
-  async isFree(): Promise<void> {
-    await (await this.other.acquire({ key: this.key, ttlSeconds: 60 })).release();
+  async isFree(waitSeconds = 0): Promise<void> {
+    await (await this.other.acquire({ key: this.key, ttlSeconds: 60, waitSeconds })).release();
   }
 }
 
+/** A context of which one operation is another. */
+const changed = <Name extends keyof DurableContext>(context: DurableContext, name: Name, operation: unknown) => new Proxy(context, {
+  get(real, wanted) {
+    if (wanted === name) return operation;
+    const value = Reflect.get(real, wanted) as unknown;
+    return typeof value === "function" ? value.bind(real) as unknown : value;
+  },
+});
+/** A context whose callbacks time out after so many seconds. */
+const hasty = (context: DurableContext, seconds: number, asked: unknown[]) =>
+  changed(context, "createCallback", (name: string, config: { timeout: object }) => {
+    asked.push(config.timeout);
+    return context.createCallback(name, { ...config, timeout: { seconds } });
+  });
+/** A context whose steps are not repeated. */
+const unrepeated = (context: DurableContext) =>
+  changed(context, "step", (name: string, work: () => Promise<unknown>) =>
+    context.step(name, work, { retryStrategy: () => ({ shouldRetry: false }) }));
 const suspended = (section: Section, context: DurableContext) => section.withLease(context, (lease) => section.works(context, lease));
 
 const scenes: Record<string, () => Promise<void>> = {
@@ -255,7 +274,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.deepEqual(section.done, ["acquire", "first", "second", "release", "after"]);
     await section.isFree();
   },
-  async an_error_of_the_work_passes_unchanged_and_the_lease_is_released_once() {
+  async an_error_of_the_work_passes_unchanged_after_one_release() {
     const own = new RangeError("the work's own");
     const section = new Section(async (section, context) => {
       const work = async (lease: Lease) => {
@@ -313,24 +332,13 @@ const scenes: Record<string, () => Promise<void>> = {
   },
   async an_answer_that_never_comes_ends_the_wait() {
     const timeouts: unknown[] = [];
-    // Its callbacks time out after a second.
-    const hasty = (context: DurableContext) => new Proxy(context, {
-      get(real, name) {
-        const value = Reflect.get(real, name) as unknown;
-        if (name !== "waitForCallback") return typeof value === "function" ? value.bind(real) as unknown : value;
-        return (...[title, ask, config]: [string, () => Promise<void>, { timeout: object }]) => {
-          timeouts.push(config.timeout);
-          return real.waitForCallback(title, ask, { ...config, timeout: { seconds: 1 } });
-        };
-      },
-    });
-    const section = new Section((section, context) => section.refusal(hasty(context), { waitSeconds: 90.5 }));
+    const section = new Section((section, context) => section.refusal(hasty(context, 1, timeouts), { waitSeconds: 90.5 }));
     section.faults = [["never", async () => ({ Payload: encoded({ outcome: "queued", ticket: 7 }) })]];
     await section.start();
     const [name, message, details] = await section.learns();
     assert.deepEqual([name, details], ["LeaseQueueTimeout", { key: section.key }]);
     assert(message.includes(section.key), message);
-    for (const timeout of timeouts) assert.deepEqual(timeout, { seconds: 91 + 300 });
+    for (const timeout of timeouts) assert.deepEqual(timeout, { seconds: 91 + 600 });
   },
   async what_acquire_refuses_is_not_asked_again() {
     const section = await new Section((section, context) => section.refusal(context, { permits: 2000 })).start();
@@ -342,7 +350,7 @@ const scenes: Record<string, () => Promise<void>> = {
     section.faults = [denied];
     await section.start();
     const [name, message] = await section.learns();
-    assert.deepEqual([name, message, section.count("acquire")], ["CallbackSubmitterError", "not allowed", 1]);
+    assert.deepEqual([name, message, section.count("acquire")], ["StepError", "not allowed", 1]);
     // Somebody else answers the callback.
     const answered = new Section((section, context) => section.refusal(context));
     await answered.other.acquire({ key: answered.key, ttlSeconds: 3600 });
@@ -360,12 +368,28 @@ const scenes: Record<string, () => Promise<void>> = {
       await section.isFree();
     }));
   },
+  async who_joined_the_queue_unheard_gets_the_lease() {
+    // The latter of the last attempt, and an earlier one was heard.
+    const throttled = fails("slow down", { $metadata: { httpStatusCode: 429 } });
+    await Promise.all([lost("after"), ["after", throttled] as Fault].map(async (fault) => {
+      const section = new Section((section, context) => section.withLease(unrepeated(context), (lease) => section.works(context, lease)));
+      section.faults = [fault];
+      const held = await section.other.acquire({ key: section.key, ttlSeconds: 3600 });
+      await section.start();
+      await until(() => section.done.length);
+      await sleep(1000);
+      await held.release();
+      assert(Number(await section.ends()) > held.fencingToken);
+      assert.deepEqual(section.done, ["acquire", "first", "second", "release"]);
+    }));
+  },
   async who_gets_no_answer_at_all_learns_it() {
     const runner = await Runner.started(await freePort(), "--skip-time");
-    const section = new Section((section, context) => section.refusal(context), runner);
+    const section = new Section((section, context) => section.refusal(hasty(context, 10, [])), runner);
     section.faults = Array<Fault>(99).fill(lost("never"));
     await section.start();
-    assert.equal((await section.learns())[0], "LeaseUnavailable");
+    const [name, , details] = await section.learns();
+    assert.deepEqual([name, details], ["LeaseQueueTimeout", { key: section.key }]);
     assert.equal(section.count("acquire"), 6);
     for (const one of section.sent) assert.deepEqual(one, section.sent[0]);
     runner.stop();
@@ -399,7 +423,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const [name, , details] = await section.learns();
     assert.deepEqual([name, details, section.count("release")], ["LeaseLost", { key: section.key }, 1]);
   },
-  async an_execution_that_is_stopped_sends_no_release() {
+  async a_stopped_execution_sends_no_release_and_loses_its_lease() {
     const section = new Section((section, context) => section.withLease(context, async () => {
       await section.step(context, "first");
       await context.wait({ seconds: 2 });
@@ -410,12 +434,12 @@ const scenes: Record<string, () => Promise<void>> = {
     await sleep(500); // Until its wait has begun.
     await section.stop();
     assert.equal(((await section.ends()) as Details).status, "STOPPED");
-    await sleep(3000);
+    await section.isFree(60); // Since sweep has looked.
     assert.deepEqual(section.done, ["acquire", "first"]);
   },
   async the_local_runners_ids_become_arns() {
     const arn = "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution/one/2";
-    for (const [given, found] of [[arn, arn], ["a-b/c-d", /\/a-b\/c-d$/], ["c-d", /\/local\/c-d$/]] as const) {
+    for (const [given, found] of [[arn, arn], ["a-b/c-d", /\/durable-execution\/a-b\/c-d$/]] as const) {
       const asked: Details[] = [];
       const invoke = async ({ Payload }: { Payload: Uint8Array }): Promise<Invoked> => {
         asked.push(decoded(Payload));
@@ -423,8 +447,8 @@ const scenes: Record<string, () => Promise<void>> = {
       };
       const context = {
         executionContext: { durableExecutionArn: given },
-        step: () => assert.fail("nothing to release"),
-        waitForCallback: async (_: string, ask: (id: string) => Promise<void>) => (await ask("id"), "{}"),
+        step: <T>(_: string, work: () => Promise<T>) => work(),
+        createCallback: async (): Promise<[Promise<string>, string]> => [new Promise<string>(() => {}), "id"],
       };
       const leases = new Leasehold({ invoke }, { ...NAMES, holder: "nobody" });
       const refused = leases.withLease(context, "k", () => assert.fail("it has no lease"), { waitSeconds: 1 });

@@ -231,13 +231,9 @@ type Retries = (error: Error, attempt: number) => { shouldRetry: boolean; delay?
 export interface DurableContext {
   executionContext: { readonly durableExecutionArn: string };
   step<T>(name: string, work: () => Promise<T>, config: { retryStrategy: Retries }): PromiseLike<T>;
-  waitForCallback(
-    name: string,
-    submitter: (callbackId: string) => Promise<void>,
-    config: {
-      timeout: { seconds: number }; retryStrategy: Retries; serdes: { deserialize(text: string | undefined): Promise<string | undefined> };
-    },
-  ): PromiseLike<string>;
+  createCallback(
+    name: string, config: { timeout: { seconds: number }; serdes: { deserialize(text: string | undefined): Promise<string | undefined> } },
+  ): PromiseLike<[answer: PromiseLike<string>, callbackId: string]>;
 }
 export interface DurableLease {
   /** How long to wait for the key, in seconds. */
@@ -326,9 +322,14 @@ export class Leasehold {
    *
    * The lease belongs to the durable execution and lasts until it is released or the execution has ended, however that ends.
    *
-   * Throws what acquire refuses, and LeaseQueueTimeout after `waitSeconds`. The caller receives an error of `work` unchanged. If
-   * `work` succeeds but an operator took the lease away meanwhile, it throws LeaseLost. A release that fails for another reason is
-   * only seen in the history.
+   * Throws what acquire refuses, and LeaseQueueTimeout after `waitSeconds`. If all attempts to ask were throttled or lost, it waits
+   * all the same, and up to ten minutes longer: one of them may have joined the queue.
+   *
+   * The caller receives an error of `work` unchanged. LeaseLost after `work` says that the lease was taken away meanwhile, or,
+   * rarely, that the answer of the release was lost and others had the key since. A release that fails is only seen in the history.
+   *
+   * Not re-entrant: in `work`, a lease of the same key waits for the one that the execution has. Leases side by side need a child
+   * context each, as `context.parallel` gives.
    */
   withLease<T>(context: DurableContext, key: string, work: (lease: Lease) => Promise<T>, options: DurableLease): Promise<T>;
   async withLease<T>(
@@ -358,32 +359,39 @@ export class Leasehold {
   ): Promise<T> {
     const { name = "lease", latest = false, ...asked } = options;
     const holder = executionArn(context.executionContext.durableExecutionArn);
-    const request = { ...asked, key, holder, ifHeld: latest ? "latest" : undefined };
-    const ask = async (callbackId: string): Promise<void> => {
+    // No waitForCallback: a step that fails would end its wait.
+    const [answer, callbackId] = await context.createCallback(name, {
+      timeout: { seconds: Math.ceil(options.waitSeconds) + ANSWER_SECONDS },
+      // Also if the function has another default.
+      serdes: { deserialize: async (text) => text },
+    });
+    const request = { ...asked, key, holder, callbackId, ifHeld: latest ? "latest" : undefined };
+    const ask = async (): Promise<void> => {
       try {
         // A repeated step has the same callback, so it is the same request and keeps its place in the queue. The callback's id lets
         // whoever may answer callbacks answer this one: a request id may be logged, so it is only a digest.
-        await this.#acquire({ ...request, callbackId, requestId: await digest(callbackId) });
+        await this.#acquire({ ...request, requestId: await digest(callbackId) });
       } catch (error) {
         // Of a step's error the SDK keeps only the text.
         if (error instanceof LeaseError) error.message = payload(error);
         throw error;
       }
     };
-    const wait = {
-      timeout: { seconds: Math.ceil(options.waitSeconds) + ANSWER_SECONDS },
-      retryStrategy: retries,
-      // Also if the function has another default.
-      serdes: { deserialize: async (text: string | undefined) => text },
-    };
+    try {
+      await context.step(`${name} acquire`, ask, { retryStrategy: retries });
+    } catch (error) {
+      const refused = refusal(error, key, options.waitSeconds);
+      // An attempt may have taken effect, also if the last was throttled: then the callback is answered all the same.
+      if (!isPassing(refused)) throw refused;
+    }
     let granted: string;
     try {
-      granted = await context.waitForCallback(name, ask, wait);
+      granted = await answer;
     } catch (error) {
       throw refusal(error, key, options.waitSeconds);
     }
     const lease = this.#granted(JSON.parse(granted) as Details);
-    // If it fails for good, what the work did matters more. The lease ends with the execution.
+    // If it fails for good, what the work did matters more. Sweep's look ends the lease after the execution.
     const release = () =>
       context.step(`${name} release`, () => lease.release(), { retryStrategy: retries }).then((outcome) => outcome, () => undefined);
     let result: T;
@@ -393,7 +401,9 @@ export class Leasehold {
       await release();
       throw error;
     }
-    if ((await release()) === "lost") throw new LeaseLost(`${key}: the lease was taken away during the work`, { key });
+    if ((await release()) === "lost") {
+      throw new LeaseLost(`${key}: the lease was taken away, or its release had no answer and others had the key since`, { key });
+    }
     return result;
   }
 
@@ -416,7 +426,7 @@ export class Leasehold {
       try {
         return await this.#invoke(name, payload);
       } catch (error) {
-        if (!(error instanceof LeaseThrottled || error instanceof LeaseUnavailable)) throw error;
+        if (!isPassing(error)) throw error;
         await this.#sleep(Math.random() * Math.min(2000, 100 * 2 ** attempt));
       }
     }
@@ -452,25 +462,27 @@ function fieldsOf(request: object): Details {
 }
 
 /**
- * How much later than the queue the callback of a durable function gives up: sweep answers for the queue once a minute, and the
- * request itself may have come late, because its retries take up to two and a half.
+ * How much later than the queue the callback of a durable function gives up. The request may come 375 seconds late: six attempts of
+ * four invocations, each of which acquire ends after ten seconds, and pauses of 135 in all. Sweep answers for the queue once a minute.
  */
-const ANSWER_SECONDS = 300;
+const ANSWER_SECONDS = 600;
+
+/** Whether repeating can mend it. */
+const isPassing = (error: unknown) => error instanceof LeaseThrottled || error instanceof LeaseUnavailable;
 
 /** As the default of the SDK of durable functions, but only for what repeating can mend. */
 const retries: Retries = (error, attempt) => ({
-  shouldRetry: attempt < 6 && (error instanceof LeaseThrottled || error instanceof LeaseUnavailable),
+  shouldRetry: attempt < 6 && isPassing(error),
   delay: { seconds: Math.ceil(Math.random() * Math.min(60, 5 * 2 ** (attempt - 1))) || 1 },
 });
 
 /**
- * The ARN of a durable execution. AWS's local runners give "NAME/ID" or "ID", which acquire would refuse: so that tests with them
- * work against a local stack, these get an ARN, whose account and function do not exist.
+ * The ARN of a durable execution. AWS's local runner gives "NAME/ID", which acquire would refuse: so that tests with it work against
+ * a local stack, these get an ARN, whose account and function do not exist.
  */
 function executionArn(execution: string): string {
   if (execution.startsWith("arn:")) return execution;
-  const path = execution.includes("/") ? execution : `local/${execution}`;
-  return `arn:aws:lambda:us-east-1:123456789012:function:local:$LATEST/durable-execution/${path}`;
+  return `arn:aws:lambda:us-east-1:123456789012:function:local:$LATEST/durable-execution/${execution}`;
 }
 
 /** SHA-256, in hexadecimal. */
@@ -488,7 +500,7 @@ function payload(error: LeaseError): string {
 function refusal(error: unknown, key: string, waitSeconds: number): unknown {
   const sdk = error as { errorType?: string; errorData?: string | null; message?: string };
   if (sdk.errorType === "CallbackTimeoutError") {
-    // The queue's own answer was lost. It is too late for any other, so there is nothing to repeat.
+    // The request did not arrive, or the queue's own answer was lost. It is too late for any other, so there is nothing to repeat.
     return new LeaseQueueTimeout(`${key}: no answer came within ${waitSeconds} seconds, nor soon after`, { key }, { cause: error });
   }
   try {

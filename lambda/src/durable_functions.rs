@@ -7,12 +7,11 @@ use aws_sdk_lambda::{
     Client,
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
-    error::{ProvideErrorMetadata, SdkError},
     primitives::Blob,
     types::{ErrorObject, ExecutionStatus},
 };
 use aws_smithy_types::retry::RetryConfig;
-use leasehold::{Call, Delivery, Error, Execution, Holder, WaiterOf, Workflows};
+use leasehold::{Call, Delivery, Execution, Holder, WaiterOf, Workflows};
 use serde_json::Value;
 
 use crate::service_calls::{CALL, delivered, failed, instant, is_one_of, timeouts};
@@ -73,7 +72,12 @@ impl Workflows for DurableFunctions {
         let call = call.callback_id(id.expose()).result(Blob::new(output));
         Box::pin(async move {
             let sent = within(call.customize(), limit).send().await;
-            told("lambda:SendDurableExecutionCallbackSuccess", sent.map(drop))
+            delivered(
+                "lambda:SendDurableExecutionCallbackSuccess",
+                A_CALLBACK,
+                sent.map(drop),
+                &REFUSALS,
+            )
         })
     }
 
@@ -93,7 +97,12 @@ impl Workflows for DurableFunctions {
         let call = call.callback_id(id.expose()).error(object);
         Box::pin(async move {
             let sent = within(call.customize(), limit).send().await;
-            told("lambda:SendDurableExecutionCallbackFailure", sent.map(drop))
+            delivered(
+                "lambda:SendDurableExecutionCallbackFailure",
+                A_CALLBACK,
+                sent.map(drop),
+                &REFUSALS,
+            )
         })
     }
 
@@ -121,7 +130,9 @@ impl Workflows for DurableFunctions {
                         all_answered: *status == ExecutionStatus::Succeeded,
                     },
                 }),
-                Err(error) if is_missing(&error) => Ok(Execution::Unknown),
+                Err(error) if is_one_of(&error, &["ResourceNotFoundException"]) => {
+                    Ok(Execution::Unknown)
+                }
                 Err(error) => {
                     let what = format!("execution {execution}");
                     Err(failed("lambda:GetDurableExecution", what, error))
@@ -141,24 +152,6 @@ fn message(cause: &str) -> Option<String> {
 /// One that pauses may go on, and so may one of a status that is not known here.
 fn has_ended(status: &ExecutionStatus) -> bool {
     ["SUCCEEDED", "FAILED", "TIMED_OUT", "STOPPED", "DELETING"].contains(&status.as_str())
-}
-
-fn told<E>(action: &'static str, sent: Result<(), SdkError<E>>) -> Result<Delivery, Error>
-where
-    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
-{
-    match sent {
-        Err(error) if is_missing(&error) => Ok(Delivery::Refused),
-        sent => delivered(action, A_CALLBACK, sent, &REFUSALS),
-    }
-}
-
-/// Whether the service knows no such thing. AWS's local runner says so without a code.
-fn is_missing<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
-    let is_404 = error
-        .raw_response()
-        .is_some_and(|response| response.status().as_u16() == 404);
-    is_one_of(error, &["ResourceNotFoundException"]) || (is_404 && error.code().is_none())
 }
 
 #[cfg(test)]

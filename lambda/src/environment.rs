@@ -38,6 +38,7 @@ pub(crate) fn check_endpoints(lookup: impl Fn(&str) -> Option<String>) -> Result
     for name in [
         "AWS_ENDPOINT_URL_DYNAMODB",
         "AWS_ENDPOINT_URL_SFN",
+        "AWS_ENDPOINT_URL_LAMBDA",
         "AWS_ENDPOINT_URL",
     ] {
         let Some(url) = lookup(name) else {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use leasehold::{
-    Begun, Call, Delivery, Execution, ExecutionName, ExecutionService, GrantOf, Holder, Receipt,
+    Begun, Call, Connection, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt,
     StateMachineArn, WaiterOf, Workflows,
 };
 
@@ -18,6 +18,12 @@ pub struct ExecutionServices {
 }
 
 impl ExecutionServices {
+    /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN`, `AWS_ENDPOINT_URL_LAMBDA` …) with pinned time
+    /// limits and without retries.
+    pub async fn from_env() -> Self {
+        Self::new(&Connection::ambient().await)
+    }
+
     /// From your own configuration, with pinned time limits and without retries.
     #[must_use]
     pub fn new(ambient: &SdkConfig) -> Self {
@@ -28,10 +34,6 @@ impl ExecutionServices {
     }
 }
 
-fn is_durable(execution: &Holder) -> bool {
-    execution.execution_service() == Some(ExecutionService::DurableFunctions)
-}
-
 impl Workflows for ExecutionServices {
     fn succeed<'a>(
         &'a self,
@@ -39,7 +41,7 @@ impl Workflows for ExecutionServices {
         output: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
-        if is_durable(to.0) {
+        if to.0.is_durable_execution() {
             self.durable_functions.succeed(to, output, limit)
         } else {
             self.step_functions.succeed(to, output, limit)
@@ -53,7 +55,7 @@ impl Workflows for ExecutionServices {
         cause: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
-        if is_durable(to.0) {
+        if to.0.is_durable_execution() {
             self.durable_functions.fail(to, error, cause, limit)
         } else {
             self.step_functions.fail(to, error, cause, limit)
@@ -65,7 +67,7 @@ impl Workflows for ExecutionServices {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Execution> {
-        if is_durable(execution) {
+        if execution.is_durable_execution() {
             self.durable_functions.describe_execution(execution, limit)
         } else {
             self.step_functions.describe_execution(execution, limit)
@@ -73,7 +75,7 @@ impl Workflows for ExecutionServices {
     }
 
     fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
-        if is_durable(grant.0) {
+        if grant.0.is_durable_execution() {
             self.durable_functions.received(grant, limit)
         } else {
             self.step_functions.received(grant, limit)

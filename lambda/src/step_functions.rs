@@ -13,7 +13,7 @@ use aws_sdk_sfn::{
 use aws_smithy_types::retry::RetryConfig;
 
 use leasehold::{
-    Begun, Call, Connection, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    Begun, Call, Connection, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
     StateMachineArn, WaiterOf, Workflows, stopwatch,
 };
 
@@ -207,13 +207,14 @@ fn within<T, E, B>(
 impl Workflows for StepFunctions {
     fn succeed<'a>(
         &'a self,
-        (_, token): WaiterOf<'a>,
+        (holder, token): WaiterOf<'a>,
         output: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
         let call = self.client.send_task_success();
         let call = call.task_token(token.expose()).output(output);
         Box::pin(async move {
+            served_here(holder)?;
             let sent = within(call.customize(), limit).send().await;
             delivered(
                 "states:SendTaskSuccess",
@@ -226,7 +227,7 @@ impl Workflows for StepFunctions {
 
     fn fail<'a>(
         &'a self,
-        (_, token): WaiterOf<'a>,
+        (holder, token): WaiterOf<'a>,
         error: &'a str,
         cause: String,
         limit: Duration,
@@ -234,6 +235,7 @@ impl Workflows for StepFunctions {
         let call = self.client.send_task_failure();
         let call = call.task_token(token.expose()).error(error).cause(cause);
         Box::pin(async move {
+            served_here(holder)?;
             let sent = within(call.customize(), limit).send().await;
             delivered(
                 "states:SendTaskFailure",
@@ -388,6 +390,33 @@ const REFUSED_FOR_GOOD: [&str; 8] = [
     "AccessDeniedException",
 ];
 
+/// A durable execution waits with no task token. Asked by one, Step Functions would say that nobody waits, and the place would be lost.
+fn served_here(holder: &Holder) -> Result<(), Error> {
+    if holder.is_durable_execution() {
+        return Err(Error::Misconfigured {
+            problem: "Step Functions cannot tell a durable execution: use ExecutionServices"
+                .to_owned(),
+            source: None,
+        });
+    }
+    Ok(())
+}
+
 /// The token itself is a secret.
 const A_TASK_TOKEN: &str = "a task token";
 const REFUSALS: [&str; 3] = ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_durable_execution_is_told_nothing_here() {
+        let holder = |arn: &str| Holder::new(arn).expect("valid");
+        let durable =
+            "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution/a/b";
+        assert!(served_here(&holder(durable)).is_err());
+        let standard = "arn:aws:states:eu-west-1:123456789012:execution:orders:1";
+        assert!(served_here(&holder(standard)).is_ok());
+    }
+}

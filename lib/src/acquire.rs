@@ -8,7 +8,6 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
-    executions::ExecutionService,
     leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
     queue::number,
@@ -582,8 +581,7 @@ fn permits_starting_at(number: u64, permits: u16) -> impl Iterator<Item = u16> {
 
 /// Refuses a time for redrives where there are none.
 fn check_keep(holder: &Holder, keep: KeepTime) -> Result<(), Error> {
-    let is_durable = holder.execution_service() == Some(ExecutionService::DurableFunctions);
-    if is_durable && keep != KeepTime::default() {
+    if holder.is_durable_execution() && keep != KeepTime::default() {
         let problem = "goes with Step Functions only: a durable execution is never redriven";
         return Err(Error::invalid("keep_seconds", problem));
     }

@@ -17,6 +17,12 @@ impl Holder {
     pub fn execution_service(&self) -> Option<ExecutionService> {
         owner(self.as_str()).map(|(service, _)| service)
     }
+
+    /// Whether it is an execution of a durable function, by its ARN.
+    #[must_use]
+    pub fn is_durable_execution(&self) -> bool {
+        self.execution_service() == Some(ExecutionService::DurableFunctions)
+    }
 }
 
 /// The state machines and durable functions whose executions may have a lease that lasts as long as they run: ARNs, in which `*`

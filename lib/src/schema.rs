@@ -77,7 +77,12 @@ schemas! {
     Caller: |_| plain(2048, "Whose credentials signed, as STS names them.");
     Reason: |_| plain(512, "A reason, without control characters.");
     LeaseId: |_| text(256, "Proof of ownership: a secret. Do not log it.");
-    CallbackId: |_| text(1024, "The id of a callback of a durable execution: a secret.");
+    CallbackId: |_| json_schema!({
+        "type": "string",
+        "maxLength": 1024,
+        "pattern": "^[A-Za-z0-9+/]+={0,2}$",
+        "description": "The id of a callback of a durable execution: a secret.",
+    });
     TaskToken: |_| text(2048, "The task token of a task that waits for a callback: a secret.");
     Metadata: |_| json_schema!({
         "type": "object",

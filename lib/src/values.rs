@@ -143,7 +143,7 @@ impl RequestId {
 
 /// A checked string that `Debug` never shows and that has no `Display`.
 macro_rules! secret_value {
-    ($(#[$doc:meta])* $name:ident, $longest:literal, $(#[$exposed:meta])*) => {
+    ($(#[$doc:meta])* $name:ident, $longest:literal, $is_right:expr, $wrong:literal, $(#[$exposed:meta])*) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
         #[serde(try_from = "String")]
@@ -165,7 +165,13 @@ macro_rules! secret_value {
         impl TryFrom<String> for $name {
             type Error = BadValue;
             fn try_from(text: String) -> Result<Self, BadValue> {
-                sized(text, $longest).map(Self)
+                let text = sized(text, $longest)?;
+                let is_right: fn(&str) -> bool = $is_right;
+                if is_right(&text) {
+                    Ok(Self(text))
+                } else {
+                    Err(BadValue($wrong.to_owned()))
+                }
             }
         }
 
@@ -182,6 +188,8 @@ secret_value!(
     /// [`LeaseId::expose`] and serialization return it.
     LeaseId,
     256,
+    |_| true,
+    "",
     /// The secret itself, for a condition of your own on the lease row.
 );
 
@@ -190,16 +198,27 @@ secret_value!(
     /// secret: `Debug` never shows it, there is no `Display`, and it is not serialized.
     TaskToken,
     2048,
+    |_| true,
+    "",
     /// The secret itself, for the service that sends the callback.
 );
 
 secret_value!(
-    /// The id that Lambda gives a callback of a durable execution: anybody who has it and the right to call can end the wait.
+    /// The id that Lambda gives a callback of a durable execution, in base64: anybody who has it and the right to call can end the wait.
     /// As secret as a [`TaskToken`], which it becomes in the queue.
     CallbackId,
     1024,
+    base64,
+    "must be the id of a callback, in base64",
     /// The secret itself.
 );
+
+/// Anything else is no callback's, and would only wait in vain.
+fn base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let known = |c: char| c.is_ascii_alphanumeric() || "+/".contains(c);
+    !digits.is_empty() && text.len() - digits.len() <= 2 && digits.chars().all(known)
+}
 
 impl From<CallbackId> for TaskToken {
     fn from(id: CallbackId) -> Self {

@@ -206,6 +206,13 @@ impl FakeStepFunctionsServer {
         state.stopped.insert(execution.to_owned(), stop());
     }
 
+    /// The same, two hours ago.
+    pub fn stop_earlier(&self, execution: &str) {
+        self.stop(execution);
+        let at = now() - 7200.0;
+        self.state().stopped.insert(execution.to_owned(), at);
+    }
+
     /// Whether there is such a state machine from here on. There are all others.
     pub fn set_missing(&self, machine: &str, is_missing: bool) {
         let mut state = self.state();

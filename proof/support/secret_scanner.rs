@@ -31,8 +31,14 @@ impl std::fmt::Debug for Known {
     }
 }
 
-/// Fields and attributes whose values must not be logged. A task token has two names.
-const NAMES: [&str; 3] = ["lease_id", "task_token", "taskToken"];
+/// Fields and attributes whose values must not be logged. A task token and the id of a callback have two names each.
+pub const NAMES: [&str; 5] = [
+    "lease_id",
+    "task_token",
+    "taskToken",
+    "callback_id",
+    "callbackId",
+];
 
 impl SecretScanner {
     /// Learns the secrets in a request or a response of any kind. In JSON it also searches texts.

@@ -1,10 +1,11 @@
-"""Builds the wheel of leasehold-local for one platform, from the programs in a directory: `NAME` or `NAME/bootstrap` each.
+"""Builds the wheel of leasehold-local for one instruction set, from the programs in a directory: `NAME` or `NAME/bootstrap` each.
 
-    python tools/packages/local.py target/lambda manylinux_2_28_x86_64 DESTINATION
-    python tools/packages/local.py target/debug linux_x86_64 DESTINATION         quickly, for this machine only
+    python tools/packages/local.py target/lambda x86_64 DESTINATION
+    python tools/packages/local.py target/debug x86_64 DESTINATION         quickly, for a machine like this one
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,13 +43,19 @@ def fill(package, programs):
             shutil.copyfile(path, target)
 
 
+def needed(package):
+    """The minor version of the C library that the programs need, and at least that of the oldest tag."""
+    versions = [re.findall(rb"GLIBC_2[.](\d+)", path.read_bytes()) for path in (package / "bin").iterdir()]
+    return max([17, *(int(minor) for found in versions for minor in found)])
+
+
 def dependencies():
     """What the engine needs, as local/asl/requirements.in lists it."""
     lines = (ROOT / "local" / "asl" / "requirements.in").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def build(programs, platform, destination):
+def build(programs, cpu, destination):
     destination.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         sources = shutil.copytree(SOURCES, Path(folder) / "local", ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile)
@@ -63,6 +70,7 @@ def build(programs, platform, destination):
         ran = subprocess.run([clients.python(), "-c", backend, folder], cwd=sources, env=environment, check=True, capture_output=True, text=True)
         wheel = Path(folder) / ran.stdout.split()[-1]
         # The backend knows only wheels for every platform.
+        platform = f"manylinux_2_{needed(sources / 'leasehold_local')}_{cpu}"
         tags = [clients.node_home().parents[3] / "bin" / "wheel", "tags", "--platform-tag", platform, wheel]
         tagged = subprocess.run(tags, env=environment, check=True, capture_output=True, text=True).stdout.split()[-1]
         shutil.copyfile(Path(folder) / tagged, destination / tagged)

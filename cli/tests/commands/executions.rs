@@ -40,7 +40,11 @@ impl Executions {
     }
 
     async fn grant_and_keep(&self, key: &str, keep: KeepTime) -> Granted {
-        let (key, holder) = (Key::new(key).unwrap(), Holder::new(EXECUTION).unwrap());
+        self.grant_to(EXECUTION, key, keep).await
+    }
+
+    async fn grant_to(&self, holder: &str, key: &str, keep: KeepTime) -> Granted {
+        let (key, holder) = (Key::new(key).unwrap(), Holder::new(holder).unwrap());
         let request = Acquire::new(key, holder, Lifetime::Execution { keep });
         let acquired = self.fixture.leases().acquire(request).await.unwrap();
         acquired.granted().unwrap()
@@ -95,6 +99,13 @@ async fn a_forced_release_of_an_execution_says_that_it_runs_on() {
         .await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("worker 7 is no execution"), "{ran:?}");
+    let durable = "arn:aws:lambda:us-east-1:123456789012:function:orders:7/durable-execution/a/b";
+    all.grant_to(durable, "d", KeepTime::default()).await;
+    let ran = all
+        .run(&[&["force-release", "d", "--stop"][..], &BECAUSE].concat())
+        .await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("stop-durable-execution"), "{ran:?}");
 }
 
 #[tokio::test]

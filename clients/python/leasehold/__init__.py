@@ -139,6 +139,9 @@ class LeaseUnavailable(LeaseError):
 
 ERRORS = {error.name: error for error in LeaseError.__subclasses__()}
 
+# What repeating can mend.
+_PASSING = (LeaseThrottled, LeaseUnavailable)
+
 
 class _Secret(str):
     """A text that `repr` hides, also in a log of the dict around it. json.dumps writes it."""
@@ -430,44 +433,62 @@ class Leasehold:
         `name` is what the operations are called in the execution's history. With `latest` only the newest waits: those who wait
         already get LeaseSuperseded.
 
-        Raises what acquire refuses, and LeaseQueueTimeout after `wait_seconds`. An error of `work` reaches the caller. If `work`
-        succeeds but an operator took the lease away meanwhile, it raises LeaseLost. A release that fails for another reason is
-        only seen in the history.
+        Raises what acquire refuses, and LeaseQueueTimeout after `wait_seconds`. If all attempts to ask were throttled or lost, it
+        waits all the same, and up to ten minutes longer: one of them may have joined the queue.
+
+        An error of `work` reaches the caller. LeaseLost after `work` says that the lease was taken away meanwhile, or, rarely, that
+        the answer of the release was lost and others had the key since. A release that fails is only seen in the history.
+
+        Not re-entrant: in `work`, a lease of the same key waits for the one that the execution has.
         """
         # Nobody else needs the SDK. Older ones lack CallbackExternalError, and end here.
         from aws_durable_execution_sdk_python import (  # type: ignore[import-not-found,unused-ignore]
-            CallbackExternalError, CallbackSubmitterError, CallbackTimeoutError, ExecutionError, InvocationError, StepError)
+            CallbackExternalError, CallbackTimeoutError, ExecutionError, InvocationError, StepError)
         from aws_durable_execution_sdk_python.config import (  # type: ignore[import-not-found,unused-ignore]
-            Duration, StepConfig, WaitForCallbackConfig)
+            CallbackConfig, Duration, StepConfig)
         from aws_durable_execution_sdk_python.retries import (  # type: ignore[import-not-found,unused-ignore]
             RetryStrategyConfig, create_retry_strategy)
 
         # As the SDK's default, but only for what repeating can mend.
-        retries = create_retry_strategy(RetryStrategyConfig(max_attempts=6, max_delay=Duration.from_minutes(1),
-                                                            retryable_error_types=[LeaseThrottled, LeaseUnavailable]))
+        repeated = StepConfig(create_retry_strategy(RetryStrategyConfig(
+            max_attempts=6, max_delay=Duration.from_minutes(1), retryable_error_types=list(_PASSING))))
         holder = _execution_arn(context.execution_context.durable_execution_arn)
 
-        def ask(callback_id: str, _: Any) -> None:
-            # A repeated step has the same callback, so it is the same request and keeps its place in the queue. The callback's id
-            # lets whoever may answer callbacks answer this one: a request id may be logged, so it is only a digest.
-            request_id = hashlib.sha256(callback_id.encode()).hexdigest()
+        # No wait_for_callback: a step that fails would end its wait.
+        timeout = Duration.from_seconds(math.ceil(wait_seconds) + _ANSWER_SECONDS)
+        callback = context.create_callback(name, CallbackConfig(timeout=timeout))
+        # A repeated step has the same callback, so it is the same request and keeps its place in the queue. The callback's id lets
+        # whoever may answer callbacks answer this one: a request id may be logged, so it is only a digest.
+        request_id = hashlib.sha256(callback.callback_id.encode()).hexdigest()
+
+        def ask(_: Any) -> None:
             try:
-                self._acquire(holder, request_id, key=key, callback_id=callback_id, wait_seconds=wait_seconds, permits=permits,
-                              at_least_seconds=at_least_seconds, metadata=metadata, if_held="latest" if latest else None)
+                self._acquire(holder, request_id, key=key, callback_id=callback.callback_id, wait_seconds=wait_seconds,
+                              permits=permits, at_least_seconds=at_least_seconds, metadata=metadata,
+                              if_held="latest" if latest else None)
             except LeaseError as error:
                 # Of a step's error the SDK keeps only the text.
                 raise type(error)(_payload(error)) from error
 
-        timeout = Duration.from_seconds(math.ceil(wait_seconds) + _ANSWER_SECONDS)
         try:
-            granted = context.wait_for_callback(ask, name, WaitForCallbackConfig(timeout=timeout, retry_strategy=retries))
-        except (CallbackExternalError, CallbackSubmitterError) as failed:
-            error = _payload_error(failed.data or failed.message)
+            context.step(ask, f"{name} acquire", repeated)
+        except StepError as failed:
+            error = _payload_error(failed.message)
             if error is None:  # No matter of leases, as a missing permission.
+                raise
+            if not isinstance(error, _PASSING):
+                raise error from failed
+            # An attempt may have taken effect, also if the last was throttled: then the callback is answered all the same.
+        try:
+            granted = callback.result()
+        except CallbackExternalError as failed:
+            error = _payload_error(failed.data)
+            if error is None:  # Not the stack's answer.
                 raise
             raise error from failed
         except CallbackTimeoutError as failed:
-            # The queue's own answer was lost. It is too late for any other, so there is nothing to repeat.
+            # The request did not arrive, or the queue's own answer was lost. It is too late for any other, so there is nothing to
+            # repeat.
             late = f"{key}: no answer came within {wait_seconds} seconds, nor soon after"
             raise LeaseQueueTimeout(late, {"key": key}) from failed
         answer = json.loads(granted)
@@ -475,8 +496,8 @@ class Leasehold:
 
         def release() -> Optional[str]:
             try:
-                return str(context.step(lambda _: lease.release(), f"{name} release", StepConfig(retry_strategy=retries)))
-            except StepError:  # What the work did matters more. The lease ends with the execution.
+                return str(context.step(lambda _: lease.release(), f"{name} release", repeated))
+            except StepError:  # What the work did matters more. Sweep's look ends the lease after the execution.
                 return None
 
         try:
@@ -487,7 +508,7 @@ class Leasehold:
             release()
             raise
         if release() == "lost":
-            raise LeaseLost(f"{key}: the lease was taken away during the work", {"key": key})
+            raise LeaseLost(f"{key}: the lease was taken away, or its release had no answer and others had the key since", {"key": key})
         return result
 
     def _event(self, holder: Optional[str], request_id: Optional[str], **fields: Any) -> dict[str, Any]:
@@ -502,7 +523,7 @@ class Leasehold:
         for attempt in range(1, self._attempts):
             try:
                 return self._invoke(function, payload)
-            except (LeaseThrottled, LeaseUnavailable):
+            except _PASSING:
                 self._sleep(random.uniform(0, min(2.0, 0.1 * 2**attempt)))
         return self._invoke(function, payload)
 
@@ -584,18 +605,17 @@ class _Asked:
             threading.Thread(target=_try_to_release, args=(lease,)).start()
 
 
-# How much later than the queue the callback of a durable function gives up: sweep answers for the queue once a minute, and the
-# request itself may have come late, because its retries take up to two and a half.
-_ANSWER_SECONDS = 300
+# How much later than the queue the callback of a durable function gives up. The request may come 375 seconds late: six attempts of
+# four invocations, each of which acquire ends after ten seconds, and pauses of 135 in all. Sweep answers for the queue once a minute.
+_ANSWER_SECONDS = 600
 
 
 def _execution_arn(execution: str) -> str:
-    """The ARN of a durable execution. AWS's local runners give "NAME/ID" or "ID", which acquire would refuse: so that tests with
-    them work against a local stack, these get an ARN, whose account and function do not exist."""
+    """The ARN of a durable execution. AWS's local runner gives "NAME/ID", which acquire would refuse: so that tests with it work
+    against a local stack, these get an ARN, whose account and function do not exist."""
     if execution.startswith("arn:"):
         return execution
-    name, _, identifier = execution.rpartition("/")
-    return f"arn:aws:lambda:us-east-1:123456789012:function:local:$LATEST/durable-execution/{name or 'local'}/{identifier}"
+    return f"arn:aws:lambda:us-east-1:123456789012:function:local:$LATEST/durable-execution/{execution}"
 
 
 def _payload(error: LeaseError) -> str:

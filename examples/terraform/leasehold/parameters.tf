@@ -36,7 +36,7 @@ locals {
     WrappedStateMachine    = join(",", var.wrapped_state_machines)
     LeasingStateMachine    = join(",", var.leasing_state_machines)
     StartedStateMachine    = join(",", var.started_state_machines)
-    DurableFunction        = join(",", var.durable_function)
+    DurableFunction        = join(",", var.durable_functions)
     StartKeys              = join(",", var.start_keys)
     CodeBucket             = var.code_bucket
     CodePrefix             = var.code_prefix

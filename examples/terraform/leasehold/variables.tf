@@ -256,18 +256,19 @@ variable "start_keys" {
   }
 }
 
-variable "durable_function" {
+variable "durable_functions" {
   type        = list(string)
   default     = []
   nullable    = false
   description = <<-EOT
     Durable functions of yours whose executions acquire leases: a list of ARNs without a version, each of one function, or
     with an asterisk after the beginning of a name. Only these can wait with a callback, and have leases that last as long
-    as they run. Empty: none, and nobody here may call them.
+    as they run. The rule for their ends holds 2,048 characters, which is about 20 functions. Empty: none, and nobody here
+    may call them.
   EOT
 
   validation {
-    condition     = alltrue([for one in var.durable_function : can(regex("^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+\\*?)$", one))])
+    condition     = alltrue([for one in var.durable_functions : can(regex("^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+\\*?)$", one))])
     error_message = "Each must match ^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+\\*?)$."
   }
 }

@@ -4,9 +4,9 @@
 //! if the queue has reached its cap.
 
 use leasehold::{
-    Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, CallbackId, Error, ExecutionService,
-    Holder, KeepTime, Key, Keys, Leases, Lifetime, LifetimeKind, Metadata, ObservedVersion,
-    Permits, Queue, Queued, RequestId, TaskToken, Ttl, WaitTime, store::Store,
+    Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, CallbackId, Error, Holder, KeepTime, Key,
+    Keys, Leases, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued,
+    RequestId, TaskToken, Ttl, WaitTime, store::Store,
 };
 use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
 use serde::{Deserialize, Serialize};
@@ -222,8 +222,7 @@ impl Request {
 
     /// What the lease is sent to, and the field that has it. The holder says by which service.
     fn told_by(&mut self) -> Result<Option<(&'static str, TaskToken)>, Error> {
-        let is_durable =
-            self.holder.execution_service() == Some(ExecutionService::DurableFunctions);
+        let is_durable = self.holder.is_durable_execution();
         match (self.task_token.take(), self.callback_id.take()) {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => {

@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::{TriedPermit, check_keep, other_keys};
 use crate::{
     error::Error,
-    executions::ExecutionService,
     leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::Granted,
@@ -340,9 +339,7 @@ impl<S: Store> Leases<S> {
             }
             _ => {}
         }
-        let is_durable =
-            waiter.holder.execution_service() == Some(ExecutionService::DurableFunctions);
-        if is_durable && matches!(told, Told::Refused) {
+        if waiter.holder.is_durable_execution() && matches!(told, Told::Refused) {
             // A callback belongs to one request, and this one has the lease: its callback was told before, or nobody waits for it any
             // more, and then nobody hears this answer.
             return Ok(Queued::Acquired);

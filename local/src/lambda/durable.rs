@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde_json::Value;
 
 use crate::arn;
 
@@ -67,18 +68,23 @@ async fn forward(State(host): State<Arc<Inner>>, request: Request) -> Response<B
     let client = Client::builder(TokioExecutor::new()).build_http();
     let answered = match client.request(onward).await {
         Ok(answered) => answered,
-        Err(error) => return failed(format!("{target}: {error}")),
+        Err(error) => return failed(format!("{runner}: {error}")),
     };
     let (head, body) = answered.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return failed(format!("{target}: {error}")),
+        Err(error) => return failed(format!("{runner}: {error}")),
     };
+    if !head.status.is_success() {
+        // Where SDKs look for the name of an error, the runner has none.
+        let error: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let name = error["Type"].as_str().unwrap_or("ServiceException");
+        let message = error["Message"].as_str().unwrap_or_default();
+        return refuse(head.status, name, message);
+    }
     let mut response = Response::builder().status(head.status);
-    for name in ["content-type", "x-amzn-errortype"] {
-        if let Some(value) = head.headers.get(name) {
-            response = response.header(name, value);
-        }
+    if let Some(kind) = head.headers.get("content-type") {
+        response = response.header("content-type", kind);
     }
     response.body(Body::from(body)).unwrap_or_default()
 }

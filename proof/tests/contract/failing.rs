@@ -28,6 +28,7 @@ async fn a_bad_environment_is_named_by_every_answer() {
         ("LEASE_QUEUE_CAP", Some("1001")),
         ("AWS_ENDPOINT_URL_DYNAMODB", Some("not a url")),
         ("AWS_ENDPOINT_URL_SFN", Some("")),
+        ("AWS_ENDPOINT_URL_LAMBDA", Some("http://")),
     ];
     for (variable, value) in cases {
         let fixture = with(variable, value).await;

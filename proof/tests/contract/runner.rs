@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold_local::Fault;
 use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
 use leasehold_proof::fixture::{Answer, Fixture, environment, event, n, quiet, s};
+use leasehold_proof::secret_scanner::NAMES;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -72,6 +73,8 @@ pub enum Beside {
     Absent(String),
     /// An execution was stopped, with a task at work.
     Stop(String),
+    /// The same, two hours ago.
+    StopEarlier(String),
     /// An execution runs.
     Run(String),
     /// Nobody waits with a token any more.
@@ -319,6 +322,7 @@ impl Player {
                 return item.map_or(Ok(()), |item| Err(format!("{item:?}")));
             }
             Beside::Stop(execution) => self.step_functions.stop(execution),
+            Beside::StopEarlier(execution) => self.step_functions.stop_earlier(execution),
             Beside::Run(execution) => self.step_functions.run(execution),
             Beside::Expire(token) => self.step_functions.expire_token(token),
             Beside::Fails(error) => {
@@ -410,10 +414,9 @@ pub fn remove(value: &mut Value, path: &str) {
     parent.as_object_mut().unwrap().remove(name);
 }
 
-/// Every `lease_id` and task token in a value.
+/// Every `lease_id`, task token and callback in a value.
 fn proofs(value: &Value) -> Vec<String> {
-    let here =
-        ["lease_id", "task_token", "taskToken"].map(|name| value[name].as_str().map(str::to_owned));
+    let here = NAMES.map(|name| value[name].as_str().map(str::to_owned));
     let inside: Vec<_> = match value {
         Value::Object(fields) => fields.values().flat_map(proofs).collect(),
         Value::Array(all) => all.iter().flat_map(proofs).collect(),

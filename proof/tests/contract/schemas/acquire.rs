@@ -16,8 +16,10 @@ const DURABLE: &str =
 
 /// Values that the schema allows: of a choice all, of a holder one of each service, of anything else one.
 fn values(name: &str, field: &Value) -> Vec<Value> {
-    if name == "holder" {
-        return vec![EXECUTION.into(), DURABLE.into()];
+    match name {
+        "holder" => return vec![EXECUTION.into(), DURABLE.into()],
+        "callback_id" => return vec!["Ab+/9w==".into()],
+        _ => {}
     }
     let place = field["$ref"].as_str().unwrap_or_default();
     let schema = SCHEMAS["acquire.event"].pointer(place.trim_start_matches('#'));
