@@ -296,13 +296,13 @@ class WithLocalStack(Case):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
-        stack = ["leasehold-local", "exec", "--no-engine", "--sweep-every", "1", "--durable-runner", f"http://127.0.0.1:{port}", "--"]
+        stack = ["leasehold-local", "exec", "--no-engine", "--sweep-every", "1", "--parameter", "LookSeconds=1", "--parameter", "ReapGraceSeconds=0", "--durable-runner", f"http://127.0.0.1:{port}", "--"]
         said = run(*stack, *program, port, cwd=self.folder, **self.environment)
         return [line.removeprefix("ok ") for line in said.splitlines()]
 
     def test_a_durable_function_works_under_a_lease_in_python(self):
         sources = clients.ROOT / "clients" / "python" / "test_durable.py"
-        self.assertEqual(len(self.durable("python", "-B", shutil.copy(sources, self.folder))), 19)
+        self.assertEqual(len(self.durable("python", "-B", shutil.copy(sources, self.folder))), 20)
 
     def test_a_durable_function_works_under_a_lease_in_typescript(self):
         sources, folder = clients.ROOT / "clients" / "typescript", self.folder / "durable"
@@ -311,7 +311,7 @@ class WithLocalStack(Case):
             shutil.copy(sources / name, folder)
         (folder / "node_modules").symlink_to(clients.node_modules("types", sources))
         played = self.durable("node", "--disable-warning=ExperimentalWarning", folder / "durable.test.ts")
-        self.assertEqual(len(played), 18)
+        self.assertEqual(len(played), 19)
 
 
 if __name__ == "__main__":
