@@ -318,6 +318,16 @@ const FAULTS: &[Fault] = &[
         ..SOUND
     },
     Fault {
+        what: "durable functions whose ends nobody hears of",
+        before: |options, _| {
+            let list = "arn:aws:states:*,arn:aws:lambda:us-east-1:123456789012:function:orders";
+            set(options, "acquire", "LEASE_EXECUTIONS", list);
+        },
+        check: "stack",
+        found: "DurableEndRule is missing",
+        ..SOUND
+    },
+    Fault {
         what: "another margin in one function",
         before: |options, _| set(options, "release", "LEASE_CLOCK_MARGIN_MS", "50"),
         check: "settings",

@@ -61,6 +61,9 @@ const OTHERS: [&str; 21] = [
     "WithLeaseStateMachineRole",
 ];
 
+/// What a stack has that knows durable functions.
+const DURABLE_ENDS: &str = "DurableEndRule";
+
 /// The alarms of the nested stack.
 const ALARMS: [&str; 17] = [
     "BackgroundErrorsAlarm",
@@ -100,7 +103,6 @@ pub(super) async fn inspect(
     resources: &Resources,
     report: &mut Report,
 ) -> StackState {
-    report.record("stack", of_stack(resources));
     for mapping in QUEUE_MAPPINGS {
         let outcome = of_mapping(account, resources, mapping).await;
         report.record("ends", outcome);
@@ -110,6 +112,7 @@ pub(super) async fn inspect(
         .iter()
         .filter_map(|(verb, function)| Some((*verb, variables(function)?)))
         .collect();
+    report.record("stack", of_stack(resources, &environments));
     let table = table_of(resources, &environments);
     match table {
         Some(table) => {
@@ -143,13 +146,18 @@ pub(super) async fn inspect(
     }
 }
 
-fn of_stack(resources: &Resources) -> Outcome {
+fn of_stack(resources: &Resources, environments: &BTreeMap<&str, Variables>) -> Outcome {
     let functions = FUNCTIONS.iter().map(|(id, ..)| id);
+    let executions = environments
+        .get("acquire")
+        .and_then(|of_acquire| of_acquire.get("LEASE_EXECUTIONS"));
+    let has_durable = executions.is_some_and(|list| list.contains(":function:"));
     let wanted = [MACHINE];
     let wanted = wanted
         .iter()
         .chain(&QUEUE_MAPPINGS)
         .chain(&OTHERS)
+        .chain(Some(&DURABLE_ENDS).filter(|_| has_durable))
         .chain(functions);
     let missing = wanted.filter(|id| !resources.contains_key(**id));
     let missing = missing.map(|id| format!("{id} is missing"));
