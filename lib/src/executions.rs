@@ -38,11 +38,13 @@ impl Executions {
     /// # Errors
     /// [`BadValue`] for an entry that cannot be the ARN of a state machine or of a function.
     pub fn of(list: &str) -> Result<Self, BadValue> {
+        // A template that puts lists together may leave an entry empty.
         let owners = list.split(',').map(str::trim);
+        let owners = owners.filter(|owner| !owner.is_empty());
         let owners: Vec<_> = owners.map(str::to_owned).collect();
-        match owners.iter().find(|owner| !is_pattern(owner)) {
-            None => Ok(Self(Some(owners))),
-            Some(_) => Err(BadValue(
+        match owners.iter().all(|owner| is_pattern(owner)) {
+            true if !owners.is_empty() => Ok(Self(Some(owners))),
+            _ => Err(BadValue(
                 "must be ARNs of state machines and durable functions, with commas between; * stands for any characters"
                     .to_owned(),
             )),
@@ -200,7 +202,8 @@ mod tests {
             assert!(refusal.contains("LeasingStateMachine"), "{refusal}");
         }
         assert!(Executions::of("*").is_ok());
-        for list in ["", "orders", "arn:aws:x,"] {
+        assert_eq!(Executions::of("arn:aws:x,"), Executions::of("arn:aws:x"));
+        for list in ["", ",", "orders", "arn:aws:x,orders"] {
             assert!(Executions::of(list).is_err(), "{list}");
         }
     }
