@@ -4,24 +4,18 @@ use crate::values::{BadValue, Holder};
 
 /// The services whose executions can have a lease that lasts as long as they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExecutionService {
-    /// Step Functions: executions of standard state machines, which wait with a task token.
+enum Service {
+    /// Executions of standard state machines, which wait with a task token.
     StepFunctions,
-    /// Lambda: executions of durable functions, which wait with the id of a callback.
-    DurableFunctions,
+    /// Executions of durable functions, which wait with the id of a callback.
+    Lambda,
 }
 
 impl Holder {
-    /// The service that runs it, if it is an execution by its ARN.
-    #[must_use]
-    pub fn execution_service(&self) -> Option<ExecutionService> {
-        owner(self.as_str()).map(|(service, _)| service)
-    }
-
     /// Whether it is an execution of a durable function, by its ARN.
     #[must_use]
     pub fn is_durable_execution(&self) -> bool {
-        self.execution_service() == Some(ExecutionService::DurableFunctions)
+        matches!(owner(self.as_str()), Some((Service::Lambda, _)))
     }
 }
 
@@ -66,8 +60,8 @@ impl Executions {
             );
         };
         let parameter = match service {
-            ExecutionService::StepFunctions => "LeasingStateMachine",
-            ExecutionService::DurableFunctions => "DurableFunction",
+            Service::StepFunctions => "LeasingStateMachine",
+            Service::Lambda => "DurableFunction",
         };
         match &self.0 {
             Some(patterns) if !patterns.iter().any(|pattern| matches(pattern, &owner)) => {
@@ -83,37 +77,29 @@ impl Executions {
 
 /// An ARN of an execution after `arn`: partition, service, Region, account, kind, the name of its owner, and the rest.
 fn parts(arn: &str) -> Option<[&str; 7]> {
-    let mut parts = arn.splitn(8, ':');
-    let head = parts.next()?;
-    let mut next = || parts.next();
-    let parts = [
-        next()?,
-        next()?,
-        next()?,
-        next()?,
-        next()?,
-        next()?,
-        next()?,
-    ];
-    (head == "arn" && parts[5..].iter().all(|name| !name.is_empty())).then_some(parts)
+    let parts: Vec<_> = arn.strip_prefix("arn:")?.splitn(7, ':').collect();
+    let parts: [&str; 7] = parts.try_into().ok()?;
+    parts[5..]
+        .iter()
+        .all(|name| !name.is_empty())
+        .then_some(parts)
 }
 
 /// Who runs an execution: the ARN of its standard state machine, or of its durable function without the version. A child of a
 /// Distributed Map (`machine/label:id`) counts as its machine's.
-fn owner(execution: &str) -> Option<(ExecutionService, String)> {
+fn owner(execution: &str) -> Option<(Service, String)> {
     let [partition, service, region, account, kind, name, rest] = parts(execution)?;
     match (service, kind) {
         ("states", "execution") => {
             let machine = name.split('/').next()?;
             let arn = format!("arn:{partition}:states:{region}:{account}:stateMachine:{machine}");
-            Some((ExecutionService::StepFunctions, arn))
+            Some((Service::StepFunctions, arn))
         }
         ("lambda", "function") => {
             // The version, then the names of the execution.
             let (name_of, id) = rest.split_once("/durable-execution/")?.1.split_once('/')?;
             let arn = format!("arn:{partition}:lambda:{region}:{account}:function:{name}");
-            (!name_of.is_empty() && !id.is_empty())
-                .then_some((ExecutionService::DurableFunctions, arn))
+            (!name_of.is_empty() && !id.is_empty()).then_some((Service::Lambda, arn))
         }
         _ => None,
     }
@@ -231,21 +217,17 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_known_by_the_arn() {
-        let service = |arn: &str| Holder::new(arn).expect("valid").execution_service();
+    fn a_durable_execution_is_known_by_its_arn() {
         for (arn, expected) in [
             (
-                "arn:aws:states:r:1:execution:m:e",
-                Some(ExecutionService::StepFunctions),
-            ),
-            (
                 "arn:aws:lambda:r:1:function:f:1/durable-execution/a/b",
-                Some(ExecutionService::DurableFunctions),
+                true,
             ),
-            ("arn:aws:states:r:1:express:m:e:1", None),
-            ("worker 7", None),
+            ("arn:aws:states:r:1:execution:m:e", false),
+            ("worker 7", false),
         ] {
-            assert_eq!(service(arn), expected, "{arn}");
+            let holder = Holder::new(arn).expect("valid");
+            assert_eq!(holder.is_durable_execution(), expected, "{arn}");
         }
     }
 

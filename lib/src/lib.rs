@@ -72,7 +72,7 @@ pub use acquire::{AcquireOutcome, Queued, RetryPolicy};
 pub use clock::stopwatch;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error, ErrorKind, Retriable};
-pub use executions::{ExecutionService, Executions};
+pub use executions::Executions;
 pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
 pub use leases::Leases;
 pub use operate::{

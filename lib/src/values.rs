@@ -143,7 +143,7 @@ impl RequestId {
 
 /// A checked string that `Debug` never shows and that has no `Display`.
 macro_rules! secret_value {
-    ($(#[$doc:meta])* $name:ident, $longest:literal, $is_right:expr, $wrong:literal, $(#[$exposed:meta])*) => {
+    ($(#[$doc:meta])* $name:ident, $longest:literal, $(#[$exposed:meta])*) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
         #[serde(try_from = "String")]
@@ -156,7 +156,6 @@ macro_rules! secret_value {
                 &self.0
             }
 
-            #[allow(dead_code, reason = "the id of a callback is stored as a token")]
             pub(crate) fn stored(text: &str) -> Self {
                 Self(text.to_owned())
             }
@@ -165,13 +164,7 @@ macro_rules! secret_value {
         impl TryFrom<String> for $name {
             type Error = BadValue;
             fn try_from(text: String) -> Result<Self, BadValue> {
-                let text = sized(text, $longest)?;
-                let is_right: fn(&str) -> bool = $is_right;
-                if is_right(&text) {
-                    Ok(Self(text))
-                } else {
-                    Err(BadValue($wrong.to_owned()))
-                }
+                sized(text, $longest).map(Self)
             }
         }
 
@@ -188,8 +181,6 @@ secret_value!(
     /// [`LeaseId::expose`] and serialization return it.
     LeaseId,
     256,
-    |_| true,
-    "",
     /// The secret itself, for a condition of your own on the lease row.
 );
 
@@ -198,31 +189,34 @@ secret_value!(
     /// secret: `Debug` never shows it, there is no `Display`, and it is not serialized.
     TaskToken,
     2048,
-    |_| true,
-    "",
     /// The secret itself, for the service that sends the callback.
 );
 
-secret_value!(
-    /// The id that Lambda gives a callback of a durable execution, in base64: anybody who has it and the right to call can end the wait.
-    /// As secret as a [`TaskToken`], which it becomes in the queue.
-    CallbackId,
-    1024,
-    base64,
-    "must be the id of a callback, in base64",
-    /// The secret itself.
-);
+/// The id that Lambda gives a callback of a durable execution, in base64: anybody who has it and the right to call can end the
+/// wait. As secret as the [`TaskToken`] that it is in the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct CallbackId(TaskToken);
 
-/// Anything else is no callback's, and would only wait in vain.
-fn base64(text: &str) -> bool {
-    let digits = text.trim_end_matches('=');
-    let known = |c: char| c.is_ascii_alphanumeric() || "+/".contains(c);
-    !digits.is_empty() && text.len() - digits.len() <= 2 && digits.chars().all(known)
+impl TryFrom<String> for CallbackId {
+    type Error = BadValue;
+
+    /// Anything but base64 is no callback's, and would only wait in vain.
+    fn try_from(text: String) -> Result<Self, BadValue> {
+        let text = sized(text, 1024)?;
+        let digits = text.trim_end_matches('=');
+        let known = |c: char| c.is_ascii_alphanumeric() || "+/".contains(c);
+        if digits.is_empty() || text.len() - digits.len() > 2 || !digits.chars().all(known) {
+            let problem = "must be the id of a callback, in base64";
+            return Err(BadValue(problem.to_owned()));
+        }
+        Ok(Self(TaskToken(text)))
+    }
 }
 
 impl From<CallbackId> for TaskToken {
     fn from(id: CallbackId) -> Self {
-        Self(id.0)
+        id.0
     }
 }
 

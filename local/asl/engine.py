@@ -54,13 +54,13 @@ def guarded(application):
         try:
             if why is None:
                 return application(environ, start_response)
-            status, fields = "403 Forbidden", guard.refused(why)
+            status, body = "403 Forbidden", guard.refused(why)
         except Exception:
             trace = traceback.format_exc()
             sys.stderr.write(trace)
-            status, fields = "500 Internal Server Error", guard.failed(trace)
+            status, body = "500 Internal Server Error", guard.failed(trace)
         start_response(status, [("Content-Type", "application/x-amz-json-1.0")])
-        return [fields]
+        return [body]
 
     return answer
 

@@ -71,6 +71,38 @@ async fn a_machines_role_invokes_only_what_it_names() {
     stack.stop().await;
 }
 
+/// Nobody listens where the runner is said to be, so what is let through gets no answer.
+#[tokio::test]
+async fn a_callback_is_answered_only_for_a_function_of_the_list() {
+    let function = |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
+    let all = [("LEASE_EXECUTIONS".to_owned(), Some("*".to_owned()))];
+    let options = Options {
+        parameters: [("DurableFunction".to_owned(), function("orders"))].into(),
+        durable_runner: Some("http://127.0.0.1:9".to_owned()),
+        environment: [("acquire".to_owned(), all.into())].into(),
+        ..scanned()
+    };
+    let stack = Stack::start(options).await.unwrap();
+    for (name, error) in [
+        ("orders", "Lease.Unavailable"),
+        ("elsewhere", "Lease.Denied"),
+    ] {
+        let event = json!({"key": name, "holder": format!("{}:7/durable-execution/a/b", function(name)),
+            "callback_id": "YQ==", "wait_seconds": 60});
+        let answer = invoke(&stack, "nobody", "AcquireFunction", event).await;
+        assert_eq!(answer.unwrap()["errorType"], error, "{name}");
+    }
+    let refused = stack.roles().refused();
+    let [refused] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        refused.contains("lambda:SendDurableExecutionCallbackSuccess"),
+        "{refused}"
+    );
+    stack.stop().await;
+}
+
 #[tokio::test]
 async fn a_stack_with_an_unusable_rule_does_not_start() {
     let logs = "/Resources/InspectRole/Properties/Policies/0/PolicyDocument/Statement/2/Resource";
