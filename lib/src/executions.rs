@@ -36,13 +36,11 @@ impl Executions {
         let owners = list.split(',').map(str::trim);
         let owners = owners.filter(|owner| !owner.is_empty());
         let owners: Vec<_> = owners.map(str::to_owned).collect();
-        match owners.iter().all(|owner| is_pattern(owner)) {
-            true if !owners.is_empty() => Ok(Self(Some(owners))),
-            _ => Err(BadValue(
-                "must be ARNs of state machines and durable functions, with commas between; * stands for any characters"
-                    .to_owned(),
-            )),
+        if owners.is_empty() || !owners.iter().all(|owner| is_pattern(owner)) {
+            let problem = "must be ARNs of state machines and durable functions, with commas between; * stands for any characters";
+            return Err(BadValue(problem.to_owned()));
         }
+        Ok(Self(Some(owners)))
     }
 
     /// Refuses a holder that is no such execution.
