@@ -5,10 +5,10 @@ use std::{cell::Cell, fmt};
 
 use leasehold::Error;
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 use serde_path_to_error::{Path, Segment, Track};
 
 /// How many values an event may contain, fields and list entries each counted. A value of two letters takes hundreds
@@ -37,7 +37,22 @@ pub(crate) fn parse(text: &str) -> Result<Value, Error> {
         }
     })?;
     json.end().map_err(|error| unreadable(&error))?;
-    Ok(value)
+    Ok(with_input_as_it_came(text, value))
+}
+
+/// What is passed on as `input` is the text of its JSON from here on: read and written, a number of many digits would be another.
+fn with_input_as_it_came(text: &str, mut event: Value) -> Value {
+    #[derive(Deserialize)]
+    struct Passed<'a> {
+        #[serde(borrow)]
+        input: Option<&'a RawValue>,
+    }
+    if let Some(input) = event.get_mut("input").filter(|input| !input.is_null())
+        && let Ok(Passed { input: Some(raw) }) = serde_json::from_str(text)
+    {
+        *input = raw.get().into();
+    }
+    event
 }
 
 /// Reads a request. No field accepts null in place of a value: it does not mean that a field is left out.
@@ -280,9 +295,16 @@ impl<'de> Visitor<'de> for Strict<'_> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use serde::Deserialize;
-
     use super::*;
+
+    #[test]
+    fn input_stays_as_it_came() {
+        let input = r#"{ "n": 18446744073709551616, "d": 0.1234567890123456789, "n2": [1.50] }"#;
+        let event = parse(&format!(r#"{{"key": "k", "input": {input}}}"#)).expect("JSON");
+        assert_eq!(event["input"], input);
+        let nothing = parse(r#"{"input": null}"#).expect("JSON");
+        assert_eq!(nothing["input"], Value::Null);
+    }
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]

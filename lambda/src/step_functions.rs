@@ -6,8 +6,8 @@ use aws_config::SdkConfig;
 use aws_sdk_sfn::{
     Client,
     client::customize::CustomizableOperation,
-    config::{Builder, StalledStreamProtectionConfig},
-    error::ProvideErrorMetadata,
+    config::{Builder, StalledStreamProtectionConfig, http::HttpResponse},
+    error::{ProvideErrorMetadata, SdkError},
     types::{ExecutionStatus, HistoryEvent, IncludedData},
 };
 use aws_smithy_types::retry::RetryConfig;
@@ -318,7 +318,7 @@ impl Workflows for StepFunctions {
                 Err(error) if is_one_of(&error, &["ExecutionAlreadyExists"]) => {
                     Ok(Begun::NameInUse)
                 }
-                Err(error) if is_one_of(&error, &REFUSED_FOR_GOOD) => {
+                Err(error) if is_refused_for_good(&error) => {
                     let (code, message) = (error.code(), error.message());
                     let code = code.unwrap_or("no code");
                     Ok(Begun::Refused(format!(
@@ -378,17 +378,34 @@ impl Workflows for StepFunctions {
     }
 }
 
-/// With these the same call would be refused again.
-const REFUSED_FOR_GOOD: [&str; 8] = [
-    "StateMachineDoesNotExist",
-    "StateMachineDeleting",
-    "StateMachineTypeNotSupported",
-    "InvalidArn",
-    "InvalidName",
-    "InvalidExecutionInput",
-    "ValidationException",
-    "AccessDeniedException",
+/// The refusals of a start that pass by themselves, or are no answer of the service to this request: limits, and credentials
+/// that have expired or cannot be read. Whatever else Step Functions answers, it answers again: also what the KMS key of a state
+/// machine refuses.
+const TRANSIENT: [&str; 14] = [
+    "ExecutionLimitExceeded",
+    "ThrottlingException",
+    "Throttling",
+    "TooManyRequestsException",
+    "RequestLimitExceeded",
+    "KmsThrottlingException",
+    "ServiceQuotaExceededException",
+    "ServiceUnavailable",
+    "InternalFailure",
+    "InternalServerError",
+    "ExpiredTokenException",
+    "RequestExpired",
+    "InvalidSignatureException",
+    "UnrecognizedClientException",
 ];
+
+/// Whether the service answered that this start is refused, and would be refused again. A fault of the service's own is none.
+fn is_refused_for_good<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool {
+    let SdkError::ServiceError(refusal) = error else {
+        return false;
+    };
+    let is_transient = error.code().is_none_or(|code| TRANSIENT.contains(&code));
+    refusal.raw().status().is_client_error() && !is_transient
+}
 
 /// A durable execution waits with no task token. Asked by one, Step Functions would say that nobody waits, and the place would be lost.
 fn served_here(holder: &Holder) -> Result<(), Error> {
@@ -408,7 +425,32 @@ const REFUSALS: [&str; 3] = ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"]
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_sfn::{error::ErrorMetadata, operation::start_execution::StartExecutionError};
+    use aws_smithy_types::body::SdkBody;
+
     use super::*;
+
+    #[test]
+    fn only_what_passes_by_itself_is_asked_again() {
+        for (code, status, for_good) in [
+            ("StateMachineDoesNotExist", 400, true),
+            ("AccessDeniedException", 400, true),
+            ("KmsAccessDeniedException", 400, true),
+            ("KmsInvalidStateException", 400, true),
+            ("Whatever comes next", 400, true),
+            ("KmsThrottlingException", 400, false),
+            ("ExecutionLimitExceeded", 400, false),
+            ("ThrottlingException", 400, false),
+            ("ExpiredTokenException", 400, false),
+            ("StateMachineDoesNotExist", 500, false),
+        ] {
+            let said = ErrorMetadata::builder().code(code).build();
+            let status = u16::try_into(status).expect("a status");
+            let answer = HttpResponse::new(status, SdkBody::empty());
+            let error = SdkError::service_error(StartExecutionError::generic(said), answer);
+            assert_eq!(is_refused_for_good(&error), for_good, "{code}");
+        }
+    }
 
     #[test]
     fn a_durable_execution_is_told_nothing_here() {

@@ -428,7 +428,7 @@ impl<S: Store> Leases<S> {
             };
             return Ok(self.closed(address, &row, opens_at, asker));
         };
-        let Some((holder, metadata)) = self.who_waits(&address.key, head).await? else {
+        let Some((holder, metadata)) = self.who_waits(&address.key, &row, head).await? else {
             return Err(changed(&address.key));
         };
         let lease = Lease {
@@ -445,22 +445,28 @@ impl<S: Store> Leases<S> {
         Ok(self.contention_for(lease, &row, asker))
     }
 
+    /// Who waits first, by its item. A place without one is nobody's: it is taken out of the queue, and the caller asks again.
     async fn who_waits(
         &self,
         key: &Key,
-        request: &RequestDigest,
+        row: &Row,
+        head: &RequestDigest,
     ) -> Result<Option<(Holder, Metadata)>, Error> {
-        if request.is_start() {
-            let start = self.store().start_item(key, request, self.limit()).await;
-            return match start {
-                Ok(start) => Ok(start.map(|start| (start.execution(), start.metadata))),
+        let found = if head.is_start() {
+            match self.store().start_item(key, head, self.limit()).await {
+                Ok(start) => start.map(|start| (start.execution(), start.metadata)),
                 // Whose policy covers the rows of its keys may not read starts: it asks again, and meets whoever began.
-                Err(Error::Denied { .. }) => Ok(None),
-                Err(error) => Err(error),
-            };
+                Err(Error::Denied { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        } else {
+            let waiter = self.waiting(key, head).await?;
+            waiter.map(|waiter| (waiter.holder, waiter.metadata))
+        };
+        if found.is_none() {
+            self.pass_over(key, row, head).await?;
         }
-        let waiter = self.waiting(key, request).await?;
-        Ok(waiter.map(|waiter| (waiter.holder, waiter.metadata)))
+        Ok(found)
     }
 
     /// The same for a row that somebody holds.

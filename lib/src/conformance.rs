@@ -28,6 +28,7 @@ macro_rules! refused {
     }};
 }
 
+mod accepted_starts;
 mod acquiring;
 mod execution_leases;
 mod extending;
@@ -115,6 +116,7 @@ pub async fn all<B: Bench>(bench: &B) {
     apart(|| queue_maintenance::all(bench)).await;
     apart(|| reaping::all(bench)).await;
     apart(|| starts::all(bench)).await;
+    apart(|| accepted_starts::all(bench)).await;
     apart(|| strangers::all(bench)).await;
     // From here on the table has rules.
     apart(|| rules::all(bench)).await;

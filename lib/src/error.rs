@@ -303,6 +303,16 @@ impl Error {
         serde_json::json!({"errorType": self.name(), "errorMessage": message}).to_string()
     }
 
+    /// Whether it concerns the whole table, and not one key, execution or state machine only: the table refused, or nothing is
+    /// there that could.
+    pub(crate) fn concerns_table(&self) -> bool {
+        match self {
+            Self::Denied { action, .. } => action.starts_with("dynamodb:"),
+            Self::Misconfigured { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Reports this error, which no caller sees, as a [metric](crate::metrics).
     pub fn count(&self) {
         if let Some(metric) = self.kind().metric {

@@ -9,7 +9,7 @@ use crate::{
     leases::{LATEST_ANSWER, Leases},
     metrics::{self, Metric},
     outcomes::Ended,
-    queue::{Begins, EndedTerm, is_untold, shows_all_calls},
+    queue::{Begins, EndedTerm, Known, is_untold, shows_all_calls},
     row::{Holding, Row, Term},
     start::StartStatus,
     store::{Address, Applied, Store},
@@ -63,16 +63,23 @@ pub(crate) enum Looked {
 
 impl<S: Store> Leases<S> {
     /// Ends the execution lease that `row` carries, or keeps it, by what the service said of its holder after the row was
-    /// read. Each write requires the version that was read, so that what an extend has proven meanwhile stays.
+    /// read; nothing, if it may not be asked. Each write requires the version that was read, so that what an extend has proven
+    /// meanwhile stays.
     pub(crate) async fn decide(
         &self,
         address: &Address,
         row: &Row,
-        said: Execution,
+        said: Option<Execution>,
     ) -> Result<Looked, Error> {
         let is_untold_start = is_untold(row);
-        if is_untold_start && let Some(looked) = self.look_at_start(address, row).await? {
+        if is_untold_start && let Some(looked) = self.look_at_start(address, row, said).await? {
             return Ok(looked);
+        }
+        let Some(said) = said else {
+            return Ok(Looked::Kept);
+        };
+        if said == Execution::Running {
+            self.keep_item_of(&address.key, row).await?;
         }
         let Some((held, verdict)) = self.verdict(row, said) else {
             return Ok(Looked::Changed);
@@ -151,22 +158,21 @@ impl<S: Store> Leases<S> {
     }
 
     /// Of a lease that was granted to a start of which no look has shown yet that it began: begins it, or takes back what it
-    /// was granted. None if its item says that it has begun; then the service decides, as for any execution.
-    async fn look_at_start(&self, address: &Address, row: &Row) -> Result<Option<Looked>, Error> {
+    /// was granted. None if it has begun; then the service decides, as for any execution.
+    async fn look_at_start(
+        &self,
+        address: &Address,
+        row: &Row,
+        said: Option<Execution>,
+    ) -> Result<Option<Looked>, Error> {
         let Some(workflows) = self.workflows() else {
             return Ok(Some(Looked::Kept));
         };
         let (key, request) = (&address.key, &row.request);
         let item = self.store().start_item(key, request, self.limit()).await?;
-        let Some(item) = item else {
-            return Ok(None);
-        };
-        match item.status {
-            StartStatus::Begun => Ok(None),
-            StartStatus::Failed(_) | StartStatus::Skipped | StartStatus::Superseded(_) => {
-                self.take_back_from(address, row).await.map(Some)
-            }
-            StartStatus::Waiting => {
+        match item {
+            Some(item) if item.status == StartStatus::Begun => Ok(None),
+            Some(item) if item.status == StartStatus::Waiting => {
                 let begins = self.begin_again(workflows, address, row, &item).await?;
                 Ok(Some(match begins {
                     Begins::Failed {
@@ -177,6 +183,25 @@ impl<S: Store> Leases<S> {
                     Begins::Failed { free: None, .. } => Looked::Ended { notified: false },
                     Begins::Begun | Begins::Later => Looked::Kept,
                 }))
+            }
+            // Settled, or deleted, at the moment at which it was granted the key: it may have begun all the same.
+            item => {
+                let known = match (&item, said) {
+                    (Some(item), _) => self.known(workflows, item).await?,
+                    (None, Some(Execution::Unknown)) => Known::No,
+                    (None, Some(_)) => Known::Ours,
+                    (None, None) => Known::Unasked,
+                };
+                if known == Known::Ours {
+                    if let Some(item) = &item {
+                        self.has_begun(item).await?;
+                    }
+                    return Ok(None);
+                }
+                if self.is_settled_by(known, address, row).await? {
+                    return self.take_back_from(address, row).await.map(Some);
+                }
+                Ok(Some(Looked::Kept))
             }
         }
     }

@@ -213,7 +213,7 @@ impl<S: Store> Leases<S> {
             expires_at: was, ..
         } = held.term
         else {
-            return Ok(match self.decide(address, row, said).await? {
+            return Ok(match self.decide(address, row, Some(said)).await? {
                 Looked::Ended { .. } => Done::Released,
                 Looked::Kept => Done::Kept,
                 Looked::Changed => Done::Changed,

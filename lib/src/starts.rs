@@ -9,7 +9,7 @@
 //! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
 //! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ use crate::{
     leases::{Leases, TRIES, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
-    queue::{Begins, EndedTerm, Known, Rows, is_untold, place_in},
+    queue::{Begins, CALLS_WITHIN, EndedTerm, Known, Rows, has_failed, is_untold, place_in},
     row::{Row, Stored, Term},
     start::{
         ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
@@ -36,6 +36,8 @@ use crate::{
 #[cfg(test)]
 mod deaths;
 mod maintenance;
+#[cfg(test)]
+mod races;
 
 /// What to start, and through which key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,11 +82,15 @@ pub enum IfHeld {
     Skip,
 }
 
-/// Whether another call may have given a start its place, and settled it.
+/// What the item of a start was before this call.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Asked {
+    /// There was none: nobody has accepted it yet.
     First,
+    /// It waited: another call may have given it its place, and settled it.
     Again,
+    /// It had failed, and an operator repeats it.
+    Repeated,
 }
 
 impl IfHeld {
@@ -202,33 +208,54 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// A start whose item waits is asked for again. One that neither waits in the queue nor has the key may have had it: the
-    /// service is asked first.
+    /// A start whose item waits is asked for again. What has a place is answered before anything that refuses a new one. One
+    /// that neither waits in the queue nor has the key may have had it: the service is asked first.
     async fn asked_again(
         &self,
         workflows: &dyn Workflows,
         item: &StartItem,
         if_held: IfHeld,
     ) -> Result<Started, Error> {
-        if !self.has_a_place(item).await? {
-            let known = self.known(workflows, item).await?;
-            if known != Known::No {
-                self.settle_as_known(item, known).await?;
-                return self.as_settled(item).await;
-            }
-        }
-        self.place(workflows, item, if_held, Asked::Again).await
-    }
-
-    /// Whether a start waits in the queue or has the key.
-    async fn has_a_place(&self, item: &StartItem) -> Result<bool, Error> {
+        // It waits or not as it was asked for at first.
+        let if_held = match (item.waits(), if_held) {
+            (true, IfHeld::Fail | IfHeld::Skip) => if_held_by(item),
+            (false, IfHeld::Wait(_) | IfHeld::Latest(_) | IfHeld::Replace(_)) => IfHeld::Fail,
+            (_, as_asked) => as_asked,
+        };
         let request = item.request();
         let rows = self.read_rows_for(&item.key, item.permits).await?;
-        Ok(rows.waiting().contains(&request) || rows.held_for(&request).is_some())
+        if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
+            let first = first.clone();
+            return self.waits(workflows, first, item, if_held).await;
+        }
+        if let Some((permit, row)) = rows.held_for(&request) {
+            let key = item.key.clone();
+            let at = Address { key, permit };
+            return self.its_turn(workflows, &at, row, item).await;
+        }
+        match self.known(workflows, item).await? {
+            Known::No => self.place(workflows, item, if_held, Asked::Again).await,
+            Known::Ours => {
+                self.has_begun(item).await?;
+                self.as_settled(item).await
+            }
+            Known::Another => {
+                self.name_is_used(item).await?;
+                self.as_settled(item).await
+            }
+            Known::Unasked => Err(Error::Unavailable {
+                problem: format!(
+                    "whether {} has begun could not be asked: it waits",
+                    item.execution()
+                ),
+                source: None,
+            }),
+        }
     }
 
     /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
-    /// long as it would have at first. One that has not failed is answered as [`Leases::start`] answers.
+    /// long as it would have at first, and for a minute at least. If it is refused, it has failed again, for that reason. One
+    /// that has not failed is answered as [`Leases::start`] answers.
     ///
     /// # Errors
     /// As [`Leases::start`], and [`Error::Invalid`] if there is no such start.
@@ -244,22 +271,25 @@ impl<S: Store> Leases<S> {
         };
         self.check_start(&failed.key, &failed.state_machine, execution)?;
         let now = self.now();
+        let waits = failed.deadline.since(failed.asked_at);
         let item = StartItem {
             asked_at: now,
-            deadline: now.plus(failed.deadline.since(failed.asked_at)),
+            deadline: now.plus(waits.max(CALLS_WITHIN)),
             status: StartStatus::Waiting,
             ..failed
         };
-        let item = match self.store().put_start(&item, true, self.limit()).await? {
-            PutStart::Done => item,
+        let if_held = if_held_by(&item);
+        let found = match self.store().put_start(&item, true, self.limit()).await? {
+            PutStart::Done => {
+                return self.place(workflows, &item, if_held, Asked::Repeated).await;
+            }
             PutStart::Found(found) => found,
             PutStart::Foreign => return Err(foreign(&item)),
         };
-        if let Some(answer) = answer_of(&item) {
-            return answer;
+        match answer_of(&found) {
+            Some(answer) => answer,
+            None => self.asked_again(workflows, &found, if_held).await,
         }
-        let if_held = if_held_by(&item);
-        self.place(workflows, &item, if_held, Asked::First).await
     }
 
     /// Deletes a start that has failed and that nobody will repeat, or takes one out of the queue, which counts as skipped from
@@ -290,8 +320,8 @@ impl<S: Store> Leases<S> {
         {
             return Ok(true);
         }
-        // It has no place, until sweep gives it one.
-        let settled = self.settle(&item, &skipped, None).await?;
+        // It has no place, until sweep gives it one. If it has just been granted the key, it has its turn.
+        let settled = self.settle_unplaced(&item, &skipped).await?;
         Ok(settled == Settled::Done)
     }
 
@@ -368,8 +398,11 @@ impl<S: Store> Leases<S> {
     fn item_of(&self, start: Start) -> Result<(StartItem, IfHeld), Error> {
         let now = self.now();
         let wait = match start.if_held {
-            IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => wait.as_duration(),
-            IfHeld::Fail | IfHeld::Skip => std::time::Duration::ZERO,
+            // What waits has a deadline after its beginning, however short: see `StartItem::waits`.
+            IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => {
+                wait.as_duration().max(Duration::from_millis(1))
+            }
+            IfHeld::Fail | IfHeld::Skip => Duration::ZERO,
         };
         if start.permits.is_some() && matches!(start.if_held, IfHeld::Replace(_)) {
             return Err(Error::invalid(
@@ -428,29 +461,43 @@ impl<S: Store> Leases<S> {
                 Ok(Attempted::Changed) => continue,
                 Err(Error::Consumed { .. }) => return self.had_its_turn(workflows, item).await,
                 // An operator froze the key, or stopped the grants of the table.
-                Err(error @ Error::Frozen { .. }) => return self.withdraw(item, error).await,
+                Err(error @ Error::Frozen { .. }) => match self.refuse(item, error, asked).await? {
+                    Some(answer) => return Ok(answer),
+                    None => continue,
+                },
                 Err(error) => return Err(error),
             };
             if row.waiting().contains(&grant.request) {
-                return self.waits(workflows, row, item, if_held, asked).await;
+                return self.waits(workflows, row, item, if_held).await;
             }
             match if_held {
                 IfHeld::Wait(_) | IfHeld::Latest(_) => {}
                 IfHeld::Replace(_) if row.holding().is_none() => {}
                 IfHeld::Replace(_) if self.started_holder(&row, item).await?.is_some() => {}
-                IfHeld::Replace(_) if self.has_a_place(item).await? => continue,
                 IfHeld::Fail | IfHeld::Skip | IfHeld::Replace(_) => {
                     let in_the_way = match item.permits {
                         Some(permits) => self.all_taken(key.clone(), permits, &rows, &grant).await,
-                        None => self.contention(first, row.clone(), &grant.holder).await,
+                        None => {
+                            let first = first.clone();
+                            self.contention(first, row.clone(), &grant.holder).await
+                        }
                     };
-                    return match in_the_way {
-                        Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await,
-                        Ok(held) => self.withdraw(item, Error::Held(Box::new(held))).await,
+                    let settled = match in_the_way {
+                        Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await?,
+                        Ok(held) => {
+                            let held = Error::Held(Box::new(held));
+                            self.refuse(item, held, asked).await?
+                        }
                         // Nobody has it, and its limit is 0.
-                        Err(error @ Error::Frozen { .. }) => self.withdraw(item, error).await,
-                        Err(error) => Err(error),
+                        Err(error @ Error::Frozen { .. }) => {
+                            self.refuse(item, error, asked).await?
+                        }
+                        Err(error) => return Err(error),
                     };
+                    match settled {
+                        Some(answer) => return Ok(answer),
+                        None => continue,
+                    }
                 }
             }
             let joined = self
@@ -459,14 +506,17 @@ impl<S: Store> Leases<S> {
                 .await?;
             let stood = match joined {
                 Applied::Done { row, .. } => {
-                    return self.waits(workflows, row, item, if_held, asked).await;
+                    return self.waits(workflows, row, item, if_held).await;
                 }
                 Applied::Refused(stood) => stood,
             };
             match why_not_joined(stood, &join, &grant) {
                 JoinRefusal::Full(row) => {
                     let (key, waiting) = (key.clone(), row.waiting().len());
-                    return self.withdraw(item, Error::QueueFull { key, waiting }).await;
+                    let full = Error::QueueFull { key, waiting };
+                    if let Some(answer) = self.refuse(item, full, asked).await? {
+                        return Ok(answer);
+                    }
                 }
                 JoinRefusal::Queued | JoinRefusal::Grantable | JoinRefusal::Other(_) => {}
             }
@@ -484,10 +534,11 @@ impl<S: Store> Leases<S> {
             return Ok(match self.try_permit(key, permits, grant, false).await? {
                 TriedPermit::Granted(at, row) => Attempted::Granted(at, row),
                 TriedPermit::Replayed(at, row) => Attempted::Replayed(at, row),
-                TriedPermit::Taken(_) if self.settings().stopped => {
-                    return Err(stopped_error(key.clone()));
-                }
                 TriedPermit::Taken(rows) => match rows.get(&0) {
+                    Some(Stored::Row(row)) if row.waiting().contains(&grant.request) => {
+                        Attempted::Held(row.clone(), rows)
+                    }
+                    _ if self.settings().stopped => return Err(stopped_error(key.clone())),
                     Some(Stored::Row(row)) => Attempted::Held(row.clone(), rows),
                     Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
                     Some(Stored::Absent) | None => Attempted::Changed,
@@ -499,6 +550,10 @@ impl<S: Store> Leases<S> {
             Ok(row) => Attempted::Granted(first, row),
             Err(GrantRefusal::Replayed(row)) => Attempted::Replayed(first, row),
             Err(GrantRefusal::Held(row)) => Attempted::Held(row, BTreeMap::new()),
+            // Its place stays, also while the key is frozen.
+            Err(GrantRefusal::Frozen(row)) if row.waiting().contains(&grant.request) => {
+                Attempted::Held(row, BTreeMap::new())
+            }
             Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: key.clone() }),
             Err(GrantRefusal::Frozen(row)) => return Err(frozen_error(key.clone(), row)),
             Err(GrantRefusal::Corrupt(reason)) => return Err(corrupt(key.clone(), reason)),
@@ -567,24 +622,21 @@ impl<S: Store> Leases<S> {
         mut row: Row,
         item: &StartItem,
         if_held: IfHeld,
-        asked: Asked,
     ) -> Result<Started, Error> {
-        if if_held.sends_others_away() || asked == Asked::Again {
-            // Another call may have settled it before this one joined.
-            let request = item.request();
-            let latest = self.store().start_item(&item.key, &request, self.limit());
-            let latest = latest.await?;
-            let settled = match &latest {
-                Some(latest) => answer_of(latest),
-                None => Some(Err(changed(item))),
-            };
-            if let Some(settled) = settled {
-                self.leave_from(&item.key, &request, &row).await?;
-                return settled;
-            }
+        // Another call may have settled it before this one joined, and from now on none does without its place.
+        let request = item.request();
+        let latest = self.store().start_item(&item.key, &request, self.limit());
+        let latest = latest.await?;
+        let settled = match &latest {
+            Some(latest) => answer_of(latest),
+            None => Some(Err(changed(item))),
+        };
+        if let Some(settled) = settled {
+            self.leave_from(&item.key, &request, &row).await?;
+            return settled;
         }
         if if_held.sends_others_away() {
-            let (request, execution) = (item.request(), item.execution());
+            let execution = item.execution();
             let newest = (&item.key, &request, &execution);
             row = Box::pin(self.supersede(row, newest)).await?;
             if !row.waiting().contains(&request) {
@@ -634,7 +686,8 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
     ) -> Result<Started, Error> {
         if !is_untold(row) {
-            return self.had_its_turn(workflows, item).await;
+            self.settle_shown(workflows, item).await?;
+            return self.as_settled(item).await;
         }
         let begins = self.begin_again(workflows, at, row, item).await?;
         self.begun(at, begins, item).await
@@ -737,29 +790,43 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    async fn skip(&self, row: &Row, item: &StartItem) -> Result<Started, Error> {
+    /// None if another call has given it a place meanwhile: look again.
+    async fn skip(&self, row: &Row, item: &StartItem) -> Result<Option<Started>, Error> {
         let purge_at = self.purge_start_at();
-        let settled = self
-            .store()
-            .settle_start(item, &Settlement::Skipped { purge_at }, None, self.limit())
-            .await?;
-        match settled {
-            Settled::Done => Ok(Started::Skipped {
+        let skipped = Settlement::Skipped { purge_at };
+        match self.settle_unplaced(item, &skipped).await? {
+            Settled::Done => Ok(Some(Started::Skipped {
                 execution_arn: item.execution(),
                 held: self.held_now(row, item),
-            }),
-            _ => Err(changed(item)),
+            })),
+            Settled::Refused(_) => Ok(None),
+            Settled::NotWaiting | Settled::Conflict => self.as_settled(item).await.map(Some),
         }
     }
 
-    /// The start was not accepted, for `error`.
-    async fn withdraw(&self, item: &StartItem, error: Error) -> Result<Started, Error> {
-        let withdrawn = self
-            .store()
-            .settle_start(item, &Settlement::Withdrawn, None, self.limit());
-        match withdrawn.await? {
-            Settled::Done => Err(error),
-            _ => Err(changed(item)),
+    /// The start gets no place now, for `error`. What this call stored is withdrawn, and so is one that was not to wait: nobody
+    /// has accepted it. One that an operator repeats has failed again. One that was accepted before, and has lost its place,
+    /// stays: sweep gives it another. None if another call has given it a place meanwhile: look again.
+    async fn refuse(
+        &self,
+        item: &StartItem,
+        error: Error,
+        asked: Asked,
+    ) -> Result<Option<Started>, Error> {
+        let settlement = match asked {
+            Asked::Again if item.waits() => return Err(error),
+            Asked::First | Asked::Again => Settlement::Withdrawn,
+            Asked::Repeated => Settlement::Failed(error.to_string()),
+        };
+        match self.settle_unplaced(item, &settlement).await? {
+            Settled::Done => {
+                if let Settlement::Failed(reason) = &settlement {
+                    has_failed(item, reason);
+                }
+                Err(error)
+            }
+            Settled::Refused(_) => Ok(None),
+            Settled::NotWaiting | Settled::Conflict => self.as_settled(item).await.map(Some),
         }
     }
 
@@ -829,78 +896,4 @@ fn foreign(item: &StartItem) -> Error {
         item.key.clone(),
         "another program's item is in the place of a start",
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::{
-        Memory, Settings, StartRules,
-        conformance::{FakeStepFunctions, make},
-        row::Item,
-        store::wire::{Before, Wire},
-    };
-
-    const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
-
-    fn start(name: &str, if_held: IfHeld) -> Start {
-        let machine = StateMachineArn::new(MACHINE).expect("valid");
-        let name = ExecutionName::new(name).expect("valid");
-        Start {
-            if_held,
-            ..Start::new(make::key("k"), machine, name)
-        }
-    }
-
-    fn item_of(table: &Memory, which: impl Fn(&Item) -> bool) -> Item {
-        let mut items = table.all().into_iter().map(|(_, _, item)| item);
-        items.find(which).expect("an item")
-    }
-
-    /// What a later start does with the one that waits: its item says so, and the row has only the later one.
-    fn superseded(table: &Memory, later: &RequestDigest) {
-        let is_row = |item: &Item| Row::read(item).is_ok();
-        let row = Row::read(&item_of(table, is_row)).expect("a row");
-        let is_waiting = |item: &Item| {
-            StartItem::read(item).is_some_and(|item| item.status == StartStatus::Waiting)
-        };
-        let waits = StartItem::read(&item_of(table, is_waiting)).expect("a start");
-        let queue = vec![later.clone()];
-        let version = row.version.plus(1);
-        let row = Row {
-            version,
-            queue,
-            ..row
-        };
-        table.put(Address::first(&make::key("k")), &row.to_item());
-        let by = start("later", IfHeld::Skip).execution();
-        let superseded = Settlement::Superseded { by, purge_at: 0 };
-        let settled = table.settle_start(&waits, &superseded, None, std::time::Duration::MAX);
-        let settled = futures_util::FutureExt::now_or_never(settled).expect("at once");
-        assert_eq!(settled.expect("an answer"), Settled::Done);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_that_is_sent_away_while_it_is_asked_for_again_does_not_come_back() {
-        for if_held in [IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY)] {
-            let later = RequestDigest::of_start(&start("later", if_held).execution());
-            let newest = later.clone();
-            // The grant; the refusal of the second, and its place; the refusal of its copy.
-            let store = Wire::meddled(Before::Apply, 4, move |table| superseded(table, &newest));
-            let leases = Leases::new(store.clone(), Settings::default())
-                .with_clock(make::clock())
-                .with_workflows(Arc::new(FakeStepFunctions::default()))
-                .with_starts(StartRules::of(MACHINE).expect("valid"));
-            let first = leases.start(start("first", IfHeld::Skip)).await;
-            assert!(matches!(first, Ok(Started::Started { .. })), "{first:?}");
-            let queued = leases.start(start("second", if_held)).await;
-            assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
-            let again = leases.start(start("second", if_held)).await;
-            assert!(store.is_done(), "it was sent away");
-            assert!(matches!(again, Ok(Started::Superseded { .. })), "{again:?}");
-            assert_eq!(store.row().await.waiting(), [later]);
-        }
-    }
 }

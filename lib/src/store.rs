@@ -148,7 +148,7 @@ pub enum Settlement {
 pub enum Settled {
     /// It is settled, and the change of the row is written, if there was one.
     Done,
-    /// It did not wait any more, had asked again, or had not failed; nothing was written.
+    /// It did not wait any more, had asked again, had not failed, or there is no item; nothing was written.
     NotWaiting,
     /// The row refused the change; nothing was written.
     Refused(Stored),
@@ -354,7 +354,8 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Option<StartItem>, Error>> + Send;
 
-    /// Settles a start that waits, or dismisses one that has failed, and changes a row of its key, both or neither.
+    /// Settles a start that waits, or dismisses one that has failed, and changes a row of its key, both or neither. That its
+    /// execution has begun is written whatever became of it before.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -466,11 +467,12 @@ impl Settlement {
         }
     }
 
-    /// The word in the item until then.
-    pub(crate) const fn before(&self) -> &'static str {
+    /// The word in the item until then; none if it may have any: that it has begun comes before all else.
+    pub(crate) const fn before(&self) -> Option<&'static str> {
         match self {
-            Self::Dismissed => "failed",
-            _ => "waiting",
+            Self::Begun { .. } => None,
+            Self::Dismissed => Some("failed"),
+            _ => Some("waiting"),
         }
     }
 

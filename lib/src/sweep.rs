@@ -132,7 +132,7 @@ impl<S: Store> Leases<S> {
     /// clone of them.
     ///
     /// # Errors
-    /// Those of reading the index; and [`Error::Denied`] and [`Error::Misconfigured`], which concern the whole table.
+    /// Those of reading the index; and [`Error::Denied`] by the table and [`Error::Misconfigured`], which concern the whole table.
     /// Leases that were freed before stay free.
     pub async fn sweep(&self, bounds: SweepBounds) -> Result<Swept, Error> {
         self.follow_rules().await?;
@@ -281,23 +281,20 @@ impl<S: Store> Leases<S> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
+        let mut all = Seen::default();
         let said = match workflows.describe_execution(holder, self.limit()).await {
-            Ok(said) => said,
-            // One execution that may not be looked up keeps its leases, and does not stop the sweep.
+            Ok(said) => {
+                all.looked = 1;
+                Some(said)
+            }
+            // One execution that may not be looked up keeps its leases, unless it never began, and does not stop the sweep.
             Err(error) => {
                 error.count();
                 let problem = error.in_full();
                 tracing::error!(%holder, problem, "an execution could not be looked up, and keeps its leases");
-                let failed = leases.len() as u64;
-                return Ok(Seen {
-                    failed,
-                    ..Seen::default()
-                });
+                all.failed = leases.len() as u64;
+                None
             }
-        };
-        let mut all = Seen {
-            looked: 1,
-            ..Seen::default()
         };
         for (address, row) in leases {
             if self.is_nearly_over() {
@@ -329,9 +326,10 @@ impl<S: Store> Leases<S> {
             return Ok(Seen::LEFT);
         }
         let waits = waiting.iter().cloned();
+        let until = waiting.iter().filter_map(|(_, gives_up)| *gives_up).max();
         let (starts, tokens): (Vec<_>, Vec<_>) = waits.partition(|(request, _)| request.is_start());
         let granted = async {
-            let told = self.maintain_queue(key, &tokens, width).await?;
+            let told = self.maintain_queue(key, &tokens, until, width).await?;
             Ok(told + self.maintain_starts(key, &starts).await?)
         };
         let seen = granted.await.map(|granted| Seen {
@@ -387,7 +385,7 @@ fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, 
                 ..Seen::default()
             })
         }
-        Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => Err(error),
+        Err(error) if error.concerns_table() => Err(error),
         Err(error) => {
             error.count();
             let problem = error.in_full();

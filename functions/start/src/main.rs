@@ -22,7 +22,8 @@ pub(crate) struct Request {
     /// The state machine, which the stack has to allow for this key.
     state_machine_arn: StateMachineArn,
     /// The input of the execution; {} if left out.
-    input: Option<Value>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Value>"))]
+    input: Option<String>,
     /// The execution's name, and the idempotency key: the same name starts once. If left out, that of the message in the queue,
     /// otherwise random.
     name: Option<ExecutionName>,
@@ -120,12 +121,13 @@ impl Request {
             None => name_of(&self.key, message)?,
         };
         let input = match self.input {
-            Some(Value::String(text)) if is_json_as_text(&text) => {
+            Some(json) if is_json_as_text(&json) => {
                 let problem = "is a text with JSON in it: send the JSON itself";
                 return Err(Error::invalid("input", problem));
             }
-            Some(input) => ExecutionInput::new(input.to_string())
-                .map_err(|problem| Error::invalid("input", problem))?,
+            Some(json) => {
+                ExecutionInput::new(json).map_err(|problem| Error::invalid("input", problem))?
+            }
             None => ExecutionInput::default(),
         };
         let mut start = Start::new(self.key, self.state_machine_arn, name);
@@ -141,8 +143,9 @@ impl Request {
 }
 
 /// As `StartExecution` takes its input: its execution would get a text.
-fn is_json_as_text(text: &str) -> bool {
-    let read = serde_json::from_str::<Value>(text);
+fn is_json_as_text(json: &str) -> bool {
+    let text = serde_json::from_str::<String>(json);
+    let read = text.and_then(|text| serde_json::from_str::<Value>(&text));
     read.is_ok_and(|value| value.is_object() || value.is_array())
 }
 

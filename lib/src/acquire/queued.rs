@@ -75,6 +75,13 @@ impl<S: Store> Leases<S> {
         let asked = (keep, permits, request.at_least);
         let waiter = self.waiter(&grant, asked, queue);
         let stopped = self.settings().stopped;
+        if stopped && permits.is_none() {
+            // Its place stays, whatever stops new grants.
+            let rows = self.read_rows_for(&key, None).await?;
+            if rows.waiting().contains(&waiter.request) {
+                return self.still_queued(workflows, &key, &waiter, latest).await;
+            }
+        }
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
         if permits.is_none() && (reentrant || stopped) {
             let first = Address::first(&key);
@@ -179,10 +186,13 @@ impl<S: Store> Leases<S> {
             TriedPermit::Replayed(at, row) => {
                 self.tell_of_its_lease(workflows, &at, row, waiter).await
             }
-            TriedPermit::Taken(_) if self.settings().stopped => Err(stopped_error(key.clone())),
             TriedPermit::Taken(rows) => {
                 let queue = queue_in(key, &rows)?;
-                if !queue.contains(&waiter.request) {
+                let waits = queue.contains(&waiter.request);
+                if !waits && self.settings().stopped {
+                    return Err(stopped_error(key.clone()));
+                }
+                if !waits {
                     let rule = if queue.is_empty() {
                         JoinRule::Always
                     } else {

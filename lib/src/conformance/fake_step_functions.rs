@@ -55,6 +55,8 @@ pub enum StartFate {
     Throttled,
     /// It is refused for good.
     Refused,
+    /// The role may not call.
+    Denied,
 }
 
 /// A callback that was delivered.
@@ -103,9 +105,14 @@ impl FakeStepFunctions {
         self.state().denied.insert(token.to_owned());
     }
 
-    /// From now on `execution` may not be looked up, nor stopped.
+    /// From now on `execution` may not be looked up, nor stopped, nor its input read.
     pub fn deny_execution(&self, execution: &str) {
         self.state().denied.insert(execution.to_owned());
+    }
+
+    /// It may again.
+    pub fn allow_execution(&self, execution: &str) {
+        self.state().denied.remove(execution);
     }
 
     /// The next `times` callbacks of `token` fail with [`Error::Unavailable`].
@@ -258,6 +265,7 @@ impl Workflows for FakeStepFunctions {
                 resource: machine.to_string(),
                 source: crate::Cause::said("ThrottlingException"),
             }),
+            Some(StartFate::Denied) => Err(denied("states:StartExecution", machine.as_str())),
             Some(StartFate::Refused) => Ok(Begun::Refused("StateMachineDoesNotExist".to_owned())),
             Some(StartFate::AnswerLost) | None => {
                 let runs = state.executions.get(&execution) == Some(&Execution::Running);
@@ -307,8 +315,13 @@ impl Workflows for FakeStepFunctions {
         execution: &'a Holder,
         _: Duration,
     ) -> Call<'a, Option<String>> {
-        let input = self.state().started.get(execution.as_str()).cloned();
-        Box::pin(std::future::ready(Ok(input)))
+        let state = self.state();
+        let input = if state.denied.contains(execution.as_str()) {
+            Err(denied("states:DescribeExecution", execution.as_str()))
+        } else {
+            Ok(state.started.get(execution.as_str()).cloned())
+        };
+        Box::pin(std::future::ready(input))
     }
 
     fn received<'a>(&'a self, (execution, ..): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {

@@ -43,15 +43,15 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_limit_of_none_keeps_starts_in_their_places(bench).await;
 }
 
-const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
-const HOUR: Duration = Duration::from_hours(1);
+pub(super) const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
+pub(super) const HOUR: Duration = Duration::from_hours(1);
 
-struct StartCase<'a, B: Bench> {
-    case: Case<'a, B>,
-    calls: Arc<FakeStepFunctions>,
+pub(super) struct StartCase<'a, B: Bench> {
+    pub(super) case: Case<'a, B>,
+    pub(super) calls: Arc<FakeStepFunctions>,
 }
 
-fn execution(name: &str) -> Holder {
+pub(super) fn execution(name: &str) -> Holder {
     make::holder(format!(
         "arn:aws:states:eu-west-1:123456789012:execution:work:{name}"
     ))
@@ -62,7 +62,7 @@ fn input(json: &str) -> ExecutionInput {
 }
 
 impl<'a, B: Bench> StartCase<'a, B> {
-    fn new(bench: &'a B, key: &str) -> Self {
+    pub(super) fn new(bench: &'a B, key: &str) -> Self {
         let mut case = Case::new(bench, &format!("starts/{key}"));
         let calls = Arc::new(FakeStepFunctions::default());
         let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
@@ -74,13 +74,13 @@ impl<'a, B: Bench> StartCase<'a, B> {
     }
 
     /// A key that an execution has, which was started through it.
-    async fn held(bench: &'a B, key: &str) -> Self {
+    pub(super) async fn held(bench: &'a B, key: &str) -> Self {
         let case = Self::new(bench, key);
         case.starts("first").await;
         case
     }
 
-    fn request(&self, name: &str) -> Start {
+    pub(super) fn request(&self, name: &str) -> Start {
         let machine = StateMachineArn::new(MACHINE).expect("valid");
         let key = self.case.address.key.clone();
         let name = ExecutionName::new(name).expect("valid");
@@ -91,22 +91,22 @@ impl<'a, B: Bench> StartCase<'a, B> {
         }
     }
 
-    async fn ask(&self, name: &str) -> Result<Started, Error> {
+    pub(super) async fn ask(&self, name: &str) -> Result<Started, Error> {
         self.case.leases.start(self.request(name)).await
     }
 
-    async fn starts(&self, name: &str) {
+    pub(super) async fn starts(&self, name: &str) {
         let answer = self.ask(name).await.expect("an answer");
         let execution_arn = execution(name);
         assert_eq!(answer, Started::Started { execution_arn });
     }
 
-    async fn queues(&self, name: &str) {
+    pub(super) async fn queues(&self, name: &str) {
         let answer = self.ask(name).await.expect("an answer");
         assert!(matches!(answer, Started::Queued { .. }), "{answer:?}");
     }
 
-    fn has_started(&self, names: &[&str]) {
+    pub(super) fn has_started(&self, names: &[&str]) {
         let started = self.calls.started();
         let started: Vec<_> = started.keys().map(String::as_str).collect();
         let mut wanted: Vec<_> = names.iter().map(|name| execution(name)).collect();
@@ -115,7 +115,7 @@ impl<'a, B: Bench> StartCase<'a, B> {
         assert_eq!(started, wanted);
     }
 
-    async fn item(&self, name: &str) -> Option<StartItem> {
+    pub(super) async fn item(&self, name: &str) -> Option<StartItem> {
         let request = RequestDigest::of_start(&execution(name));
         let (key, limit) = (&self.case.address.key, Duration::from_secs(1));
         let item = self
@@ -127,12 +127,12 @@ impl<'a, B: Bench> StartCase<'a, B> {
         item.expect("an answer")
     }
 
-    async fn status(&self, name: &str) -> StartStatus {
+    pub(super) async fn status(&self, name: &str) -> StartStatus {
         self.item(name).await.expect("an item").status
     }
 
     /// The execution ends, and reap hears of it.
-    async fn ends(&self, name: &str) {
+    pub(super) async fn ends(&self, name: &str) {
         let over = Execution::Ended {
             stopped_at: self.case.now(),
             redrivable: false,
@@ -144,11 +144,11 @@ impl<'a, B: Bench> StartCase<'a, B> {
         reaped.expect("an answer");
     }
 
-    async fn is_free(&self) {
+    pub(super) async fn is_free(&self) {
         assert!(self.case.row().await.holding().is_none());
     }
 
-    async fn holds(&self, name: &str) {
+    pub(super) async fn holds(&self, name: &str) {
         let row = self.case.row().await;
         assert!(
             row.holding().is_some() && row.granted_to == execution(name),
@@ -157,7 +157,7 @@ impl<'a, B: Bench> StartCase<'a, B> {
     }
 
     /// Sweeps until this start has one of the two settled states.
-    async fn fails(&self, name: &str, reason: &str) {
+    pub(super) async fn fails(&self, name: &str, reason: &str) {
         match self.status(name).await {
             StartStatus::Failed(why) => assert!(why.contains(reason), "{why}"),
             other => panic!("{name} has not failed: {other:?}"),
@@ -520,10 +520,10 @@ async fn sweep_does_not_fail_a_start_that_is_being_asked_for<B: Bench>(bench: &B
     assert_eq!(put.expect("an answer"), PutStart::Done);
     case.case.swept().await;
     assert_eq!(case.status("b").await, StartStatus::Waiting);
-    // It has died.
+    // It has died: nobody had an answer, and it was to wait for nobody.
     case.case.pass(Duration::from_mins(1));
     case.case.swept().await;
-    case.fails("b", "0 seconds").await;
+    assert_eq!(case.item("b").await, None);
     case.ends("first").await;
     case.ends("a").await;
     case.has_started(&["first", "a"]);

@@ -289,10 +289,9 @@ impl<S: Store> Leases<S> {
                 // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
                 // role is at fault, and no further waiter loses its place.
                 Effect::Forbidden(_) if forbidden => break,
-                Effect::Never(_) if tries == 0 => break,
+                // A start that never begins leaves nobody waiting behind it, as far as there is time.
                 effect @ (Effect::Forbidden(_) | Effect::Never(_) | Effect::Gone(_)) => {
                     forbidden |= matches!(effect, Effect::Forbidden(_));
-                    tries -= usize::from(matches!(effect, Effect::Never(_)));
                     match effect.into_free() {
                         Some(free) if permit == 0 => rows.with(0, free),
                         _ => self.read_rows(key).await?,
@@ -445,7 +444,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<Applied, Error> {
         let leave = Change::Leave(Leave {
             request: head.clone(),
-            place: 0,
+            place: Some(0),
             because: LeaveReason::Granted,
         });
         let grant = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {

@@ -28,11 +28,13 @@ const BETWEEN_LOOKS: usize = 100;
 impl<S: Store> Leases<S> {
     /// Maintains the queue of `key`: grants the free key to the first waiter, tells a waiter again that may not know of
     /// its grant, removes waiters whose waiting time has passed, and the items of those who are neither in the queue nor
-    /// granted the key, `at_once` at a time. Returns how many were told of their grant.
+    /// granted the key, `at_once` at a time. The row stays for as long as anybody waits, which is `until` this instant. Returns
+    /// how many were told of their grant.
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
         waiting: &[Waits],
+        until: Option<Timestamp>,
         at_once: usize,
     ) -> Result<u64, Error> {
         let Some(workflows) = self.workflows() else {
@@ -54,6 +56,9 @@ impl<S: Store> Leases<S> {
             if served > 0 || was_free {
                 rows = self.read_rows(key).await?;
             }
+        }
+        if let (Some(first), Some(until)) = (rows.first(), until) {
+            rows = self.keep_row(key, first.clone(), rows, until).await?;
         }
         let mut strays = Vec::new();
         for (request, gives_up) in waiting {
@@ -83,6 +88,33 @@ impl<S: Store> Leases<S> {
         }
         self.clear(key, strays, at_once).await?;
         Ok(told)
+    }
+
+    /// A free row that has a queue, because nothing is granted now, is not purged before the last of its waiters gives up.
+    async fn keep_row(
+        &self,
+        key: &Key,
+        first: Row,
+        rows: Rows,
+        until: Timestamp,
+    ) -> Result<Rows, Error> {
+        let purge_at = self.purge_after(until);
+        let stays = first.holding().is_some() || first.head().is_none();
+        if stays || first.purge_at.is_none_or(|at| at >= purge_at) {
+            return Ok(rows);
+        }
+        let kept = Row {
+            version: first.version.plus(1),
+            purge_at: Some(purge_at),
+            ..first.clone()
+        };
+        match self
+            .replace(&Address::first(key), &first, kept, None)
+            .await?
+        {
+            Applied::Done { row, .. } => Ok(rows.with(0, row)),
+            Applied::Refused(_) => self.read_rows(key).await,
+        }
     }
 
     /// Removes items whose requests were neither in the queue nor granted the key when the row was read: their lease has
@@ -219,7 +251,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<Applied, Error> {
         let change = Change::Leave(Leave {
             request: request.clone(),
-            place,
+            place: Some(place),
             because: LeaveReason::GaveUp,
         });
         let address = Address::first(key);

@@ -106,7 +106,7 @@ impl<S: Store> Leases<S> {
         };
         let leave = Leave {
             request: first.clone(),
-            place: 0,
+            place: Some(0),
             because: LeaveReason::Superseded(later.clone()),
         };
         let (store, mut backoff) = (self.store(), self.conflict_backoff());

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use super::place_in;
 use crate::{
+    acquire::changed,
     clock::Timestamp,
     error::Error,
     leases::{LATEST_ANSWER, Leases, TRIES},
     metrics::{self, Metric},
-    row::{Row, Stored},
+    row::{Holding, Row, Stored, Term},
     start::{StartItem, StartStatus},
     store::{Address, Applied, Settled, Settlement, Store},
-    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged},
+    transition::{Change, Leave, LeaveReason, Look, ReplaceIfUnchanged},
     values::{Counter, Key, RequestDigest},
     workflows::{Begun, Workflows},
 };
@@ -45,6 +46,8 @@ pub(crate) enum Known {
     Ours,
     /// It has another input.
     Another,
+    /// It may not be asked: the role may not look at that machine's executions, or the engine starts none.
+    Unasked,
 }
 
 /// EventBridge and SQS deliver again for at most 14 days.
@@ -67,7 +70,8 @@ pub(crate) fn shows_all_calls(last_mark: Timestamp, margin: Duration) -> Timesta
 
 impl<S: Store> Leases<S> {
     /// Begins a start that has its turn and may have begun. Somebody may have called before, so that the row is marked
-    /// first: from then on no earlier caller decides that it has failed.
+    /// first: from then on no earlier caller decides that it has failed. Its item is read after the mark: it may have been
+    /// settled before it had its turn, but not since.
     pub(crate) async fn begin_again(
         &self,
         workflows: &dyn Workflows,
@@ -82,23 +86,70 @@ impl<S: Store> Leases<S> {
             return Ok(Begins::Later);
         }
         if telling.refused_at.is_none() {
-            return match self.mark(at, row, None).await? {
-                Some(marked) => self.begin(workflows, at, &marked, item).await,
-                None => Ok(Begins::Later),
+            let Some(marked) = self.mark(at, row, None).await? else {
+                return Ok(Begins::Later);
+            };
+            let (key, request) = (&item.key, item.request());
+            let latest = self.store().start_item(key, &request, self.limit());
+            return match latest.await? {
+                Some(latest) if latest.status == StartStatus::Waiting => {
+                    self.begin(workflows, at, &marked, &latest).await
+                }
+                Some(latest) if latest.status == StartStatus::Begun => Ok(Begins::Begun),
+                _ => Ok(Begins::Later),
             };
         }
         // Nobody calls any more, and a call that is under way has begun it by then, or never will.
-        if self.now() < shows_all_calls(telling.at, self.settings().clock_margin) {
+        let known = self.known(workflows, item).await?;
+        if known == Known::Ours {
+            return self.has_begun(item).await;
+        }
+        if !self.is_settled_by(known, at, row).await? {
             return Ok(Begins::Later);
         }
-        match self.known(workflows, item).await? {
-            Known::Ours => self.has_begun(item).await,
-            known => {
-                let refused = "Step Functions refused it, or an operator ended it before it began";
-                let reason = not_started_reason(known, refused.to_owned());
-                self.fail(at, row, item, reason).await
-            }
+        let refused = "Step Functions refused it, or an operator ended it before it began";
+        let reason = not_started_reason(known, refused.to_owned());
+        self.fail(at, row, item, reason).await
+    }
+
+    /// Whether a start that has its turn will never begin, which is `known`: no call is under way any more. If the service may
+    /// not be asked, one answer ends nothing: the first is noted in the row, and one half a minute later ends it.
+    pub(crate) async fn is_settled_by(
+        &self,
+        known: Known,
+        at: &Address,
+        row: &Row,
+    ) -> Result<bool, Error> {
+        let Some(held) = row.holding() else {
+            return Ok(false);
+        };
+        let called_at = held.telling.map_or(held.acquired_at, |telling| telling.at);
+        let over_at = shows_all_calls(called_at, self.settings().clock_margin);
+        let now = self.now();
+        let noted_at = match held.term {
+            Term::Execution { look_again_at, .. } => look_again_at,
+            Term::Ttl { .. } => None,
+        };
+        let is_noted = known != Known::Unasked || noted_at.is_some_and(|at| at <= now);
+        if now >= over_at && is_noted {
+            return Ok(true);
         }
+        let look_again_at = if known == Known::Unasked {
+            noted_at.or(Some(over_at.max(now.plus(LATEST_ANSWER))))
+        } else {
+            noted_at
+        };
+        if look_again_at != noted_at || held.sweep_after.is_none_or(|at| at > over_at) {
+            let look = Change::Look(Look {
+                version: row.version,
+                now,
+                look_again_at,
+                sweep_after: look_again_at.unwrap_or(over_at).max(now),
+                known: false,
+            });
+            let _ = self.store().apply(at, &look, self.limit()).await?;
+        }
+        Ok(false)
     }
 
     /// Begins the start that `row` was just granted to, or marked for, by this process: one call of `StartExecution`.
@@ -116,6 +167,15 @@ impl<S: Store> Leases<S> {
         if self.now().since(telling.at) > CALLS_WITHIN {
             return Ok(Begins::Later);
         }
+        let is_only_call = telling.tries == Counter::MIN;
+        if let Err(problem) = self.starts().check(&item.key, &item.state_machine) {
+            let reason = format!("{} {problem}", item.state_machine);
+            if is_only_call {
+                // Nobody has called, so that nobody has to be asked.
+                return self.fail(at, row, item, reason).await;
+            }
+            return self.refused_later(at, row, item, reason).await;
+        }
         let (key, execution) = (&item.key, item.execution());
         let began = match self.ask_to_start(workflows, at, row, item).await {
             Ok(began) => began,
@@ -123,6 +183,12 @@ impl<S: Store> Leases<S> {
                 error.count();
                 let problem = error.in_full();
                 tracing::error!(%key, %execution, problem, "a start keeps its turn, and is left to sweep");
+                // A role that may not call gets its policy, or others have the key after a while.
+                let grace = self.settings().reap_grace;
+                let since = row.holding().map_or(telling.at, |held| held.acquired_at);
+                if matches!(error, Error::Denied { .. }) && since.plus(grace) <= self.now() {
+                    return self.refused_later(at, row, item, problem).await;
+                }
                 return Ok(Begins::Later);
             }
         };
@@ -136,23 +202,35 @@ impl<S: Store> Leases<S> {
                 }
                 // The service does not show it yet.
                 Known::No => Ok(Begins::Later),
+                Known::Unasked => {
+                    let reason = "its name is in use".to_owned();
+                    self.refused_later(at, row, item, reason).await
+                }
             },
             // The only call for this grant: unless the name is in use already, nothing has begun.
-            Begun::Refused(reason) if telling.tries == Counter::MIN => {
-                match self.known(workflows, item).await? {
-                    Known::Ours => self.has_begun(item).await,
-                    known => {
-                        self.fail(at, row, item, not_started_reason(known, reason))
-                            .await
-                    }
+            Begun::Refused(reason) if is_only_call => match self.known(workflows, item).await? {
+                Known::Ours => self.has_begun(item).await,
+                known => {
+                    self.fail(at, row, item, not_started_reason(known, reason))
+                        .await
                 }
-            }
-            Begun::Refused(reason) => {
-                tracing::error!(%key, %execution, reason, "refused, although an earlier call may have begun it");
-                self.note_refusal(at, row).await?;
-                Ok(Begins::Later)
-            }
+            },
+            Begun::Refused(reason) => self.refused_later(at, row, item, reason).await,
         }
+    }
+
+    /// This call began nothing, and nobody calls again; whether an earlier one did shows later.
+    async fn refused_later(
+        &self,
+        at: &Address,
+        row: &Row,
+        item: &StartItem,
+        reason: String,
+    ) -> Result<Begins, Error> {
+        let (key, execution) = (&item.key, item.execution());
+        tracing::error!(%key, %execution, reason, "refused, although an earlier call may have begun it");
+        self.note_refusal(at, row).await?;
+        Ok(Begins::Later)
     }
 
     async fn ask_to_start(
@@ -162,10 +240,6 @@ impl<S: Store> Leases<S> {
         row: &Row,
         item: &StartItem,
     ) -> Result<Begun, Error> {
-        if let Err(problem) = self.starts().check(&item.key, &item.state_machine) {
-            let reason = format!("{} {problem}", item.state_machine);
-            return Ok(Begun::Refused(reason));
-        }
         let lease = self.lease_of(at.clone(), row.clone())?;
         let input = item.input.with(item.pass_lease, item.permits, &lease);
         let what = (&item.state_machine, &item.name);
@@ -208,7 +282,16 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
     ) -> Result<Known, Error> {
         let execution = item.execution();
-        let input = workflows.execution_input(&execution, self.limit()).await?;
+        let input = match workflows.execution_input(&execution, self.limit()).await {
+            // It concerns this machine, and nobody else.
+            Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%execution, problem, "whether it has begun could not be asked");
+                return Ok(Known::Unasked);
+            }
+            input => input?,
+        };
         Ok(match input {
             None => Known::No,
             Some(input) if item.input.is(&input, item.pass_lease) => Known::Ours,
@@ -222,18 +305,14 @@ impl<S: Store> Leases<S> {
         until.as_seconds_rounded_up().min(Row::NEVER)
     }
 
-    /// Writes down that the execution has begun. If that fails, sweep does it.
+    /// Writes down that the execution has begun, whatever became of the start meanwhile. If that fails, sweep does it.
     pub(crate) async fn has_begun(&self, item: &StartItem) -> Result<Begins, Error> {
         let (key, execution) = (&item.key, item.execution());
-        let purge_at = self.purge_start_at();
-        let begun = Settlement::Begun { purge_at };
-        let settled = self.store().settle_start(item, &begun, None, self.limit());
-        match settled.await {
-            Ok(Settled::Done) => {
+        match self.write_begun(item).await {
+            Ok(()) => {
                 metrics::record_duration(Metric::WaitTime, self.now().since(item.asked_at));
                 tracing::info!(%key, %execution, "started");
             }
-            Ok(_) => {}
             Err(error) => {
                 error.count();
                 let problem = error.in_full();
@@ -241,6 +320,36 @@ impl<S: Store> Leases<S> {
             }
         }
         Ok(Begins::Begun)
+    }
+
+    /// Writes down that the execution has begun; an item that was deleted meanwhile is stored again.
+    async fn write_begun(&self, item: &StartItem) -> Result<(), Error> {
+        let begun = Settlement::Begun {
+            purge_at: self.purge_start_at(),
+        };
+        if self.settle(item, &begun, None).await? == Settled::NotWaiting {
+            let waits = StartItem {
+                status: StartStatus::Waiting,
+                ..item.clone()
+            };
+            let _ = self.store().put_start(&waits, false, self.limit()).await?;
+            let _ = self.settle(item, &begun, None).await?;
+        }
+        Ok(())
+    }
+
+    /// The item of a start answers those who ask again, and replaces need it, as long as its execution has the key: of one that
+    /// has run for more than half as long as the item stays, it stays longer.
+    pub(crate) async fn keep_item_of(&self, key: &Key, row: &Row) -> Result<(), Error> {
+        let is_old = |held: &Holding| self.now().since(held.acquired_at) > ANSWERS_FOR / 2;
+        if !row.request.is_start() || !row.holding().is_some_and(is_old) {
+            return Ok(());
+        }
+        let item = self.store().start_item(key, &row.request, self.limit());
+        match item.await? {
+            Some(item) if item.status == StartStatus::Begun => self.write_begun(&item).await,
+            _ => Ok(()),
+        }
     }
 
     /// Takes the grant back and keeps the start as one that has failed, both or neither.
@@ -287,6 +396,39 @@ impl<S: Store> Leases<S> {
         }
     }
 
+    /// Settles a start that neither waits in the queue nor has the key, as long as that is so: [`Settled::Refused`] if not. Of a
+    /// permit other than the first, and of a row that does not exist yet, the transaction says nothing. But whoever is granted
+    /// one reads the item afterwards, and this reads the rows afterwards, so that one of the two sees the other.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if it was granted the key at that moment: what became of it is not known yet.
+    pub(crate) async fn settle_unplaced(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+    ) -> Result<Settled, Error> {
+        let (request, first) = (item.request(), Address::first(&item.key));
+        let out = Change::Leave(Leave {
+            request: request.clone(),
+            place: None,
+            because: LeaveReason::GaveUp,
+        });
+        let with_row = self.settle(item, settlement, Some((&first, &out))).await?;
+        let had_no_row = with_row == Settled::Refused(Stored::Absent);
+        let settled = if had_no_row {
+            self.settle(item, settlement, None).await?
+        } else {
+            with_row
+        };
+        if settled == Settled::Done && (had_no_row || item.permits.is_some()) {
+            let rows = self.read_rows_for(&item.key, item.permits).await?;
+            if rows.held_for(&request).is_some() {
+                return Err(changed(&item.key));
+            }
+        }
+        Ok(settled)
+    }
+
     /// Settles a start that leaves the queue, as long as the later one waits there, if one is given. False if not.
     pub(crate) async fn settle_in_queue(
         &self,
@@ -305,7 +447,7 @@ impl<S: Store> Leases<S> {
             }
             let leave = Change::Leave(Leave {
                 request: request.clone(),
-                place,
+                place: Some(place),
                 because: later
                     .cloned()
                     .map_or(LeaveReason::GaveUp, LeaveReason::Superseded),

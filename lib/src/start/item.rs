@@ -36,7 +36,7 @@ pub struct StartItem {
     pub metadata: Metadata,
     /// When it was asked for.
     pub asked_at: Timestamp,
-    /// When it gives up its place in the queue.
+    /// When it gives up its place in the queue; the instant at which it was asked for, if it was not to wait.
     pub deadline: Timestamp,
     /// What became of it.
     pub status: StartStatus,
@@ -96,6 +96,11 @@ impl StartItem {
     #[must_use]
     pub fn request(&self) -> RequestDigest {
         RequestDigest::of_start(&self.execution())
+    }
+
+    /// Whether it was to wait for its key at all.
+    pub(crate) fn waits(&self) -> bool {
+        self.deadline > self.asked_at
     }
 
     /// Whether another call asks for the same.

@@ -1,9 +1,9 @@
 //! What a start names: a state machine, an execution, its input.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::PassLease;
 use crate::{
@@ -212,31 +212,36 @@ impl ExecutionInput {
         if pass == PassLease::Nothing {
             return self.0.clone();
         }
-        let mut input = self.value();
-        input[PASSED] = json!({"key": lease.key, "fencing_token": lease.fencing_token});
+        let mut passed = json!({"key": lease.key, "fencing_token": lease.fencing_token});
         if permits.is_some_and(|permits| permits.get() > 1) {
-            input[PASSED]["permit"] = lease.permit.into();
+            passed["permit"] = lease.permit.into();
         }
         if pass == PassLease::Handle {
-            input[PASSED]["lease"] = json!(lease);
+            passed["lease"] = json!(lease);
         }
-        input.to_string()
+        // The text goes on as it came: read and written, a number of many digits would be another.
+        let fields = self.0.trim_end().strip_suffix('}').unwrap_or_default();
+        let comma = if fields.trim_end().ends_with('{') {
+            ""
+        } else {
+            ", "
+        };
+        format!("{fields}{comma}\"{PASSED}\": {passed}}}")
     }
 
     /// Whether an execution with the input `other` has this one: as JSON, and whatever lease it was passed.
     pub(crate) fn is(&self, other: &str, pass: PassLease) -> bool {
-        let Ok(mut other) = serde_json::from_str::<Value>(other) else {
-            return false;
-        };
-        let mut own = self.value();
-        if pass != PassLease::Nothing {
-            for input in [&mut own, &mut other] {
-                if let Some(fields) = input.as_object_mut() {
-                    fields.remove(PASSED);
-                }
+        let without_lease = |text: &str| {
+            let mut json = Exact::read(text)?;
+            if let Exact::Object(fields) = &mut json
+                && pass != PassLease::Nothing
+            {
+                fields.remove(PASSED);
             }
-        }
-        own == other
+            Some(json)
+        };
+        let own = without_lease(&self.0);
+        own.is_some() && own == without_lease(other)
     }
 
     fn value(&self) -> Value {
@@ -244,8 +249,92 @@ impl ExecutionInput {
     }
 }
 
+/// JSON of which a number is its text, unless a [`Value`] keeps every digit of it.
+#[derive(PartialEq)]
+enum Exact {
+    Other(Value),
+    Number(String),
+    List(Vec<Self>),
+    Object(BTreeMap<String, Self>),
+}
+
+/// How many digits of a decimal number are kept by reading it.
+const KEPT_DIGITS: usize = 15;
+
+impl Exact {
+    fn read(text: &str) -> Option<Self> {
+        let text = text.trim();
+        Some(match text.chars().next()? {
+            '{' => {
+                let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+                let fields = fields.into_iter();
+                let fields = fields.map(|(name, field)| Some((name, Self::read(field.get())?)));
+                Self::Object(fields.collect::<Option<_>>()?)
+            }
+            '[' => {
+                let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+                let items = items.iter().map(|item| Self::read(item.get()));
+                Self::List(items.collect::<Option<_>>()?)
+            }
+            _ => match serde_json::from_str(text).ok()? {
+                Value::Number(number)
+                    if number.is_f64()
+                        && text.chars().filter(char::is_ascii_digit).count() > KEPT_DIGITS =>
+                {
+                    Self::Number(text.to_owned())
+                }
+                other => Self::Other(other),
+            },
+        })
+    }
+}
+
 impl Default for ExecutionInput {
     fn default() -> Self {
         Self("{}".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Acquire, Leases, Memory, Settings,
+        conformance::{grant, make},
+    };
+
+    fn input(json: &str) -> ExecutionInput {
+        ExecutionInput::new(json).expect("valid")
+    }
+
+    #[tokio::test]
+    async fn text_goes_on_as_it_came() {
+        let leases = Leases::new(Memory::new(), Settings::default());
+        let ttl = make::ttl(std::time::Duration::from_mins(1));
+        let request = Acquire::new(make::key("k"), make::holder("h"), ttl);
+        let lease = grant(&leases, request).await.lease;
+        let long = r#"{"b": 18446744073709551616, "a": 0.12345678901234567890 }"#;
+        let sent = input(long).with(PassLease::Token, None, &lease);
+        assert!(sent.starts_with(long.trim_end_matches(" }")), "{sent}");
+        let read: Value = serde_json::from_str(&sent).expect("JSON");
+        assert_eq!(read[PASSED]["key"], "k");
+        assert!(input(long).is(&sent, PassLease::Token));
+        let empty = input(" { } ").with(PassLease::Token, None, &lease);
+        assert!(input("{}").is(&empty, PassLease::Token), "{empty}");
+    }
+
+    #[test]
+    fn same_json_is_the_same_input() {
+        let one = input(r#"{"a": [1, 2.50], "n": 18446744073709551616, "t": "x\u0041"}"#);
+        let same = r#"{ "t":"xA","n":18446744073709551616,"a":[1,2.5]}"#;
+        assert!(one.is(same, PassLease::Nothing));
+        for other in [
+            same.replace("616", "617"),
+            same.replace("2.5", "2.51"),
+            same.replace("xA", "xB"),
+            "[1".to_owned(),
+        ] {
+            assert!(!one.is(&other, PassLease::Nothing), "{other}");
+        }
     }
 }

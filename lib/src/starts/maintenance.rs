@@ -1,12 +1,12 @@
 //! Sweep's maintenance of starts.
 
-use super::{Asked, if_held_by};
+use super::{Asked, IfHeld, if_held_by};
 use crate::{
     error::Error,
     leases::Leases,
     queue::{
         Begins, CALLS_WITHIN, EndedTerm, Known, Waits, has_failed, is_untold, not_started_reason,
-        place_in,
+        place_in, shows_all_calls,
     },
     row::Row,
     start::{StartItem, StartStatus},
@@ -61,7 +61,7 @@ impl<S: Store> Leases<S> {
         if let Some((permit, row)) = rows.held_for(request) {
             if !is_untold(row) {
                 // It has begun long ago: it has extended its lease, or was seen. Its name may be in use by that one.
-                self.settle_remembered(workflows, &item).await?;
+                self.settle_shown(workflows, &item).await?;
                 return Ok(false);
             }
             let key = key.clone();
@@ -81,7 +81,8 @@ impl<S: Store> Leases<S> {
         self.place_again(workflows, &item).await
     }
 
-    /// Whoever stored the item died before it had its place, or its row was deleted.
+    /// Whoever stored the item died before it had its place, or its row was deleted. One that was not to wait is tried once, as
+    /// it asked: it never had an answer.
     async fn place_again(
         &self,
         workflows: &dyn Workflows,
@@ -91,59 +92,82 @@ impl<S: Store> Leases<S> {
             // Whoever asked may be about to give it its place, or to say that it does not wait.
             return Ok(false);
         }
-        let over = item.deadline <= self.now();
+        let waits_on = item.deadline > self.now();
+        let if_held = if item.waits() {
+            if_held_by(item)
+        } else {
+            IfHeld::Fail
+        };
         match self.known(workflows, item).await? {
             Known::Ours => {
                 self.has_begun(item).await?;
             }
-            Known::No if !over => {
-                let placed =
-                    Box::pin(self.place(workflows, item, if_held_by(item), Asked::Again)).await;
+            Known::No if waits_on || !item.waits() => {
+                let placed = Box::pin(self.place(workflows, item, if_held, Asked::Again)).await;
                 return match placed {
                     Ok(placed) => Ok(matches!(placed, super::Started::Started { .. })),
                     Err(
-                        Error::NotStarted { .. } | Error::Frozen { .. } | Error::QueueFull { .. },
+                        Error::Held(_)
+                        | Error::NotStarted { .. }
+                        | Error::Frozen { .. }
+                        | Error::QueueFull { .. },
                     ) => Ok(false),
                     Err(error) => Err(error),
                 };
             }
+            // Whether it has begun may not be asked now.
+            Known::Unasked if waits_on => {}
             known => {
                 let reason = not_started_reason(known, waited_too_long(item));
-                self.fail_without_a_place(item, reason).await?;
+                self.fail_unplaced(item, reason).await?;
             }
         }
         Ok(false)
     }
 
-    /// A start had the key, and its item does not say whether it began.
+    /// A start had the key, and its item does not say whether it began. That the service does not know it says nothing: it may
+    /// not show it yet, or have forgotten it.
     pub(super) async fn settle_remembered(
         &self,
         workflows: &dyn Workflows,
         item: &StartItem,
     ) -> Result<(), Error> {
-        let known = self.known(workflows, item).await?;
-        self.settle_as_known(item, known).await
-    }
-
-    /// The same by what the service said.
-    pub(super) async fn settle_as_known(
-        &self,
-        item: &StartItem,
-        known: Known,
-    ) -> Result<(), Error> {
-        match known {
-            // The row remembers only what began; the service may have forgotten it.
-            Known::Ours | Known::No => self.has_begun(item).await.map(drop),
-            Known::Another => {
-                let reason = not_started_reason(Known::Another, String::new());
-                self.fail_without_a_place(item, reason).await
+        match self.known(workflows, item).await? {
+            Known::Ours => self.has_begun(item).await.map(drop),
+            Known::No | Known::Unasked => {
+                let shown_by = shows_all_calls(item.asked_at, self.settings().clock_margin);
+                if self.now() < shown_by.max(item.deadline) {
+                    return Ok(());
+                }
+                let reason = "it had the key, which is taken from it, and Step Functions does not show that it ran: \
+                              if it did not, dismiss it, and start anew under another name";
+                self.fail_unplaced(item, reason.to_owned()).await
             }
+            Known::Another => self.name_is_used(item).await,
         }
     }
 
-    async fn fail_without_a_place(&self, item: &StartItem, reason: String) -> Result<(), Error> {
+    /// The same of one that has the key, and has shown by it that it began.
+    pub(super) async fn settle_shown(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+    ) -> Result<(), Error> {
+        match self.known(workflows, item).await? {
+            Known::Another => self.name_is_used(item).await,
+            Known::Ours | Known::No | Known::Unasked => self.has_begun(item).await.map(drop),
+        }
+    }
+
+    pub(super) async fn name_is_used(&self, item: &StartItem) -> Result<(), Error> {
+        let reason = not_started_reason(Known::Another, String::new());
+        self.fail_unplaced(item, reason).await
+    }
+
+    /// As long as it has neither place nor key.
+    async fn fail_unplaced(&self, item: &StartItem, reason: String) -> Result<(), Error> {
         let failed = Settlement::Failed(reason.clone());
-        if self.settle(item, &failed, None).await? == Settled::Done {
+        if self.settle_unplaced(item, &failed).await? == Settled::Done {
             has_failed(item, &reason);
         }
         Ok(())

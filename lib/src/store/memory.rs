@@ -361,7 +361,10 @@ impl Store for Memory {
         let mut items = self.items();
         let beside = StartItem::address(&item.key, &item.request());
         let found = items.get(&beside).and_then(StartItem::read);
-        let fits = found.is_some_and(|found| found.status.word() == settlement.before());
+        let fits = found.is_some_and(|found| {
+            let before = settlement.before();
+            before.is_none_or(|before| found.status.word() == before)
+        });
         if let Some((address, change)) = with {
             let address = place(address);
             let before = Stored::read(items.get(&address));
@@ -389,7 +392,9 @@ impl Store for Memory {
             }
             Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => {
                 set(at::PURGE_AT, n(*purge_at));
-                stored.remove(at::HOLDER);
+                for name in [at::HOLDER, at::REASON, at::SUPERSEDED_BY] {
+                    stored.remove(name);
+                }
             }
             Settlement::Superseded { by, purge_at } => {
                 set(at::SUPERSEDED_BY, s(by.as_str()));

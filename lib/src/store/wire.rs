@@ -99,6 +99,8 @@ pub(crate) enum Before {
     ApplyAll,
     ReadAll,
     Join,
+    Read,
+    Settle,
 }
 
 type Meddling = Box<dyn FnOnce(&Memory) + Send>;
@@ -326,8 +328,24 @@ impl Store for Wire {
             .await
     }
 
+    async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {
+        self.at(Before::Read);
+        self.life.request(self.table.read(address, limit)).await
+    }
+
+    async fn settle_start(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<(&Address, &Change)>,
+        limit: Duration,
+    ) -> Result<Settled, Error> {
+        self.at(Before::Settle);
+        let settle = self.table.settle_start(item, settlement, with, limit);
+        self.life.request(settle).await
+    }
+
     as_it_is! {
-        read(address: &Address) -> Stored;
         read_key(key: &Key) -> Vec<(u16, Stored)>;
         waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
         update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
@@ -335,7 +353,6 @@ impl Store for Wire {
         supersede_waiter(key: &Key, waiter: &Waiter, by: &Holder, leave: &Leave) -> Settled;
         put_start(item: &StartItem, repeat: bool) -> PutStart;
         start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
-        settle_start(item: &StartItem, settlement: &Settlement, with: Option<(&Address, &Change)>) -> Settled;
         scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
         held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
         publish_rules(rules: &TableRules) -> bool;

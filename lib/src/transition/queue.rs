@@ -31,8 +31,9 @@ pub enum JoinRule {
 pub struct Leave {
     /// The request.
     pub request: RequestDigest,
-    /// The place at which it was seen, counted from 0.
-    pub place: usize,
+    /// The place at which it was seen, counted from 0. None for one that has no place and is not the holder: then nothing
+    /// changes, and in a transaction it is a condition of the other writes.
+    pub place: Option<usize>,
     /// Why it leaves.
     pub because: LeaveReason,
 }
@@ -73,16 +74,20 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
 }
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
+    let Some(place) = leave.place else {
+        let holds = row.holding().is_some() && row.request == leave.request;
+        return (!holds && !row.queue.contains(&leave.request)).then(|| row.clone());
+    };
     let mut queue = row.queue.clone();
     let may = match &leave.because {
         LeaveReason::GaveUp => true,
         LeaveReason::Superseded(later) => queue.contains(later),
         LeaveReason::Granted => row.may_be_granted(),
     };
-    if queue.get(leave.place) != Some(&leave.request) || !may {
+    if queue.get(place) != Some(&leave.request) || !may {
         return None;
     }
-    queue.remove(leave.place);
+    queue.remove(place);
     let mut left = with_queue(row, queue);
     if leave.request.is_start() {
         // Its item settles with this write: whoever read that before grants it the key no more.

@@ -224,7 +224,7 @@ impl Written<'_> {
         let place = queue.iter().position(|waits| *waits == request);
         let seen = step.place.map(usize::from);
         Leave {
-            place: seen.or(place).unwrap_or(0),
+            place: seen.or(place),
             request,
             because: match (step.strict, step.told) {
                 (true, _) => LeaveReason::Superseded(digest(step.proof, step.request)),

@@ -27,9 +27,12 @@ use crate::{
 
 /// A start that waits, and only that, is settled; one that has failed, and only that, is dismissed.
 const BEFORE: &str = "#status = :before";
+/// That it has begun is written whatever became of it before.
+const ANY: &str = "attribute_exists(#status)";
 
 /// What a settlement writes.
 struct Writes {
+    condition: &'static str,
     update: String,
     names: HashMap<String, String>,
     values: HashMap<String, AttributeValue>,
@@ -116,7 +119,7 @@ impl DynamoDb {
                 .set_key(Some(place(&item.key, &request)))
                 .condition_expression(BEFORE)
                 .expression_attribute_names("#status", at::STATUS)
-                .expression_attribute_values(":before", s(settlement.before()));
+                .set_expression_attribute_values(before(settlement));
             return match within(delete.customize(), limit).send().await {
                 Ok(_) => Ok(Settled::Done),
                 Err(SdkError::ServiceError(refusal))
@@ -136,7 +139,7 @@ impl DynamoDb {
             .update_item()
             .table_name(&self.table)
             .set_key(Some(place(&item.key, &request)))
-            .condition_expression(BEFORE)
+            .condition_expression(writes.condition)
             .update_expression(writes.update)
             .set_expression_attribute_names(Some(writes.names))
             .set_expression_attribute_values(Some(writes.values))
@@ -189,14 +192,14 @@ impl DynamoDb {
                 .set_key(key)
                 .condition_expression(BEFORE)
                 .expression_attribute_names("#status", at::STATUS)
-                .expression_attribute_values(":before", s(settlement.before()));
+                .set_expression_attribute_values(before(settlement));
             return Ok(part.delete(delete.build()?).build());
         }
         let writes = writes(settlement);
         let update = Update::builder()
             .table_name(&self.table)
             .set_key(key)
-            .condition_expression(BEFORE)
+            .condition_expression(writes.condition)
             .update_expression(writes.update)
             .set_expression_attribute_names(Some(writes.names))
             .set_expression_attribute_values(Some(writes.values));
@@ -216,7 +219,7 @@ fn writes(settlement: &Settlement) -> Writes {
         }
         Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => {
             set.push((at::PURGE_AT, n(*purge_at)));
-            remove.push(at::HOLDER);
+            remove.extend([at::HOLDER, at::REASON, at::SUPERSEDED_BY]);
         }
         Settlement::Superseded { by, purge_at } => {
             set.extend([
@@ -242,12 +245,24 @@ fn writes(settlement: &Settlement) -> Writes {
     let values = set
         .into_iter()
         .map(|(name, value)| (format!(":{name}"), value));
-    let before = (":before".to_owned(), s(settlement.before()));
+    let condition = match settlement.before() {
+        Some(_) => BEFORE,
+        None => ANY,
+    };
     Writes {
+        condition,
         update: format!("SET {} REMOVE {}", sets.join(", "), removes.join(", ")),
         names,
-        values: values.chain([before]).collect(),
+        values: values
+            .chain(before(settlement).into_iter().flatten())
+            .collect(),
     }
+}
+
+/// The value in [`BEFORE`].
+fn before(settlement: &Settlement) -> Option<HashMap<String, AttributeValue>> {
+    let word = settlement.before()?;
+    Some(HashMap::from([(":before".to_owned(), s(word))]))
 }
 
 fn found(error: &UpdateItemError) -> Option<&Item> {

@@ -58,7 +58,16 @@ pub(super) fn joining(join: &Join) -> Expressions {
 }
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
-    let (place, ours) = (leave.place, ours_in_any_state());
+    let ours = ours_in_any_state();
+    let Some(place) = leave.place else {
+        return build(
+            format!(
+                "{ours} AND NOT contains(#line, :request) AND (({FREE}) OR #request <> :request)"
+            ),
+            "SET #version = #version".to_owned(),
+            [("request", b(leave.request.as_bytes()))],
+        );
+    };
     let version = if leave.request.is_start() {
         "SET #version = #version + :one "
     } else {

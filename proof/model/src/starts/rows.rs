@@ -144,7 +144,7 @@ impl Rows {
         let place = before.1.queue.iter().position(|other| *other == start)?;
         let change = Change::Leave(Leave {
             request: request(start),
-            place,
+            place: Some(place),
             because: LeaveReason::GaveUp,
         });
         let left = transition(&Stored::Row((*before.0).clone()), &change)?;

@@ -1,0 +1,300 @@
+//! What another call does between two requests of a start.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+
+use super::{IfHeld, Start, Started};
+use crate::{
+    Error, Execution, ExecutionName, Holder, Leases, ManualClock, Memory, Settings, StartItem,
+    StartRules, StartStatus, StateMachineArn, SweepBounds, WaitTime,
+    clock::Clock as _,
+    conformance::{FakeStepFunctions, make},
+    row::{Item, Row, attributes as at},
+    store::{
+        Address, Settled, Settlement, Store,
+        wire::{Before, Wire},
+    },
+    values::RequestDigest,
+};
+
+const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
+
+fn start(name: &str, if_held: IfHeld) -> Start {
+    let machine = StateMachineArn::new(MACHINE).expect("valid");
+    Start {
+        if_held,
+        ..Start::new(
+            make::key("k"),
+            machine,
+            ExecutionName::new(name).expect("valid"),
+        )
+    }
+}
+
+fn execution(name: &str) -> Holder {
+    start(name, IfHeld::Skip).execution()
+}
+
+/// Two callers of one table and one service.
+struct Race {
+    clock: Arc<ManualClock>,
+    calls: Arc<FakeStepFunctions>,
+    permits: Option<u16>,
+}
+
+impl Race {
+    fn new(permits: Option<u16>) -> Self {
+        Self {
+            clock: make::clock(),
+            calls: Arc::default(),
+            permits,
+        }
+    }
+
+    fn leases<S: Store>(&self, store: S) -> Leases<S> {
+        Leases::new(store, Settings::default())
+            .with_clock(self.clock.clone())
+            .with_workflows(self.calls.clone())
+            .with_starts(StartRules::of(MACHINE).expect("valid"))
+    }
+
+    fn start(&self, name: &str, if_held: IfHeld) -> Start {
+        Start {
+            permits: self.permits.map(make::permits),
+            ..start(name, if_held)
+        }
+    }
+
+    /// What another call does meanwhile: at once, as the table is in memory.
+    fn meanwhile(
+        self: &Arc<Self>,
+        acts: impl AsyncFnOnce(Arc<Self>, Leases<Memory>) + Send + 'static,
+    ) -> impl FnOnce(&Memory) + Send + 'static {
+        let race = Arc::clone(self);
+        move |table: &Memory| {
+            let leases = race.leases(table.clone());
+            acts(race, leases).now_or_never().expect("at once");
+        }
+    }
+
+    /// The execution ends, and reap hears of it.
+    async fn ends<S: Store>(&self, leases: &Leases<S>, name: &str) {
+        let over = Execution::Ended {
+            stopped_at: self.clock.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        self.calls.set_execution(execution(name).as_str(), over);
+        self.clock.advance(Duration::from_millis(1));
+        leases.reap(&execution(name)).await.expect("an answer");
+    }
+
+    /// Only this one runs now, and has the key, whatever sweeps see.
+    async fn runs_alone<S: Store>(&self, leases: &Leases<S>, name: &str) {
+        for _ in 0..20 {
+            self.clock.advance(Duration::from_mins(1));
+            let swept = leases.sweep(SweepBounds::Schedule).await;
+            swept.expect("swept");
+            let held = leases.read_rows(&make::key("k")).await.expect("rows");
+            let request = RequestDigest::of_start(&execution(name));
+            assert!(
+                held.held_for(&request).is_some(),
+                "{name} runs without its key"
+            );
+        }
+        assert!(self.calls.started().contains_key(execution(name).as_str()));
+    }
+}
+
+async fn status<S: Store>(leases: &Leases<S>, name: &str) -> Option<StartStatus> {
+    let request = RequestDigest::of_start(&execution(name));
+    let key = make::key("k");
+    let item = leases.store().start_item(&key, &request, Duration::MAX);
+    item.await.expect("an answer").map(|item| item.status)
+}
+
+/// A mutex, and one of one permit.
+const BOTH: [Option<u16>; 2] = [None, Some(1)];
+
+#[tokio::test(start_paused = true)]
+async fn skip_delivered_twice_while_the_holder_ends() {
+    for permits in BOTH {
+        let race = Arc::new(Race::new(permits));
+        let twice = race.meanwhile(async |race, leases| {
+            race.ends(&leases, "first").await;
+            let started = leases.start(race.start("a", IfHeld::Skip)).await;
+            assert!(
+                matches!(started, Ok(Started::Started { .. })),
+                "{started:?}"
+            );
+        });
+        // That the first has begun; then what the second is settled as.
+        let store = Wire::meddled(Before::Settle, 2, twice);
+        let leases = race.leases(store.clone());
+        let first = race.start("first", IfHeld::Fail);
+        leases.start(first).await.expect("started");
+        let answer = leases.start(race.start("a", IfHeld::Skip)).await;
+        assert!(store.is_done());
+        assert!(!matches!(answer, Ok(Started::Skipped { .. })), "{answer:?}");
+        assert_eq!(status(&leases, "a").await, Some(StartStatus::Begun));
+        race.runs_alone(&leases, "a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dismissed_as_its_turn_comes() {
+    for permits in BOTH {
+        let race = Arc::new(Race::new(permits));
+        let its_turn = race.meanwhile(async |race, leases| race.ends(&leases, "first").await);
+        let store = Wire::meddled(Before::Settle, 2, its_turn);
+        let leases = race.leases(store.clone());
+        let wait = IfHeld::Wait(WaitTime::DAY);
+        for name in ["first", "a"] {
+            leases
+                .start(race.start(name, wait))
+                .await
+                .expect("accepted");
+        }
+        let dismissed = leases.dismiss_start(&make::key("k"), &execution("a")).await;
+        assert!(store.is_done());
+        assert!(!dismissed.expect("an answer"), "it runs");
+        assert_eq!(status(&leases, "a").await, Some(StartStatus::Begun));
+        race.runs_alone(&leases, "a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn given_up_while_its_retry_is_granted() {
+    for permits in BOTH {
+        let race = Arc::new(Race::new(permits));
+        let retry = race.meanwhile(async |race, leases| {
+            let wait = IfHeld::Wait(WaitTime::DAY);
+            let started = leases.start(race.start("a", wait)).await;
+            assert!(
+                matches!(started, Ok(Started::Started { .. })),
+                "{started:?}"
+            );
+        });
+        // What sweep settles it as.
+        let store = Wire::meddled(Before::Settle, 1, retry);
+        let leases = race.leases(store.clone());
+        // The call that stored it died before it had a place, and its time is over.
+        let wait = WaitTime::new(Duration::from_secs(1)).expect("valid");
+        let stored = leases.item_of(race.start("a", IfHeld::Wait(wait)));
+        let (item, _) = stored.expect("valid");
+        let put = store.put_start(&item, false, Duration::MAX);
+        let _ = put.await.expect("stored");
+        race.clock.advance(Duration::from_mins(2));
+        let swept = leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+        assert!(store.is_done());
+        assert_eq!(status(&leases, "a").await, Some(StartStatus::Begun));
+        race.runs_alone(&leases, "a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_deliveries_at_once_at_a_full_queue() {
+    let race = Arc::new(Race::new(None));
+    let wait = IfHeld::Wait(WaitTime::DAY);
+    let other = race.meanwhile(async move |race, leases| {
+        race.ends(&leases, "first").await;
+        let queued = leases.start(race.start("b", wait)).await;
+        assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+    });
+    let store = Wire::meddled(Before::Settle, 2, other);
+    let mut leases = race.leases(store.clone());
+    for name in ["first", "a"] {
+        leases
+            .start(race.start(name, wait))
+            .await
+            .expect("accepted");
+    }
+    leases = Leases::new(
+        store.clone(),
+        Settings {
+            queue_cap: 1,
+            ..Settings::default()
+        },
+    )
+    .with_clock(race.clock.clone())
+    .with_workflows(race.calls.clone())
+    .with_starts(StartRules::of(MACHINE).expect("valid"));
+    let queued = leases.start(race.start("b", wait)).await;
+    assert!(store.is_done());
+    assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+    assert_eq!(status(&leases, "b").await, Some(StartStatus::Waiting));
+    race.ends(&leases, "a").await;
+    race.runs_alone(&leases, "b").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_item_stays_as_long_as_the_execution_runs() {
+    let race = Race::new(None);
+    let table = Memory::new();
+    let leases = race.leases(table.clone());
+    let started = leases.start(race.start("first", IfHeld::Fail)).await;
+    started.expect("started");
+    for _ in 0..3 {
+        race.clock.advance(Duration::from_hours(6 * 24));
+        let swept = leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+    }
+    let request = RequestDigest::of_start(&execution("first"));
+    let (pk, sk) = StartItem::address(&make::key("k"), &request);
+    let item = item_at(&table, &pk, &sk);
+    let purge_at = item[at::PURGE_AT].as_n();
+    let purge_at: u64 = purge_at.expect("a number").parse().expect("a number");
+    let tomorrow = race.clock.now().plus(Duration::from_hours(24));
+    assert!(purge_at > tomorrow.as_seconds_rounded_up());
+}
+
+fn item_at(table: &Memory, pk: &str, sk: &str) -> Item {
+    let mut all = table.all().into_iter();
+    let found = all.find(|(at_pk, at_sk, _)| at_pk == pk && at_sk == sk);
+    found.expect("an item").2
+}
+
+/// What a later start does with the one that waits: its item says so, and the row has only the later one.
+fn superseded(table: &Memory, later: &RequestDigest) {
+    let items = || table.all().into_iter().map(|(_, _, item)| item);
+    let row = items().find_map(|item| Row::read(&item).ok());
+    let row = row.expect("a row");
+    let waits = items()
+        .find_map(|item| StartItem::read(&item).filter(|item| item.status == StartStatus::Waiting));
+    let waits = waits.expect("a start");
+    let queue = vec![later.clone()];
+    let version = row.version.plus(1);
+    let row = Row {
+        version,
+        queue,
+        ..row
+    };
+    table.put(Address::first(&make::key("k")), &row.to_item());
+    let by = execution("later");
+    let superseded = Settlement::Superseded { by, purge_at: 0 };
+    let settled = table.settle_start(&waits, &superseded, None, Duration::MAX);
+    let settled = settled.now_or_never().expect("at once");
+    assert_eq!(settled.expect("an answer"), Settled::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn superseded_while_it_is_asked_for_again() {
+    for if_held in [IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY)] {
+        let later = RequestDigest::of_start(&execution("later"));
+        let newest = later.clone();
+        let race = Race::new(None);
+        // Its copy looks for its place.
+        let store = Wire::meddled(Before::Read, 1, move |table| superseded(table, &newest));
+        let leases = race.leases(store.clone());
+        let first = leases.start(start("first", IfHeld::Skip)).await;
+        assert!(matches!(first, Ok(Started::Started { .. })), "{first:?}");
+        let queued = leases.start(start("second", if_held)).await;
+        assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+        let again: Result<Started, Error> = leases.start(start("second", if_held)).await;
+        assert!(store.is_done(), "it was sent away");
+        assert!(matches!(again, Ok(Started::Superseded { .. })), "{again:?}");
+        assert_eq!(store.row().await.waiting(), [later]);
+    }
+}
