@@ -20,6 +20,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_place_outlasts_stopped_grants(bench).await;
     a_waiters_place_outlasts_stopped_grants(bench).await;
     a_lost_place_is_given_again(bench).await;
+    stranded_starts_go_in_their_order(bench).await;
     a_refused_repetition_has_failed_again(bench).await;
     an_unlisted_machine_passes_the_key_on(bench).await;
     a_denied_start_ends_after_the_grace(bench).await;
@@ -168,6 +169,24 @@ async fn a_lost_place_is_given_again<B: Bench>(bench: &B) {
     case.case.swept().await;
     case.has_started(&["first", "a"]);
     case.ends("a").await;
+}
+
+async fn stranded_starts_go_in_their_order<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "stranded").await;
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        case.queues(name).await;
+        case.case.pass(MS);
+    }
+    case.case.delete().await;
+    case.case.pass(Duration::from_mins(1));
+    case.case.swept().await;
+    for (begun, name) in names.iter().enumerate() {
+        let started: Vec<_> = ["first"].iter().chain(&names[..=begun]).copied().collect();
+        case.has_started(&started);
+        case.holds(name).await;
+        case.ends(name).await;
+    }
 }
 
 async fn a_refused_repetition_has_failed_again<B: Bench>(bench: &B) {

@@ -132,7 +132,9 @@ impl<S: Store> Leases<S> {
             let reads = some.iter().map(|request| self.waiting(key, request));
             let read = some_at_a_time(at_once, reads.collect()).await;
             let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
-            let waiters: Vec<_> = read.into_iter().flatten().collect();
+            let mut waiters: Vec<_> = read.into_iter().flatten().collect();
+            // Whoever came first asks again first.
+            waiters.sort_by_key(|waiter| waiter.ticket);
             if waiters.is_empty() {
                 continue;
             }

@@ -8,6 +8,7 @@ use crate::{
         Begins, CALLS_WITHIN, EndedTerm, Known, Waits, has_failed, is_untold, not_started_reason,
         place_in, shows_all_calls,
     },
+    retry::{AT_ONCE, some_at_a_time},
     row::Row,
     start::{StartItem, StartStatus},
     store::{Address, Settled, Settlement, Store},
@@ -22,9 +23,13 @@ impl<S: Store> Leases<S> {
             return Ok(0);
         };
         let (mut begun, mut row) = (0, self.read_queue_row(key).await?);
-        for (request, gives_up) in waiting {
+        let (placed, stranded): (Vec<_>, Vec<_>) = waiting.iter().partition(|(request, _)| {
+            let place = row.as_ref().and_then(|row| place_in(row, request));
+            place.is_some()
+        });
+        for (request, gives_up) in placed {
             if self.is_nearly_over() {
-                break;
+                return Ok(begun);
             }
             let gives_up = gives_up.unwrap_or_else(|| self.now());
             let waits = row.as_ref().and_then(|row| place_in(row, request));
@@ -34,7 +39,33 @@ impl<S: Store> Leases<S> {
             begun += u64::from(self.maintain_start(workflows, key, request).await?);
             row = self.read_queue_row(key).await?;
         }
+        for request in self.oldest_first(key, stranded).await? {
+            if self.is_nearly_over() {
+                return Ok(begun);
+            }
+            begun += u64::from(self.maintain_start(workflows, key, &request).await?);
+        }
         Ok(begun)
+    }
+
+    /// Those of these starts that wait, in the order in which they were asked for: if a row was deleted by hand, and the queue
+    /// with it, they get their places again in that order.
+    async fn oldest_first(
+        &self,
+        key: &Key,
+        starts: Vec<&Waits>,
+    ) -> Result<Vec<RequestDigest>, Error> {
+        let reads = starts.into_iter();
+        let reads = reads.map(|(request, _)| self.store().start_item(key, request, self.limit()));
+        let items = some_at_a_time(AT_ONCE, reads.collect()).await;
+        let items = items.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut waiting: Vec<_> = items
+            .into_iter()
+            .flatten()
+            .filter(|item| item.status == StartStatus::Waiting)
+            .collect();
+        waiting.sort_by_key(|item| item.asked_at);
+        Ok(waiting.iter().map(StartItem::request).collect())
     }
 
     /// Sees to a start whose item waits: it leaves the queue when its wait is over, begins if it has its turn, or gets a place
