@@ -222,16 +222,8 @@ impl<S: Store> Leases<S> {
             (false, IfHeld::Wait(_) | IfHeld::Latest(_) | IfHeld::Replace(_)) => IfHeld::Fail,
             (_, as_asked) => as_asked,
         };
-        let request = item.request();
-        let rows = self.read_rows_for(&item.key, item.permits).await?;
-        if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
-            let first = first.clone();
-            return self.waits(workflows, first, item, if_held).await;
-        }
-        if let Some((permit, row)) = rows.held_for(&request) {
-            let key = item.key.clone();
-            let at = Address { key, permit };
-            return self.its_turn(workflows, &at, row, item).await;
+        if let Some(answer) = self.placed(workflows, item, if_held).await? {
+            return Ok(answer);
         }
         match self.known(workflows, item).await? {
             Known::No => self.place(workflows, item, if_held, Asked::Again).await,
@@ -251,6 +243,27 @@ impl<S: Store> Leases<S> {
                 source: None,
             }),
         }
+    }
+
+    /// The answer of one that waits in the queue, or has the key.
+    async fn placed(
+        &self,
+        workflows: &dyn Workflows,
+        item: &StartItem,
+        if_held: IfHeld,
+    ) -> Result<Option<Started>, Error> {
+        let request = item.request();
+        let rows = self.read_rows_for(&item.key, item.permits).await?;
+        if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
+            let first = first.clone();
+            return self.waits(workflows, first, item, if_held).await.map(Some);
+        }
+        let Some((permit, row)) = rows.held_for(&request) else {
+            return Ok(None);
+        };
+        let key = item.key.clone();
+        let at = Address { key, permit };
+        self.its_turn(workflows, &at, row, item).await.map(Some)
     }
 
     /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
@@ -461,10 +474,16 @@ impl<S: Store> Leases<S> {
                 Ok(Attempted::Changed) => continue,
                 Err(Error::Consumed { .. }) => return self.had_its_turn(workflows, item).await,
                 // An operator froze the key, or stopped the grants of the table.
-                Err(error @ Error::Frozen { .. }) => match self.refuse(item, error, asked).await? {
-                    Some(answer) => return Ok(answer),
-                    None => continue,
-                },
+                Err(error @ Error::Frozen { .. }) => {
+                    let refused = match self.refuse(item, error, asked).await? {
+                        None => self.placed(workflows, item, if_held).await?,
+                        answer => answer,
+                    };
+                    match refused {
+                        Some(answer) => return Ok(answer),
+                        None => continue,
+                    }
+                }
                 Err(error) => return Err(error),
             };
             if row.waiting().contains(&grant.request) {

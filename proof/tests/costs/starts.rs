@@ -36,8 +36,8 @@ async fn a_start_costs_the_same_however_many_wait() {
         }
         table.requests();
         start(waiting).await;
-        // The item, the refused grant, and the place in the queue.
-        assert_eq!(table.cost(["UpdateItem"]), [3], "{waiting}");
+        // The item, the refused grant, and the place in the queue; then the item is read.
+        assert_eq!(table.cost(["UpdateItem", "GetItem"]), [3, 1], "{waiting}");
         let over = Execution::Ended {
             stopped_at: Timestamp::from_millis(1),
             redrivable: false,

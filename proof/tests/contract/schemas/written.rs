@@ -33,7 +33,12 @@ functions! {
 /// What a request of this function says that it names, as text.
 pub fn names(function: &str, event: &Value) -> String {
     fn of<T: Request + DeserializeOwned>(event: &Value) -> String {
-        let request: T = serde_json::from_value(event.clone()).expect("a request");
+        let mut event = event.clone();
+        // As it is read from a function's event: the text of its JSON.
+        if let Some(input) = event.get_mut("input") {
+            *input = input.to_string().into();
+        }
+        let request: T = serde_json::from_value(event).expect("a request");
         format!("{:?}", request.names())
     }
     match function {
