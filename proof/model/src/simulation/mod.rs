@@ -8,6 +8,7 @@ mod oracle;
 mod regressions;
 mod schedule;
 mod shared;
+mod starts;
 mod step_functions;
 mod store;
 mod tasks;

@@ -13,7 +13,11 @@ use std::{
 
 use serde::Deserialize as _;
 
-use super::{oracle::Oracle, store::FaultyStore};
+use super::{
+    oracle::Oracle,
+    starts::{Judge, Starts},
+    store::FaultyStore,
+};
 use leasehold::{
     Cause, Clock, Counter, Delivery, Error, Execution, Holder, Key, LeaseId, Receipt, TaskToken,
     Timestamp, store::Address, transition::Change,
@@ -28,6 +32,8 @@ pub enum DeliveryFault {
     Late,
     /// Too busy to take it; or it is sent twice, and the second answer counts.
     Twice,
+    /// It takes effect, and a copy of it does so later.
+    Again,
 }
 
 /// A step of the library that is done wrong, to see that the simulation notices.
@@ -80,6 +86,8 @@ pub type TaskResult = Result<String, String>;
 pub enum Delayed {
     Write(Box<dyn FnOnce(&FaultyStore) + Send>),
     Call(TaskToken, TaskResult),
+    /// A call that starts or stops an execution.
+    Signed(Box<dyn FnOnce(&Shared) + Send>),
 }
 
 /// What a history shows.
@@ -118,6 +126,8 @@ pub struct Environment {
     /// Which lease a row had at a version that somebody read.
     pub read: HashMap<(Address, Counter), LeaseId>,
     pub oracle: Oracle,
+    /// What there is beside in a simulation of starts.
+    pub starts: Option<Starts>,
     pub actor: String,
     /// What a function at work is about to do, or has done without an answer yet.
     pub about: String,
@@ -165,6 +175,7 @@ impl Shared {
         };
         shared.is_done(token.expose());
         if let Some(lease_id) = lease_id {
+            shared.judge(|judge| judge.told(who, &lease_id));
             shared.oracle.heard(lease_id.clone());
             let now = shared.now;
             let history = shared.histories.entry(execution).or_default();
@@ -230,6 +241,41 @@ impl Environment {
             }
         }
         Receipt::Missing { waits }
+    }
+
+    /// What the judge of starts makes of what happens.
+    pub fn judge(&mut self, sees: impl FnOnce(&mut Judge)) {
+        let Some(starts) = &mut self.starts else {
+            return;
+        };
+        let known = starts.judge.wrong.len();
+        sees(&mut starts.judge);
+        for seen in std::mem::take(&mut starts.judge.seen) {
+            self.saw(seen);
+        }
+        let Some(starts) = &self.starts else {
+            return;
+        };
+        for problem in starts.judge.wrong[known..].to_vec() {
+            self.note(|| format!("WRONG: {problem}"));
+        }
+    }
+
+    /// One of two ways, in a simulation of starts.
+    pub fn by_chance(&mut self) -> bool {
+        self.starts
+            .as_mut()
+            .is_some_and(|starts| starts.chance.bool())
+    }
+
+    /// How old an answer of Step Functions is, if it may be so old.
+    pub fn age(&mut self, most: u64) -> u64 {
+        match &mut self.starts {
+            Some(starts) if most > 0 => {
+                [0, most, starts.chance.u64(0..=most)][starts.chance.usize(..3)]
+            }
+            _ => most,
+        }
     }
 
     pub fn note(&mut self, line: impl FnOnce() -> String) {

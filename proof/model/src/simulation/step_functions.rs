@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use super::shared::{Broken, Delayed, DeliveryFault, Shared, TaskResult, no_answer, too_busy};
-use leasehold::{
-    Call, Delivery, Error, Execution, GrantOf, Holder, Receipt, TaskToken, WaiterOf, Workflows,
+use super::shared::{
+    Broken, Delayed, DeliveryFault, End, Environment, Shared, TaskResult, no_answer, too_busy,
 };
+use leasehold::{
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    StateMachineArn, TaskToken, WaiterOf, Workflows,
+};
+
+/// How long a signed request is good.
+pub const SIGNATURE: u64 = 300_000;
 
 pub struct FaultyStepFunctions {
     pub shared: Shared,
@@ -31,13 +37,57 @@ impl FaultyStepFunctions {
                     .note(|| format!("  to {}: lost", token.expose()));
                 return Err(no_answer());
             }
-            Some(DeliveryFault::Twice) => return Err(too_busy()),
+            Some(DeliveryFault::Twice | DeliveryFault::Again) => return Err(too_busy()),
         }
         let delivery = self.shared.answer(token, result);
         match self.shared.step("hear of call".to_owned()).await {
             None => Ok(delivery),
             // Never sent again by itself, as `Workflows` asks for.
             Some(_) => Err(no_answer()),
+        }
+    }
+}
+
+impl FaultyStepFunctions {
+    /// A call that is good for some minutes from now on: it may take effect long after its caller has given up on it.
+    async fn signed<T>(
+        &self,
+        name: &str,
+        effect: impl Fn(&mut Environment) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let signed = self.shared.get().now;
+        let fault = self.shared.step(name.to_owned()).await;
+        let answer = self.takes_effect(name, signed, fault, effect)?;
+        match self.shared.step(format!("hear of {name}")).await {
+            None => Ok(answer),
+            Some(_) => Err(no_answer()),
+        }
+    }
+
+    fn takes_effect<T>(
+        &self,
+        name: &str,
+        signed: u64,
+        fault: Option<DeliveryFault>,
+        effect: impl Fn(&mut Environment) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let mut shared = self.shared.get();
+        if let Some(fault) = fault {
+            shared.note(|| format!("{name}: {fault:?}"));
+        }
+        match fault {
+            None | Some(DeliveryFault::Again) if shared.now <= signed + SIGNATURE => {
+                shared.note(|| name.to_owned());
+                effect(&mut shared)
+            }
+            Some(DeliveryFault::Late) if shared.now <= signed + SIGNATURE => {
+                let late = move |shared: &Shared| drop(effect(&mut shared.get()));
+                let late = Delayed::Signed(Box::new(late));
+                shared.delayed.push((signed, late));
+                Err(no_answer())
+            }
+            Some(DeliveryFault::Twice) => Err(too_busy()),
+            _ => Err(no_answer()),
         }
     }
 }
@@ -67,8 +117,10 @@ impl Workflows for FaultyStepFunctions {
             if self.shared.step("look".to_owned()).await.is_some() {
                 return Err(no_answer());
             }
-            let shared = self.shared.get();
-            let standing = shared.status(execution.as_str(), self.stale);
+            let mut shared = self.shared.get();
+            shared.may("DescribeExecution", execution.as_str())?;
+            let age = shared.age(self.stale);
+            let standing = shared.status(execution.as_str(), age);
             let broken = |as_this| shared.broken == Some(as_this);
             Ok(match standing {
                 Some(Execution::Ended {
@@ -91,10 +143,65 @@ impl Workflows for FaultyStepFunctions {
                 return Err(no_answer());
             }
             let mut shared = self.shared.get();
-            let receipt = shared.receipt(holder.as_str(), lease, self.stale);
+            let age = shared.age(self.stale);
+            let receipt = shared.receipt(holder.as_str(), lease, age);
             shared.saw(&format!("{receipt:?}"));
             shared.note(|| format!("  its history: {receipt:?}"));
             Ok(receipt)
+        })
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        _: Duration,
+    ) -> Call<'a, Begun> {
+        let execution = machine.execution(name);
+        Box::pin(async move {
+            let began = move |shared: &mut Environment| shared.begin(&execution, &input);
+            self.signed("StartExecution", began).await
+        })
+    }
+
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: String,
+        _: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(async move {
+            let (execution, stale) = (execution.clone(), self.stale);
+            let stopped = move |shared: &mut Environment| {
+                shared.may("StopExecution", execution.as_str())?;
+                let age = shared.age(stale);
+                let standing = shared.status(execution.as_str(), age);
+                if standing.is_some() {
+                    let proven = shared.by_chance();
+                    shared.end(&execution, End::Stopped, proven);
+                }
+                Ok(standing.is_some())
+            };
+            self.signed("StopExecution", stopped).await
+        })
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: Duration,
+    ) -> Call<'a, Option<String>> {
+        Box::pin(async move {
+            if self.shared.step("ask for input".to_owned()).await.is_some() {
+                return Err(no_answer());
+            }
+            let mut shared = self.shared.get();
+            shared.may("DescribeExecution", execution.as_str())?;
+            let age = shared.age(self.stale);
+            let known = shared.status(execution.as_str(), age).is_some();
+            let input = known.then(|| shared.input_of(execution)).flatten();
+            shared.note(|| format!("  known: {}", input.is_some()));
+            Ok(input)
         })
     }
 }

@@ -32,6 +32,8 @@ pub struct FaultyStore {
     pub shared: Shared,
     /// A call has failed.
     pub ill: Arc<AtomicBool>,
+    /// The table as the index may still show it.
+    pub index: Option<Memory>,
 }
 
 /// A call.
@@ -41,6 +43,8 @@ struct Call<'a, T> {
     key: Option<&'a Key>,
     /// It may take effect after its caller has given up on it.
     is_write: bool,
+    /// It takes effect once, however often it is sent.
+    once: bool,
     /// The answer of a table that is too busy to take it.
     busy: Result<T, Error>,
 }
@@ -53,6 +57,7 @@ impl<'a, T> Call<'a, T> {
             name: name.into(),
             key,
             is_write: false,
+            once: false,
             busy: Err(too_busy()),
         }
     }
@@ -62,6 +67,11 @@ impl<'a, T> Call<'a, T> {
             is_write: true,
             ..Self::read(name, key)
         }
+    }
+
+    /// A transaction, by its token.
+    fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     fn or_if_busy(self, answer: T) -> Self {
@@ -76,7 +86,7 @@ impl FaultyStore {
     async fn call<T>(
         &self,
         call: Call<'_, T>,
-        effect: impl Fn(&Self) -> Result<T, Error> + Send + 'static,
+        effect: impl Fn(&Self) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Result<T, Error> {
         let answer = self.in_two_steps(call, effect).await;
         if answer.is_err() {
@@ -88,8 +98,10 @@ impl FaultyStore {
     async fn in_two_steps<T>(
         &self,
         call: Call<'_, T>,
-        effect: impl Fn(&Self) -> Result<T, Error> + Send + 'static,
+        effect: impl Fn(&Self) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Result<T, Error> {
+        let effect = Arc::new(effect);
+        let once = call.once && self.shared.get().starts.is_some();
         let Call { name, key, .. } = &call;
         let fault = self.shared.step(name.clone()).await;
         self.note(name, *key, "before", fault);
@@ -97,24 +109,29 @@ impl FaultyStore {
             return Err(no_answer());
         }
         match fault {
-            None => {}
-            Some(DeliveryFault::Late) if call.is_write => {
-                let mut shared = self.shared.get();
-                let now = shared.now;
-                let name = call.name;
-                let late = move |store: &Self| drop(store.perform(&name, &effect));
-                shared.delayed.push((now, Delayed::Write(Box::new(late))));
-                return Err(no_answer());
+            Some(fault @ (DeliveryFault::Late | DeliveryFault::Again)) if call.is_write => {
+                let is_again = fault == DeliveryFault::Again;
+                if !(is_again && once) {
+                    let mut shared = self.shared.get();
+                    let now = shared.now;
+                    let (name, effect) = (name.clone(), effect.clone());
+                    let late = move |store: &Self| drop(store.perform(&name, &*effect));
+                    shared.delayed.push((now, Delayed::Write(Box::new(late))));
+                }
+                if !is_again {
+                    return Err(no_answer());
+                }
             }
+            None | Some(DeliveryFault::Again) => {}
             Some(DeliveryFault::Twice) => return call.busy,
             Some(DeliveryFault::Lost | DeliveryFault::Late) => return Err(no_answer()),
         }
-        let answer = self.perform(name, &effect)?;
+        let answer = self.perform(name, &*effect)?;
         let fault = self.shared.step(format!("hear of {name}")).await;
         self.note(name, *key, "after", fault);
         match fault {
-            None => Ok(answer),
-            Some(DeliveryFault::Twice) => self.perform(name, &effect),
+            Some(DeliveryFault::Twice) if !once => self.perform(name, &*effect),
+            None | Some(DeliveryFault::Twice | DeliveryFault::Again) => Ok(answer),
             Some(DeliveryFault::Lost | DeliveryFault::Late) => Err(no_answer()),
         }
     }
@@ -144,6 +161,31 @@ impl FaultyStore {
         effect(self)
     }
 
+    /// A page of the index, in which each item may be as it was a while ago.
+    fn late(&self, page: Page, walk: impl Fn(&Memory) -> Result<Page, Error>) -> Page {
+        let Some(Ok(older)) = self.index.as_ref().map(walk) else {
+            return page;
+        };
+        let mut shared = self.shared.get();
+        let mut entries = Vec::new();
+        for entry in page.entries {
+            match older.entries.iter().find(|other| other.what == entry.what) {
+                Some(other) if shared.by_chance() => entries.push(other.clone()),
+                None if shared.by_chance() => {}
+                _ => entries.push(entry),
+            }
+        }
+        for other in older.entries {
+            if !entries.iter().any(|entry| entry.what == other.what) && shared.by_chance() {
+                entries.push(other);
+            }
+        }
+        Page {
+            entries,
+            next: page.next,
+        }
+    }
+
     fn stored(&self, address: &Address) -> Stored {
         at_once(self.memory.read(address, LIMIT)).expect("memory does not fail")
     }
@@ -167,6 +209,12 @@ impl FaultyStore {
             let shared = &mut *shared;
             shared.saw(&kind_of(change));
             let now = shared.now;
+            if shared.starts.is_some() {
+                let text = shared.oracle.row(&after);
+                shared.note(|| format!("  {address}: {text}", address = address.permit));
+                shared.judge(|judge| judge.row(address, change, &before, &after, now));
+                continue;
+            }
             let seen = shared
                 .oracle
                 .saw(address, change, waiter, &before, &after, now);
@@ -322,7 +370,9 @@ impl Store for FaultyStore {
     }
 
     async fn apply_all(&self, all: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
-        let call = Call::write("write all", None).or_if_busy(AppliedAll::Conflict);
+        let call = Call::write("write all", None)
+            .once()
+            .or_if_busy(AppliedAll::Conflict);
         let all = all.to_vec();
         self.call(call, move |store| {
             let made = || at_once(store.memory.apply_all(&all, LIMIT));
@@ -342,8 +392,22 @@ impl Store for FaultyStore {
 
     async fn read_key(&self, key: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {
         let (call, key) = (Call::read("read key", Some(key)), key.clone());
+        // Each row is read at some moment since the request set out.
+        let older = match self.shared.get().starts {
+            Some(_) => at_once(self.memory.read_key(&key, LIMIT))?,
+            None => Vec::new(),
+        };
         self.call(call, move |store| {
-            at_once(store.memory.read_key(&key, LIMIT))
+            let mut rows = at_once(store.memory.read_key(&key, LIMIT))?;
+            for (permit, row) in &mut rows {
+                let was = older.iter().find(|(other, _)| other == permit);
+                if let Some((_, was)) = was
+                    && store.shared.get().by_chance()
+                {
+                    *row = was.clone();
+                }
+            }
+            Ok(rows)
         })
         .await
     }
@@ -355,7 +419,9 @@ impl Store for FaultyStore {
         waiter: &Waiter,
         _: Duration,
     ) -> Result<Joined, Error> {
-        let call = Call::write("join", Some(key)).or_if_busy(Joined::Conflict);
+        let call = Call::write("join", Some(key))
+            .once()
+            .or_if_busy(Joined::Conflict);
         let (key, join, waiter) = (key.clone(), join.clone(), waiter.clone());
         self.call(call, move |store| {
             let changes = [(first_of(&key), Change::Join(join.clone()))];
@@ -424,7 +490,7 @@ impl Store for FaultyStore {
         _: Duration,
     ) -> Result<Settled, Error> {
         let name = format!("supersede {}", waiter.task_token.expose());
-        let call = Call::write(name, Some(key));
+        let call = Call::write(name, Some(key)).once();
         let (key, waiter, by) = (key.clone(), waiter.clone(), by.clone());
         let leave = leave.clone();
         self.call(call, move |store| {
@@ -443,7 +509,13 @@ impl Store for FaultyStore {
         let call = Call::write("put start", Some(&item.key));
         let item = item.clone();
         self.call(call, move |store| {
-            at_once(store.memory.put_start(&item, repeat, LIMIT))
+            let put = at_once(store.memory.put_start(&item, repeat, LIMIT))?;
+            if put == PutStart::Done {
+                let mut shared = store.shared.get();
+                let now = shared.now;
+                shared.judge(|judge| judge.put(&item, now));
+            }
+            Ok(put)
         })
         .await
     }
@@ -469,12 +541,27 @@ impl Store for FaultyStore {
         with: Option<(&Address, &Change)>,
         _: Duration,
     ) -> Result<Settled, Error> {
-        let call = Call::write("settle start", Some(&item.key)).or_if_busy(Settled::Conflict);
+        let mut call = Call::write("settle start", Some(&item.key));
+        if with.is_some() {
+            call = call.once().or_if_busy(Settled::Conflict);
+        }
         let with = with.map(|(address, change)| (address.clone(), change.clone()));
         let (item, settlement) = (item.clone(), settlement.clone());
         self.call(call, move |store| {
-            let with = with.as_ref().map(|(address, change)| (address, change));
-            at_once(store.memory.settle_start(&item, &settlement, with, LIMIT))
+            let change = with.as_ref().map(|(address, change)| (address, change));
+            let changes: Vec<_> = with.iter().cloned().collect();
+            let settled = store.changes(&changes, None, || {
+                at_once(store.memory.settle_start(&item, &settlement, change, LIMIT))
+            })?;
+            let mut shared = store.shared.get();
+            if settled == Settled::Done {
+                let now = shared.now;
+                shared.note(|| format!("  {}: {settlement:?}", item.name));
+                shared.judge(|judge| judge.settled(&item, &settlement, now));
+            } else {
+                shared.note(|| format!("  {}: not settled", item.name));
+            }
+            Ok(settled)
         })
         .await
     }
@@ -488,7 +575,9 @@ impl Store for FaultyStore {
     ) -> Result<Page, Error> {
         let from = from.cloned();
         self.call(Call::read("walk", None), move |store| {
-            at_once(store.memory.scan_held(segment, from.as_ref(), most, LIMIT))
+            let walk =
+                |memory: &Memory| at_once(memory.scan_held(segment, from.as_ref(), most, LIMIT));
+            Ok(store.late(walk(&store.memory)?, walk))
         })
         .await
     }
@@ -502,7 +591,9 @@ impl Store for FaultyStore {
     ) -> Result<Page, Error> {
         let (holder, from) = (holder.clone(), from.cloned());
         self.call(Call::read("walk holder", None), move |store| {
-            at_once(store.memory.held_by(&holder, from.as_ref(), most, LIMIT))
+            let walk =
+                |memory: &Memory| at_once(memory.held_by(&holder, from.as_ref(), most, LIMIT));
+            Ok(store.late(walk(&store.memory)?, walk))
         })
         .await
     }

@@ -145,6 +145,7 @@ impl Simulation {
             Delayed::Call(token, result) => {
                 let _ = self.shared.answer(&token, result);
             }
+            Delayed::Signed(arrives) => arrives(&self.shared),
         }
         let results = std::mem::take(&mut self.shared.get().results);
         for (who, result) in results {
@@ -157,6 +158,7 @@ impl Simulation {
             memory: self.memory.clone(),
             shared: self.shared.clone(),
             ill: Arc::default(),
+            index: None,
         }
     }
 

@@ -1,0 +1,741 @@
+//! One who sees every write, every beginning and end of an execution, and every answer, and knows what must not happen.
+
+use std::{collections::BTreeMap, collections::HashMap};
+
+use super::super::oracle::SKEW;
+use leasehold::{
+    Error, Holder, IfHeld, Key, LeaseId, RequestDigest, Start, StartItem, StartStatus, Started,
+    Timestamp,
+    row::{Row, Stored},
+    store::{Address, Settlement},
+    transition::Change,
+};
+
+/// All that is known of a start.
+pub struct Record {
+    pub start: Start,
+    pub request: RequestDigest,
+    /// Whether its machine is the one that comes and goes.
+    pub fickle: bool,
+    /// When it was first asked for.
+    asked_at: u64,
+    /// Since when a caller knows that it is accepted.
+    accepted_at: Option<u64>,
+    /// What its item says, if there is one.
+    status: Option<StartStatus>,
+    /// When the item was stored last, and until when the start waits.
+    put_at: u64,
+    deadline: Timestamp,
+    has_failed: bool,
+    /// It was granted the key since its item was stored.
+    had_turn: bool,
+    /// Its place was lost with a row that was deleted by hand.
+    displaced: bool,
+    /// An operator has set out to dismiss it, or to end its grant.
+    pub dismissing: bool,
+    pub cancelling: bool,
+    run: Option<Run>,
+}
+
+/// The execution that a start has become.
+#[derive(Clone, Copy)]
+struct Run {
+    /// When it ended, whether its history proved that nothing of it is at work, and whether it succeeded.
+    ended: Option<(u64, bool, bool)>,
+    /// It may overlap others: an operator ended its grant, it gave the key back, or it was redriven without its lease.
+    is_free: bool,
+}
+
+/// An execution that waits with a task token.
+pub struct Waiting {
+    pub name: String,
+    pub key: Key,
+    /// What it was told of, while it believes to have it.
+    pub has: Option<LeaseId>,
+}
+
+#[derive(Default)]
+struct KeyRecord {
+    queue: Vec<RequestDigest>,
+    held: BTreeMap<u16, (RequestDigest, LeaseId)>,
+    /// Since when anybody could be granted it, if so.
+    free_since: Option<u64>,
+    opens_at: u64,
+    /// When each permit was granted last, and how long it is to stay closed.
+    pace: BTreeMap<u16, (u64, u64)>,
+}
+
+#[derive(Default)]
+pub struct Judge {
+    /// How many may run at once for a key.
+    pub permits: usize,
+    /// For how long something of an execution may be at work after its end.
+    pub grace: u64,
+    /// How long after its end the key is not granted by any clock.
+    pub margin: u64,
+    pub starts: Vec<Record>,
+    by_request: HashMap<RequestDigest, usize>,
+    pub waiting: Vec<Waiting>,
+    keys: BTreeMap<Key, KeyRecord>,
+    /// Since when grants are not stopped.
+    pub open_since: Option<u64>,
+    /// The machine that comes and goes was gone at some time.
+    pub troubled: bool,
+    /// No more faults.
+    pub calm: bool,
+    /// What went wrong, in order.
+    pub wrong: Vec<String>,
+    pub seen: Vec<&'static str>,
+}
+
+impl Record {
+    pub fn name(&self) -> &str {
+        self.start.name.as_str()
+    }
+
+    fn runs(&self) -> bool {
+        self.run.is_some_and(|run| run.ended.is_none())
+    }
+
+    /// It runs, and has to have the key.
+    fn needs_the_key(&self) -> bool {
+        self.run
+            .is_some_and(|run| run.ended.is_none() && !run.is_free)
+    }
+
+    pub fn has_run(&self) -> bool {
+        self.run.is_some()
+    }
+
+    pub fn says(&self) -> &'static str {
+        self.status.as_ref().map_or("gone", StartStatus::word)
+    }
+
+    fn waits(&self) -> bool {
+        self.status == Some(StartStatus::Waiting)
+    }
+
+    /// Its wait is over before sweep would look at it: it is tried once.
+    fn waits_briefly(&self) -> bool {
+        match self.start.if_held {
+            IfHeld::Fail | IfHeld::Skip => true,
+            IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => {
+                wait.as_duration().as_secs() < 60
+            }
+        }
+    }
+
+    const fn sends_others_away(&self) -> bool {
+        matches!(self.start.if_held, IfHeld::Latest(_) | IfHeld::Replace(_))
+    }
+}
+
+impl Judge {
+    pub fn new(permits: usize, grace: u64, margin: u64) -> Self {
+        Self {
+            permits,
+            grace,
+            margin,
+            open_since: Some(0),
+            ..Self::default()
+        }
+    }
+
+    fn is_wrong(&mut self, what: String) {
+        if !self.wrong.contains(&what) {
+            self.wrong.push(what);
+        }
+    }
+
+    fn key(&mut self, key: &Key) -> &mut KeyRecord {
+        if !self.keys.contains_key(key) {
+            self.keys.insert(key.clone(), KeyRecord::default());
+        }
+        self.keys.get_mut(key).expect("just inserted")
+    }
+
+    fn of(&self, request: &RequestDigest) -> Option<usize> {
+        self.by_request.get(request).copied()
+    }
+
+    pub fn enters(&mut self, start: Start, fickle: bool, now: u64) {
+        let request = RequestDigest::of_start(&start.execution());
+        self.by_request.insert(request.clone(), self.starts.len());
+        self.starts.push(Record {
+            start,
+            request,
+            fickle,
+            asked_at: now,
+            accepted_at: None,
+            status: None,
+            put_at: 0,
+            deadline: Timestamp::from_millis(0),
+            has_failed: false,
+            had_turn: false,
+            displaced: false,
+            dismissing: false,
+            cancelling: false,
+            run: None,
+        });
+    }
+
+    /// A row was changed.
+    pub fn row(
+        &mut self,
+        at: &Address,
+        change: &Change,
+        before: &Stored,
+        after: &Stored,
+        now: u64,
+    ) {
+        let Stored::Row(after) = after else {
+            return self.is_wrong(format!("the row of {} is gone", at.key));
+        };
+        let before = match before {
+            Stored::Row(row) => Some(row),
+            _ => None,
+        };
+        self.queue_changed(at, before, after);
+        let lease = |row: &Row| row.holding().map(|held| held.lease_id.clone());
+        let (had, has) = (before.and_then(lease), lease(after));
+        if had != has {
+            if let (Some(before), Some(had)) = (before, had) {
+                self.key(&at.key).held.remove(&at.permit);
+                self.is_lost(change, before, after, &had, now);
+            }
+            if let Some(has) = has {
+                self.is_granted(at, before, after, has, now);
+            }
+        }
+        let opens_at = after.opens_at.map_or(0, Timestamp::as_millis);
+        let permits = self.permits;
+        let stopped = self.open_since.is_none();
+        let key = self.key(&at.key);
+        key.opens_at = key.opens_at.max(opens_at);
+        if at.permit == 0 {
+            let open = after.may_be_granted() && after.head().is_none();
+            let limit = after.limit.as_ref().map(|limit| limit.permits.into());
+            let room = limit.unwrap_or(permits).min(permits) > key.held.len();
+            let free = open && room && !stopped;
+            key.free_since = free.then(|| key.free_since.unwrap_or(now));
+        } else {
+            // Only the first row says the rest.
+            key.free_since = None;
+        }
+    }
+
+    fn queue_changed(&mut self, at: &Address, before: Option<&Row>, after: &Row) {
+        if at.permit > 0 {
+            return;
+        }
+        let before = before.map(Row::waiting).unwrap_or_default();
+        let after = after.waiting();
+        self.key(&at.key).queue = after.to_vec();
+        let joined = after.split_last().is_some_and(|(_, rest)| rest == before);
+        let left = (0..before.len()).any(|gone| {
+            let rest = before.iter().enumerate().filter(|(n, _)| *n != gone);
+            rest.map(|(_, request)| request).eq(after)
+        });
+        if before != after && !joined && !left {
+            self.is_wrong(format!("the queue of {} is in another order", at.key));
+        }
+    }
+
+    /// A grant has ended, or was passed on.
+    fn is_lost(&mut self, change: &Change, before: &Row, after: &Row, had: &LeaseId, now: u64) {
+        let by_force =
+            matches!(change, Change::ReplaceIfUnchanged(_)) && before.operator != after.operator;
+        for waiting in &mut self.waiting {
+            if waiting.has.as_ref() == Some(had) {
+                waiting.has = None;
+                if !by_force {
+                    let name = waiting.name.clone();
+                    return self.is_wrong(format!("S8: {name} believes in its lease, which ended"));
+                }
+            }
+        }
+        let Some(who) = self.of(&before.request) else {
+            return;
+        };
+        // Overlapping copies of one request may take two permits.
+        if self.has_key(who) {
+            return;
+        }
+        let (grace, record) = (self.grace, &mut self.starts[who]);
+        let Some(run) = &mut record.run else {
+            return;
+        };
+        if by_force {
+            run.is_free = true;
+        }
+        if run.is_free {
+            return;
+        }
+        let (name, keep) = (record.name().to_owned(), record.start.keep.as_millis());
+        match record.run.and_then(|run| run.ended) {
+            None => {
+                if let Some(run) = &mut record.run {
+                    run.is_free = true;
+                }
+                self.is_wrong(format!("S8: {name} runs, and its lease was ended"));
+            }
+            Some((at, proven, _)) if !proven && now + SKEW < at + grace => {
+                self.is_wrong(format!(
+                    "S8: a task of {name} may be at work, and its lease was ended"
+                ));
+            }
+            Some((at, _, false)) if keep > 0 && now + SKEW < at + keep => {
+                self.is_wrong(format!("the lease of {name} was not kept for a redrive"));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn is_granted(
+        &mut self,
+        at: &Address,
+        before: Option<&Row>,
+        after: &Row,
+        lease: LeaseId,
+        now: u64,
+    ) {
+        let request = after.request.clone();
+        let record = self.of(&request);
+        let at_least = record.map_or(0, |who| self.starts[who].start.at_least.as_millis());
+        let permits = self.permits;
+        let key = self.key(&at.key);
+        key.held.insert(at.permit, (request, lease));
+        let too_many = key.held.len() > permits;
+        let pace = key.pace.insert(at.permit, (now, at_least));
+        if too_many {
+            self.is_wrong(format!("S8: too many have {}", at.key));
+        }
+        if let Some(before) = before {
+            if before.frozen.is_some() {
+                self.is_wrong(format!("{} was granted while it was frozen", at.key));
+            }
+            // An operator's force and a grant that was taken back open it.
+            if before.opens_at.is_some()
+                && pace.is_some_and(|(granted, at_least)| now < granted + at_least)
+            {
+                self.is_wrong(format!("{} was granted again too soon", at.key));
+            }
+        }
+        let Some(who) = record else {
+            return;
+        };
+        self.starts[who].had_turn = true;
+        let asked_at = self.starts[who].asked_at;
+        let overtaken = self.starts.iter().find(|other| {
+            other.start.key == at.key
+                && other
+                    .accepted_at
+                    .is_some_and(|accepted| accepted < asked_at)
+                && other.waits()
+                && !other.had_turn
+                && !other.displaced
+        });
+        if let Some(other) = overtaken {
+            let (name, other) = (self.starts[who].name(), other.name());
+            self.is_wrong(format!("order: {name} has overtaken {other}"));
+        }
+    }
+
+    /// An item was stored, or a failed one is to be repeated.
+    pub fn put(&mut self, item: &StartItem, now: u64) {
+        let Some(who) = self.of(&item.request()) else {
+            return;
+        };
+        let record = &mut self.starts[who];
+        if record.has_failed {
+            // It takes its place anew.
+            record.accepted_at = None;
+            record.asked_at = now;
+        }
+        record.status = Some(StartStatus::Waiting);
+        record.put_at = now;
+        record.deadline = item.deadline;
+        record.had_turn = false;
+        record.displaced = false;
+        self.is_whole(who, item);
+    }
+
+    /// The item has the request as it was asked for.
+    fn is_whole(&mut self, who: usize, item: &StartItem) {
+        let start = &self.starts[who].start;
+        let same = item.input == start.input
+            && item.state_machine == start.state_machine
+            && item.name == start.name
+            && item.pass_lease == start.pass_lease
+            && item.keep == start.keep
+            && item.permits == start.permits
+            && item.at_least == start.at_least
+            && item.metadata == start.metadata;
+        if !same {
+            let name = start.name.clone();
+            self.is_wrong(format!("the request of {name} has changed"));
+        }
+    }
+
+    /// A start was settled.
+    pub fn settled(&mut self, item: &StartItem, settlement: &Settlement, now: u64) {
+        let Some(who) = self.of(&item.request()) else {
+            return;
+        };
+        let has_key = self.has_key(who);
+        let free_since = self.free_since(&item.key);
+        let record = &self.starts[who];
+        let name = record.name().to_owned();
+        let word = match settlement {
+            Settlement::Begun { .. } => "begun",
+            Settlement::Skipped { .. } => "skipped",
+            Settlement::Superseded { .. } => "superseded",
+            Settlement::Failed(_) => "failed",
+            Settlement::Withdrawn => "withdrawn",
+            Settlement::Dismissed => "dismissed",
+        };
+        let mut wrong = Vec::new();
+        if word == "begun" {
+            if record.run.is_none() {
+                wrong.push(format!("{name} is written down as begun, and never was"));
+            }
+        } else {
+            if record.run.is_some() {
+                wrong.push(format!("{name} has run, and is {word}"));
+            }
+            if has_key {
+                wrong.push(format!("{name} has the key, and is {word} alone"));
+            }
+        }
+        let accepted = record.accepted_at.is_some();
+        match settlement {
+            Settlement::Begun { .. } => {}
+            Settlement::Skipped { .. } => {
+                let asked_for = record.start.if_held == IfHeld::Skip && !accepted;
+                if !asked_for && !record.dismissing {
+                    wrong.push(format!("{name} was accepted, and is skipped"));
+                }
+            }
+            Settlement::Superseded { by, .. } => {
+                if !self.may_send_others_away(by) {
+                    wrong.push(format!("{name} was superseded by {by}"));
+                }
+            }
+            Settlement::Failed(_) => {
+                let over = now + SKEW >= record.deadline.as_millis();
+                let refused = record.fickle && self.troubled || record.cancelling;
+                // A repetition that is refused has failed again.
+                if !(over || refused || record.has_failed) {
+                    wrong.push(format!("{name} has failed without a cause"));
+                }
+                let put_at = record.put_at;
+                let free = free_since.is_some_and(|since| since <= put_at);
+                if free && !refused && record.waits_briefly() {
+                    wrong.push(format!("{name} has failed on a free key"));
+                }
+            }
+            Settlement::Withdrawn => {
+                if accepted {
+                    wrong.push(format!("lost: {name} was accepted, and is deleted"));
+                } else if record.has_failed {
+                    wrong.push(format!(
+                        "lost: {name} had failed, and its request is deleted"
+                    ));
+                }
+                let execution = record.start.execution();
+                let sent_away = self.starts.iter().find(
+                    |other| matches!(&other.status, Some(StartStatus::Superseded(by)) if *by == execution),
+                );
+                if let Some(other) = sent_away
+                    && !record.dismissing
+                {
+                    wrong.push(format!(
+                        "lost: {name} is deleted, and {} was sent away for it",
+                        other.name()
+                    ));
+                }
+            }
+            Settlement::Dismissed => {
+                if !record.dismissing {
+                    wrong.push(format!("lost: {name} was dismissed by nobody"));
+                }
+            }
+        }
+        let record = &mut self.starts[who];
+        record.status = match settlement {
+            Settlement::Begun { .. } => Some(StartStatus::Begun),
+            Settlement::Skipped { .. } => Some(StartStatus::Skipped),
+            Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
+            Settlement::Failed(reason) => {
+                record.has_failed = true;
+                record.accepted_at = None;
+                Some(StartStatus::Failed(reason.clone()))
+            }
+            Settlement::Withdrawn => None,
+            Settlement::Dismissed => {
+                record.has_failed = false;
+                record.accepted_at = None;
+                None
+            }
+        };
+        for problem in wrong {
+            self.is_wrong(problem);
+        }
+    }
+
+    fn may_send_others_away(&self, by: &Holder) -> bool {
+        let by = self.of(&RequestDigest::of_start(by));
+        by.is_some_and(|by| self.starts[by].sends_others_away())
+    }
+
+    pub fn has_key(&self, who: usize) -> bool {
+        let record = &self.starts[who];
+        let held = self.keys.get(&record.start.key).map(|key| &key.held);
+        held.is_some_and(|held| held.values().any(|(request, _)| *request == record.request))
+    }
+
+    /// Since when anybody could have been granted the key, if so.
+    fn free_since(&self, key: &Key) -> Option<u64> {
+        let open_since = self.open_since?;
+        let Some(key) = self.keys.get(key) else {
+            return Some(open_since);
+        };
+        let opened = if key.opens_at > 0 {
+            key.opens_at + self.margin + SKEW
+        } else {
+            0
+        };
+        Some(key.free_since?.max(opened).max(open_since))
+    }
+
+    /// Grants are stopped, or are not any more.
+    pub fn stop(&mut self, stopped: bool, now: u64) {
+        self.open_since = (!stopped).then_some(now);
+    }
+
+    /// An execution has begun.
+    pub fn begins(&mut self, execution: &Holder) {
+        let Some(who) = self.of(&RequestDigest::of_start(execution)) else {
+            return;
+        };
+        let has_key = self.has_key(who);
+        let permits = self.permits;
+        let record = &mut self.starts[who];
+        record.run = Some(Run {
+            ended: None,
+            is_free: false,
+        });
+        let (name, says) = (record.name().to_owned(), record.says());
+        let key = record.start.key.clone();
+        let may_begin = matches!(
+            record.status,
+            Some(StartStatus::Waiting | StartStatus::Begun)
+        );
+        if !may_begin {
+            self.is_wrong(format!("{name} begins, and its item is {says}"));
+        }
+        let starts = self.starts.iter();
+        let running = starts.filter(|record| record.start.key == key && record.needs_the_key());
+        let holding = self.waiting.iter();
+        let holding = holding.filter(|waiting| waiting.key == key && waiting.has.is_some());
+        if running.count() + holding.count() > permits {
+            self.is_wrong(format!("S8: {name} begins while others run"));
+        }
+        if !has_key {
+            self.is_wrong(format!("S8: {name} begins without the key"));
+        }
+    }
+
+    pub fn ends(&mut self, execution: &Holder, proven: bool, success: bool, now: u64) {
+        if let Some(who) = self.of(&RequestDigest::of_start(execution))
+            && let Some(run) = &mut self.starts[who].run
+        {
+            run.ended = Some((now, proven, success));
+        }
+    }
+
+    /// It runs again; with its lease, if that was kept for it.
+    pub fn redriven(&mut self, who: usize, now: u64) {
+        let has_key = self.has_key(who);
+        let record = &mut self.starts[who];
+        let keep = record.start.keep.as_millis();
+        let mut wrong = None;
+        if let Some(run) = &mut record.run
+            && let Some((ended, ..)) = run.ended.take()
+        {
+            let is_kept = keep > 0 && now + 2 * SKEW <= ended + keep;
+            if is_kept && !has_key && !run.is_free {
+                wrong = Some(());
+            }
+            if is_kept && !run.is_free {
+                self.seen.push("redriven to what was kept");
+            }
+            run.is_free |= !is_kept || !has_key;
+        }
+        if wrong.is_some() {
+            let name = self.starts[who].name().to_owned();
+            self.is_wrong(format!("the lease of {name} was not there for a redrive"));
+        }
+    }
+
+    /// It gives the key back while it runs.
+    pub fn gives_back(&mut self, who: usize) {
+        if let Some(run) = &mut self.starts[who].run {
+            run.is_free = true;
+        }
+    }
+
+    /// An execution that waits learns of its lease.
+    pub fn told(&mut self, who: usize, lease: &LeaseId) {
+        let waiting = &mut self.waiting[who];
+        waiting.has = Some(lease.clone());
+        let (name, key) = (waiting.name.clone(), waiting.key.clone());
+        let held = self.keys.get(&key).map(|key| &key.held);
+        if !held.is_some_and(|held| held.values().any(|(_, held)| held == lease)) {
+            self.is_wrong(format!("S8: {name} is told of a lease that has ended"));
+        }
+    }
+
+    /// A row was deleted, which nobody held.
+    pub fn deleted(&mut self, key: &Key, permit: u16) {
+        if permit > 0 {
+            return;
+        }
+        let lost = std::mem::take(&mut self.key(key).queue);
+        for record in &mut self.starts {
+            record.displaced |= lost.contains(&record.request);
+        }
+    }
+
+    pub fn is_running(&self, who: usize) -> bool {
+        self.starts[who].runs()
+    }
+
+    /// When it ended, and whether it may be redriven.
+    pub fn ended(&self, who: usize) -> Option<(u64, bool)> {
+        let (at, _, success) = self.starts[who].run?.ended?;
+        Some((at, !success))
+    }
+
+    pub fn has_failed(&self, who: usize) -> bool {
+        matches!(self.starts[who].status, Some(StartStatus::Failed(_)))
+    }
+
+    /// Whether a request waits in the queue of a key.
+    pub fn has_place(&self, key: &Key, request: &RequestDigest) -> bool {
+        let key = self.keys.get(key);
+        key.is_some_and(|key| key.queue.contains(request))
+    }
+
+    /// A call for a start was answered; it may have had its place all the time.
+    pub fn answered(
+        &mut self,
+        who: usize,
+        answer: &Result<Started, Error>,
+        had_place: bool,
+        now: u64,
+    ) {
+        let record = &mut self.starts[who];
+        let name = record.name().to_owned();
+        let says = record.says();
+        let wrong = match answer {
+            Ok(Started::Started { .. }) => {
+                record.accepted_at.get_or_insert(now);
+                record
+                    .run
+                    .is_none()
+                    .then(|| format!("lost: {name} is answered started, and has not begun"))
+            }
+            Ok(Started::Queued { .. }) => match record.status {
+                None => Some(format!("lost: {name} is answered queued, and has no item")),
+                Some(StartStatus::Waiting | StartStatus::Begun) => {
+                    record.accepted_at.get_or_insert(now);
+                    None
+                }
+                Some(_) => None,
+            },
+            Ok(Started::Skipped { .. }) => (says != "skipped")
+                .then(|| format!("{name} is answered skipped, and its item is {says}")),
+            Ok(Started::Superseded { .. }) => (says != "superseded")
+                .then(|| format!("{name} is answered superseded, and its item is {says}")),
+            Err(Error::Frozen { .. } | Error::QueueFull { .. } | Error::Held(_)) if had_place => {
+                Some(format!(
+                    "{name} has its place, and is refused: {}",
+                    error_of(answer)
+                ))
+            }
+            Err(
+                Error::NotStarted { .. }
+                | Error::Frozen { .. }
+                | Error::QueueFull { .. }
+                | Error::Held(_),
+            ) => None,
+            Err(Error::Unavailable { .. } | Error::Throttled { .. }) if !self.calm => None,
+            // What has the key has not begun, and could not be stopped.
+            Err(Error::Unavailable { .. })
+                if matches!(record.start.if_held, IfHeld::Replace(_)) =>
+            {
+                None
+            }
+            Err(Error::Invalid { .. } | Error::Denied { .. }) if record.fickle && self.troubled => {
+                None
+            }
+            Err(_) => Some(format!("{name} is answered: {}", error_of(answer))),
+        };
+        if let Some(problem) = wrong {
+            self.is_wrong(problem);
+        }
+    }
+
+    /// Everything has come to rest: what is left, and what became of all starts.
+    pub fn at_the_end(&mut self) {
+        for who in 0..self.starts.len() {
+            let record = &self.starts[who];
+            let (name, says) = (record.name().to_owned(), record.says());
+            if record.waits() {
+                self.is_wrong(format!("stuck: {name} still waits"));
+            } else if record.status.is_none() && record.accepted_at.is_some() {
+                self.is_wrong(format!("lost: {name} was accepted, and is gone"));
+            } else if record.status == Some(StartStatus::Begun) && record.run.is_none() {
+                self.is_wrong(format!("lost: {name} is {says}, and never ran"));
+            }
+        }
+        let mut wrong = Vec::new();
+        for (name, key) in &self.keys {
+            let of = |request| {
+                let who = self.of(request);
+                who.map_or("an execution", |who| self.starts[who].name())
+            };
+            for (request, _) in key.held.values() {
+                wrong.push(format!("stuck: {name} is held by {}", of(request)));
+            }
+            for request in &key.queue {
+                wrong.push(format!("stuck: {} has a place in {name}", of(request)));
+            }
+        }
+        for problem in wrong {
+            self.is_wrong(problem);
+        }
+    }
+
+    /// A start that has failed is there, with its request.
+    pub fn is_kept(&mut self, item: &StartItem) {
+        if let Some(who) = self.of(&item.request()) {
+            self.is_whole(who, item);
+        }
+    }
+
+    /// Whether nobody waits or has anything.
+    pub fn rests(&self) -> bool {
+        let idle = |key: &KeyRecord| key.queue.is_empty() && key.held.is_empty();
+        self.keys.values().all(idle)
+            && !self
+                .starts
+                .iter()
+                .any(|record| record.waits() || record.runs())
+    }
+}
+
+fn error_of(answer: &Result<Started, Error>) -> &'static str {
+    answer.as_ref().err().map_or("", Error::name)
+}

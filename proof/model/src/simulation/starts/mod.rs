@@ -1,0 +1,131 @@
+//! Starts under all faults at once, with the whole library: calls and events that are duplicated, lost, late and out of order,
+//! functions that die or are suspended at any request, `StartExecution` that arrives minutes later, answers that are out of date,
+//! operators, and a machine that comes and goes; beside waiters with task tokens.
+//!
+//! A module of its own, because what judges it is another: the truth is what Step Functions runs, and not what a row says.
+//! Table, clocks, task tokens and the steps of functions are those of the other simulation. A seed decides:
+//! `LEASEHOLD_SEED=n` replays one run, `LEASEHOLD_RUNS=n` sets the number of runs.
+
+mod judge;
+mod plan;
+mod schedule;
+mod service;
+mod world;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use super::given;
+pub use judge::Judge;
+pub use service::Starts;
+
+/// What went wrong in a run, and all that happened in it.
+fn failure(seed: u64) -> String {
+    let world = schedule::run(seed, true);
+    let trace = world.shared.get().trace.take().unwrap_or_default();
+    let wrong = world.wrong().join("\n");
+    format!("{trace}{wrong}\nLEASEHOLD_SEED={seed}")
+}
+
+/// What went wrong in each of so many runs, made side by side.
+fn failures(runs: u64) -> BTreeMap<u64, Vec<String>> {
+    let (next, failed) = (AtomicU64::new(0), Mutex::default());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= runs {
+                        return;
+                    }
+                    let wrong = schedule::run(seed, false).wrong();
+                    if !wrong.is_empty() {
+                        let mut failed = failed.lock().expect("no panic");
+                        BTreeMap::insert(&mut failed, seed, wrong);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().expect("no panic")
+}
+
+#[test]
+fn starts_keep_their_promises() {
+    if let Some(seed) = given("LEASEHOLD_SEED") {
+        println!("{}", failure(seed));
+        assert_eq!(schedule::run(seed, false).wrong(), [""; 0]);
+        return;
+    }
+    let failed = failures(given("LEASEHOLD_RUNS").unwrap_or(300));
+    for (seed, wrong) in &failed {
+        println!("{seed}: {}", wrong.join(" | "));
+    }
+    if let Some(seed) = failed.keys().next() {
+        panic!(
+            "{} runs failed; the first:\n{}",
+            failed.len(),
+            failure(*seed)
+        );
+    }
+}
+
+#[test]
+fn a_run_of_starts_repeats_itself() {
+    let traces = [(); 2].map(|()| {
+        let world = schedule::run(7, true);
+        world.shared.get().trace.take().unwrap_or_default()
+    });
+    assert!(traces[0].lines().count() > 100, "little happened");
+    assert_eq!(traces[0], traces[1]);
+}
+
+/// A simulation in which little happens finds little.
+#[test]
+fn runs_see_all_that_befalls_starts() {
+    let mut seen = BTreeMap::<String, u64>::new();
+    for seed in 0..200 {
+        let world = schedule::run(seed, false);
+        for (what, times) in &world.shared.get().seen {
+            *seen.entry(what.clone()).or_default() += times;
+        }
+    }
+    println!("{seen:?}");
+    for what in [
+        "begins",
+        "started",
+        "queued",
+        "skipped",
+        "superseded",
+        "Lease.NotStarted",
+        "Lease.Frozen",
+        "Lease.Held",
+        "Lease.QueueFull",
+        "Lease.Invalid",
+        "Lease.Unavailable",
+        "Grant",
+        "Join",
+        "Leave",
+        "Look",
+        "Release",
+        "End released",
+        "End expired",
+        "ReplaceIfUnchanged",
+        "answered success",
+        "denied",
+        "refused",
+        "redriven",
+        "redriven to what was kept",
+        "given back early",
+        "a row is deleted",
+    ] {
+        let times = seen.get(what).copied().unwrap_or(0);
+        assert!(times >= 3, "{what}: {times} times");
+    }
+}

@@ -1,0 +1,723 @@
+//! The simulation of starts: its table, its clocks, the functions at work, and the executions that wait with a task token.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use fastrand::Rng;
+
+use super::{
+    super::{
+        oracle::SKEW,
+        shared::{Delayed, DeliveryFault, End, START, Shared, Skewed, TaskResult},
+        step_functions::{FaultyStepFunctions, SIGNATURE},
+        store::FaultyStore,
+        world::{STALE, at_once},
+    },
+    judge::{Judge, Waiting},
+    plan::Plan,
+    service::{FICKLE, Starts},
+};
+use leasehold::{
+    Acquire, AuditReason, Error, Execution, ExecutionName, ForceReleaseOptions, Holder, KeepTime,
+    Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits, Queue, Queued,
+    Reason, RequestDigest, RequestId, Settings, Start, StartRules, Started, StateMachineArn,
+    SweepBounds, TaskToken, WaitTime, row::Stored, store::Address, store::Store as _,
+};
+
+const MACHINES: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:";
+const EXECUTIONS: &str = "arn:aws:states:eu-west-1:123456789012:execution:";
+/// The machine that stays.
+const STABLE: &str = "stable";
+
+pub struct World {
+    pub shared: Shared,
+    pub memory: Memory,
+    /// The table a while ago, and when that was.
+    index: (u64, Memory),
+    pub rng: Rng,
+    pub plan: Plan,
+    pub settings: Settings,
+    pub keys: Vec<Key>,
+    /// Whether the machine that comes and goes may be started.
+    pub listed: bool,
+    rules: [StartRules; 2],
+    pub tokens: Vec<TokenWaiter>,
+    pub tasks: Vec<Task>,
+}
+
+/// An execution that waits with a task token, beside the starts.
+pub struct TokenWaiter {
+    name: String,
+    holder: Holder,
+    key: Key,
+    wait: WaitTime,
+    attempts: u32,
+    token: Option<String>,
+    pub state: TokenState,
+    lease: Option<Lease>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenState {
+    /// About to ask.
+    Asking,
+    Waits,
+    Holds,
+    Over,
+}
+
+/// A function at work.
+pub struct Task {
+    name: String,
+    call: Call,
+    /// It is suspended until then.
+    pub asleep_until: u64,
+    future: Pin<Box<dyn Future<Output = Answer>>>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// Of this start; it may have had its place when it was asked for.
+    Start {
+        who: usize,
+        had_place: bool,
+    },
+    Ask {
+        who: usize,
+        attempt: u32,
+        had_place: bool,
+    },
+    Release(usize),
+    Sweep,
+    Reap(Holder),
+    Force,
+    Other,
+}
+
+pub enum Answer {
+    Started(Result<Started, Error>),
+    Queued(Result<Queued, Error>),
+    Done(Result<(), Error>),
+}
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    Freeze,
+    Unfreeze,
+    Limit(Option<u16>),
+    Force,
+    Begin(usize),
+    Dismiss(usize),
+    HandOver,
+}
+
+impl World {
+    pub fn new(seed: u64, traced: bool) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let plan = Plan::of(&mut rng);
+        let mut settings = Settings::default();
+        settings.queue_cap = plan.cap;
+        settings.reap_grace = Duration::from_millis(plan.grace);
+        settings.look = Duration::from_millis(plan.look);
+        settings.retention = Duration::from_millis(plan.retention);
+        let permits = plan.permits.map_or(1, usize::from);
+        let margin = u64::try_from(settings.clock_margin.as_millis()).expect("small");
+        let judge = Judge::new(permits, plan.grace, margin);
+        let shared = Shared::default();
+        {
+            let mut shared = shared.get();
+            shared.now = START;
+            shared.trace = traced.then(String::new);
+            shared.starts = Some(Starts::new(judge, rng.fork()));
+            shared.note(|| format!("{plan:?}"));
+        }
+        let stable = format!("{MACHINES}{STABLE}");
+        let both = format!("{stable},{MACHINES}{FICKLE}");
+        let rules = [stable, both].map(|list| StartRules::of(&list).expect("valid"));
+        let keys = (0..plan.keys).map(|n| Key::new(format!("key {n}")).expect("valid"));
+        Self {
+            shared,
+            memory: Memory::new(),
+            index: (START, Memory::new()),
+            rng,
+            keys: keys.collect(),
+            plan,
+            settings,
+            listed: true,
+            rules,
+            tokens: Vec::new(),
+            tasks: Vec::new(),
+        }
+    }
+
+    pub fn now(&self) -> u64 {
+        self.shared.get().now
+    }
+
+    pub fn judge<T>(&self, of: impl FnOnce(&mut Judge) -> T) -> T {
+        let mut shared = self.shared.get();
+        let mut found = None;
+        shared.judge(|judge| found = Some(of(judge)));
+        found.expect("a judge")
+    }
+
+    pub fn service<T>(&self, of: impl FnOnce(&mut Starts) -> T) -> T {
+        of(self.shared.get().starts.as_mut().expect("starts"))
+    }
+
+    pub fn wrong(&self) -> Vec<String> {
+        self.judge(|judge| judge.wrong.clone())
+    }
+
+    fn table(&self) -> FaultyStore {
+        FaultyStore {
+            memory: self.memory.clone(),
+            shared: self.shared.clone(),
+            ill: Arc::default(),
+            index: Some(self.index.1.clone()),
+        }
+    }
+
+    /// Time passes. What has been under way for as long as it can be arrives.
+    pub fn jump(&mut self, millis: u64) {
+        let until = self.now() + millis;
+        loop {
+            let due = {
+                let shared = self.shared.get();
+                let due = shared.delayed.iter().map(latest).enumerate();
+                due.min_by_key(|(_, at)| *at).filter(|(_, at)| *at <= until)
+            };
+            let Some((place, at)) = due else { break };
+            let earlier = self.now();
+            self.shared.get().now = self.rng.u64(earlier..=at.max(earlier));
+            self.arrive(place);
+        }
+        self.shared.get().now = until.max(self.now());
+        if millis > 60_000 {
+            self.purge();
+        }
+        // The index is some seconds late.
+        if self.now() > self.index.0 + 4_000 {
+            let older = Memory::new();
+            for (pk, sk, item) in self.memory.all() {
+                older.put_at(&pk, &sk, &item);
+            }
+            self.index = (self.now(), older);
+        }
+    }
+
+    /// DynamoDB deletes the rows whose time is over.
+    fn purge(&mut self) {
+        let now = self.now() / 1000;
+        for key in 0..self.keys.len() {
+            for permit in 0..self.plan.permits.unwrap_or(1) {
+                if let Stored::Row(row) = self.row(key, permit)
+                    && row.purge_at.is_some_and(|at| at <= now)
+                {
+                    if row.head().is_some() || row.holding().is_some() {
+                        self.is_wrong(format!("{} is purged while it is in use", self.keys[key]));
+                    }
+                    self.delete(key, permit);
+                }
+            }
+        }
+    }
+
+    /// A row is deleted: purged, or by hand.
+    pub fn delete(&mut self, key: usize, permit: u16) {
+        let key = self.keys[key].clone();
+        let mut shared = self.shared.get();
+        shared.actor = "table".to_owned();
+        shared.saw("a row is deleted");
+        shared.note(|| format!("the row {permit} of {key} is deleted"));
+        shared.judge(|judge| judge.deleted(&key, permit));
+        drop(shared);
+        self.memory.delete(&Address { key, permit });
+    }
+
+    /// A message arrives after its sender has given up on it.
+    pub fn arrive(&mut self, place: usize) {
+        let delayed = {
+            let mut shared = self.shared.get();
+            shared.actor = "late".to_owned();
+            shared.delayed.remove(place).1
+        };
+        match delayed {
+            Delayed::Write(arrives) => arrives(&self.table()),
+            Delayed::Call(token, result) => drop(self.shared.answer(&token, result)),
+            Delayed::Signed(arrives) => arrives(&self.shared),
+        }
+        self.hear();
+    }
+
+    fn leases(&mut self) -> Leases<FaultyStore> {
+        let skew = i64::try_from(SKEW).expect("small") - 100;
+        let ahead = if self.plan.clocks_differ {
+            [-skew, 0, skew][self.rng.usize(..3)]
+        } else {
+            0
+        };
+        let clock = Skewed(self.shared.clone(), ahead);
+        let workflows = FaultyStepFunctions {
+            shared: self.shared.clone(),
+            stale: if self.plan.stale { STALE } else { 0 },
+        };
+        Leases::new(self.table(), self.settings)
+            .with_clock(Arc::new(clock))
+            .with_workflows(Arc::new(workflows))
+            .with_starts(self.rules[usize::from(self.listed)].clone())
+    }
+
+    /// As in a Lambda function, some of which may start nothing.
+    fn of_a_team(&mut self) -> Leases<FaultyStore> {
+        let leases = self.leases();
+        if self.rng.u8(..4) == 0 {
+            return leases.with_starts(StartRules::default());
+        }
+        leases
+    }
+
+    fn spawn(&mut self, name: String, call: Call, future: impl Future<Output = Answer> + 'static) {
+        let mut shared = self.shared.get();
+        shared.actor.clone_from(&name);
+        shared.note(|| format!("sets out: {call:?}"));
+        drop(shared);
+        self.tasks.push(Task {
+            name,
+            call,
+            asleep_until: 0,
+            future: Box::pin(future),
+        });
+    }
+
+    pub fn enter(&mut self, key: usize) -> usize {
+        let who = self.judge(|judge| judge.starts.len());
+        let fickle = self.plan.trouble > 0 && self.rng.u8(..3) == 0;
+        let machine = if fickle { FICKLE } else { STABLE };
+        let machine = StateMachineArn::new(format!("{MACHINES}{machine}")).expect("valid");
+        let name = ExecutionName::new(format!("s{who}")).expect("valid");
+        let mut start = Start::new(self.keys[key].clone(), machine, name);
+        start.if_held = self.plan.if_held(&mut self.rng);
+        start.permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
+        start.at_least = self.plan.at_least(&mut self.rng);
+        start.keep = self.plan.keep(&mut self.rng);
+        start.pass_lease = [PassLease::Nothing, PassLease::Handle][self.rng.usize(..2)];
+        let request = RequestDigest::of_start(&start.execution());
+        let mut shared = self.shared.get();
+        let now = shared.now;
+        shared.oracle.names.insert(request, format!("s{who}"));
+        shared.note(|| format!("s{who} is {:?}, fickle: {fickle}", start.if_held));
+        shared.judge(|judge| judge.enters(start, fickle, now));
+        who
+    }
+
+    /// One more call for this start.
+    pub fn ask(&mut self, who: usize) {
+        let (start, had_place) = self.judge(|judge| {
+            let record = &judge.starts[who];
+            let has_place = judge.has_place(&record.start.key, &record.request);
+            (record.start.clone(), has_place)
+        });
+        let leases = self.leases();
+        let call = Call::Start { who, had_place };
+        self.spawn(format!("start s{who}"), call, async move {
+            Answer::Started(leases.start(start).await)
+        });
+    }
+
+    /// An operator repeats a start that has failed.
+    pub fn repeat(&mut self, who: usize) {
+        let start = self.judge(|judge| judge.starts[who].start.clone());
+        let leases = self.leases();
+        let call = Call::Start {
+            who,
+            had_place: false,
+        };
+        self.spawn(format!("repeat s{who}"), call, async move {
+            let execution = start.execution();
+            Answer::Started(leases.repeat_start(&start.key, &execution).await)
+        });
+    }
+
+    pub fn sweep(&mut self) {
+        let leases = self.leases();
+        self.spawn("sweep".to_owned(), Call::Sweep, async move {
+            Answer::Done(leases.sweep(SweepBounds::Schedule).await.map(drop))
+        });
+    }
+
+    pub fn reap(&mut self, execution: Holder) {
+        let leases = self.of_a_team();
+        let name = execution.as_str().rsplit(':').next().unwrap_or_default();
+        let call = Call::Reap(execution.clone());
+        self.spawn(format!("reap {name}"), call, async move {
+            Answer::Done(leases.reap(&execution).await.map(drop))
+        });
+    }
+
+    pub fn operate(&mut self, key: usize, act: Act) {
+        let leases = self.leases();
+        let key = self.keys[key].clone();
+        let permit = self.rng.u16(..self.plan.permits.unwrap_or(1));
+        let mut call = Call::Other;
+        let execution = match act {
+            Act::Begin(who) | Act::Dismiss(who) => self.judge(|judge| {
+                judge.starts[who].dismissing |= matches!(act, Act::Dismiss(_));
+                Some(judge.starts[who].start.execution())
+            }),
+            Act::Force => {
+                call = Call::Force;
+                self.judge(|judge| {
+                    for record in &mut judge.starts {
+                        record.cancelling |= record.start.key == key;
+                    }
+                });
+                None
+            }
+            _ => None,
+        };
+        self.spawn(format!("{act:?} {key}"), call, async move {
+            let because = AuditReason {
+                who: Operator::new("operator").expect("valid"),
+                why: Reason::new("because").expect("valid"),
+            };
+            let execution = execution.as_ref();
+            Answer::Done(match (act, execution) {
+                (Act::Freeze, _) => leases.freeze(&key, &because).await.map(drop),
+                (Act::Unfreeze, _) => leases.unfreeze(&key, &because).await.map(drop),
+                (Act::Limit(limit), _) => {
+                    let limit = limit.map(|n| LimitedTo::new(n).expect("valid"));
+                    leases.limit_to(&key, limit, &because).await.map(drop)
+                }
+                (Act::Force, _) => {
+                    let which = ForceReleaseOptions {
+                        permit: Some(permit),
+                        fencing_token: None,
+                    };
+                    leases.force_release(&key, which, &because).await.map(drop)
+                }
+                (Act::HandOver, _) => leases.hand_over(&key).await.map(drop),
+                (Act::Begin(_), Some(execution)) => {
+                    leases.begin_start(&key, execution).await.map(drop)
+                }
+                (Act::Dismiss(_), Some(execution)) => {
+                    leases.dismiss_start(&key, execution).await.map(drop)
+                }
+                _ => Ok(()),
+            })
+        });
+    }
+
+    /// An execution that was started gives its key back early, if it was given the handle.
+    pub fn give_back(&mut self, who: usize) {
+        let execution = self.judge(|judge| judge.starts[who].start.execution());
+        let input = self.shared.get().input_of(&execution).unwrap_or_default();
+        let input: serde_json::Value = serde_json::from_str(&input).expect("JSON");
+        let lease = serde_json::from_value::<Lease>(input["leasehold"]["lease"].clone());
+        let Ok(lease) = lease else { return };
+        self.shared.get().saw("given back early");
+        self.judge(|judge| judge.gives_back(who));
+        let leases = self.of_a_team();
+        self.spawn(format!("s{who} gives back"), Call::Other, async move {
+            Answer::Done(leases.release(&lease).await.map(drop))
+        });
+    }
+
+    /// A program takes the key for a moment. Returns whether it could.
+    pub fn may_be_taken(&mut self, key: usize) -> Result<bool, Error> {
+        let leases = Leases::new(self.memory.clone(), self.settings)
+            .with_clock(Arc::new(Skewed(self.shared.clone(), 0)));
+        let holder = Holder::new("a program").expect("valid");
+        let ttl = leasehold::Ttl::new(Duration::from_secs(5)).expect("valid");
+        let mut acquire = Acquire::new(self.keys[key].clone(), holder, ttl);
+        acquire.permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
+        let acquired = at_once(leases.acquire(acquire))?;
+        Ok(acquired.granted().is_ok())
+    }
+
+    /// One more execution that waits with a task token.
+    pub fn enter_token(&mut self, key: usize) {
+        let name = format!("w{}", self.tokens.len());
+        let holder = Holder::new(format!("{EXECUTIONS}waits:{name}")).expect("valid");
+        let key = self.keys[key].clone();
+        let wait = self.plan.wait(&mut self.rng);
+        let mut shared = self.shared.get();
+        shared.set_execution(&holder, Execution::Running);
+        let request = RequestDigest::of(&holder, &RequestId::new("ask").expect("valid"));
+        shared.oracle.names.insert(request, name.clone());
+        let waiting = Waiting {
+            name: name.clone(),
+            key: key.clone(),
+            has: None,
+        };
+        shared.judge(|judge| judge.waiting.push(waiting));
+        drop(shared);
+        self.tokens.push(TokenWaiter {
+            name,
+            holder,
+            key,
+            wait,
+            attempts: 0,
+            token: None,
+            state: TokenState::Asking,
+            lease: None,
+        });
+    }
+
+    /// It asks, with a new token.
+    pub fn ask_with_token(&mut self, who: usize) {
+        let waiter = &mut self.tokens[who];
+        waiter.attempts += 1;
+        waiter.state = TokenState::Waits;
+        let attempt = waiter.attempts;
+        let token = format!("{}.{attempt}", waiter.name);
+        let before = waiter.token.replace(token.clone());
+        let (holder, key, wait) = (waiter.holder.clone(), waiter.key.clone(), waiter.wait);
+        let request_id = RequestId::new("ask").expect("valid");
+        let request = RequestDigest::of(&holder, &request_id);
+        let had_place = {
+            let mut shared = self.shared.get();
+            if let Some(before) = before {
+                shared.is_done(&before);
+            }
+            shared.waits(&token, who, &holder);
+            let mut had_place = false;
+            shared.judge(|judge| had_place = judge.has_place(&key, &request));
+            had_place
+        };
+        let call = Call::Ask {
+            who,
+            attempt,
+            had_place,
+        };
+        let permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
+        let queue = Queue {
+            task_token: TaskToken::new(token).expect("valid"),
+            wait,
+            latest: false,
+        };
+        let leases = self.leases();
+        let name = format!("{} asks", self.tokens[who].name);
+        self.spawn(name, call, async move {
+            let lifetime = Lifetime::Execution {
+                keep: KeepTime::default(),
+            };
+            let mut acquire = Acquire::new(key, holder, lifetime).request_id(request_id);
+            acquire.permits = permits;
+            Answer::Queued(leases.acquire_queued(acquire, queue).await)
+        });
+    }
+
+    /// It has done its work: it gives its lease back, or simply ends.
+    pub fn token_goes_on(&mut self, who: usize) {
+        let waiter = &mut self.tokens[who];
+        match waiter.state {
+            TokenState::Asking => self.ask_with_token(who),
+            TokenState::Holds if self.rng.bool() => {
+                let lease = waiter.lease.clone().expect("a lease");
+                let name = format!("{} gives back", waiter.name);
+                self.judge(|judge| judge.waiting[who].has = None);
+                let leases = self.of_a_team();
+                self.spawn(name, Call::Release(who), async move {
+                    Answer::Done(leases.release(&lease).await.map(drop))
+                });
+            }
+            TokenState::Holds => self.end_token(who),
+            TokenState::Waits | TokenState::Over => {}
+        }
+    }
+
+    pub fn end_token(&mut self, who: usize) {
+        let waiter = &mut self.tokens[who];
+        waiter.state = TokenState::Over;
+        let mut shared = self.shared.get();
+        if let Some(token) = waiter.token.take() {
+            shared.is_done(&token);
+        }
+        shared.judge(|judge| judge.waiting[who].has = None);
+        let holder = waiter.holder.clone();
+        shared.end(&holder, End::Succeeded, true);
+    }
+
+    /// What the tokens were answered with.
+    fn hear(&mut self) {
+        let results = std::mem::take(&mut self.shared.get().results);
+        for (who, result) in results {
+            self.token_is_told(who, result);
+        }
+    }
+
+    fn token_is_told(&mut self, who: usize, result: TaskResult) {
+        let waiter = &mut self.tokens[who];
+        waiter.token = None;
+        match result {
+            Ok(output) => {
+                let value: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+                let lease = serde_json::from_value(value["lease"].clone());
+                waiter.lease = Some(lease.expect("a lease"));
+                waiter.state = TokenState::Holds;
+            }
+            Err(_) => self.end_token(who),
+        }
+    }
+
+    /// A function takes one step, and a fault may occur there. Whether it goes on.
+    pub fn step(&mut self, place: usize, fault: Option<DeliveryFault>) -> bool {
+        let task = &mut self.tasks[place];
+        {
+            let mut shared = self.shared.get();
+            shared.actor.clone_from(&task.name);
+            shared.turn = true;
+            shared.fault = fault;
+        }
+        let context = &mut Context::from_waker(Waker::noop());
+        let polled = task.future.as_mut().poll(context);
+        {
+            let mut shared = self.shared.get();
+            shared.turn = false;
+            shared.fault = None;
+            shared.met.clear();
+        }
+        // Whoever was told goes on first: the function's own answer comes later.
+        self.hear();
+        match polled {
+            Poll::Pending => true,
+            Poll::Ready(answer) => {
+                let task = self.tasks.remove(place);
+                self.done(task.call, answer);
+                false
+            }
+        }
+    }
+
+    /// A function dies where it is.
+    pub fn kill(&mut self, place: usize) {
+        let task = self.tasks.remove(place);
+        let mut shared = self.shared.get();
+        shared.actor.clone_from(&task.name);
+        shared.note(|| "dies".to_owned());
+        drop(shared);
+        match task.call {
+            Call::Ask { who, attempt, .. } => self.asks_again(who, attempt),
+            Call::Release(who) => self.end_token(who),
+            _ => {}
+        }
+    }
+
+    fn asks_again(&mut self, who: usize, attempt: u32) {
+        let waiter = &mut self.tokens[who];
+        if waiter.state == TokenState::Waits && waiter.attempts == attempt {
+            waiter.state = TokenState::Asking;
+        }
+    }
+
+    fn done(&mut self, call: Call, answer: Answer) {
+        let now = self.now();
+        let calm = self.judge(|judge| judge.calm);
+        {
+            let mut shared = self.shared.get();
+            let said = match &answer {
+                Answer::Started(Ok(started)) => word(started).to_owned(),
+                Answer::Queued(Ok(queued)) => format!("{queued:?}"),
+                Answer::Done(Ok(())) => "done".to_owned(),
+                Answer::Started(Err(error))
+                | Answer::Queued(Err(error))
+                | Answer::Done(Err(error)) => error.to_string(),
+            };
+            shared.note(|| format!("answers: {said}"));
+            if let Answer::Started(answer) = &answer {
+                shared.saw(answer.as_ref().map_or_else(Error::name, word));
+            }
+        }
+        match (call, answer) {
+            (Call::Start { who, had_place }, Answer::Started(answer)) => {
+                self.judge(|judge| {
+                    let record = &judge.starts[who];
+                    let has_place = judge.has_place(&record.start.key, &record.request);
+                    judge.answered(who, &answer, had_place && has_place, now);
+                });
+            }
+            (
+                Call::Ask {
+                    who,
+                    attempt,
+                    had_place,
+                },
+                Answer::Queued(Err(error)),
+            ) => match error {
+                Error::Unavailable { .. } | Error::Throttled { .. } => {
+                    self.asks_again(who, attempt);
+                }
+                _ if self.tokens[who].attempts == attempt
+                    && self.tokens[who].state == TokenState::Waits =>
+                {
+                    if had_place && matches!(error, Error::Frozen { .. } | Error::QueueFull { .. })
+                    {
+                        let name = self.tokens[who].name.clone();
+                        self.is_wrong(format!(
+                            "{name} has its place, and is refused: {}",
+                            error.name()
+                        ));
+                    }
+                    self.end_token(who);
+                }
+                _ => {}
+            },
+            (Call::Release(who), _) => self.end_token(who),
+            (Call::Reap(execution), Answer::Done(Err(_))) => {
+                // What failed is sent again.
+                self.service(|starts| starts.events.push(execution));
+            }
+            (
+                call @ (Call::Sweep | Call::Force),
+                Answer::Done(Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. }))),
+            ) => {
+                let whole = if matches!(call, Call::Sweep) {
+                    "the whole sweep"
+                } else {
+                    "a forced release"
+                };
+                self.is_wrong(format!("{whole} is denied: {}", error.name()));
+            }
+            (Call::Sweep, Answer::Done(Err(error))) if calm => {
+                self.is_wrong(format!("a sweep fails: {error}"));
+            }
+            _ => {}
+        }
+    }
+
+    pub fn is_wrong(&self, what: String) {
+        self.judge(|judge| judge.wrong.push(what));
+    }
+
+    pub fn row(&self, key: usize, permit: u16) -> Stored {
+        let address = Address {
+            key: self.keys[key].clone(),
+            permit,
+        };
+        at_once(self.memory.read(&address, Duration::MAX)).expect("memory does not fail")
+    }
+}
+
+/// When a message that is under way arrives at the latest.
+fn latest((since, delayed): &(u64, Delayed)) -> u64 {
+    match delayed {
+        Delayed::Signed(_) => since + SIGNATURE,
+        Delayed::Write(_) | Delayed::Call(..) => since + 5_000,
+    }
+}
+
+fn word(started: &Started) -> &'static str {
+    match started {
+        Started::Started { .. } => "started",
+        Started::Queued { .. } => "queued",
+        Started::Skipped { .. } => "skipped",
+        Started::Superseded { .. } => "superseded",
+    }
+}
