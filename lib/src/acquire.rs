@@ -13,6 +13,7 @@ use crate::{
     queue::number,
     requests::{Acquire, Lifetime},
     row::{Row, Stored, Term},
+    start::StartStatus,
     store::{Address, Applied, Store},
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
@@ -231,6 +232,14 @@ impl<S: Store> Leases<S> {
         let too_many = out.len().saturating_sub(permits.max(1).into());
         let limited = first.filter(|first| first.is_limited_to_none()).cloned();
         let frozen = frozen.or(limited);
+        if out.is_empty()
+            && frozen.is_none()
+            && let Some(first) = first
+            && let Some(head) = first.head()
+        {
+            // A place that nobody has is taken out of the queue; the caller asks again.
+            self.who_waits(&key, first, head).await?;
+        }
         match (out.into_iter().nth(too_many), frozen, foreign) {
             (Some((_, permit, row)), ..) => {
                 let mut contention = self
@@ -445,7 +454,8 @@ impl<S: Store> Leases<S> {
         Ok(self.contention_for(lease, &row, asker))
     }
 
-    /// Who waits first, by its item. A place without one is nobody's: it is taken out of the queue, and the caller asks again.
+    /// Who waits first, by its item. A place whose item does not wait, or without one, is nobody's: a late copy of a call left it.
+    /// It is taken out of the queue, and the caller asks again.
     async fn who_waits(
         &self,
         key: &Key,
@@ -454,7 +464,9 @@ impl<S: Store> Leases<S> {
     ) -> Result<Option<(Holder, Metadata)>, Error> {
         let found = if head.is_start() {
             match self.store().start_item(key, head, self.limit()).await {
-                Ok(start) => start.map(|start| (start.execution(), start.metadata)),
+                Ok(start) => start
+                    .filter(|start| start.status == StartStatus::Waiting)
+                    .map(|start| (start.execution(), start.metadata)),
                 // Whose policy covers the rows of its keys may not read starts: it asks again, and meets whoever began.
                 Err(Error::Denied { .. }) => return Ok(None),
                 Err(error) => return Err(error),

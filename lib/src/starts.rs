@@ -91,6 +91,8 @@ pub(crate) enum Asked {
     Again,
     /// It had failed, and an operator repeats it.
     Repeated,
+    /// It waited, without a place, until its time was over.
+    Overdue,
 }
 
 impl IfHeld {
@@ -323,7 +325,8 @@ impl<S: Store> Leases<S> {
         let purge_at = self.purge_start_at();
         let skipped = Settlement::Skipped { purge_at };
         let rows = self.read_rows_for(key, item.permits).await?;
-        if rows.held_for(&request).is_some() {
+        if rows.remember(&request) {
+            // It has its turn, or had it: what became of it is written down by whoever began it, or by sweep.
             return Ok(false);
         }
         if let Some(first) = rows.first()
@@ -691,9 +694,10 @@ impl<S: Store> Leases<S> {
     async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
         let request = item.request();
         let latest = self.store().start_item(&item.key, &request, self.limit());
-        let latest = latest.await?;
-        let answer = latest.as_ref().and_then(answer_of);
-        answer.unwrap_or_else(|| Ok(queued(item, None)))
+        match latest.await? {
+            Some(latest) => answer_of(&latest).unwrap_or_else(|| Ok(queued(item, None))),
+            None => Err(changed(item)),
+        }
     }
 
     /// A start that has the key already is repeated.
@@ -726,8 +730,8 @@ impl<S: Store> Leases<S> {
                 }
                 Err(not_started(item, reason))
             }
-            // It has its turn, and keeps it: sweep calls again.
-            Begins::Later => Ok(queued(item, None)),
+            // It has its turn, and keeps it: sweep calls again. Unless it was settled before it had it.
+            Begins::Later => self.as_it_is(item).await,
         }
     }
 
@@ -836,6 +840,7 @@ impl<S: Store> Leases<S> {
             Asked::Again if item.waits() => return Err(error),
             Asked::First | Asked::Again => Settlement::Withdrawn,
             Asked::Repeated => Settlement::Failed(error.to_string()),
+            Asked::Overdue => Settlement::Failed(waited_too_long(item)),
         };
         match self.settle_unplaced(item, &settlement).await? {
             Settled::Done => {
@@ -878,6 +883,11 @@ fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
 fn if_held_by(item: &StartItem) -> IfHeld {
     let wait = WaitTime::new(item.deadline.since(item.asked_at));
     IfHeld::Wait(wait.unwrap_or(WaitTime::DAY))
+}
+
+fn waited_too_long(item: &StartItem) -> String {
+    let waited = item.deadline.since(item.asked_at).as_secs();
+    format!("the key was not free within its waiting time of {waited} seconds")
 }
 
 fn started(item: &StartItem) -> Started {

@@ -112,8 +112,15 @@ impl<S: Store> Leases<S> {
         self.fail(at, row, item, reason).await
     }
 
+    /// When a start ends whose execution may not be asked about, if no call for it can arrive after this instant: as that of an
+    /// execution that the service does not know, after the grace.
+    fn ends_unasked(&self, over_at: Timestamp) -> Timestamp {
+        let asked_again = self.now().plus(LATEST_ANSWER);
+        over_at.max(asked_again).plus(self.settings().reap_grace)
+    }
+
     /// Whether a start that has its turn will never begin, which is `known`: no call is under way any more. If the service may
-    /// not be asked, one answer ends nothing: the first is noted in the row, and one half a minute later ends it.
+    /// not be asked, one answer ends nothing: the first is noted in the row, and one after the grace ends it.
     pub(crate) async fn is_settled_by(
         &self,
         known: Known,
@@ -135,7 +142,7 @@ impl<S: Store> Leases<S> {
             return Ok(true);
         }
         let look_again_at = if known == Known::Unasked {
-            noted_at.or(Some(over_at.max(now.plus(LATEST_ANSWER))))
+            noted_at.or(Some(self.ends_unasked(over_at)))
         } else {
             noted_at
         };
@@ -262,17 +269,22 @@ impl<S: Store> Leases<S> {
         let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
             return Ok(None);
         };
-        if let Some(workflows) = self.workflows()
-            && self.known(workflows, &item).await? == Known::Ours
-        {
+        let known = match self.workflows() {
+            Some(workflows) => self.known(workflows, &item).await?,
+            None => Known::No,
+        };
+        if known == Known::Ours {
             self.has_begun(&item).await?;
             return Ok(None);
         }
         if telling.refused_at.is_none() && self.note_refusal(at, row).await?.is_none() {
             return Err(self.contention_error());
         }
-        let margin = self.settings().clock_margin;
-        Ok(Some(shows_all_calls(telling.at, margin)))
+        let over_at = shows_all_calls(telling.at, self.settings().clock_margin);
+        Ok(Some(match known {
+            Known::Unasked => self.ends_unasked(over_at),
+            Known::No | Known::Ours | Known::Another => over_at,
+        }))
     }
 
     /// What the service says of the execution that a start names.
@@ -396,8 +408,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Settles a start that neither waits in the queue nor has the key, as long as that is so: [`Settled::Refused`] if not. Of a
-    /// permit other than the first, and of a row that does not exist yet, the transaction says nothing. But whoever is granted
+    /// Settles a start that neither waits in the queue nor has the key, nor had it, as long as that is so: [`Settled::Refused`] if
+    /// not. Of a permit other than the first, and of a row that does not exist yet, the transaction says nothing. But whoever is granted
     /// one reads the item afterwards, and this reads the rows afterwards, so that one of the two sees the other.
     ///
     /// # Errors
@@ -422,7 +434,7 @@ impl<S: Store> Leases<S> {
         };
         if settled == Settled::Done && (had_no_row || item.permits.is_some()) {
             let rows = self.read_rows_for(&item.key, item.permits).await?;
-            if rows.held_for(&request).is_some() {
+            if rows.remember(&request) {
                 return Err(changed(&item.key));
             }
         }

@@ -1,6 +1,6 @@
 //! Sweep's maintenance of starts.
 
-use super::{Asked, IfHeld, if_held_by};
+use super::{Asked, IfHeld, if_held_by, waited_too_long};
 use crate::{
     error::Error,
     leases::Leases,
@@ -112,8 +112,8 @@ impl<S: Store> Leases<S> {
         self.place_again(workflows, &item).await
     }
 
-    /// Whoever stored the item died before it had its place, or its row was deleted. One that was not to wait is tried once, as
-    /// it asked: it never had an answer.
+    /// Whoever stored the item died before it had its place, or its row was deleted. One that was not to wait, or whose time is
+    /// over, is tried once: it may never have had an answer.
     async fn place_again(
         &self,
         workflows: &dyn Workflows,
@@ -124,17 +124,17 @@ impl<S: Store> Leases<S> {
             return Ok(false);
         }
         let waits_on = item.deadline > self.now();
-        let if_held = if item.waits() {
-            if_held_by(item)
-        } else {
-            IfHeld::Fail
+        let (if_held, asked) = match (item.waits(), waits_on) {
+            (true, true) => (if_held_by(item), Asked::Again),
+            (true, false) => (IfHeld::Fail, Asked::Overdue),
+            (false, _) => (IfHeld::Fail, Asked::Again),
         };
         match self.known(workflows, item).await? {
             Known::Ours => {
                 self.has_begun(item).await?;
             }
-            Known::No if waits_on || !item.waits() => {
-                let placed = Box::pin(self.place(workflows, item, if_held, Asked::Again)).await;
+            Known::No => {
+                let placed = Box::pin(self.place(workflows, item, if_held, asked)).await;
                 return match placed {
                     Ok(placed) => Ok(matches!(placed, super::Started::Started { .. })),
                     Err(
@@ -172,9 +172,13 @@ impl<S: Store> Leases<S> {
                 }
                 let reason = "it had the key, which is taken from it, and Step Functions does not show that it ran: \
                               if it did not, dismiss it, and start anew under another name";
-                self.fail_unplaced(item, reason.to_owned()).await
+                // What the row remembers is not granted again.
+                self.fail_alone(item, reason.to_owned()).await
             }
-            Known::Another => self.name_is_used(item).await,
+            Known::Another => {
+                let reason = not_started_reason(Known::Another, String::new());
+                self.fail_alone(item, reason).await
+            }
         }
     }
 
@@ -193,6 +197,14 @@ impl<S: Store> Leases<S> {
     pub(super) async fn name_is_used(&self, item: &StartItem) -> Result<(), Error> {
         let reason = not_started_reason(Known::Another, String::new());
         self.fail_unplaced(item, reason).await
+    }
+
+    async fn fail_alone(&self, item: &StartItem, reason: String) -> Result<(), Error> {
+        let failed = Settlement::Failed(reason.clone());
+        if self.settle(item, &failed, None).await? == Settled::Done {
+            has_failed(item, &reason);
+        }
+        Ok(())
     }
 
     /// As long as it has neither place nor key.
@@ -229,9 +241,4 @@ impl<S: Store> Leases<S> {
         }
         Ok(())
     }
-}
-
-fn waited_too_long(item: &StartItem) -> String {
-    let waited = item.deadline.since(item.asked_at).as_secs();
-    format!("the key was not free within its waiting time of {waited} seconds")
 }

@@ -363,7 +363,8 @@ impl Store for Memory {
         let found = items.get(&beside).and_then(StartItem::read);
         let fits = found.is_some_and(|found| {
             let before = settlement.before();
-            before.is_none_or(|before| found.status.word() == before)
+            let is_it = |before| found.status.word() == before && found.asked_at == item.asked_at;
+            before.is_none_or(is_it)
         });
         if let Some((address, change)) = with {
             let address = place(address);

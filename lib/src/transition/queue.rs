@@ -31,7 +31,7 @@ pub enum JoinRule {
 pub struct Leave {
     /// The request.
     pub request: RequestDigest,
-    /// The place at which it was seen, counted from 0. None for one that has no place and is not the holder: then nothing
+    /// The place at which it was seen, counted from 0. None for one that has no place, and never had the key as far as the row remembers: then nothing
     /// changes, and in a transaction it is a condition of the other writes.
     pub place: Option<usize>,
     /// Why it leaves.
@@ -75,8 +75,8 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
     let Some(place) = leave.place else {
-        let holds = row.holding().is_some() && row.request == leave.request;
-        return (!holds && !row.queue.contains(&leave.request)).then(|| row.clone());
+        let known = row.remembers(&leave.request) || row.queue.contains(&leave.request);
+        return (!known).then(|| row.clone());
     };
     let mut queue = row.queue.clone();
     let may = match &leave.because {

@@ -18,15 +18,16 @@ use super::{
 use crate::{
     error::Error,
     row::attributes as at,
-    row::{Item, n, s},
+    row::{Item, instant, n, s},
     start::{FAILED, StartItem},
     store::{Address, PutStart, Settled, Settlement},
     transition::Change,
     values::{Key, RequestDigest},
 };
 
-/// A start that waits, and only that, is settled; one that has failed, and only that, is dismissed.
-const BEFORE: &str = "#status = :before";
+/// A start that waits, and only that, is settled; one that has failed, and only that, is dismissed. It is the one that was read,
+/// and not one that was stored anew since.
+const BEFORE: &str = "#status = :before AND #asked_at = :asked_at";
 /// That it has begun is written whatever became of it before.
 const ANY: &str = "attribute_exists(#status)";
 
@@ -119,7 +120,8 @@ impl DynamoDb {
                 .set_key(Some(place(&item.key, &request)))
                 .condition_expression(BEFORE)
                 .expression_attribute_names("#status", at::STATUS)
-                .set_expression_attribute_values(before(settlement));
+                .expression_attribute_names("#asked_at", at::ASKED_AT)
+                .set_expression_attribute_values(before(item, settlement));
             return match within(delete.customize(), limit).send().await {
                 Ok(_) => Ok(Settled::Done),
                 Err(SdkError::ServiceError(refusal))
@@ -133,7 +135,7 @@ impl DynamoDb {
                 }
             };
         }
-        let writes = writes(settlement);
+        let writes = writes(item, settlement);
         let update = self
             .client
             .update_item()
@@ -192,10 +194,11 @@ impl DynamoDb {
                 .set_key(key)
                 .condition_expression(BEFORE)
                 .expression_attribute_names("#status", at::STATUS)
-                .set_expression_attribute_values(before(settlement));
+                .expression_attribute_names("#asked_at", at::ASKED_AT)
+                .set_expression_attribute_values(before(item, settlement));
             return Ok(part.delete(delete.build()?).build());
         }
-        let writes = writes(settlement);
+        let writes = writes(item, settlement);
         let update = Update::builder()
             .table_name(&self.table)
             .set_key(key)
@@ -207,7 +210,7 @@ impl DynamoDb {
     }
 }
 
-fn writes(settlement: &Settlement) -> Writes {
+fn writes(item: &StartItem, settlement: &Settlement) -> Writes {
     let (mut set, mut remove) = (
         vec![(at::STATUS, s(settlement.word()))],
         vec![at::SWEEP_AFTER],
@@ -233,7 +236,8 @@ fn writes(settlement: &Settlement) -> Writes {
     let names = set
         .iter()
         .map(|(name, _)| *name)
-        .chain(remove.iter().copied());
+        .chain(remove.iter().copied())
+        .chain(settlement.before().map(|_| at::ASKED_AT));
     let names = names
         .map(|name| (format!("#{name}"), name.to_owned()))
         .collect();
@@ -254,15 +258,18 @@ fn writes(settlement: &Settlement) -> Writes {
         update: format!("SET {} REMOVE {}", sets.join(", "), removes.join(", ")),
         names,
         values: values
-            .chain(before(settlement).into_iter().flatten())
+            .chain(before(item, settlement).into_iter().flatten())
             .collect(),
     }
 }
 
 /// The value in [`BEFORE`].
-fn before(settlement: &Settlement) -> Option<HashMap<String, AttributeValue>> {
+fn before(item: &StartItem, settlement: &Settlement) -> Option<HashMap<String, AttributeValue>> {
     let word = settlement.before()?;
-    Some(HashMap::from([(":before".to_owned(), s(word))]))
+    Some(HashMap::from([
+        (":before".to_owned(), s(word)),
+        (":asked_at".to_owned(), instant(item.asked_at)),
+    ]))
 }
 
 fn found(error: &UpdateItemError) -> Option<&Item> {

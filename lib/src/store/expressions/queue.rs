@@ -60,10 +60,9 @@ pub(super) fn joining(join: &Join) -> Expressions {
 pub(super) fn leaving(leave: &Leave) -> Expressions {
     let ours = ours_in_any_state();
     let Some(place) = leave.place else {
+        let not_remembered = not_remembered("request");
         return build(
-            format!(
-                "{ours} AND NOT contains(#line, :request) AND (({FREE}) OR #request <> :request)"
-            ),
+            format!("{ours} AND NOT contains(#line, :request) AND {not_remembered}"),
             "SET #version = #version".to_owned(),
             [("request", b(leave.request.as_bytes()))],
         );

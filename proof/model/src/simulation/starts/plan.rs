@@ -69,7 +69,7 @@ impl Plan {
             cap: [1, 2, 128, 128][rng.usize(..4)],
             grace: [20_000, 60_000, 900_000][rng.usize(..3)],
             look: [60_000, 300_000][rng.usize(..2)],
-            retention: [600_000, 604_800_000][rng.usize(..2)],
+            retention: [3_600_000, 604_800_000][rng.usize(..2)],
             dies: often(rng),
             fault: often(rng),
             sleeps: [0, 10, 40][rng.usize(..3)],
