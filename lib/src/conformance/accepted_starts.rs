@@ -161,7 +161,9 @@ async fn a_lost_place_is_given_again<B: Bench>(bench: &B) {
     case.queues("a").await;
     case.case.delete().await;
     case.case.freeze_by_operator().await;
-    // It was accepted: a retry that is refused does not withdraw it.
+    // Later than the first call, of which it would be the same write. It was accepted: a retry that is refused does not
+    // withdraw it.
+    case.case.pass(MS);
     refused!(case.ask("a").await, Frozen);
     assert_eq!(case.status("a").await, StartStatus::Waiting);
     case.case.pass(Duration::from_mins(1));
