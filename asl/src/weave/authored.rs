@@ -246,7 +246,7 @@ pub(crate) enum Limit {
 }
 
 /// The purposes of variables.
-const KINDS: [&str; 4] = ["lease", "proven", "doubts", "failure"];
+const KINDS: [&str; 5] = ["entry", "lease", "proven", "doubts", "failure"];
 
 /// The limit of a task that has none, in seconds.
 const LONGEST: f64 = 99_999_999.0;
@@ -270,6 +270,10 @@ impl Vars {
 
     pub(crate) fn name(&self, kind: &str) -> String {
         format!("{}_{kind}", self.stem)
+    }
+
+    pub(crate) fn entry(&self) -> String {
+        self.name("entry")
     }
 
     pub(crate) fn lease(&self) -> String {

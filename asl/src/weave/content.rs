@@ -17,6 +17,7 @@ impl Planner<'_, '_> {
     pub(crate) fn content(&mut self, section: usize, role: Role) -> JsonValue {
         let of_execution = self.sections[section].of_execution();
         match role {
+            Role::Begin => self.begin(section),
             Role::Acquire => self.acquire(section),
             Role::Skipped => self.skipped(section),
             Role::Extend(before) if of_execution => self.prove(section, before),
@@ -60,6 +61,18 @@ impl Planner<'_, '_> {
             Role::FailStillRunning if of_execution => self.fail(section, "The step may still be running, so the lease lasts until the execution has ended: a release would let another holder in at the same time.", true),
             Role::FailStillRunning => self.fail(section, "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.", true),
             Role::Lost => self.fail(section, "Another holder may have the key, so there is nothing to release.", false),
+        }
+    }
+
+    fn begin(&mut self, section: usize) -> JsonValue {
+        let entry = self.sections[section].vars.entry();
+        let next = self.need(section, Role::Acquire);
+        let (key, random) = self.field(&entry, "$uuid()", "States.UUID()");
+        object! {
+            "Type" => "Pass",
+            "Comment" => self.reason(section, "Items may begin in the same millisecond. So each makes a random text, and the acquire has it in its request_id: two items with one request would share a lease."),
+            "Assign" => JsonValue::Object(vec![(key, random)]),
+            "Next" => next,
         }
     }
 

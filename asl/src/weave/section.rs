@@ -73,6 +73,14 @@ impl Section<'_> {
         }
     }
 
+    /// Whether it is in an item of a Map, at any depth.
+    pub(crate) fn is_of_item(&self, machine: &Machine<'_>) -> bool {
+        let around = machine.enclosing(self.scope).into_iter();
+        around
+            .into_iter()
+            .any(|(state, _)| machine.states[state].is_map())
+    }
+
     /// Whether the lease lasts as long as the execution.
     pub(crate) fn of_execution(&self) -> bool {
         matches!(self.spec.lifetime, Lifetime::Execution(_))
@@ -167,6 +175,8 @@ pub(crate) fn wait_in_queue(if_held: IfHeld) -> Option<f64> {
 /// The role of a written state. The states are written in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
+    /// Before the acquire in an item of a Map: a text for the request that no other item has.
+    Begin,
     Acquire,
     /// After an acquire that is refused and does not wait.
     Skipped,
@@ -218,6 +228,7 @@ impl Names {
     pub(crate) fn name(&self, section: &Section<'_>, role: Role) -> String {
         let slug = |id: &StateId| self.slugs.get(id).map_or("", String::as_str);
         let what = match &role {
+            Role::Begin => "Begin".to_owned(),
             Role::Acquire => "Acquire".to_owned(),
             Role::Skipped => "Skipped".to_owned(),
             Role::Extend(before) => format!("ExtendFor{}", slug(before)),
