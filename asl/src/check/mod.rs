@@ -4,6 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod checker;
 pub(crate) mod finding;
 mod handle_flow;
+pub(crate) mod items;
 mod lease;
 mod loops;
 pub(crate) mod outcomes;

@@ -3,6 +3,7 @@
 
 use crate::check::calls::{Call, Request, written_out};
 use crate::check::finding::Finding;
+use crate::check::items;
 use crate::check::rule::Rule;
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
@@ -49,11 +50,16 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
             let message = "is entered again with the same request_id, whose lease has ended by then: Lease.Consumed".to_owned();
             say(Rule::ConsumedRequest, asked, message);
         }
-        if let Some(map) = shared_in_map(machine, id, request) {
-            let message = format!(
+        let holder = field(request, "holder");
+        if let Some(map) = asked.and_then(|asked| items::alike(machine, id, asked, holder)) {
+            let mut message = format!(
                 "has the same holder and request_id for every item of {} that begins at the same time: these items share one lease",
                 machine.states[map].name
             );
+            if asked.is_some_and(|asked| asked.any_text(|said| said.contains(items::CONTEXT))) {
+                message +=
+                    "; Map.Item is documented for ItemSelector, not for the states of an item";
+            }
             say(Rule::SharedRequest, asked, message);
         }
         if let Some((other, parallel)) = shared_in_parallel(machine, calls, id, request) {
@@ -248,19 +254,6 @@ fn comes_again(machine: &Machine<'_>, id: StateId) -> bool {
 /// All states that a state leads to. It contains itself only if it is in a loop.
 pub(crate) fn reachable(machine: &Machine<'_>, from: StateId) -> BTreeSet<StateId> {
     closure(from, |state| machine.successors(state))
-}
-
-/// The surrounding Map whose items would share its request.
-fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option<StateId> {
-    let asked = field(request, "request_id")?;
-    let holder = field(request, "holder");
-    let by_item = |node: &Node| node.any_text(|said| said.contains("Map.Item"));
-    if varies(asked, &["Map.Item", "$states.input"]) || holder.is_some_and(by_item) {
-        return None;
-    }
-    let around = machine.enclosing(machine.states[id].scope).into_iter();
-    let mut around = around.map(|(around, _)| around);
-    around.find(|&around| machine.states[around].runs_items_at_once())
 }
 
 /// The acquire in an earlier branch with the same request, and the Parallel around both.
