@@ -250,8 +250,8 @@ fn what_is_larger_than_the_service_takes_is_refused() {
         let found = definitions(&Source::new(name, text), &Options::default(), &|_| {
             Ok(indented(&sized(LARGEST)))
         });
-        found
-            .map(|found| found.len())
+        let all = found.and_then(|found| found.into_iter().collect::<Result<Vec<_>, _>>());
+        all.map(|found| found.len())
             .map_err(|error| error.to_string())
     };
     let refused = |name: &str, bytes: usize| {
