@@ -10,7 +10,7 @@ mod loops;
 pub(crate) mod outcomes;
 mod proofs;
 pub mod report;
-mod requests;
+pub(crate) mod requests;
 pub(crate) mod rule;
 pub(crate) mod template;
 pub(crate) mod walk;

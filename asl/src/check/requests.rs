@@ -13,6 +13,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+/// The most bytes of a key.
+pub(crate) const LONGEST_KEY: usize = 1024;
+
 /// Expressions with a new value at every evaluation.
 const VOLATILE: [&str; 7] = [
     "$uuid(",
@@ -135,6 +138,16 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     if has("observed_version") {
         refuse(&["permits"], "an observation is of one holder");
     }
+    for node in texts_of_keys(request) {
+        let literal = node.text().filter(|said| text::inside(said).is_none());
+        let bytes = literal.map_or(0, str::len);
+        if bytes > LONGEST_KEY {
+            let message = format!(
+                "has a key of {bytes} bytes, but a key has at most {LONGEST_KEY}: Lease.Invalid"
+            );
+            found.push((node, message));
+        }
+    }
     let Some(payload) = written_out(request.payload) else {
         return found;
     };
@@ -163,6 +176,13 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     found
 }
 
+/// The texts of its keys that JSONPath does not compute.
+fn texts_of_keys<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a Node> {
+    let fields = request.payload.map_or(&[][..], Node::members).iter();
+    let keys = fields.filter(|member| matches!(member.key.as_str(), "key" | "keys"));
+    keys.flat_map(|member| member.value.list().iter().chain([&member.value]))
+}
+
 /// The keys that look computed and are literal text, each with what to write instead.
 fn literal_keys<'a>(
     machine: &Machine<'_>,
@@ -170,10 +190,7 @@ fn literal_keys<'a>(
     request: &Request<'a>,
 ) -> Vec<(&'a Node, String)> {
     let jsonata = machine.states[id].jsonata;
-    let fields = request.payload.map_or(&[][..], Node::members).iter();
-    let keys = fields.filter(|member| matches!(member.key.as_str(), "key" | "keys"));
-    let texts = keys.flat_map(|member| member.value.list().iter().chain([&member.value]));
-    let found = texts.filter_map(|node| {
+    let found = texts_of_keys(request).filter_map(|node| {
         let cure = text::literal_hole(node.text()?, jsonata)?;
         let field = if jsonata {
             ""

@@ -366,7 +366,7 @@ impl Planner<'_, '_> {
     ) -> JsonValue {
         let failure = self.sections[section].vars.failure();
         let jsonata = self.machine.states[id].jsonata;
-        let mut copy = JsonValue::from(clause);
+        let mut copy = JsonValue::copied(self.machine.source, clause);
         copy.set("ErrorEquals", JsonValue::texts(names));
         let mut assign = copy
             .get("Assign")
@@ -381,10 +381,7 @@ impl Planner<'_, '_> {
         } else {
             self.need(section, Role::KeepLease(to))
         };
-        if let JsonValue::Object(members) = &mut copy {
-            members.retain(|(key, _)| key != "Next");
-            members.push(("Next".to_owned(), next.into()));
-        }
+        copy.set_last("Next", next.into());
         copy
     }
 }

@@ -206,7 +206,7 @@ impl Planner<'_, '_> {
                     .machine
                     .node(task)
                     .get("TimeoutSeconds")
-                    .map(JsonValue::from);
+                    .map(|limit| JsonValue::copied(self.machine.source, limit));
             }
         };
         match outer {

@@ -1,7 +1,9 @@
 //! A section of a definition: its members, and the decisions about it.
 
 use crate::check::calls::{Call, StillRunning, outlives_errors};
-use crate::read::error_names::NO_VALUE;
+use crate::read::error_names::{NO_VALUE, matches};
+use crate::read::expression::{bare, variables};
+use crate::read::node::Node;
 use crate::weave::authored::{
     AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, errors, is_written,
 };
@@ -97,18 +99,26 @@ impl Section<'_> {
         let mut around = around.map(|(around, _)| &machine.states[around]);
         // Their items are executions of their own, without these variables.
         let elsewhere = around.any(|state| state.processor_config("Mode") == Some("DISTRIBUTED"));
-        let member = machine.outermost(task, self.scope);
-        // The author's clause for these errors takes those of a guard, too.
-        let named = |member| {
-            machine
-                .own_catches(member)
-                .into_iter()
-                .any(|nth| errors(&machine.catch(member)[nth]).contains(&NO_VALUE))
+        let Some(member) = machine.outermost(task, self.scope) else {
+            return false;
         };
+        // The author's clause for these errors takes those of a guard, too, and so does one inside for all errors.
+        let takes = |state: StateId, by: &dyn Fn(&[&str]) -> bool| {
+            let mut own = machine.own_catches(state).into_iter();
+            own.any(|nth| by(&errors(&machine.catch(state)[nth])))
+        };
+        let inside = machine.enclosing(machine.states[task].scope).into_iter();
+        let inside = [task].into_iter().chain(inside.map(|(state, _)| state));
+        let mut inside = inside.take_while(|&state| state != member);
+        // A clause of JSONPath cannot be copied to the proof, which is in JSONata.
+        let is_copied = machine.states[member].jsonata;
         self.of_execution()
             && computes_limit(machine, task)
             && !elsewhere
-            && !member.is_none_or(named)
+            && !inside.any(|state| takes(state, &|names| matches(names, NO_VALUE)))
+            && !takes(member, &|names| {
+                names.contains(&NO_VALUE) || (!is_copied && matches(names, NO_VALUE))
+            })
     }
 
     /// Whether an edge to this target needs no release, because the execution ends there.
@@ -146,6 +156,21 @@ pub(crate) fn language(text: &str) -> Option<Language> {
         Some(Language::JsonPath)
     } else {
         None
+    }
+}
+
+/// Whether a key is the same for all items of a Map: a literal, or computed from nothing of the item.
+pub(crate) fn is_alike(key: &Node, jsonata: bool) -> bool {
+    let said = key.text().unwrap_or_default();
+    let bare = bare(said);
+    let reads = |word: &str| bare.contains(word);
+    match language(said) {
+        None => true,
+        Some(_) if jsonata => !reads("$states.input") && !reads("(") && variables(&bare).is_empty(),
+        Some(_) => {
+            let context = bare.replace("$$.", "");
+            !context.contains('$') && !reads("States.UUID") && !reads("States.MathRandom")
+        }
     }
 }
 

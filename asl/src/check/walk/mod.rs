@@ -37,7 +37,6 @@ pub(crate) struct Walker<'m, 'a> {
     reported: HashSet<(Rule, StateId, Span, Option<StateId>)>,
     /// How many positions the walk has visited.
     pub visited: usize,
-    pub reached: BTreeSet<StateId>,
     /// Work, extends and releases, in the order of the walk.
     pub lease_uses: Vec<LeaseUse>,
     /// All tasks reached under a held lease, reads and guarded writes too, except calls of Leasehold's functions.
@@ -103,7 +102,6 @@ impl<'m, 'a> Walker<'m, 'a> {
             findings: Vec::new(),
             reported: HashSet::new(),
             visited: 0,
-            reached: BTreeSet::new(),
             lease_uses: Vec::new(),
             protected: BTreeSet::new(),
             unguarded: BTreeSet::new(),
@@ -144,7 +142,6 @@ impl<'m, 'a> Walker<'m, 'a> {
                 );
                 return exits.all;
             }
-            self.reached.insert(state);
             let ages = env.iter().map(|lease| lease.age).collect();
             let seen = done.entry((state, position.clone())).or_default();
             *seen = (ages, seen.1 + 1);

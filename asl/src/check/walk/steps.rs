@@ -1,6 +1,6 @@
 //! The effect of each type of state on the held leases.
 
-use crate::check::calls::{Call, Lifetime, Request, StillRunning};
+use crate::check::calls::{self, Call, Lifetime, Request, StillRunning};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
@@ -158,6 +158,7 @@ impl Walker<'_, '_> {
             let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
             self.uses_leases(link, env.iter().filter(under));
             self.after_redrive(id, &env, link);
+            self.waits_for_years(id, &env, link);
         }
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, &limit, &[], is_work, link);
@@ -171,9 +172,29 @@ impl Walker<'_, '_> {
                 }
             }
         });
+        if is_work && calls::outlives_success(state.node) {
+            for lease in held_mut(&mut env) {
+                lease.left = StillRunning::Yes;
+            }
+        }
         flow(&mut env, |handle| handle.after(id, state));
         edges.push(self.onward(id, env));
         edges
+    }
+
+    /// Reports a wait for a task token that nothing ends, under a lease that lasts as long as the execution.
+    fn waits_for_years(&mut self, id: StateId, env: &Env, link: usize) {
+        let machine = self.machine;
+        let held = env
+            .iter()
+            .find(|lease| lease.of_execution && lease.is_held() && !lease.is_left_alone());
+        if let Some(lease) = held.filter(|_| timing::waits_without_end(machine.states[id].node)) {
+            let message = format!(
+                "waits for a task token without a limit, so the key of {} may be held for a year, the longest that an execution lasts",
+                machine.states[lease.acquire].name
+            );
+            self.report(Rule::Unbounded, id, link, message);
+        }
     }
 
     /// Reports the first task of each execution lease that a redrive would start although the lease may be over.
