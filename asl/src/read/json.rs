@@ -3,8 +3,7 @@
 //! text.
 
 use crate::read::node::{Member, Node, Span, Value};
-use crate::read::source::{Place, Source, Unreadable};
-use crate::read::without_mark;
+use crate::read::source::{MARK, Place, Source, Unreadable};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -16,7 +15,7 @@ pub(crate) const DEEPEST: usize = 100;
 pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
     source.fits()?;
     let quoted = with_quotes(&source.text);
-    let text = without_mark(&quoted);
+    let text = quoted.strip_prefix(MARK).unwrap_or(&quoted);
     // The first pass reads the whole text, because an error inside a raw value has a position relative to that value.
     let whole = serde_json::from_str::<IgnoredAny>(text)
         .and_then(|_| serde_json::from_str::<&RawValue>(text))

@@ -11,7 +11,7 @@ pub(crate) mod within;
 pub(crate) mod yaml;
 
 use node::Node;
-use source::{Source, Unreadable};
+use source::{MARK, Source, Unreadable};
 use std::path::Path;
 
 impl Source {
@@ -25,7 +25,9 @@ impl Source {
         let end = Path::new(&self.name).extension();
         let is_json = end.is_some_and(|end| end == "json");
         let is_yaml = end.is_some_and(|end| end == "yaml" || end == "yml");
-        let looks_json = without_mark(&self.text)
+        let looks_json = self
+            .text
+            .trim_start_matches(MARK)
             .trim_start()
             .starts_with(['{', '[']);
         if !is_json && !looks_json {
@@ -37,9 +39,4 @@ impl Source {
             _ => Err(fault),
         })
     }
-}
-
-/// The text without a byte order mark before it.
-pub(crate) fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
 }

@@ -1,5 +1,6 @@
 //! Finds the sections of a specification in the definition: where each one is entered, and what prevents guarding it.
 
+use crate::check::requests::LONGEST_KEY;
 use crate::read::error_names::nearest;
 use crate::read::expression::literal_hole;
 use crate::read::node::Node;
@@ -248,6 +249,11 @@ impl<'s> Finder<'_, 's> {
             return Err(self.refuse(node, message));
         }
         let key = &self.section.key;
+        let bytes = key.text().map_or(0, str::len);
+        if bytes > LONGEST_KEY && language(key.text().unwrap_or_default()).is_none() {
+            let message = format!("expected a key of at most {LONGEST_KEY} bytes, found {bytes}");
+            return Err(self.refuse(key, message));
+        }
         if language(key.text().unwrap_or_default()) != Some(Language::JsonPath)
             && let Some(cure) = literal_hole(key.text().unwrap_or_default(), self.machine.jsonata)
         {

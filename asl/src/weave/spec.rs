@@ -1,10 +1,8 @@
 //! The specification: the states, their key, and the kind of the lease.
 
-use crate::check::requests::LONGEST_KEY;
 use crate::read::node::{Member, Node, Value};
 use crate::read::source::Source;
 use crate::weave::refusal::Refusal;
-use crate::weave::section::language;
 
 /// A specification.
 #[derive(Debug, Clone)]
@@ -181,11 +179,6 @@ impl Reader<'_> {
         let key = self.needed(node, "key", "the key to lease")?;
         if self.text(key)?.is_empty() {
             return Err(self.expected(key, "a key that is not empty"));
-        }
-        let bytes = self.text(key)?.len();
-        if bytes > LONGEST_KEY && language(&self.text(key)?).is_none() {
-            let what = format!("a key of at most {LONGEST_KEY} bytes, found {bytes}");
-            return Err(self.expected(key, &what));
         }
         if let Some(open) = unclosed(&self.text(key)?) {
             return Err(self.expected(key, &format!("a key in which every {open} is closed")));
