@@ -91,7 +91,8 @@ impl HandleFlow {
     pub(crate) fn entered(&self, around: &State<'_>) -> Self {
         let mut handle = self.clone();
         let anew = arguments(around.node).or_else(|| around.node.get("ItemSelector"));
-        if anew.is_some() || matches!(around.kind, Kind::Map(_)) {
+        let is_rebuilt = anew.is_some() || matches!(around.kind, Kind::Map(_));
+        if is_rebuilt && !self.dropped {
             handle.data = Data::Somewhere;
         }
         handle

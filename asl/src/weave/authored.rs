@@ -163,21 +163,6 @@ impl<'a> AuthoredMachine<'a> {
         None
     }
 
-    /// The states of a scope that can be reached.
-    pub(crate) fn reached(&self, scope: ScopeId) -> BTreeSet<StateId> {
-        let mut reached = BTreeSet::new();
-        let mut open = vec![Slot::Start(scope)];
-        while let Some(slot) = open.pop() {
-            if let Some(&Target::To(to)) = self.edges.get(&slot)
-                && reached.insert(to)
-            {
-                let from_there = self.edges.keys().filter(|slot| slot.from() == Some(to));
-                open.extend(from_there.copied());
-            }
-        }
-        reached
-    }
-
     pub(crate) fn edges(&self) -> impl Iterator<Item = (Slot, Target)> + '_ {
         self.edges.iter().map(|(slot, target)| (*slot, *target))
     }

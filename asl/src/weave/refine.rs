@@ -208,7 +208,7 @@ impl<'s> Refiner<'_, 's> {
                 finding.message
             ),
             Rule::Unbounded if finding.message.starts_with("has no TimeoutSeconds") => {
-                return self.refuse_open(sections, nth.unwrap_or(0));
+                return self.refuse_open(sections, nth.unwrap_or(0), name);
             }
             Rule::Unbounded => {
                 let state = self.state(name).map(|state| &self.machine.states[state]);
@@ -311,7 +311,7 @@ impl<'s> Refiner<'_, 's> {
     }
 
     /// Names all tasks without a time limit under leases that expire.
-    fn refuse_open(&self, sections: &[Section<'s>], nth: usize) -> Refusal {
+    fn refuse_open(&self, sections: &[Section<'s>], nth: usize, found: &str) -> Refusal {
         let calls = calls(self.machine, self.options);
         let is_open = |section: &Section<'_>, task: StateId| {
             self.machine.limits.get(&task) == Some(&Limit::Absent)
@@ -324,15 +324,20 @@ impl<'s> Refiner<'_, 's> {
             let tasks = members.flat_map(|&member| self.machine.with_inside(member));
             open.extend(tasks.filter(|&task| is_open(section, task)));
         }
-        let names: Vec<String> = open
+        let mut names: Vec<String> = open
             .iter()
             .map(|&task| self.machine.path_of(task))
             .collect();
+        if names.is_empty() {
+            // A task behind the section, which a lease that is left to expire covers, too.
+            names.push(found.to_owned());
+        }
         let (have, each) = match names.as_slice() {
             [_] => ("has", ""),
             _ => ("have", " each of them"),
         };
-        let jsonata = open.iter().all(|&task| self.machine.states[task].jsonata);
+        let mut tasks = open.iter();
+        let jsonata = !open.is_empty() && tasks.all(|&task| self.machine.states[task].jsonata);
         let bound = if jsonata {
             ", set bound: lease in the section"
         } else {
