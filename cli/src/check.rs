@@ -130,16 +130,17 @@ impl Check {
         for file in &self.files {
             let open = self.open(file);
             match read(file).and_then(|source| definitions(&source, &options, &open)) {
-                Ok(found) => reports.extend(found.into_iter().map(|definition| {
+                Ok(found) => reports.extend(found.into_iter().filter_map(|definition| {
+                    let definition = definition.map_err(|error| unreadable.push(error)).ok()?;
                     let mut checked = leasehold_asl::check(&definition.node, &definition.options);
                     checked
                         .findings
                         .retain(|finding| !self.allow.contains(&finding.rule));
-                    Report {
+                    Some(Report {
                         source: definition.source,
                         resource: definition.resource,
                         checked,
-                    }
+                    })
                 })),
                 Err(error) => unreadable.push(error),
             }
@@ -169,6 +170,7 @@ impl Check {
         let mut drawn = String::new();
         for file in &self.files {
             for definition in definitions(&read(file)?, options, &self.open(file))? {
+                let definition = definition?;
                 if let Some(resource) = &definition.resource {
                     drawn.extend(["%% ", &plain(resource), "\n"]);
                 }

@@ -46,14 +46,14 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             at: *at,
         });
     }
+    let led_to = machine.led_to();
     for (id, call) in calls.iter().enumerate() {
         let mut say = |rule, message: &str| {
             let at = machine.states[id].at;
             findings.push(Finding::of(&machine, rule, id, at, message));
         };
         let is_ours = is_ours(call);
-        let is_complete = machine.problems.is_empty() && !walker.is_given_up();
-        if is_ours && !walker.reached.contains(&id) && is_complete {
+        if is_ours && !led_to.contains(&id) && machine.problems.is_empty() {
             say(Rule::Unreachable, "no path leads here");
         }
         if matches!(call, Call::Acquire(_)) && (options.express || in_express_map(&machine, id)) {

@@ -12,6 +12,8 @@ pub(crate) struct HandleFlow {
     pub vars: BTreeSet<String>,
     /// Variables with the lease's `safe_until`, without the handle.
     pub clocks: BTreeSet<String>,
+    /// Where the outcome of the answer stands, in JSONata or as a variable: `$states.input.outcome`, `$answer.outcome`.
+    outcomes: BTreeSet<String>,
     data: Data,
     /// The handle was only in variables, and they were set to null.
     pub dropped: bool,
@@ -33,6 +35,7 @@ impl HandleFlow {
     pub(crate) fn answered(&self, id: StateId, state: &State<'_>) -> Self {
         let mut handle = self.clone();
         handle.assigned(state.node, true);
+        handle.answered_outcome(state);
         let data = if state.jsonata {
             match state.node.get("Output") {
                 Some(output) if output.any_text(is_handle_of_result) => Data::Somewhere,
@@ -50,6 +53,8 @@ impl HandleFlow {
     pub(crate) fn after(&self, id: StateId, state: &State<'_>) -> Self {
         let mut handle = self.clone();
         handle.assigned(state.node, false);
+        let passes_on = !matches!(state.kind, Kind::Task | Kind::Parallel(_) | Kind::Map(_));
+        handle.keep_outcomes(state.node, passes_on);
         let data = if state.jsonata {
             self.after_jsonata(state)
         } else {
@@ -69,6 +74,7 @@ impl HandleFlow {
     ) -> Self {
         let mut handle = self.clone();
         handle.assigned(catcher.node, false);
+        handle.keep_outcomes(catcher.node, false);
         let data = if state.jsonata {
             match catcher.node.get("Output") {
                 Some(output) => self.kept_by(output),
@@ -85,7 +91,8 @@ impl HandleFlow {
     pub(crate) fn entered(&self, around: &State<'_>) -> Self {
         let mut handle = self.clone();
         let anew = arguments(around.node).or_else(|| around.node.get("ItemSelector"));
-        if anew.is_some() || matches!(around.kind, Kind::Map(_)) {
+        let is_rebuilt = anew.is_some() || matches!(around.kind, Kind::Map(_));
+        if is_rebuilt && !self.dropped {
             handle.data = Data::Somewhere;
         }
         handle
@@ -111,6 +118,51 @@ impl HandleFlow {
                 _ => bare.contains("$states.input"),
             }
         })
+    }
+
+    /// Whether this path is the outcome of the answer that had the handle.
+    pub(crate) fn tells_outcome(&self, path: &str) -> bool {
+        let beside = match (&self.data, text::path(path)) {
+            (Data::At(place), Some(path)) => match (place.split_last(), path.split_last()) {
+                (Some((_, place)), Some((last, path))) => last == "outcome" && place == path,
+                _ => false,
+            },
+            _ => false,
+        };
+        beside || self.outcomes.contains(path)
+    }
+
+    fn answered_outcome(&mut self, state: &State<'_>) {
+        self.keep_outcomes(state.node, false);
+        for member in state.node.members_of("Assign") {
+            outcomes_in(
+                &member.value,
+                &format!("${}", member.name()),
+                &mut self.outcomes,
+            );
+        }
+        let input = "$states.input";
+        match state.node.get("Output") {
+            Some(output) => outcomes_in(output, input, &mut self.outcomes),
+            None if state.jsonata => _ = self.outcomes.insert(format!("{input}.Payload.outcome")),
+            None => {}
+        }
+    }
+
+    /// Forgets the outcomes in variables that are assigned anew, and in data that are replaced.
+    fn keep_outcomes(&mut self, node: &Node, passes_on: bool) {
+        let assigned = node.members_of("Assign");
+        let keeps_input = match node.get("Output") {
+            Some(output) => {
+                output.text().and_then(text::inside).map(str::trim) == Some("$states.input")
+            }
+            None => passes_on,
+        };
+        self.outcomes.retain(|path| {
+            let root = path[1..].split('.').next().unwrap_or_default();
+            let is_new = assigned.iter().any(|member| member.name() == root);
+            !is_new && (root != "states" || keeps_input)
+        });
     }
 
     /// Whether a path in the text ends with a variable that contains the handle.
@@ -250,6 +302,28 @@ impl HandleFlow {
             place.extend(steps.iter().map(|step| (*step).to_owned()));
         }
         within(Data::At(place), node.get("OutputPath"))
+    }
+}
+
+/// Where a value made from an answer has the answer's outcome, below this path.
+fn outcomes_in(value: &Node, at: &str, found: &mut BTreeSet<String>) {
+    for member in value.members() {
+        outcomes_in(&member.value, &format!("{at}.{}", member.name()), found);
+    }
+    let Some(said) = value.text() else { return };
+    let said = text::inside(said).unwrap_or(said).trim();
+    match said {
+        "$states.result.Payload.outcome"
+        | "$states.result.outcome"
+        | "$.Payload.outcome"
+        | "$.outcome" => _ = found.insert(at.to_owned()),
+        "$states.result.Payload" | "$states.result" | "$.Payload" | "$" => {
+            found.insert(format!("{at}.outcome"));
+        }
+        _ if said.starts_with("$merge(") && said.contains("$states.result") => {
+            found.insert(format!("{at}.outcome"));
+        }
+        _ => {}
     }
 }
 

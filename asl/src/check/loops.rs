@@ -185,9 +185,8 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
             found = found.max(Some(Passes::Counted));
         }
         let bare = text::bare(said);
-        for (at, _) in bare.match_indices(name) {
-            let rest = bare[at + name.len()..].trim_start();
-            let Some(after) = rest.strip_prefix(['<', '>', '=']) else {
+        for (_, rest) in text::words(&bare, name) {
+            let Some(after) = rest.trim_start().strip_prefix(['<', '>', '=']) else {
                 continue;
             };
             let after = after.trim_start_matches('=').trim_start();

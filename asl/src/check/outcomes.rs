@@ -6,8 +6,10 @@
 use crate::check::calls::{Call, StillRunning, outlives_errors};
 use crate::check::lease::{Env, Key, join, key};
 use crate::read::error_names::{
-    ALL, MAY_STILL_RUN, NO_VALUE, RUNTIME, TASK_FAILED, TIMEOUT, is_lost,
+    ALL, MAY_STILL_RUN, NO_PARAMETER, NO_VALUE, READER_FAILED, RUNTIME, TASK_FAILED, TIMEOUT,
+    TOO_LARGE, TOO_MANY_FAILED, WRITER_FAILED, is_lost,
 };
+use crate::read::expression::inside;
 use crate::read::machine::State;
 use std::collections::{HashMap, HashSet};
 
@@ -80,6 +82,46 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
             _ => Effect::Same,
         };
         found.push((name, effect));
+    }
+    found
+}
+
+/// When a Parallel or a Map fails by itself, whatever its branches or items do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Its input has no value, or cannot be read.
+    Before,
+    /// Its results are too large, have no value, or cannot be written.
+    After,
+}
+
+/// The errors that a Parallel or a Map raises itself. A Map can always fail before its first item.
+pub(crate) fn own_failures(state: &State<'_>) -> Vec<(&'static str, When)> {
+    let mut found = vec![(TOO_LARGE, When::After)];
+    let has = |field: &str| state.node.get(field).is_some();
+    let computes = |fields: &[&str]| {
+        let mut fields = fields.iter().filter_map(|field| state.node.get(field));
+        fields.any(|field| field.any_text(|text| inside(text).is_some() || text.starts_with('$')))
+    };
+    let no_value = if state.jsonata {
+        NO_VALUE
+    } else {
+        NO_PARAMETER
+    };
+    if state.is_map() || computes(&["Arguments", "Parameters"]) {
+        found.push((no_value, When::Before));
+    }
+    if state.jsonata && computes(&["Output", "Assign"]) {
+        found.push((no_value, When::After));
+    }
+    if has("ItemReader") {
+        found.push((READER_FAILED, When::Before));
+    }
+    if has("ResultWriter") {
+        found.push((WRITER_FAILED, When::After));
+    }
+    if state.tolerates_failures() {
+        found.push((TOO_MANY_FAILED, When::Before));
     }
     found
 }

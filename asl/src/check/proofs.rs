@@ -2,27 +2,56 @@
 
 use crate::check::calls::Call;
 use crate::check::finding::Finding;
+use crate::check::outcomes::clause;
 use crate::check::rule::Rule;
 use crate::read::error_names::NO_VALUE;
+use crate::read::expression as text;
 use crate::read::machine::{Machine, StateId, closure};
+use crate::read::node::Member;
 
-/// Whether a task that a redrive starts again proves its lease first: it compares the number of redrives, and it, or a state around
-/// it, has a clause that leads to an extend.
+/// Whether a task that a redrive starts again proves its lease first: an expression of it has a value only while the number of redrives
+/// is that of the last proof, and without a value it leads to an extend that assigns the number anew.
 pub(crate) fn is_guarded(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> bool {
-    let compares = machine.states[id].node.members().iter().any(|member| {
-        let asks = |said: &str| said.contains("Execution.RedriveCount");
-        member.key != "Comment" && member.value.any_text(asks)
-    });
     let around = machine.enclosing(machine.states[id].scope).into_iter();
     let mut around = [id].into_iter().chain(around.map(|(state, _)| state));
-    compares
-        && around.any(|state| {
-            let mut targets = machine.states[state]
-                .catch
-                .iter()
-                .filter_map(|catcher| catcher.next);
-            targets.any(|next| matches!(calls[next], Call::Extend(_)))
+    let caught = around.find_map(|at| {
+        let state = &machine.states[at];
+        Some(state.catch[clause(state, NO_VALUE)?].next)
+    });
+    let Some(proof) = caught.flatten() else {
+        return false;
+    };
+    let counts = |member: &&Member| member.value.any_text(|said| said.contains(REDRIVES));
+    let assigned = machine.states[proof].node.members_of("Assign").iter();
+    let proven: Vec<&str> = assigned.filter(counts).map(Member::name).collect();
+    let mut evaluated = machine.states[id].node.members().iter();
+    matches!(calls[proof], Call::Extend(_))
+        && evaluated.any(|member| {
+            matches!(
+                member.key.as_str(),
+                "TimeoutSeconds" | "HeartbeatSeconds" | "Arguments"
+            ) && member.value.any_text(|said| has_value_while(said, &proven))
         })
+}
+
+const REDRIVES: &str = "Execution.RedriveCount";
+
+/// Whether an expression has a value only while the number of redrives is one of these variables: `… = $proven ? 90`.
+fn has_value_while(said: &str, proven: &[&str]) -> bool {
+    let Some(expression) = text::inside(said) else {
+        return false;
+    };
+    let bare = text::bare(expression);
+    let Some((condition, then)) = bare.split_once('?') else {
+        return false;
+    };
+    let tight: String = condition.chars().filter(|c| !c.is_whitespace()).collect();
+    let compares = tight.match_indices(REDRIVES).any(|(at, _)| {
+        let after = tight[at + REDRIVES.len()..].strip_prefix("=$");
+        let name = after.and_then(|after| after.split(|c| !text::is_name(c)).next());
+        name.is_some_and(|name| proven.contains(&name))
+    });
+    compares && !then.contains(':') && !text::has_word(condition, "or")
 }
 
 pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {

@@ -3,6 +3,7 @@
 
 use crate::check::calls::{Call, Request, written_out};
 use crate::check::finding::Finding;
+use crate::check::items;
 use crate::check::rule::Rule;
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
@@ -11,6 +12,9 @@ use crate::read::node::{Node, Span};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+/// The most bytes of a key.
+pub(crate) const LONGEST_KEY: usize = 1024;
 
 /// Expressions with a new value at every evaluation.
 const VOLATILE: [&str; 7] = [
@@ -49,11 +53,16 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
             let message = "is entered again with the same request_id, whose lease has ended by then: Lease.Consumed".to_owned();
             say(Rule::ConsumedRequest, asked, message);
         }
-        if let Some(map) = shared_in_map(machine, id, request) {
-            let message = format!(
+        let holder = field(request, "holder");
+        if let Some(map) = asked.and_then(|asked| items::alike(machine, id, asked, holder)) {
+            let mut message = format!(
                 "has the same holder and request_id for every item of {} that begins at the same time: these items share one lease",
                 machine.states[map].name
             );
+            if asked.is_some_and(|asked| asked.any_text(|said| said.contains(items::CONTEXT))) {
+                message +=
+                    "; Map.Item is documented for ItemSelector, not for the states of an item";
+            }
             say(Rule::SharedRequest, asked, message);
         }
         if let Some((other, parallel)) = shared_in_parallel(machine, calls, id, request) {
@@ -129,6 +138,16 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     if has("observed_version") {
         refuse(&["permits"], "an observation is of one holder");
     }
+    for node in texts_of_keys(request) {
+        let literal = node.text().filter(|said| text::inside(said).is_none());
+        let bytes = literal.map_or(0, str::len);
+        if bytes > LONGEST_KEY {
+            let message = format!(
+                "has a key of {bytes} bytes, but a key has at most {LONGEST_KEY}: Lease.Invalid"
+            );
+            found.push((node, message));
+        }
+    }
     let Some(payload) = written_out(request.payload) else {
         return found;
     };
@@ -157,6 +176,13 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     found
 }
 
+/// The texts of its keys that JSONPath does not compute.
+fn texts_of_keys<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a Node> {
+    let fields = request.payload.map_or(&[][..], Node::members).iter();
+    let keys = fields.filter(|member| matches!(member.key.as_str(), "key" | "keys"));
+    keys.flat_map(|member| member.value.list().iter().chain([&member.value]))
+}
+
 /// The keys that look computed and are literal text, each with what to write instead.
 fn literal_keys<'a>(
     machine: &Machine<'_>,
@@ -164,10 +190,7 @@ fn literal_keys<'a>(
     request: &Request<'a>,
 ) -> Vec<(&'a Node, String)> {
     let jsonata = machine.states[id].jsonata;
-    let fields = request.payload.map_or(&[][..], Node::members).iter();
-    let keys = fields.filter(|member| matches!(member.key.as_str(), "key" | "keys"));
-    let texts = keys.flat_map(|member| member.value.list().iter().chain([&member.value]));
-    let found = texts.filter_map(|node| {
+    let found = texts_of_keys(request).filter_map(|node| {
         let cure = text::literal_hole(node.text()?, jsonata)?;
         let field = if jsonata {
             ""
@@ -248,19 +271,6 @@ fn comes_again(machine: &Machine<'_>, id: StateId) -> bool {
 /// All states that a state leads to. It contains itself only if it is in a loop.
 pub(crate) fn reachable(machine: &Machine<'_>, from: StateId) -> BTreeSet<StateId> {
     closure(from, |state| machine.successors(state))
-}
-
-/// The surrounding Map whose items would share its request.
-fn shared_in_map(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option<StateId> {
-    let asked = field(request, "request_id")?;
-    let holder = field(request, "holder");
-    let by_item = |node: &Node| node.any_text(|said| said.contains("Map.Item"));
-    if varies(asked, &["Map.Item", "$states.input"]) || holder.is_some_and(by_item) {
-        return None;
-    }
-    let around = machine.enclosing(machine.states[id].scope).into_iter();
-    let mut around = around.map(|(around, _)| around);
-    around.find(|&around| machine.states[around].runs_items_at_once())
 }
 
 /// The acquire in an earlier branch with the same request, and the Parallel around both.

@@ -1,9 +1,9 @@
 //! The sources of definitions: a file of their own, a SAM or CloudFormation template, or a code block of a Markdown document.
 
 use crate::check::calls::{Options, Verb, is_sure, name_of, named};
-use crate::read::json;
 use crate::read::node::{Node, Value};
 use crate::read::source::{Source, Unreadable};
+use crate::read::{json, yaml};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -31,28 +31,28 @@ impl Definition {
     }
 }
 
-/// All definitions in a source. Files that a template names are read by `open`, which receives their paths as written in the
-/// template.
+/// All definitions in a source, and what of it cannot be read: one that is broken or missing hides no other. Files that a template
+/// names are read by `open`, which receives their paths as written in the template.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or the source contains no definition.
+/// If the source itself cannot be read, or contains no definition.
 pub fn definitions(
     source: &Source,
     options: &Options,
     open: &dyn Fn(&Path) -> std::io::Result<String>,
-) -> Result<Vec<Definition>, Unreadable> {
+) -> Result<Vec<Result<Definition, Unreadable>>, Unreadable> {
     let found = if Path::new(&source.name)
         .extension()
         .is_some_and(|end| end == "md")
     {
-        in_markdown(source, options)?
+        in_markdown(source, options)
     } else {
         let node = source.read()?;
         if node.get("Resources").is_some() {
-            in_template(source, &node, options, open)?
+            in_template(source, &node, options, open)
         } else if node.get("States").is_some() || node.get("StartAt").is_some() {
-            vec![Definition::new(source.clone(), node, options)]
+            vec![Ok(Definition::new(source.clone(), node, options))]
         } else {
             return Err(source.unreadable(
                 node.span.start,
@@ -66,29 +66,54 @@ pub fn definitions(
     Ok(found)
 }
 
-fn in_markdown(source: &Source, options: &Options) -> Result<Vec<Definition>, Unreadable> {
+/// Something that was found, if it can be read.
+type Found = Result<Definition, Unreadable>;
+
+/// The definitions in the blocks of JSON and YAML of a document.
+fn in_markdown(source: &Source, options: &Options) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut block: Option<String> = None;
+    // The text of a block, below as many empty lines as precede it, and whether it is YAML.
+    let mut block: Option<(String, bool)> = None;
     for (nth, line) in source.text.lines().enumerate() {
         let fence = line.trim_start();
         match &mut block {
-            None if fence.starts_with("```json") => block = Some("\n".repeat(nth + 1)),
-            Some(text) if fence.starts_with("```") => {
-                if text.contains("\"StartAt\"") && text.contains("\"States\"") {
-                    let source = Source::new(source.name.clone(), std::mem::take(text));
-                    let node = json::read(&source)?;
-                    found.push(Definition::new(source, node, options));
+            None => {
+                let kind = fence.strip_prefix("```").unwrap_or_default();
+                let is_yaml = kind.starts_with("yaml") || kind.starts_with("yml");
+                if is_yaml || kind.starts_with("json") {
+                    block = Some(("\n".repeat(nth + 1), is_yaml));
                 }
+            }
+            Some((text, is_yaml)) if fence.starts_with("```") => {
+                let source = Source::new(source.name.clone(), std::mem::take(text));
+                found.extend(in_block(source, *is_yaml, options));
                 block = None;
             }
-            Some(text) => {
+            Some((text, _)) => {
                 text.push_str(line);
                 text.push('\n');
             }
-            None => {}
         }
     }
-    Ok(found)
+    found
+}
+
+/// The definition in a block, if it is one.
+fn in_block(source: Source, is_yaml: bool, options: &Options) -> Option<Found> {
+    let has = |field: &str| {
+        let mut lines = source.text.lines();
+        lines.any(|line| is_yaml && line.starts_with(&format!("{field}:")))
+            || source.text.contains(&format!("\"{field}\""))
+    };
+    if !has("StartAt") || !has("States") {
+        return None;
+    }
+    let node = if is_yaml {
+        yaml::read(&source)
+    } else {
+        json::read(&source)
+    };
+    Some(node.map(|node| Definition::new(source, node, options)))
 }
 
 fn in_template(
@@ -96,7 +121,7 @@ fn in_template(
     template: &Node,
     options: &Options,
     open: &dyn Fn(&Path) -> std::io::Result<String>,
-) -> Result<Vec<Definition>, Unreadable> {
+) -> Vec<Found> {
     let resources = template.members_of("Resources");
     let functions: HashMap<&str, Is> = resources
         .iter()
@@ -136,15 +161,15 @@ fn in_template(
             .filter_map(|key| properties.get(key))
             .any(|kind| kind.text() == Some("EXPRESS"));
         options.express |= express;
-        let (source, node) = definition(source, properties, open, member.at.start)?;
-        found.push(Definition {
+        let read = definition(source, properties, open, member.at.start);
+        found.push(read.map(|(source, node)| Definition {
             source,
             node,
             resource: Some(member.key.clone()),
             options,
-        });
+        }));
     }
-    Ok(found)
+    found
 }
 
 fn definition(

@@ -305,7 +305,8 @@ pub fn pictures(
         let text = open(&path)
             .map_err(|error| document.unreadable(place, format!("{}: {error}", path.display())))?;
         let source = Source::new(path.display().to_string(), text);
-        let definitions = definitions(&source, options, open)?;
+        let definitions = definitions(&source, options, open)?.into_iter();
+        let definitions = definitions.collect::<Result<Vec<_>, _>>()?;
         let [definition] = definitions.as_slice() else {
             return Err(document.unreadable(place, "expected a file with one state machine in it"));
         };

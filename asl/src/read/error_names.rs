@@ -9,6 +9,12 @@ pub(crate) const TASK_FAILED: &str = "States.TaskFailed";
 pub(crate) const NO_VALUE: &str = "States.QueryEvaluationError";
 /// Not caught by `States.ALL`.
 pub(crate) const TOO_LARGE: &str = "States.DataLimitExceeded";
+/// The same of a path in JSONPath's Parameters.
+pub(crate) const NO_PARAMETER: &str = "States.ParameterPathFailure";
+pub(crate) const READER_FAILED: &str = "States.ItemReaderFailed";
+pub(crate) const WRITER_FAILED: &str = "States.ResultWriterFailed";
+/// More items of a Map have failed than it tolerates.
+pub(crate) const TOO_MANY_FAILED: &str = "States.ExceedToleratedFailureThreshold";
 pub(crate) const RUNTIME: &str = "States.Runtime";
 
 /// Errors after which the work may still be running: the timeout first, then those of Lambda.

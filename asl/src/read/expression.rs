@@ -17,22 +17,12 @@ pub(crate) fn inside(text: &str) -> Option<&str> {
     text.strip_prefix("{%")?.strip_suffix("%}")
 }
 
-/// The text without string literals and comments, so that a word in it is a name.
+/// The text without string literals, regular expressions and comments, so that a word in it is a name.
 pub(crate) fn bare(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
-            '\'' | '"' => {
-                while let Some(inner) = rest.next() {
-                    if inner == '\\' {
-                        rest.next();
-                    } else if inner == c {
-                        break;
-                    }
-                }
-                bare.push_str("''");
-            }
             '/' if rest.peek() == Some(&'*') => {
                 let mut last = ' ';
                 rest.next();
@@ -44,10 +34,40 @@ pub(crate) fn bare(text: &str) -> String {
                 }
                 bare.push(' ');
             }
+            '\'' | '"' | '`' => {
+                skip_to(&mut rest, c);
+                bare.push_str("''");
+            }
+            '/' if begins_operand(&bare) => {
+                skip_to(&mut rest, c);
+                bare.push_str("''");
+            }
             _ => bare.push(c),
         }
     }
     bare
+}
+
+/// Skips a literal with its closing mark. One within brackets does not close a regular expression.
+fn skip_to(rest: &mut impl Iterator<Item = char>, mark: char) {
+    let mut depth = 0;
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => _ = rest.next(),
+            '(' | '[' | '{' if mark == '/' => depth += 1,
+            ')' | ']' | '}' if mark == '/' => depth -= 1,
+            _ if c == mark && depth == 0 => break,
+            _ => {}
+        }
+    }
+}
+
+/// Whether an operand follows this text, not an operator: a `/` then begins a regular expression.
+fn begins_operand(before: &str) -> bool {
+    let before = before.trim_end();
+    let word = before.rsplit(|c| !is_name(c)).next().unwrap_or_default();
+    let is_value = |c: char| is_name(c) || matches!(c, ')' | ']' | '}' | '\'' | '$');
+    matches!(word, "and" | "or" | "in") || !before.chars().next_back().is_some_and(is_value)
 }
 
 /// The two texts of `{% condition ? 'one' : 'other' %}`.
@@ -62,17 +82,23 @@ pub(crate) fn one_of_two(text: &str) -> Option<[&str; 2]> {
     Some([one, other])
 }
 
-fn is_name(c: char) -> bool {
+pub(crate) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// The texts before and after each place at which the bare text contains this as a whole name.
+pub(crate) fn words<'a>(bare: &'a str, word: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let places = bare.match_indices(word);
+    let around = places.map(|(at, found)| (&bare[..at], &bare[at + found.len()..]));
+    around.filter(|(before, after)| {
+        let (before, after) = (before.chars().next_back(), after.chars().next());
+        !before.is_some_and(is_name) && !after.is_some_and(is_name)
+    })
 }
 
 /// Whether the bare text contains this as a whole name.
 pub(crate) fn has_word(bare: &str, word: &str) -> bool {
-    bare.match_indices(word).any(|(at, _)| {
-        let after = bare[at + word.len()..].chars().next();
-        let before = bare[..at].chars().next_back();
-        !before.is_some_and(is_name) && !after.is_some_and(is_name)
-    })
+    words(bare, word).next().is_some()
 }
 
 /// The variables in the text (`$name`, but not `$states` and no function).
@@ -265,6 +291,12 @@ mod tests {
         assert_eq!(owners(both, "safe_until"), ["lease", "a"]);
         assert!(owners("$until.safe_until_x", "safe_until").is_empty());
         assert!(has_word("a + tries", "tries") && !has_word("retries", "tries"));
+    }
+
+    #[test]
+    fn a_regular_expression_hides_nothing() {
+        let text = bare("$replace($x, /[^a'/]/, '') & 6 / 2 & `it's`.y & $uuid() / 3");
+        assert_eq!(text, "$replace($x, '', '') & 6 / 2 & ''.y & $uuid() / 3");
     }
 
     #[test]

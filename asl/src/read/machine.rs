@@ -1,5 +1,6 @@
 //! A definition as scopes of states, for the checker, the weaver and the pictures. Nothing here depends on leases.
 
+use crate::read::error_names::{ALL, nearest};
 use crate::read::node::{Member, Node, Span};
 use crate::read::timing::Retrier;
 use std::collections::{BTreeSet, HashMap};
@@ -218,6 +219,28 @@ impl<'a> Machine<'a> {
         found
     }
 
+    /// All states that some path leads to, whatever the states on it do. No error comes to a clause behind one for all errors.
+    pub(crate) fn led_to(&self) -> BTreeSet<StateId> {
+        let starts = |scopes: &[ScopeId]| -> Vec<StateId> {
+            let starts = scopes.iter().filter_map(|&scope| self.scopes[scope].start);
+            starts.collect()
+        };
+        let mut found = BTreeSet::new();
+        let mut open = starts(&[0]);
+        while let Some(state) = open.pop() {
+            if found.insert(state) {
+                open.extend(self.onward(state));
+                let catch = &self.states[state].catch;
+                let is_last = |catcher: &Catcher<'_>| catcher.errors.iter().any(|name| name == ALL);
+                let last = catch.iter().position(is_last).unwrap_or(catch.len());
+                let clauses = catch.iter().take(last + 1);
+                open.extend(clauses.filter_map(|catcher| catcher.next));
+                open.extend(starts(self.inner(state)));
+            }
+        }
+        found
+    }
+
     /// All states in a scope and in the scopes within it.
     pub(crate) fn inside(&self, scope: ScopeId) -> Vec<StateId> {
         let mut found = Vec::new();
@@ -280,6 +303,7 @@ impl<'a> Machine<'a> {
             jsonata,
             ..
         } = self.states[id];
+        self.look_at_fields(id);
         let mut has_next = true;
         let kind = match node.text_of("Type").unwrap_or_default() {
             "Task" => Kind::Task,
@@ -370,6 +394,36 @@ impl<'a> Machine<'a> {
         (state.kind, state.next, state.retry, state.catch) = (kind, next, retry, catch);
     }
 
+    /// What the service refuses in any state: a field that no state has, two successors, and JSONPath in a machine in JSONata.
+    fn look_at_fields(&mut self, id: StateId) {
+        let node = self.states[id].node;
+        // A function of CloudFormation, or a merge of YAML, stands for other fields.
+        let is_other = |key: &str| key.starts_with("Fn::") || key == "<<" || FIELDS.contains(&key);
+        for member in node
+            .members()
+            .iter()
+            .filter(|member| !is_other(&member.key))
+        {
+            let near = nearest(FIELDS.into_iter().rev(), &member.key, 4);
+            let near = near.map_or_else(String::new, |near| format!("; {near}?"));
+            let message = format!("no state has a field \"{}\"{near}", member.key);
+            self.problem(member.at, Some(id), message);
+        }
+        if let Some(next) = node.member("Next")
+            && node.get("End").is_some_and(Node::is_true)
+        {
+            let message = "it has a Next and ends: remove one of the two";
+            self.problem(next.at, Some(id), message);
+        }
+        if let Some(language) = node.get("QueryLanguage")
+            && self.jsonata
+            && language.text() == Some("JSONPath")
+        {
+            let message = "the machine is in JSONata, in which no state can be in JSONPath";
+            self.problem(language.span, Some(id), message);
+        }
+    }
+
     /// Reads the parts of a state.
     fn list(&mut self, id: StateId, field: &str) -> &'a [Node] {
         let State { node, at, .. } = self.states[id];
@@ -404,6 +458,58 @@ impl<'a> Machine<'a> {
         self.problems.push((at, state, message.into()));
     }
 }
+
+/// The fields that some type of state has.
+const FIELDS: [&str; 48] = [
+    "Arguments",
+    "Assign",
+    "Branches",
+    "Catch",
+    "Cause",
+    "CausePath",
+    "Choices",
+    "Comment",
+    "Credentials",
+    "Default",
+    "End",
+    "Error",
+    "ErrorPath",
+    "HeartbeatSeconds",
+    "HeartbeatSecondsPath",
+    "InputPath",
+    "ItemBatcher",
+    "ItemProcessor",
+    "ItemReader",
+    "ItemSelector",
+    "Items",
+    "ItemsPath",
+    "Iterator",
+    "Label",
+    "MaxConcurrency",
+    "MaxConcurrencyPath",
+    "Next",
+    "Output",
+    "OutputPath",
+    "Parameters",
+    "QueryLanguage",
+    "Resource",
+    "Result",
+    "ResultPath",
+    "ResultSelector",
+    "ResultWriter",
+    "Retry",
+    "Seconds",
+    "SecondsPath",
+    "TimeoutSeconds",
+    "TimeoutSecondsPath",
+    "Timestamp",
+    "TimestampPath",
+    "ToleratedFailureCount",
+    "ToleratedFailureCountPath",
+    "ToleratedFailurePercentage",
+    "ToleratedFailurePercentagePath",
+    "Type",
+];
 
 /// All states that one leads to along these edges. It contains itself only if it is in a loop.
 pub(crate) fn closure(

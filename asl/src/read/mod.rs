@@ -8,25 +8,35 @@ pub(crate) mod node;
 pub(crate) mod source;
 pub(crate) mod timing;
 pub(crate) mod within;
-mod yaml;
+pub(crate) mod yaml;
 
 use node::Node;
-use source::{Source, Unreadable};
+use source::{MARK, Source, Unreadable};
 use std::path::Path;
 
 impl Source {
-    /// Reads the text as JSON if the file's name or the text's beginning says so, else as YAML.
+    /// Reads the text as JSON if the file's name or the text's beginning says so, else as YAML. What begins like JSON and is none may
+    /// still be YAML in braces, unless the name says JSON.
     ///
     /// # Errors
     ///
     /// The place and what was expected there. Also if the text is larger than [`LARGEST`](crate::LARGEST).
     pub fn read(&self) -> Result<Node, Unreadable> {
         let end = Path::new(&self.name).extension();
-        let looks_json = self.text.trim_start().starts_with(['{', '[']);
-        if looks_json || end.is_some_and(|end| end == "json") {
-            json::read(self)
-        } else {
-            yaml::read(self)
+        let is_json = end.is_some_and(|end| end == "json");
+        let is_yaml = end.is_some_and(|end| end == "yaml" || end == "yml");
+        let looks_json = self
+            .text
+            .trim_start_matches(MARK)
+            .trim_start()
+            .starts_with(['{', '[']);
+        if !is_json && !looks_json {
+            return yaml::read(self);
         }
+        json::read(self).or_else(|fault| match yaml::read(self) {
+            Ok(node) if !is_json => Ok(node),
+            Err(other) if is_yaml => Err(other),
+            _ => Err(fault),
+        })
     }
 }

@@ -7,6 +7,9 @@ use std::fmt;
 /// The most bytes of a definition or a template. The service refuses larger ones, so they are not read here.
 pub const LARGEST: usize = 1 << 20;
 
+/// The byte order mark, which some editors write before a text.
+pub(crate) const MARK: char = '\u{feff}';
+
 /// A text with its name in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {

@@ -28,7 +28,11 @@ impl Retrier {
 
     pub(crate) fn read(node: &Node, errors: Vec<String>) -> Self {
         let number = |key: &str| node.number_of(key);
-        let attempts = number("MaxAttempts").map_or(3, whole);
+        let attempts = match node.get("MaxAttempts") {
+            None => 3,
+            // A template's substitution may be any number.
+            Some(attempts) => attempts.number().map_or(FOREVER, whole),
+        };
         let interval = millis(number("IntervalSeconds").unwrap_or(1.0));
         let rate = number("BackoffRate").unwrap_or(2.0).max(1.0);
         let longest = number("MaxDelaySeconds").map_or(FOREVER, millis);
@@ -55,6 +59,15 @@ pub(crate) enum Limit {
 /// The time limit of one attempt of a Task. A heartbeat is no limit, because work that sends heartbeats goes on.
 pub(crate) fn limit(task: &Node) -> Limit {
     of(task, "TimeoutSeconds", "TimeoutSecondsPath")
+}
+
+/// Whether a task waits for its token, and neither a time limit nor a heartbeat ends that.
+pub(crate) fn waits_without_end(task: &Node) -> bool {
+    let resource = task.text_of("Resource").unwrap_or_default();
+    let ends = ["HeartbeatSeconds", "HeartbeatSecondsPath"];
+    resource.ends_with(".waitForTaskToken")
+        && limit(task) == Limit::Absent
+        && ends.iter().all(|field| task.get(field).is_none())
 }
 
 /// How long a Wait waits.

@@ -2,7 +2,7 @@
 
 use crate::read::json::DEEPEST;
 use crate::read::node::{Member, Node, Span, Value};
-use crate::read::source::{Place, Source, Unreadable};
+use crate::read::source::{Source, Unreadable};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,11 +10,57 @@ use std::collections::HashMap;
 /// The most values. Only aliases of aliases produce more, never a real definition.
 const MOST: usize = 1_000_000;
 
+/// The most lines in braces that stand too far left and are read nevertheless.
+const MOST_JOINED: usize = 100;
+/// How the parser calls a line in braces or brackets that stands no deeper than the key around it.
+const TOO_SHALLOW: [&str; 2] = [
+    "invalid indentation",
+    "invalid indentation in flow construct",
+];
+
 pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
     source.fits()?;
+    let mut text = source.text.clone();
+    for _ in 0..MOST_JOINED {
+        match read_as(source, &text) {
+            Err(Fault::Scan(at, error)) if TOO_SHALLOW.contains(&error.info()) => {
+                // YAML does not allow it, and much of what reads YAML does.
+                if !join_line(&mut text, at) {
+                    let message = "in braces or brackets, this line stands no deeper than the key around them: indent it";
+                    return Err(source.unreadable(at, message));
+                }
+            }
+            Err(Fault::Scan(at, error)) => return Err(source.unreadable(at, error.info())),
+            Err(Fault::Read(error)) => return Err(error),
+            Ok(node) => return Ok(node),
+        }
+    }
+    let message = "too many lines in braces or brackets stand no deeper than the key around them";
+    Err(Unreadable::of(source, message))
+}
+
+/// Makes a line go on the one before, and keeps the place of every character. Not behind a comment, which would swallow it.
+fn join_line(text: &mut String, at: usize) -> bool {
+    let Some(end) = text[..at].rfind('\n') else {
+        return false;
+    };
+    let start = text[..end].rfind('\n').map_or(0, |end| end + 1);
+    let is_free = !text[start..end].contains('#');
+    if is_free {
+        let begin = if text[..end].ends_with('\r') {
+            end - 1
+        } else {
+            end
+        };
+        text.replace_range(begin..=end, &" ".repeat(end + 1 - begin));
+    }
+    is_free
+}
+
+fn read_as(source: &Source, text: &str) -> Result<Node, Fault> {
     let mut reader = Reader {
         source,
-        events: Parser::new_from_str(&source.text),
+        events: Parser::new_from_str(text),
         bytes: source.text.char_indices().map(|(at, _)| at).collect(),
         anchors: HashMap::new(),
         count: 0,
@@ -24,10 +70,24 @@ pub(crate) fn read(source: &Source) -> Result<Node, Unreadable> {
         match event {
             Event::StreamStart | Event::DocumentStart(_) => {}
             Event::StreamEnd | Event::DocumentEnd => {
-                return Err(source.unreadable(span.start, "expected a document, found none"));
+                let message = "expected a document, found none";
+                return Err(source.unreadable(span.start, message).into());
             }
             event => return reader.node(event, span, DEEPEST),
         }
+    }
+}
+
+/// Why a text cannot be read.
+enum Fault {
+    /// The parser says so, of this byte.
+    Scan(usize, ScanError),
+    Read(Unreadable),
+}
+
+impl From<Unreadable> for Fault {
+    fn from(error: Unreadable) -> Self {
+        Self::Read(error)
     }
 }
 
@@ -41,16 +101,18 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<(Event<'a>, Span), Unreadable> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), Fault> {
         match self.events.next() {
             Some(Ok((event, span))) => {
                 let span = Span::new(self.byte(&span.start), self.byte(&span.end));
                 Ok((event, span))
             }
-            Some(Err(error)) => Err(self.broken(&error)),
-            None => Err(self
-                .source
-                .unreadable(self.source.text.len(), "the text ends within a document")),
+            Some(Err(error)) => Err(Fault::Scan(self.byte(error.marker()), error)),
+            None => {
+                let end = self.source.text.len();
+                let message = "the text ends within a document";
+                Err(self.source.unreadable(end, message).into())
+            }
         }
     }
 
@@ -59,40 +121,69 @@ impl<'a> Reader<'a> {
         at.copied().unwrap_or(self.source.text.len())
     }
 
-    fn broken(&self, error: &ScanError) -> Unreadable {
-        Unreadable {
-            name: self.source.name.clone(),
-            place: Some(Place {
-                line: error.marker().line().max(1),
-                column: error.marker().col() + 1,
-            }),
-            message: error.info().to_owned(),
+    /// The place after the bracket that closes a list or an object, if a bracket opens it here. The parser's is after a comment behind it.
+    fn end_of_flow(&self, span: Span, last: Option<usize>) -> Option<usize> {
+        let text = &self.source.text;
+        text[span.start..].starts_with(['[', '{']).then_some(())?;
+        let mut at = last.unwrap_or(span.start + 1).max(span.start + 1);
+        loop {
+            at += text.get(at..)?.find(['#', ']', '}'])?;
+            if !text[at..].starts_with('#') {
+                return Some(at + 1);
+            }
+            at += text[at..].find('\n')?;
         }
     }
 
-    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Unreadable> {
+    /// The place after a text in quotes. The parser's is after a comment behind them.
+    fn end_of_quoted(&self, span: Span) -> usize {
+        let text = &self.source.text[span.start..span.end];
+        let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
+            return span.end;
+        };
+        let mut rest = text.char_indices().skip(1).peekable();
+        while let Some((at, c)) = rest.next() {
+            let next = rest.peek().map(|(_, c)| *c);
+            if (quote == '"' && c == '\\') || (quote == '\'' && c == quote && next == Some(quote)) {
+                rest.next();
+            } else if c == quote {
+                return span.start + at + 1;
+            }
+        }
+        span.end
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
         self.count += 1;
         if depth == 0 || self.count > MOST {
             let message =
                 format!("nested deeper than {DEEPEST} levels, or more than {MOST} values");
-            return Err(self.source.unreadable(span.start, message));
+            return Err(self.source.unreadable(span.start, message).into());
         }
         let (value, tag, anchor, end) = match event {
             Event::Scalar(text, style, anchor, tag) => {
+                let end = match style {
+                    ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
+                        self.end_of_quoted(span)
+                    }
+                    _ => span.end,
+                };
                 let plain = style == ScalarStyle::Plain && tag.is_none();
                 let value = if plain {
                     scalar(&text)
                 } else {
                     Value::Text(text.into_owned())
                 };
-                (value, tag, anchor, span.end)
+                (value, tag, anchor, end)
             }
             Event::SequenceStart(anchor, tag) => {
                 let mut list = Vec::new();
                 loop {
                     let (event, at) = self.next()?;
                     if event == Event::SequenceEnd {
-                        break (Value::List(list), tag, anchor, at.end);
+                        let inside = list.last().map(|node: &Node| node.span.end);
+                        let end = self.end_of_flow(span, inside).unwrap_or(at.end);
+                        break (Value::List(list), tag, anchor, end);
                     }
                     list.push(self.node(event, at, depth - 1)?);
                 }
@@ -103,26 +194,31 @@ impl<'a> Reader<'a> {
                     let (event, at) = self.next()?;
                     if event == Event::MappingEnd {
                         self.source.has_each_once(&members)?;
-                        break (Value::Object(members), tag, anchor, at.end);
+                        let last = members
+                            .last()
+                            .map(|member| member.value.span.end.max(member.at.end));
+                        let end = self.end_of_flow(span, last).unwrap_or(at.end);
+                        break (Value::Object(members), tag, anchor, end);
                     }
                     members.push(self.member(event, at, depth)?);
                 }
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
-                    return Err(self
-                        .source
-                        .unreadable(span.start, "an alias without an anchor"));
+                    let message = "an alias without an anchor";
+                    return Err(self.source.unreadable(span.start, message).into());
                 };
                 self.count += size(node);
                 if self.count > MOST {
-                    return Err(self
-                        .source
-                        .unreadable(span.start, "aliases of aliases without end"));
+                    let message = "aliases of aliases without end";
+                    return Err(self.source.unreadable(span.start, message).into());
                 }
                 return Ok(node.clone());
             }
-            _ => return Err(self.source.unreadable(span.start, "expected a value")),
+            _ => {
+                let fault = self.source.unreadable(span.start, "expected a value");
+                return Err(fault.into());
+            }
         };
         let node = Node {
             span: Span::new(span.start, end),
@@ -135,9 +231,10 @@ impl<'a> Reader<'a> {
         Ok(node)
     }
 
-    fn member(&mut self, event: Event<'a>, at: Span, depth: usize) -> Result<Member, Unreadable> {
+    fn member(&mut self, event: Event<'a>, at: Span, depth: usize) -> Result<Member, Fault> {
         let Event::Scalar(key, ..) = event else {
-            return Err(self.source.unreadable(at.start, "expected a field's name"));
+            let fault = self.source.unreadable(at.start, "expected a field's name");
+            return Err(fault.into());
         };
         let (event, span) = self.next()?;
         let value = self.node(event, span, depth - 1)?;
@@ -181,6 +278,36 @@ fn size(node: &Node) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::source::Place;
+
+    #[test]
+    fn braces_may_close_below_their_key() {
+        for text in [
+            "a: {\n  b: [1,\n  2],\n}\n",
+            "a: {\r\n  b: [1,\r\n2],\r\n}\r\n",
+        ] {
+            let read = Source::new("x.yaml", text).read().unwrap();
+            assert_eq!(read.get("a").unwrap().list_of("b").len(), 2, "{text}");
+        }
+        let behind = Source::new("x.yaml", "a: {\n  \"b\": \"c\" # one\n}\n");
+        let said = behind.read().unwrap_err().to_string();
+        assert!(
+            said.starts_with("x.yaml:3:1: in braces or brackets, this line"),
+            "{said}"
+        );
+        let braces = Source::new("x.yaml", "{\n  a: b # c\n}\n").read().unwrap();
+        assert_eq!(braces.text_of("a"), Some("b"));
+    }
+
+    #[test]
+    fn a_quoted_value_ends_with_its_quote() {
+        let text = "a: 'it''s'  # one\nb: \"\\\"\" # two\nc: [{d: 1}, # 3]\n  ] # four ]\n";
+        let read = Source::new("x.yaml", text).read().unwrap();
+        let span = |key: &str| read.get(key).unwrap().span;
+        let written = |key: &str| &text[span(key).start..span(key).end];
+        assert_eq!((written("a"), written("b")), ("'it''s'", "\"\\\"\""));
+        assert_eq!(written("c"), "[{d: 1}, # 3]\n  ]");
+    }
 
     #[test]
     fn values_tags_and_places_are_kept() {

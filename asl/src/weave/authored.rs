@@ -1,6 +1,8 @@
 //! The authored machine: the definition without the written states, where every edge leads past them. If nothing was woven, it is the
 //! definition itself. That is why weaving twice gives the same text.
 
+use crate::read::error_names::{ALL, LOST, MAY_STILL_RUN, NO_VALUE, TOO_LARGE};
+use crate::read::machine::Catcher;
 pub(crate) use crate::read::machine::{Kind, Machine, Next, ScopeId, State, StateId, errors};
 use crate::read::node::Node;
 use crate::read::source::Source;
@@ -100,8 +102,7 @@ impl<'a> AuthoredMachine<'a> {
             (_, Next::To(next)) => leads.push((Slot::Next(id), Some(next))),
         }
         for (nth, catcher) in state.catch.iter().enumerate() {
-            let mut assigned = catcher.node.members_of("Assign").iter();
-            if assigned.any(|member| vars.iter().any(|vars| vars.has(&member.key))) {
+            if self.is_written_clause(&state.catch, nth, vars) {
                 self.written_catches.insert((id, nth));
             } else {
                 leads.push((Slot::Catch(id, nth), catcher.next));
@@ -118,6 +119,24 @@ impl<'a> AuthoredMachine<'a> {
         if is_task {
             self.limits.insert(id, limit(node, vars));
         }
+    }
+
+    /// Whether a clause of a Catch was written by the weaver: it keeps a failure that the weaver tells apart, in a variable of a section,
+    /// and leads to a written state, or where a later clause of the author leads.
+    fn is_written_clause(&self, catch: &[Catcher<'_>], nth: usize, vars: &[Vars]) -> bool {
+        let clause = &catch[nth];
+        let mut assigned = clause.node.members_of("Assign").iter();
+        let keeps = assigned.any(|member| vars.iter().any(|vars| vars.has(&member.key)));
+        let mut names = clause.errors.iter();
+        let Some(next) = clause
+            .next
+            .filter(|_| keeps && names.all(|name| is_told_apart(name)))
+        else {
+            return false;
+        };
+        let leads = |to: Option<StateId>| to.and_then(|to| self.past_written(to));
+        let mut later = catch[nth + 1..].iter();
+        is_written(&self.states[next]) || later.any(|other| leads(other.next) == leads(Some(next)))
     }
 
     fn lead(&mut self, slot: Slot, to: Option<StateId>) {
@@ -142,21 +161,6 @@ impl<'a> AuthoredMachine<'a> {
             }
         }
         None
-    }
-
-    /// The states of a scope that can be reached.
-    pub(crate) fn reached(&self, scope: ScopeId) -> BTreeSet<StateId> {
-        let mut reached = BTreeSet::new();
-        let mut open = vec![Slot::Start(scope)];
-        while let Some(slot) = open.pop() {
-            if let Some(&Target::To(to)) = self.edges.get(&slot)
-                && reached.insert(to)
-            {
-                let from_there = self.edges.keys().filter(|slot| slot.from() == Some(to));
-                open.extend(from_there.copied());
-            }
-        }
-        reached
     }
 
     pub(crate) fn edges(&self) -> impl Iterator<Item = (Slot, Target)> + '_ {
@@ -187,6 +191,12 @@ impl<'a> AuthoredMachine<'a> {
         all.filter(|nth| !self.written_catches.contains(&(state, *nth)))
             .collect()
     }
+}
+
+/// Whether written clauses name this error.
+fn is_told_apart(error: &str) -> bool {
+    let others = [ALL, NO_VALUE, TOO_LARGE];
+    LOST.contains(&error) || MAY_STILL_RUN.contains(&error) || others.contains(&error)
 }
 
 fn limit(task: &Node, vars: &[Vars]) -> Limit {
@@ -246,7 +256,7 @@ pub(crate) enum Limit {
 }
 
 /// The purposes of variables.
-const KINDS: [&str; 4] = ["lease", "proven", "doubts", "failure"];
+const KINDS: [&str; 5] = ["entry", "lease", "proven", "doubts", "failure"];
 
 /// The limit of a task that has none, in seconds.
 const LONGEST: f64 = 99_999_999.0;
@@ -270,6 +280,10 @@ impl Vars {
 
     pub(crate) fn name(&self, kind: &str) -> String {
         format!("{}_{kind}", self.stem)
+    }
+
+    pub(crate) fn entry(&self) -> String {
+        self.name("entry")
     }
 
     pub(crate) fn lease(&self) -> String {

@@ -59,22 +59,19 @@ impl Planner<'_, '_> {
         JsonValue::Object(vec![lease, proven])
     }
 
-    /// The `request_id`: new for each entry of the state, and the same for all its attempts.
+    /// The `request_id`: new for each entry of the state, another in each item of a Map, and the same for all its attempts.
     pub(crate) fn request(&self, section: usize) -> (String, JsonValue) {
-        let mut parts = vec!["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
-        let around = self.machine.enclosing(self.sections[section].scope);
-        if around
-            .iter()
-            .any(|(state, _)| self.machine.states[*state].is_map())
-        {
-            parts.push("Map.Item.Index");
-        }
+        let parts = ["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
         let context = self.either("$states.context.", "$$.");
-        let all: Vec<String> = parts
+        let mut all: Vec<String> = parts
             .iter()
             .map(|part| format!("{context}{part}"))
             .collect();
-        let places = vec!["{}"; parts.len()].join("/");
+        let section = &self.sections[section];
+        if section.is_of_item(self.machine) {
+            all.push(format!("${}", section.vars.entry()));
+        }
+        let places = vec!["{}"; all.len()].join("/");
         let intrinsic = format!("States.Format('{places}', {})", all.join(", "));
         self.field("request_id", &all.join(" & '/' & "), &intrinsic)
     }
@@ -369,7 +366,7 @@ impl Planner<'_, '_> {
     ) -> JsonValue {
         let failure = self.sections[section].vars.failure();
         let jsonata = self.machine.states[id].jsonata;
-        let mut copy = JsonValue::from(clause);
+        let mut copy = JsonValue::copied(self.machine.source, clause);
         copy.set("ErrorEquals", JsonValue::texts(names));
         let mut assign = copy
             .get("Assign")
@@ -384,10 +381,7 @@ impl Planner<'_, '_> {
         } else {
             self.need(section, Role::KeepLease(to))
         };
-        if let JsonValue::Object(members) = &mut copy {
-            members.retain(|(key, _)| key != "Next");
-            members.push(("Next".to_owned(), next.into()));
-        }
+        copy.set_last("Next", next.into());
         copy
     }
 }

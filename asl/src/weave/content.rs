@@ -17,6 +17,7 @@ impl Planner<'_, '_> {
     pub(crate) fn content(&mut self, section: usize, role: Role) -> JsonValue {
         let of_execution = self.sections[section].of_execution();
         match role {
+            Role::Begin => self.begin(section),
             Role::Acquire => self.acquire(section),
             Role::Skipped => self.skipped(section),
             Role::Extend(before) if of_execution => self.prove(section, before),
@@ -60,6 +61,18 @@ impl Planner<'_, '_> {
             Role::FailStillRunning if of_execution => self.fail(section, "The step may still be running, so the lease lasts until the execution has ended: a release would let another holder in at the same time.", true),
             Role::FailStillRunning => self.fail(section, "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.", true),
             Role::Lost => self.fail(section, "Another holder may have the key, so there is nothing to release.", false),
+        }
+    }
+
+    fn begin(&mut self, section: usize) -> JsonValue {
+        let entry = self.sections[section].vars.entry();
+        let next = self.need(section, Role::Acquire);
+        let (key, random) = self.field(&entry, "$uuid()", "States.UUID()");
+        object! {
+            "Type" => "Pass",
+            "Comment" => self.reason(section, "Items may begin in the same millisecond. So each makes a random text, and the acquire has it in its request_id: two items with one request would share a lease."),
+            "Assign" => JsonValue::Object(vec![(key, random)]),
+            "Next" => next,
         }
     }
 
@@ -170,8 +183,9 @@ impl Planner<'_, '_> {
         !section.of_execution() || members.any(|&member| self.is_guarded(section, member))
     }
 
-    /// The author's clause for expressions of this state that fail, because the clause of the guard precedes it.
-    fn caught_expression(&mut self, id: StateId) -> Option<JsonValue> {
+    /// The author's clause for expressions of this state that fail, because the clause of the guard precedes it. It is told the failure
+    /// of that state, not of this one.
+    fn caught_expression(&mut self, section: usize, id: StateId) -> Option<JsonValue> {
         let machine = self.machine;
         let takes = |nth: &usize| matches(&errors(&machine.catch(id)[*nth]), NO_VALUE);
         let nth = machine.own_catches(id).into_iter().find(takes)?;
@@ -179,9 +193,14 @@ impl Planner<'_, '_> {
         let EdgeTarget::To(next) = self.lead(Some(id), target, How::Over) else {
             return None;
         };
-        let mut clause = JsonValue::from(&machine.catch(id)[nth]);
+        let failure = format!("${}", self.sections[section].vars.failure());
+        let mut clause = JsonValue::copied(machine.source, &machine.catch(id)[nth]);
+        clause.replace("$states.errorOutput", &failure);
         clause.set("ErrorEquals", JsonValue::texts(&[NO_VALUE]));
-        clause.set("Next", next.into());
+        if clause.get("Output").is_none() {
+            clause.set("Output", format!("{{% {failure} %}}").into());
+        }
+        clause.set_last("Next", next.into());
         machine.states[id].jsonata.then_some(clause)
     }
 
@@ -199,7 +218,10 @@ impl Planner<'_, '_> {
         self.in_jsonata(&mut state);
         state.set("Resource", self.invoke().into());
         state.set("TimeoutSeconds", LIMIT.into());
-        let payload = object! { "lease" => format!("{{% {redrives} != ${proven} ? ${lease} %}}") };
+        // Without a redrive the failure is the step's, and its cause stands in this one's.
+        let cause = format!("$error($string(${}.Cause))", vars.failure());
+        let payload =
+            object! { "lease" => format!("{{% {redrives} != ${proven} ? ${lease} : {cause} %}}") };
         state.set(
             "Arguments",
             object! { "FunctionName" => function, "Payload" => payload },
@@ -226,7 +248,7 @@ impl Planner<'_, '_> {
             let lost = self.need(section, Role::Lost);
             catch.push(failed(true, &vars.failure(), &LOST, lost));
         }
-        catch.extend(self.caught_expression(before));
+        catch.extend(self.caught_expression(section, before));
         if !ends {
             let after = self.need(section, Role::AfterFailure);
             catch.push(failed(true, &vars.failure(), &["States.ALL"], after));

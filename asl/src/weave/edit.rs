@@ -3,6 +3,8 @@
 use crate::read::node::{Member, Node, Span, Value};
 use crate::read::source::Source;
 use crate::weave::render::{Form, JsonValue, Style};
+use std::collections::HashSet;
+use std::mem::{Discriminant, discriminant};
 
 /// A text and its pending changes.
 pub(crate) struct Editor<'a> {
@@ -11,6 +13,10 @@ pub(crate) struct Editor<'a> {
     style: Style,
     yaml: bool,
     edits: Vec<Edit>,
+    /// The values of YAML that an alias repeats.
+    repeated: Vec<Span>,
+    /// The place of the first edit within one of them.
+    shared: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +42,11 @@ impl<'a> Editor<'a> {
             },
             yaml,
             edits: Vec::new(),
+            repeated: Vec::new(),
+            shared: None,
         };
+        let mut met = HashSet::new();
+        editor.find_repeated(root, &mut met);
         // The unit of indentation is that of the first field that has fields.
         let outer = root.members().first();
         let inner = root
@@ -48,9 +58,29 @@ impl<'a> Editor<'a> {
                 (editor.indent(outer.at.start), editor.indent(inner.at.start))
             && let Some(unit) = inner.strip_prefix(outer).filter(|unit| !unit.is_empty())
         {
-            editor.style.unit = unit.to_owned();
+            unit.clone_into(&mut editor.style.unit);
         }
         editor
+    }
+
+    fn find_repeated(&mut self, node: &Node, met: &mut HashSet<(Span, Discriminant<Value>)>) {
+        let kind = discriminant(&node.value);
+        if node.span.start < node.span.end && !met.insert((node.span, kind)) {
+            self.repeated
+                .push(Span::new(node.span.start, self.end_of(node)));
+            return;
+        }
+        for member in node.members() {
+            self.find_repeated(&member.value, met);
+        }
+        for element in node.list() {
+            self.find_repeated(element, met);
+        }
+    }
+
+    /// The place of a change to a value that an alias elsewhere repeats, and that the change would reach, too.
+    pub(crate) fn shared(&self) -> Option<usize> {
+        self.shared
     }
 
     /// The changed text. None if two changes overlap.
@@ -69,6 +99,16 @@ impl<'a> Editor<'a> {
     }
 
     fn put(&mut self, span: Span, text: String) {
+        let within =
+            |other: &Span| other.start < span.end.max(span.start + 1) && span.start < other.end;
+        let before = |other: &Span| span.start == span.end && span.start <= other.start;
+        if self
+            .repeated
+            .iter()
+            .any(|other| within(other) && !before(other))
+        {
+            self.shared.get_or_insert(span.start);
+        }
         let text = if self.text.contains("\r\n") {
             text.replace('\n', "\r\n")
         } else {
@@ -282,7 +322,9 @@ impl<'a> Editor<'a> {
         let style = self.style_at(list, list.list()[0].span.start);
         let (indent, text);
         if style.form == Form::Yaml {
-            indent = self.line_indent(self.dash(element)).to_owned();
+            // The other fields stand below the first.
+            let column = element.span.start - self.line_start(element.span.start);
+            indent = " ".repeat(column.saturating_sub(2));
             text = style.element(piece, &indent);
         } else {
             indent = self.line_indent(element.span.start).to_owned();
@@ -311,11 +353,28 @@ impl<'a> Editor<'a> {
         self.put(span, String::new());
     }
 
-    /// The dash of an element of a block list.
+    /// The dash of an element of a block list. It may be alone on an earlier line, before a comment.
     fn dash(&self, element: &Node) -> usize {
-        self.text[..element.span.start]
-            .rfind('-')
-            .unwrap_or(element.span.start)
+        let mut end = element.span.start;
+        loop {
+            let start = self.line_start(end);
+            let line = &self.text[start..end];
+            let content = line.trim_start();
+            let before = content.split(" #").next().unwrap_or_default();
+            let is_comment = content.starts_with('#');
+            let mut dashes = before.char_indices().filter(|&(at, c)| {
+                let apart = |c: Option<char>| c.is_none_or(char::is_whitespace);
+                let (before, after) = (&before[..at], &before[at + c.len_utf8()..]);
+                c == '-' && apart(before.chars().next_back()) && apart(after.chars().next())
+            });
+            if let Some((at, _)) = dashes.next_back().filter(|_| !is_comment) {
+                return start + (line.len() - content.len()) + at;
+            }
+            if start == 0 {
+                return element.span.start;
+            }
+            end = start - 1;
+        }
     }
 
     /// Whole lines with the line break after them, or before them at the end of the text.

@@ -21,24 +21,29 @@ pub(crate) fn emit(
         gone: BTreeMap::new(),
     };
     for (&slot, lead) in &plan.edges {
-        emitter.lead(slot, lead)?;
+        emitter.lead(slot, lead);
     }
     for (&state, limit) in &plan.limits {
         emitter.limit(state, limit.as_ref())?;
     }
     for (field, all) in [("Retry", &plan.retries), ("Catch", &plan.catches)] {
         for (&state, clauses) in all {
-            emitter.clauses(state, field, clauses)?;
+            emitter.clauses(state, field, clauses);
         }
     }
     emitter.remove();
     emitter.written(sections, &plan.written);
     let name = &machine.source.name;
+    if let Some(place) = emitter.editor.shared() {
+        return Err(machine.source.unreadable(place, ALIAS).into());
+    }
     emitter
         .editor
         .finish()
         .ok_or_else(|| Refusal::internal(name, "two changes overlap"))
 }
+
+const ALIAS: &str = "an alias elsewhere refers to this value, and the two have to differ: write it out in both places";
 
 struct Emitter<'m> {
     machine: &'m AuthoredMachine<'m>,
@@ -48,7 +53,7 @@ struct Emitter<'m> {
 }
 
 impl Emitter<'_> {
-    fn lead(&mut self, slot: Slot, lead: &EdgeTarget) -> Result<(), Refusal> {
+    fn lead(&mut self, slot: Slot, lead: &EdgeTarget) {
         let (within, key) = match slot {
             Slot::Start(scope) => (self.machine.scopes[scope].node, "StartAt"),
             Slot::Next(id) => (self.machine.node(id), "Next"),
@@ -63,48 +68,24 @@ impl Emitter<'_> {
         match (member, lead) {
             (Some(member), EdgeTarget::To(name)) if member.value.text() == Some(name) => {}
             (Some(member), EdgeTarget::To(name)) => {
-                self.own_place(slot, member)?;
                 self.editor.rename(&member.value, name);
             }
             (None, EdgeTarget::To(name)) => {
                 if let Some(end) = within.member("End") {
-                    self.own_place(slot, end)?;
                     self.editor
                         .replace(within, end, "Next", &JsonValue::text(name));
                 }
             }
             (Some(next), EdgeTarget::End) => {
-                self.own_place(slot, next)?;
                 self.editor
                     .replace(within, next, "End", &JsonValue::Bool(true));
             }
             (None, EdgeTarget::End) => {}
         }
-        Ok(())
-    }
-
-    /// Refuses a change to a value that aliases share, because it is written once and used several times.
-    fn own_place(&self, slot: Slot, member: &Member) -> Result<(), Refusal> {
-        let shared = slot.from().is_some_and(|id| {
-            let node = self.machine.node(id);
-            let fields = node.members().iter();
-            let list = fields.filter(|field| matches!(field.key.as_str(), "Catch" | "Choices"));
-            Editor::is_elsewhere(self.machine.states[id].at, node)
-                || list.into_iter().any(Editor::is_alias)
-                    && matches!(slot, Slot::Catch(..) | Slot::Rule(..))
-        });
-        if shared || Editor::is_alias(member) {
-            return Err(self.alias(member));
-        }
-        Ok(())
     }
 
     fn alias(&self, member: &Member) -> Refusal {
-        Refusal::at(
-            self.editor.source(),
-            &member.value,
-            "an alias elsewhere refers to this value, and the two have to differ: write it out in both places",
-        )
+        Refusal::at(self.editor.source(), &member.value, ALIAS)
     }
 
     fn limit(&mut self, id: StateId, limit: Option<&JsonValue>) -> Result<(), Refusal> {
@@ -135,7 +116,7 @@ impl Emitter<'_> {
     }
 
     /// Corrects the Retry or the Catch of a state.
-    fn clauses(&mut self, id: StateId, field: &str, clauses: &[Clause]) -> Result<(), Refusal> {
+    fn clauses(&mut self, id: StateId, field: &str, clauses: &[Clause]) {
         let node = self.machine.node(id);
         let members = node.members();
         let at = members.iter().rposition(|member| member.key == field);
@@ -148,11 +129,11 @@ impl Emitter<'_> {
                 Some(at) => self.editor.replace(node, &members[at], field, &list),
                 None => self.editor.insert_before(node, onward(node), field, &list),
             }
-            return Ok(());
+            return;
         };
         if clauses.is_empty() {
             self.gone.entry(id).or_default().insert(at);
-            return Ok(());
+            return;
         }
         let list = &members[at].value;
         let kept: BTreeSet<usize> = clauses.iter().filter_map(own).collect();
@@ -184,9 +165,6 @@ impl Emitter<'_> {
             if same {
                 continue;
             }
-            if Editor::is_alias(&members[at]) {
-                return Err(self.alias(&members[at]));
-            }
             let both = old.len().min(new.len());
             for (&nth, piece) in old.iter().zip(&new) {
                 if !piece.is(&current[nth]) {
@@ -199,7 +177,6 @@ impl Emitter<'_> {
                 self.editor.remove(list, &(first..last + 1));
             }
         }
-        Ok(())
     }
 
     /// Removes fields, neighbours together, because each alone would take the comma between them.

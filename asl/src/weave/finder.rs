@@ -1,5 +1,6 @@
 //! Finds the sections of a specification in the definition: where each one is entered, and what prevents guarding it.
 
+use crate::check::requests::LONGEST_KEY;
 use crate::read::error_names::nearest;
 use crate::read::expression::literal_hole;
 use crate::read::node::Node;
@@ -7,7 +8,7 @@ use crate::weave::authored::{
     AuthoredMachine, Limit, ScopeId, Slot, StateId, Target, Vars, is_written,
 };
 use crate::weave::refusal::Refusal;
-use crate::weave::section::{Language, Section, language, slug};
+use crate::weave::section::{Language, Section, is_alike, language, slug};
 use crate::weave::spec::{self, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +93,7 @@ impl<'s> Finder<'_, 's> {
                 return Err(self.refuse(name, format!("{text} is named twice")));
             }
         }
-        let reached = self.machine.reached(scope);
+        let reached = self.machine.led_to();
         if let Some(&never) = members.iter().find(|member| !reached.contains(member)) {
             let message = format!(
                 "no path leads to {}: leave it out, or add a path to it",
@@ -248,6 +249,11 @@ impl<'s> Finder<'_, 's> {
             return Err(self.refuse(node, message));
         }
         let key = &self.section.key;
+        let bytes = key.text().map_or(0, str::len);
+        if bytes > LONGEST_KEY && language(key.text().unwrap_or_default()).is_none() {
+            let message = format!("expected a key of at most {LONGEST_KEY} bytes, found {bytes}");
+            return Err(self.refuse(key, message));
+        }
         if language(key.text().unwrap_or_default()) != Some(Language::JsonPath)
             && let Some(cure) = literal_hole(key.text().unwrap_or_default(), self.machine.jsonata)
         {
@@ -260,7 +266,7 @@ impl<'s> Finder<'_, 's> {
 
     /// Refuses concurrent items with one key, because they would block each other and fail.
     fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
-        let is_constant = language(self.section.key.text().unwrap_or_default()).is_none();
+        let is_constant = is_alike(&self.section.key, self.machine.jsonata);
         for (around, _) in self.machine.enclosing(scope) {
             let at_once = self.machine.states[around].runs_items_at_once();
             if is_constant && at_once && self.section.permits.is_none() {
@@ -274,8 +280,30 @@ impl<'s> Finder<'_, 's> {
         Ok(())
     }
 
-    /// With `bound: lease`, every task must be able to take its time limit from the lease.
+    /// Refuses a wait under an execution lease that nothing ends. With `bound: lease`, every task must be able to take its time limit
+    /// from the lease.
     fn limits(&self, section: &Section<'_>) -> Result<(), Refusal> {
+        for &member in section.members.iter().filter(|_| section.of_execution()) {
+            for task in self.machine.with_inside(member) {
+                let heartbeat = ["HeartbeatSeconds", "HeartbeatSecondsPath"];
+                let has = |field: &&str| self.machine.node(task).get(field).is_some();
+                let resource = self
+                    .machine
+                    .node(task)
+                    .text_of("Resource")
+                    .unwrap_or_default();
+                if resource.ends_with(".waitForTaskToken")
+                    && self.machine.limits.get(&task) == Some(&Limit::Absent)
+                    && !heartbeat.iter().any(has)
+                {
+                    let message = format!(
+                        "give {} a TimeoutSeconds or a HeartbeatSeconds: it waits for a task token without a limit, so the key may be held for a year, the longest that an execution lasts",
+                        self.machine.path_of(task)
+                    );
+                    return Err(self.refuse(&self.section.node, message));
+                }
+            }
+        }
         if !self.section.bound {
             return Ok(());
         }

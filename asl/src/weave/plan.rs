@@ -120,6 +120,9 @@ impl Planner<'_, '_> {
     /// The target of an edge to this state from outside its section.
     pub(crate) fn enter(&mut self, state: StateId) -> String {
         match self.section_of(state) {
+            Some(section) if self.sections[section].is_of_item(self.machine) => {
+                self.need(section, Role::Begin)
+            }
             Some(section) => self.need(section, Role::Acquire),
             None => self.machine.states[state].name.to_owned(),
         }
@@ -203,7 +206,7 @@ impl Planner<'_, '_> {
                     .machine
                     .node(task)
                     .get("TimeoutSeconds")
-                    .map(JsonValue::from);
+                    .map(|limit| JsonValue::copied(self.machine.source, limit));
             }
         };
         match outer {

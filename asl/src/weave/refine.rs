@@ -10,7 +10,7 @@ use crate::weave::authored::{AuthoredMachine, Kind, Limit, StateId, Target, is_w
 use crate::weave::emit::emit;
 use crate::weave::plan::plan;
 use crate::weave::refusal::Refusal;
-use crate::weave::section::{Section, UncertainAfter};
+use crate::weave::section::{Names, Role, Section, UncertainAfter};
 use crate::weave::spec::{Lifetime, Spec};
 use std::collections::BTreeSet;
 
@@ -189,8 +189,12 @@ impl<'s> Refiner<'_, 's> {
                     .message
                     .contains(&format!("{}Acquire ", section.name))
         });
+        let taken = sections
+            .iter()
+            .position(|section| self.acquires(&finding.state, section));
         let nth = aborted
             .or(node)
+            .or(taken)
             .or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
         let section = &sections[nth.unwrap_or(0)];
         let name = &finding.state;
@@ -200,11 +204,11 @@ impl<'s> Refiner<'_, 's> {
         };
         let message = match finding.rule {
             Rule::UnguardedRedrive => format!(
-                "{name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out can prove it first: set keep_seconds in the section, the time after a failure within which a redrive finds its lease",
+                "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can prove it first",
                 finding.message
             ),
             Rule::Unbounded if finding.message.starts_with("has no TimeoutSeconds") => {
-                return self.refuse_open(sections, nth.unwrap_or(0));
+                return self.refuse_open(sections, nth.unwrap_or(0), name);
             }
             Rule::Unbounded => {
                 let state = self.state(name).map(|state| &self.machine.states[state]);
@@ -233,23 +237,12 @@ impl<'s> Refiner<'_, 's> {
                 };
                 format!("{name} {}: {cure}", finding.message)
             }
-            Rule::ReleasedWhileRunning => {
-                let member = self.failed(finding, sections).map(|(_, member)| member);
-                let failed = member.map_or("a step", |member| self.machine.states[member].name);
-                let trail = finding.trail();
-                if member.is_some_and(|member| self.machine.states[member].has_scopes()) {
-                    format!(
-                        "a failure of {failed} does not show whether something inside is still running ({trail}): catch failures inside, or leave {failed} out"
-                    )
-                } else {
-                    format!(
-                        "after a timeout of {failed} the section goes on, and its lease would be released while {failed} may still be running ({trail}): lead that Catch out of the section"
-                    )
-                }
-            }
-            Rule::TooManyEvents => format!(
-                "the section {}: count the rounds in a field of their own, and compare it (\"page\": \"{{% $states.input.page + 1 %}}\" and … < 500)",
-                finding.message
+            Rule::ReleasedWhileRunning => self.released(finding, sections),
+            Rule::TooManyEvents => self.uncounted(finding),
+            Rule::NoRelease if self.acquires(name, section) => format!(
+                "a step of {} may still be running after its failure, so the execution keeps the lease, and then comes back to {name} ({}), which would wait for it: lead that Catch to a Fail, or set ttl_seconds, so that the lease expires",
+                section.name,
+                finding.trail()
             ),
             Rule::AbortedSiblings => format!(
                 "{name} {}: catch that failure inside, or put the section around the whole",
@@ -279,8 +272,46 @@ impl<'s> Refiner<'_, 's> {
         Refusal::at(&self.spec.source, &section.spec.node, message)
     }
 
+    /// Why a lease would be released although its work may still be running.
+    fn released(&self, finding: &Finding, sections: &[Section<'s>]) -> String {
+        let trail = finding.trail();
+        let Some((_, member)) = self.failed(finding, sections) else {
+            return format!(
+                "{trail} releases the lease while work that an earlier state has only started, or left behind, may still be running: wait for its end (.sync), or leave that state out"
+            );
+        };
+        let failed = self.machine.states[member].name;
+        if self.machine.states[member].has_scopes() {
+            format!(
+                "a failure of {failed} does not show whether something inside is still running ({trail}): catch failures inside, or leave {failed} out"
+            )
+        } else {
+            format!(
+                "after a timeout of {failed} the section goes on, and its lease would be released while {failed} may still be running ({trail}): lead that Catch out of the section"
+            )
+        }
+    }
+
+    fn uncounted(&self, finding: &Finding) -> String {
+        let cure = if self.machine.jsonata {
+            "\"page\": \"{% $states.input.page + 1 %}\" and … < 500"
+        } else {
+            "\"page.$\": \"States.MathAdd($.page, 1)\" and \"NumericLessThan\": 500"
+        };
+        format!(
+            "the section {}: count the rounds in a field of their own, and compare it ({cure})",
+            finding.message
+        )
+    }
+
+    /// Whether this state is the acquire of a section.
+    fn acquires(&self, path: &str, section: &Section<'_>) -> bool {
+        let name = path.rsplit(" / ").next().unwrap_or_default();
+        name == Names::of(self.machine).name(section, Role::Acquire)
+    }
+
     /// Names all tasks without a time limit under leases that expire.
-    fn refuse_open(&self, sections: &[Section<'s>], nth: usize) -> Refusal {
+    fn refuse_open(&self, sections: &[Section<'s>], nth: usize, found: &str) -> Refusal {
         let calls = calls(self.machine, self.options);
         let is_open = |section: &Section<'_>, task: StateId| {
             self.machine.limits.get(&task) == Some(&Limit::Absent)
@@ -293,15 +324,20 @@ impl<'s> Refiner<'_, 's> {
             let tasks = members.flat_map(|&member| self.machine.with_inside(member));
             open.extend(tasks.filter(|&task| is_open(section, task)));
         }
-        let names: Vec<String> = open
+        let mut names: Vec<String> = open
             .iter()
             .map(|&task| self.machine.path_of(task))
             .collect();
+        if names.is_empty() {
+            // A task behind the section, which a lease that is left to expire covers, too.
+            names.push(found.to_owned());
+        }
         let (have, each) = match names.as_slice() {
             [_] => ("has", ""),
             _ => ("have", " each of them"),
         };
-        let jsonata = open.iter().all(|&task| self.machine.states[task].jsonata);
+        let mut tasks = open.iter();
+        let jsonata = !open.is_empty() && tasks.all(|&task| self.machine.states[task].jsonata);
         let bound = if jsonata {
             ", set bound: lease in the section"
         } else {

@@ -1,6 +1,7 @@
 //! Values as text, in the style of the target file.
 
-use crate::read::node::{Node, Value};
+use crate::read::node::{Member, Node, Value};
+use crate::read::source::Source;
 use std::fmt::Write as _;
 
 /// How a file is written.
@@ -129,6 +130,7 @@ fn compact(text: &mut String, piece: &JsonValue) {
         JsonValue::Bool(value) => _ = write!(text, "{value}"),
         JsonValue::Number(value) => _ = write!(text, "{value}"),
         JsonValue::Text(value) => text.push_str(&quoted(value)),
+        JsonValue::Written(value, _) => text.push_str(value),
         JsonValue::List(list) => {
             text.push('[');
             for (at, value) in list.iter().enumerate() {
@@ -205,6 +207,8 @@ pub(crate) enum JsonValue {
     Bool(bool),
     Number(f64),
     Text(String),
+    /// As it is written in a source, and its value.
+    Written(String, Value),
     List(Vec<JsonValue>),
     Object(Vec<(String, JsonValue)>),
 }
@@ -228,6 +232,56 @@ impl JsonValue {
         }
     }
 
+    /// Sets a field of an object, as its last one.
+    pub(crate) fn set_last(&mut self, key: &str, value: Self) {
+        if let Self::Object(members) = self {
+            members.retain(|(name, _)| name != key);
+            members.push((key.to_owned(), value));
+        }
+    }
+
+    /// Replaces a part of every text in it.
+    pub(crate) fn replace(&mut self, from: &str, to: &str) {
+        match self {
+            Self::Text(text) => *text = text.replace(from, to),
+            Self::List(list) => list.iter_mut().for_each(|value| value.replace(from, to)),
+            Self::Object(members) => {
+                for (_, value) in members {
+                    value.replace(from, to);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A value of a source. What is written there without quotes stays as it is written.
+    pub(crate) fn copied(source: &Source, node: &Node) -> Self {
+        let written = || source.text.get(node.span.start..node.span.end);
+        match &node.value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Number(value) => match written() {
+                Some(text) => Self::Written(text.trim_end().to_owned(), node.value.clone()),
+                None => Self::Number(*value),
+            },
+            Value::Text(value) => match written() {
+                Some(text) if text.starts_with("${") => {
+                    Self::Written(text.trim_end().to_owned(), node.value.clone())
+                }
+                _ => Self::Text(value.clone()),
+            },
+            Value::List(list) => {
+                Self::List(list.iter().map(|node| Self::copied(source, node)).collect())
+            }
+            Value::Object(members) => {
+                let fields = members.iter();
+                let copied =
+                    |member: &Member| (member.key.clone(), Self::copied(source, &member.value));
+                Self::Object(fields.map(copied).collect())
+            }
+        }
+    }
+
     /// The object's field of this name.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         match self {
@@ -246,6 +300,7 @@ impl JsonValue {
             (Self::Bool(a), Value::Bool(b)) => a == b,
             (Self::Number(a), Value::Number(b)) => a.to_bits() == b.to_bits(),
             (Self::Text(a), Value::Text(b)) => a == b,
+            (Self::Written(_, a), b) => a == b,
             (Self::List(a), Value::List(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is(b))
             }
@@ -256,24 +311,6 @@ impl JsonValue {
                 a.len() == b.len() && a.iter().all(has)
             }
             _ => false,
-        }
-    }
-}
-
-impl From<&Node> for JsonValue {
-    fn from(node: &Node) -> Self {
-        match &node.value {
-            Value::Null => Self::Null,
-            Value::Bool(value) => Self::Bool(*value),
-            Value::Number(value) => Self::Number(*value),
-            Value::Text(value) => Self::Text(value.clone()),
-            Value::List(list) => Self::List(list.iter().map(Self::from).collect()),
-            Value::Object(members) => Self::Object(
-                members
-                    .iter()
-                    .map(|member| (member.key.clone(), Self::from(&member.value)))
-                    .collect(),
-            ),
         }
     }
 }

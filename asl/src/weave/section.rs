@@ -1,7 +1,9 @@
 //! A section of a definition: its members, and the decisions about it.
 
 use crate::check::calls::{Call, StillRunning, outlives_errors};
-use crate::read::error_names::NO_VALUE;
+use crate::read::error_names::{NO_VALUE, matches};
+use crate::read::expression::{bare, variables};
+use crate::read::node::Node;
 use crate::weave::authored::{
     AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, errors, is_written,
 };
@@ -73,6 +75,14 @@ impl Section<'_> {
         }
     }
 
+    /// Whether it is in an item of a Map, at any depth.
+    pub(crate) fn is_of_item(&self, machine: &Machine<'_>) -> bool {
+        let around = machine.enclosing(self.scope).into_iter();
+        around
+            .into_iter()
+            .any(|(state, _)| machine.states[state].is_map())
+    }
+
     /// Whether the lease lasts as long as the execution.
     pub(crate) fn of_execution(&self) -> bool {
         matches!(self.spec.lifetime, Lifetime::Execution(_))
@@ -89,18 +99,26 @@ impl Section<'_> {
         let mut around = around.map(|(around, _)| &machine.states[around]);
         // Their items are executions of their own, without these variables.
         let elsewhere = around.any(|state| state.processor_config("Mode") == Some("DISTRIBUTED"));
-        let member = machine.outermost(task, self.scope);
-        // The author's clause for these errors takes those of a guard, too.
-        let named = |member| {
-            machine
-                .own_catches(member)
-                .into_iter()
-                .any(|nth| errors(&machine.catch(member)[nth]).contains(&NO_VALUE))
+        let Some(member) = machine.outermost(task, self.scope) else {
+            return false;
         };
+        // The author's clause for these errors takes those of a guard, too, and so does one inside for all errors.
+        let takes = |state: StateId, by: &dyn Fn(&[&str]) -> bool| {
+            let mut own = machine.own_catches(state).into_iter();
+            own.any(|nth| by(&errors(&machine.catch(state)[nth])))
+        };
+        let inside = machine.enclosing(machine.states[task].scope).into_iter();
+        let inside = [task].into_iter().chain(inside.map(|(state, _)| state));
+        let mut inside = inside.take_while(|&state| state != member);
+        // A clause of JSONPath cannot be copied to the proof, which is in JSONata.
+        let is_copied = machine.states[member].jsonata;
         self.of_execution()
             && computes_limit(machine, task)
             && !elsewhere
-            && !member.is_none_or(named)
+            && !inside.any(|state| takes(state, &|names| matches(names, NO_VALUE)))
+            && !takes(member, &|names| {
+                names.contains(&NO_VALUE) || (!is_copied && matches(names, NO_VALUE))
+            })
     }
 
     /// Whether an edge to this target needs no release, because the execution ends there.
@@ -141,6 +159,21 @@ pub(crate) fn language(text: &str) -> Option<Language> {
     }
 }
 
+/// Whether a key is the same for all items of a Map: a literal, or computed from nothing of the item.
+pub(crate) fn is_alike(key: &Node, jsonata: bool) -> bool {
+    let said = key.text().unwrap_or_default();
+    let bare = bare(said);
+    let reads = |word: &str| bare.contains(word);
+    match language(said) {
+        None => true,
+        Some(_) if jsonata => !reads("$states.input") && !reads("(") && variables(&bare).is_empty(),
+        Some(_) => {
+            let context = bare.replace("$$.", "");
+            !context.contains('$') && !reads("States.UUID") && !reads("States.MathRandom")
+        }
+    }
+}
+
 /// A name as one word: `Ship it` becomes `ShipIt`.
 pub(crate) fn slug(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric());
@@ -167,6 +200,8 @@ pub(crate) fn wait_in_queue(if_held: IfHeld) -> Option<f64> {
 /// The role of a written state. The states are written in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
+    /// Before the acquire in an item of a Map: a text for the request that no other item has.
+    Begin,
     Acquire,
     /// After an acquire that is refused and does not wait.
     Skipped,
@@ -218,6 +253,7 @@ impl Names {
     pub(crate) fn name(&self, section: &Section<'_>, role: Role) -> String {
         let slug = |id: &StateId| self.slugs.get(id).map_or("", String::as_str);
         let what = match &role {
+            Role::Begin => "Begin".to_owned(),
             Role::Acquire => "Acquire".to_owned(),
             Role::Skipped => "Skipped".to_owned(),
             Role::Extend(before) => format!("ExtendFor{}", slug(before)),

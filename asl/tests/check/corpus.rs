@@ -22,9 +22,10 @@ fn found(path: &Path) -> Vec<Vec<Finding>> {
     let read = |path: &Path| std::fs::read_to_string(path);
     let source = Source::new(path.to_str().unwrap(), read(path).unwrap());
     let definitions = definitions(&source, &Options::default(), &read).unwrap();
-    let checked = definitions
-        .iter()
-        .map(|found| check(&found.node, &found.options));
+    let checked = definitions.into_iter().map(|found| {
+        let found = found.unwrap();
+        check(&found.node, &found.options)
+    });
     checked.map(|checked| checked.findings).collect()
 }
 

@@ -250,8 +250,8 @@ fn what_is_larger_than_the_service_takes_is_refused() {
         let found = definitions(&Source::new(name, text), &Options::default(), &|_| {
             Ok(indented(&sized(LARGEST)))
         });
-        found
-            .map(|found| found.len())
+        let all = found.and_then(|found| found.into_iter().collect::<Result<Vec<_>, _>>());
+        all.map(|found| found.len())
             .map_err(|error| error.to_string())
     };
     let refused = |name: &str, bytes: usize| {
@@ -329,4 +329,39 @@ fn the_largest_machines_are_checked_without_squares() {
     let all: Vec<Value> = (0..8000).map(fails).collect();
     let states = json!({"Acquire": {"Type": "Parallel", "Branches": all, "End": true}});
     assert_eq!(findings(&states), []);
+}
+
+/// Branches that each acquire a lease and forget it.
+fn leaks(count: usize) -> Value {
+    let branch = |nth: usize| {
+        let mut taken = acquire(&format!("k{nth}"), &format!("lease{nth}"), "Over");
+        taken["Catch"] = json!([{"ErrorEquals": ["States.ALL"], "Next": "Over"}]);
+        let name = format!("Acquire{nth}");
+        json!({"StartAt": name, "States": {&name: taken, "Over": {"Type": "Succeed"}}})
+    };
+    let all: Vec<Value> = (0..count).map(branch).collect();
+    json!({"QueryLanguage": "JSONata", "StartAt": "All", "States": {
+        "All": {"Type": "Parallel", "Branches": all, "Next": "Done"}, "Done": {"Type": "Succeed"}}})
+}
+
+#[test]
+fn branches_are_combined_or_too_large() {
+    for (count, expected) in [(4, 4), (5, 5), (12, 12)] {
+        let findings = checked(&leaks(count)).findings.into_iter();
+        let rules: Vec<Rule> = findings.map(|finding| finding.rule).collect();
+        let leaks = rules
+            .iter()
+            .filter(|rule| **rule == Rule::NoRelease)
+            .count();
+        assert!(
+            leaks >= expected || rules.contains(&Rule::TooLarge),
+            "{count}: {rules:?}"
+        );
+    }
+    assert!(
+        checked(&leaks(5))
+            .findings
+            .iter()
+            .all(|finding| finding.rule == Rule::NoRelease)
+    );
 }

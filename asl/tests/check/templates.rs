@@ -10,7 +10,46 @@ fn read(name: &str, text: &str) -> Result<Vec<Definition>, Unreadable> {
         Some("stack/section.json") => Ok(section("${Take}", "${Give}")),
         _ => Err(std::io::Error::other("no such file")),
     };
-    definitions(&Source::new(name, text), &Options::default(), &open)
+    let found = definitions(&Source::new(name, text), &Options::default(), &open)?;
+    found.into_iter().collect()
+}
+
+#[test]
+fn one_missing_file_hides_no_other() {
+    let open = |path: &Path| match path.to_str() {
+        Some("there.json") => Ok(section("${Take}", "${Give}")),
+        _ => Err(std::io::Error::other("no such file")),
+    };
+    let machine = |file: &str| json!({"Type": "AWS::Serverless::StateMachine", "Properties": {"DefinitionUri": file}});
+    let template = json!({"Resources": {"A": machine("gone.json"), "B": machine("there.json")}});
+    let source = Source::new("t.json", template.to_string());
+    let found = definitions(&source, &Options::default(), &open).unwrap();
+    assert!(
+        found[0]
+            .as_ref()
+            .unwrap_err()
+            .message
+            .contains("no such file")
+    );
+    assert_eq!(found[1].as_ref().unwrap().resource.as_deref(), Some("B"));
+}
+
+#[test]
+fn a_document_may_have_json_and_yaml() {
+    let json = section("AcquireFunction", "ReleaseFunction");
+    let yaml = "StartAt: A\nStates:\n  A: {Type: Task, Resource: acquire, Next: B}\n";
+    let text = format!("```json\n{json}\n```\n```yaml\nOther: 1\n```\n```yaml\n{yaml}```\n");
+    let found = read("README.md", &text).unwrap();
+    assert_eq!(found.len(), 2);
+    let line = text
+        .lines()
+        .position(|line| line.contains("Next: B"))
+        .unwrap()
+        + 1;
+    assert_eq!(
+        reported(&found[1])[0],
+        format!("README.md:{line} malformed A")
+    );
 }
 
 /// A section without a release, which is a finding only if its functions are recognised.
@@ -172,7 +211,8 @@ fn a_name_given_by_hand_counts_before_the_template() {
         .insert("Again".to_owned(), Some(Verb::Acquire));
     let source = Source::new("x.json", section("Again", "ReleaseFunction"));
     let found = definitions(&source, &options, &|_| Err(std::io::Error::other("none"))).unwrap();
-    assert_eq!(reported(&found[0]), ["x.json:3 no-release Again?"]);
+    let found = found[0].as_ref().unwrap();
+    assert_eq!(reported(found), ["x.json:3 no-release Again?"]);
 }
 
 /// A loop that calls a function until a publication exists. The function's name ends like one of Leasehold's.

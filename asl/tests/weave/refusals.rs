@@ -69,3 +69,25 @@ fn what_grows_beyond_what_the_service_takes_is_refused() {
     let refused = woven(&machine, SPEC).unwrap_err().to_string();
     assert!(refused.starts_with("m.asl.json: has 10"));
 }
+
+#[test]
+fn a_key_is_not_too_long() {
+    for (bytes, is_refused) in [(1024, false), (1025, true)] {
+        let spec = SPEC.replace("key: k", &format!("key: {}", "k".repeat(bytes)));
+        let refused = woven(&chain(), &spec)
+            .err()
+            .map(|refusal| refusal.to_string());
+        assert_eq!(refused.is_some(), is_refused, "{refused:?}");
+        let said = "3:27: expected a key of at most 1024 bytes, found 1025";
+        assert!(refused.is_none_or(|refused| refused.contains(said)));
+        let found = crate::found(
+            &json!({"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "acquire", "TimeoutSeconds": 9,
+            "Parameters": {"key": "k".repeat(bytes), "lifetime": "execution", "keep_seconds": 9}, "End": true}}}),
+        );
+        assert_eq!(
+            found.contains(&"invalid-request A".to_owned()),
+            is_refused,
+            "{found:?}"
+        );
+    }
+}

@@ -234,3 +234,53 @@ fn a_step_is_retried_where_the_lease_is_long_enough() {
         );
     }
 }
+
+const CAUGHT: &str = r#"{"QueryLanguage": "JSONata", "StartAt": "A", "States": {"A": {TASK,
+  "Catch": [{"ErrorEquals": ["States.ALL"], "Assign": {"why": "{% $states.errorOutput.Cause %}"}, "Next": "D"}], "Next": "D"},
+  "D": {"Type": "Pass", "End": true}}}"#;
+
+#[test]
+fn the_author_is_told_the_steps_failure() {
+    let machine = CAUGHT.replace("TASK", &TASK.replace("Parameters", "Arguments"));
+    let text = woven("m.json", &machine, "  - {states: [A], key: k, name: S}\n");
+    let read = Source::new("m.json", text).read().unwrap();
+    let extend = read.get("States").unwrap().get("SExtendForA").unwrap();
+    let clause = &extend.get("Catch").unwrap().list()[1];
+    let why = clause.get("Assign").unwrap().get("why").unwrap();
+    assert_eq!(why.text(), Some("{% $s_failure.Cause %}"));
+    assert_eq!(
+        clause.get("Output").unwrap().text(),
+        Some("{% $s_failure %}")
+    );
+    let asked = extend.get("Arguments").unwrap().get("Payload").unwrap();
+    let asked = asked.get("lease").unwrap().text().unwrap();
+    assert!(
+        asked.contains(": $error($string($s_failure.Cause))"),
+        "{asked}"
+    );
+}
+
+#[test]
+fn a_clause_of_the_author_is_kept() {
+    let machine = CAUGHT.replace("TASK", &TASK.replace("Parameters", "Arguments"));
+    let section = "  - {states: [A], key: k, name: S}\n";
+    let text = woven("m.json", &machine, section);
+    for own in ["Card.Declined", "States.ALL"] {
+        let clause = format!(
+            r#""Catch": [{{"ErrorEquals": ["{own}"], "Assign": {{"s_failure": 1}}, "Next": "Own"}}, "#
+        );
+        let added = text.replacen("\"Catch\": [", &clause, 1);
+        let added = added.replacen(
+            "\"D\": {",
+            "\"Own\": {\"Type\": \"Pass\", \"End\": true}, \"D\": {",
+            1,
+        );
+        let refused = try_weave("m.json", &added, section)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("A assigns the variable s_failure"),
+            "{refused}"
+        );
+    }
+}

@@ -100,7 +100,9 @@ impl Walker<'_, '_> {
                 continue;
             }
             if lease.left == StillRunning::Yes {
-                let message = "releases the lease while a function that has not returned may still be running".to_owned();
+                let message =
+                    "releases the lease while work that has not ended may still be running"
+                        .to_owned();
                 self.report(Rule::ReleasedWhileRunning, id, link, message);
             }
             // A tried release counts as done: a failed one has been retried, and the lease expires.

@@ -33,10 +33,10 @@ pub(crate) struct Walker<'m, 'a> {
     pub calls: &'m [Call<'a>],
     pub lost_time: u64,
     pub findings: Vec<Finding>,
-    reported: HashSet<(Rule, StateId, Span)>,
+    /// The rule, the state, the place, and the lease if there is a finding for each.
+    reported: HashSet<(Rule, StateId, Span, Option<StateId>)>,
     /// How many positions the walk has visited.
     pub visited: usize,
-    pub reached: BTreeSet<StateId>,
     /// Work, extends and releases, in the order of the walk.
     pub lease_uses: Vec<LeaseUse>,
     /// All tasks reached under a held lease, reads and guarded writes too, except calls of Leasehold's functions.
@@ -75,7 +75,7 @@ pub(crate) struct Edge {
     pub by: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum To {
     State(StateId),
     /// Out of the scope: after success, or by an error.
@@ -102,7 +102,6 @@ impl<'m, 'a> Walker<'m, 'a> {
             findings: Vec::new(),
             reported: HashSet::new(),
             visited: 0,
-            reached: BTreeSet::new(),
             lease_uses: Vec::new(),
             protected: BTreeSet::new(),
             unguarded: BTreeSet::new(),
@@ -143,7 +142,6 @@ impl<'m, 'a> Walker<'m, 'a> {
                 );
                 return exits.all;
             }
-            self.reached.insert(state);
             let ages = env.iter().map(|lease| lease.age).collect();
             let seen = done.entry((state, position.clone())).or_default();
             *seen = (ages, seen.1 + 1);
@@ -238,8 +236,13 @@ impl<'m, 'a> Walker<'m, 'a> {
                 let name = self.machine.states[lease.acquire].name;
                 let message = format!("{how}, and the lease of {name} is not released");
                 let at = self.machine.states[state].at;
-                let way = Some((link, by));
-                self.report_at(Rule::NoRelease, state, at, way, message);
+                if self
+                    .reported
+                    .insert((Rule::NoRelease, state, at, Some(lease.acquire)))
+                {
+                    let path = self.path(link, by);
+                    self.find(Rule::NoRelease, state, at, path, message);
+                }
             }
         }
         exits.add(Exit { env, link, error });
@@ -311,10 +314,14 @@ impl<'m, 'a> Walker<'m, 'a> {
         way: Option<(usize, Option<&str>)>,
         message: String,
     ) {
-        if !self.reported.insert((rule, state, at)) {
+        if !self.reported.insert((rule, state, at, None)) {
             return;
         }
         let path = way.map_or_else(Vec::new, |(link, by)| self.path(link, by));
+        self.find(rule, state, at, path, message);
+    }
+
+    fn find(&mut self, rule: Rule, state: StateId, at: Span, path: Vec<Step>, message: String) {
         self.findings.push(Finding {
             rule,
             state: self.machine.path_of(state),

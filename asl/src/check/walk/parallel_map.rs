@@ -1,19 +1,21 @@
 //! Parallel and Map: scopes that run concurrently.
 
 use crate::check::calls::{Call, StillRunning};
-use crate::check::lease::{Env, Lease, Status, held_mut, join, key, put};
-use crate::check::outcomes::{Error, Exit, clauses};
+use crate::check::lease::{Env, Key, Lease, Status, find, held_mut, join, key, put};
+use crate::check::outcomes::{Error, Exit, When, clause, clauses, own_failures};
 use crate::check::rule::Rule;
 use crate::check::walk::steps::flow;
 use crate::check::walk::{Edge, To, Walker};
-use crate::read::error_names::{is_lost, matches};
-use crate::read::machine::{Kind, Next, ScopeId, StateId};
+use crate::read::error_names::{TOO_LARGE, TOO_MANY_FAILED, is_lost, matches};
+use crate::read::machine::{Kind, Next, ScopeId, State, StateId};
 use crate::read::node::Node;
 use crate::read::timing::{FOREVER, sum};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
-/// How many combinations of the ends of branches are kept apart.
-const MOST: usize = 64;
+/// The most combinations of the ends of branches.
+const MOST: usize = 500;
 /// How many attempts of a whole Parallel or Map are walked one by one.
 const ROUNDS: u64 = 10;
 
@@ -27,15 +29,15 @@ impl Walker<'_, '_> {
             .fold((0, 0), |(attempts, waits), retrier| {
                 (sum(attempts, retrier.attempts), sum(waits, retrier.waits))
             });
-        let mut edges: Vec<Edge> = Vec::new();
+        let mut edges = Edges::default();
         let mut entries = vec![env];
         for round in 0..=attempts.min(ROUNDS) {
-            let mut again: Vec<Env> = Vec::new();
+            let mut again = Merged::default();
             for entry in std::mem::take(&mut entries) {
                 let (done, failed) = self.bodies(id, &entry, link);
                 for mut env in done {
                     flow(&mut env, |handle| handle.after(id, state));
-                    add(&mut edges, self.onward(id, env));
+                    edges.add(self.onward(id, env));
                 }
                 for (env, error) in failed {
                     let retried = state.retry.iter().any(|retrier| {
@@ -56,21 +58,21 @@ impl Walker<'_, '_> {
                                 lease.lapse(id);
                             }
                         }
-                        merge_in(&mut again, env);
+                        again.add(env);
                     }
                     self.lead(id, &env, &error, &mut edges);
                 }
             }
-            entries = again;
+            entries = again.all;
             if entries.is_empty() || self.is_given_up() {
                 break;
             }
         }
-        edges
+        edges.all
     }
 
     /// The edges of an error that left an inner scope.
-    fn lead(&self, id: StateId, env: &Env, error: &Error, edges: &mut Vec<Edge>) {
+    fn lead(&self, id: StateId, env: &Env, error: &Error, edges: &mut Edges) {
         let machine = self.machine;
         let state = &machine.states[id];
         let (reached, uncaught) = clauses(state, error);
@@ -85,7 +87,7 @@ impl Walker<'_, '_> {
                     lease.end(Status::Lost);
                 }
             }
-            add(edges, self.caught(id, nth, env));
+            edges.add(self.caught(id, nth, env));
         }
         if uncaught {
             let name = if let Error::Named(name) = error {
@@ -95,7 +97,7 @@ impl Walker<'_, '_> {
             };
             let to = To::Out(Some(error.clone()));
             let by = format!("uncaught {name}");
-            add(edges, Edge::new(env.clone(), to, Some(by)));
+            edges.add(Edge::new(env.clone(), to, Some(by)));
         }
     }
 
@@ -145,41 +147,19 @@ impl Walker<'_, '_> {
             self.keeping = before;
         }
         self.siblings(id, &scopes, &ends, is_map);
+        let alone = is_map && concurrency(state.node) == Some(1.0);
+        self.released_beside(&scopes, &ends, entry, is_map && !alone);
         let outer = |env: &Env| self.outwards(id, entry, env, !keepers.is_empty());
-
-        let mut done: Vec<Env> = if ends.is_empty() {
-            vec![entry.clone()]
-        } else {
-            Vec::new()
-        };
-        for (nth, exits) in ends.iter().enumerate() {
-            let successes: Vec<Env> = exits
-                .iter()
-                .filter(|exit| exit.error.is_none())
-                .map(|exit| outer(&exit.env))
-                .collect();
-            if nth == 0 {
-                done = successes;
-                continue;
-            }
-            let mut next = Vec::new();
-            for env in &done {
-                for other in &successes {
-                    merge_in(&mut next, together(env, other, entry));
-                }
-            }
-            next.truncate(MOST);
-            done = next;
-        }
+        let (mut done, is_whole) = combined(&ends, entry, outer);
         if is_map {
             // The list of items may be empty.
-            merge_in(&mut done, entry.clone());
+            done.add(entry.clone());
         }
-        let mut failed = Vec::new();
+        let done = done.all;
+        let mut failed: Vec<(Env, Error)> = Vec::new();
         let lefts: Vec<StillRunning> = scopes.iter().map(|&scope| self.left(scope)).collect();
         for (at, exits) in ends.iter().enumerate() {
             // Tasks of the aborted branches may still be running.
-            let alone = is_map && concurrency(state.node) == Some(1.0);
             let beside = lefts
                 .iter()
                 .enumerate()
@@ -191,16 +171,60 @@ impl Walker<'_, '_> {
             for exit in exits {
                 let Some(error) = &exit.error else { continue };
                 let mut env = outer(&exit.env);
-                env.retain(|lease| {
-                    entry.iter().any(|outer| outer.acquire == lease.acquire) || !lease.is_held()
-                });
+                env.retain(|lease| find(entry, lease.acquire).is_some() || !lease.is_held());
                 for lease in held_mut(&mut env) {
                     lease.left = lease.left.max(left);
+                }
+                if let Some(env) = ended_beside(&env, at, &ends) {
+                    failed.push((env, error.clone()));
                 }
                 failed.push((env, error.clone()));
             }
         }
+        let own = own_ends(state, entry, &done, &failed);
+        failed.extend(own);
+        if !is_whole {
+            let message = "not checked: its branches can end in too many combinations";
+            self.report(Rule::TooLarge, id, link, message.to_owned());
+        }
         (done, failed)
+    }
+
+    /// Reports a branch or an item that releases a lease under which another one may still work.
+    fn released_beside(
+        &mut self,
+        scopes: &[ScopeId],
+        ends: &[Vec<Exit>],
+        entry: &Env,
+        items: bool,
+    ) {
+        let works: Vec<bool> = scopes
+            .iter()
+            .map(|&scope| self.left(scope) > StillRunning::No)
+            .collect();
+        for (at, exits) in ends.iter().enumerate() {
+            let mut beside = works.iter().enumerate();
+            if !beside.any(|(other, works)| *works && (items || other != at)) {
+                continue;
+            }
+            for exit in exits {
+                let released = exit.env.iter().any(|lease| {
+                    lease.status == Status::Released
+                        && find(entry, lease.acquire).is_some_and(Lease::is_held)
+                });
+                let release = self.way(exit.link).find(|&link| {
+                    let state = self.state_of(link);
+                    matches!(self.calls[state], Call::Release(_))
+                        && self.machine.is_inside(state, scopes[at])
+                });
+                if let Some(link) = release.filter(|_| released) {
+                    let message =
+                        "releases the lease while others beside it may still work under it";
+                    let state = self.state_of(link);
+                    self.report(Rule::ReleasedWhileRunning, state, link, message.to_owned());
+                }
+            }
+        }
     }
 
     /// The leases after the scope: handles where they were before it, and no branch keeps them any more.
@@ -283,6 +307,157 @@ impl Walker<'_, '_> {
     }
 }
 
+/// The leases after the successes of all scopes together, and whether these are all combinations.
+fn combined(ends: &[Vec<Exit>], entry: &Env, outer: impl Fn(&Env) -> Env) -> (Merged, bool) {
+    let mut done = Merged::default();
+    let mut is_whole = true;
+    if ends.is_empty() {
+        done.add(entry.clone());
+    }
+    for (nth, exits) in ends.iter().enumerate() {
+        let mut successes = Merged::default();
+        for env in passed_on(exits, entry) {
+            successes.add(outer(&env));
+        }
+        if nth == 0 {
+            done = successes;
+            continue;
+        }
+        let mut next = Merged::default();
+        for env in &done.all {
+            for other in &successes.all {
+                is_whole &= next.all.len() <= MOST;
+                if is_whole {
+                    next.add(together(env, other, entry));
+                }
+            }
+        }
+        done = next;
+    }
+    (done, is_whole)
+}
+
+/// The leases after each success of a scope. Nobody outside has the handle of a lease that is over, or left to expire, unless another
+/// success passes it on.
+fn passed_on(exits: &[Exit], entry: &Env) -> Vec<Env> {
+    let successes: Vec<&Env> = exits
+        .iter()
+        .filter(|exit| exit.error.is_none())
+        .map(|exit| &exit.env)
+        .collect();
+    let is_passed = |acquire: StateId| {
+        let mut leases = successes.iter().filter_map(|env| find(env, acquire));
+        leases.any(|lease| lease.is_held() && lease.left == StillRunning::No)
+    };
+    let matters = |lease: &Lease| {
+        find(entry, lease.acquire).is_some()
+            || is_passed(lease.acquire)
+            || (lease.is_held() && lease.of_execution)
+    };
+    let envs = successes.iter();
+    envs.map(|env| env.iter().filter(|lease| matters(lease)).cloned().collect())
+        .collect()
+}
+
+/// The leases after a failure of one branch if another one has already released some of them. None if none does.
+fn ended_beside(env: &Env, at: usize, ends: &[Vec<Exit>]) -> Option<Env> {
+    let beside = ends.iter().enumerate().filter(|(other, _)| *other != at);
+    let exits: Vec<&Exit> = beside.flat_map(|(_, exits)| exits).collect();
+    let mut ended = env.clone();
+    let mut any = false;
+    for lease in held_mut(&mut ended) {
+        let mut others = exits
+            .iter()
+            .filter_map(|exit| find(&exit.env, lease.acquire));
+        if others.any(|other| other.status == Status::Released) {
+            lease.end(Status::Lost);
+            any = true;
+        }
+    }
+    any.then_some(ended)
+}
+
+/// The failures of a Parallel or a Map itself. If a clause catches them and failures from inside alike, nobody can tell them apart, so
+/// that leaving the lease to expire is right, too.
+fn own_ends(
+    state: &State<'_>,
+    entry: &Env,
+    done: &[Env],
+    failed: &[(Env, Error)],
+) -> Vec<(Env, Error)> {
+    let outer = |env: &Env| -> Env {
+        let is_outer = |lease: &&Lease| find(entry, lease.acquire).is_some();
+        env.iter().filter(is_outer).cloned().collect()
+    };
+    let mut after = Merged::default();
+    for env in done {
+        after.add(outer(env));
+    }
+    let before = std::slice::from_ref(entry);
+    let mut found = Vec::new();
+    for (error, when) in own_failures(state) {
+        let caught = clause(state, error);
+        let from_inside = |other: &Error| {
+            let any = matches!(error, TOO_LARGE | TOO_MANY_FAILED);
+            caught.is_some_and(|nth| any || clauses(state, other).0.contains(&nth))
+        };
+        let inside = failed.iter().filter(|(_, other)| from_inside(other));
+        let mut leases = inside.flat_map(|(env, _)| env);
+        let may_run = leases.any(|lease| lease.is_held() && lease.left > StillRunning::No);
+        let envs = match when {
+            When::Before => before,
+            When::After => &after.all,
+        };
+        for env in envs {
+            let mut env = env.clone();
+            for lease in held_mut(&mut env).filter(|_| may_run) {
+                lease.left = lease.left.max(StillRunning::Maybe);
+            }
+            found.push((env, Error::Named(error.to_owned())));
+        }
+    }
+    found
+}
+
+/// Edges that differ, each with the oldest leases.
+#[derive(Default)]
+struct Edges {
+    all: Vec<Edge>,
+    index: HashMap<(To, Option<String>, Key), usize>,
+}
+
+impl Edges {
+    fn add(&mut self, edge: Edge) {
+        let key = (edge.to.clone(), edge.by.clone(), key(&edge.env));
+        match self.index.entry(key) {
+            Entry::Occupied(nth) => _ = join(&mut self.all[*nth.get()].env, &edge.env),
+            Entry::Vacant(place) => {
+                place.insert(self.all.len());
+                self.all.push(edge);
+            }
+        }
+    }
+}
+
+/// Leases that differ, each in its oldest form.
+#[derive(Default)]
+struct Merged {
+    all: Vec<Env>,
+    index: HashMap<Key, usize>,
+}
+
+impl Merged {
+    fn add(&mut self, env: Env) {
+        match self.index.entry(key(&env)) {
+            Entry::Occupied(nth) => _ = join(&mut self.all[*nth.get()], &env),
+            Entry::Vacant(place) => {
+                place.insert(self.all.len());
+                self.all.push(env);
+            }
+        }
+    }
+}
+
 /// The leases after two branches, if both succeed.
 fn together(a: &Env, b: &Env, entry: &Env) -> Env {
     let mut both = a.clone();
@@ -305,27 +480,6 @@ fn together(a: &Env, b: &Env, entry: &Env) -> Env {
         }
     }
     both
-}
-
-fn merge_in(all: &mut Vec<Env>, env: Env) {
-    match all.iter_mut().find(|other| key(other) == key(&env)) {
-        Some(other) => {
-            join(other, &env);
-        }
-        None => all.push(env),
-    }
-}
-
-fn add(edges: &mut Vec<Edge>, edge: Edge) {
-    let same = |other: &&mut Edge| {
-        other.to == edge.to && other.by == edge.by && key(&other.env) == key(&edge.env)
-    };
-    match edges.iter_mut().find(same) {
-        Some(other) => {
-            join(&mut other.env, &edge.env);
-        }
-        None => edges.push(edge),
-    }
 }
 
 fn concurrency(map: &Node) -> Option<f64> {

@@ -1,6 +1,6 @@
 //! The effect of each type of state on the held leases.
 
-use crate::check::calls::{Call, Lifetime, Request, StillRunning};
+use crate::check::calls::{self, Call, Lifetime, Request, StillRunning};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
@@ -158,6 +158,7 @@ impl Walker<'_, '_> {
             let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
             self.uses_leases(link, env.iter().filter(under));
             self.after_redrive(id, &env, link);
+            self.waits_for_years(id, &env, link);
         }
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, &limit, &[], is_work, link);
@@ -171,9 +172,29 @@ impl Walker<'_, '_> {
                 }
             }
         });
+        if is_work && calls::outlives_success(state.node) {
+            for lease in held_mut(&mut env) {
+                lease.left = StillRunning::Yes;
+            }
+        }
         flow(&mut env, |handle| handle.after(id, state));
         edges.push(self.onward(id, env));
         edges
+    }
+
+    /// Reports a wait for a task token that nothing ends, under a lease that lasts as long as the execution.
+    fn waits_for_years(&mut self, id: StateId, env: &Env, link: usize) {
+        let machine = self.machine;
+        let held = env
+            .iter()
+            .find(|lease| lease.of_execution && lease.is_held() && !lease.is_left_alone());
+        if let Some(lease) = held.filter(|_| timing::waits_without_end(machine.states[id].node)) {
+            let message = format!(
+                "waits for a task token without a limit, so the key of {} may be held for a year, the longest that an execution lasts",
+                machine.states[lease.acquire].name
+            );
+            self.report(Rule::Unbounded, id, link, message);
+        }
     }
 
     /// Reports the first task of each execution lease that a redrive would start although the lease may be over.
@@ -283,23 +304,23 @@ impl Walker<'_, '_> {
         let state = &machine.states[id];
         let mut after = env.clone();
         flow(&mut after, |handle| handle.after(id, state));
-        // The outcome of the last acquire with `if_held: "skip"`. Empty if that acquire failed.
-        let asked = env.iter().filter(|lease| {
-            self.request(lease.acquire)
-                .is_some_and(|request| request.skips)
-        });
-        let outcome = asked
-            .max_by_key(|lease| lease.since)
-            .map(|lease| match lease.status {
+        // The outcome of the last acquire whose answer the rule reads. Empty if that acquire failed.
+        let outcome = |path: &str| {
+            let asked = env.iter().filter(|lease| {
+                let request = self.request(lease.acquire);
+                request.is_some_and(|request| request.skips) && lease.handle.tells_outcome(path)
+            });
+            let last = asked.max_by_key(|lease| lease.since)?;
+            Some(match last.status {
                 Status::Refused => "held",
                 Status::Failed => "",
                 _ => "acquired",
-            });
+            })
+        };
         let mut edges = Vec::new();
         for (nth, (rule, next)) in rules.iter().enumerate() {
-            let matches = outcome
-                .zip(asks_outcome(rule))
-                .map(|(outcome, (value, differs))| (outcome == value) != differs);
+            let matches = asks_outcome(rule)
+                .and_then(|(path, value, differs)| Some((outcome(path)? == value) != differs));
             if matches == Some(false) {
                 continue;
             }
@@ -321,22 +342,19 @@ impl Walker<'_, '_> {
     }
 }
 
-/// The outcome that a rule of a Choice compares with, and whether the rule matches any other outcome instead.
-fn asks_outcome(rule: &Node) -> Option<(&str, bool)> {
+/// The path that a rule of a Choice compares with an outcome, the outcome, and whether the rule matches any other one instead.
+fn asks_outcome(rule: &Node) -> Option<(&str, &str, bool)> {
     if let Some(condition) = rule.text_of("Condition") {
         let inside = text::inside(condition)?.trim();
         let (path, rest) = inside.split_once('=')?;
         let (path, differs) = path
             .strip_suffix('!')
             .map_or((path, false), |path| (path, true));
-        let path = path.trim();
-        let simple = path.ends_with(".outcome") && !path.contains(' ');
         let value = rest.trim().trim_matches(['\'', '"']);
-        return Some((value, differs)).filter(|_| simple && is_outcome(value));
+        return Some((path.trim(), value, differs)).filter(|_| is_outcome(value));
     }
-    let simple = rule.text_of("Variable")?.ends_with(".outcome");
     let value = rule.text_of("StringEquals")?;
-    Some((value, false)).filter(|_| simple && is_outcome(value))
+    Some((rule.text_of("Variable")?, value, false)).filter(|_| is_outcome(value))
 }
 
 fn is_outcome(value: &str) -> bool {
