@@ -2,6 +2,8 @@
 //! get at that: expressions are text to the compiler. So each part of each condition that the library sends is left out,
 //! negated or loosened on its way to the table, and so is each part of each update; and some sequence must come to
 //! another end than the pure function says.
+//!
+//! All of them are tried after a change of what they rest on (`part.rs`) and with `MUTATIONS=all`; otherwise one in eight.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -25,6 +27,7 @@ use super::{
 mod condition;
 mod equivalent;
 mod mutants;
+mod part;
 mod recorded;
 mod wire;
 use mutants::{Mutant, attribute, of_condition};
@@ -77,6 +80,9 @@ async fn whatever_is_left_out_of_an_expression_shows() {
     for (_, reason) in equivalent::RULES {
         assert!(excused.contains_key(reason), "it excuses nothing: {reason}");
     }
+    assert!(mistakes.len() > 1800, "the expressions have as many parts");
+    let mut part = part::to_try();
+    mistakes.retain(|_| part.has_next());
     let mistakes = Arc::new(mistakes);
     let survivors = Arc::new(Mutex::new(BTreeSet::new()));
     let mut working = Vec::new();
@@ -127,7 +133,7 @@ async fn whatever_is_left_out_of_an_expression_shows() {
         excused.values().sum::<usize>()
     );
     assert!(survivors.is_empty(), "they are listed above");
-    assert!(mistakes.len() > 1800, "the expressions have as many parts");
+    part.was_noticed();
 }
 
 /// What the suite sends that every store has to pass: nothing that the sequences do not.
