@@ -70,12 +70,14 @@ def built(lines):
             complete = message["success"]
         if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
             kind = message["target"]["kind"][0]
-            name = message["target"]["name"].replace("main", Path(message["manifest_path"]).parent.name)
+            name, package = message["target"]["name"], Path(message["manifest_path"]).parent
+            if name == "main":
+                name = package.name
             if kind != "test":
                 name = f"{name}-{kind}"
             # The harness reports times only with unstable options, which RUSTC_BOOTSTRAP allows.
             command = [message["executable"], "-Zunstable-options", "--report-time"]
-            jobs.append(Job(name, command, Path(message["manifest_path"]).parent))
+            jobs.append(Job(name, command, package))
     return jobs, complete
 
 
@@ -100,7 +102,7 @@ def main():
         sys.exit("tests: not everything was built")
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
-    jobs += [Job(command.replace(" ", "-"), command.split(), ".") for command in sys.argv[1:]]
+    jobs += [Job(command.rpartition("-")[2], command.split(), ".") for command in sys.argv[1:]]
     waiting = sorted((job for job in jobs if job.name in WAITING), key=lambda job: WAITING.index(job.name))
     computing = [job for job in jobs if job.name not in WAITING]
     threads = lane(waiting, *LANES["waiting"]) + lane(computing, *LANES["computing"])
