@@ -35,7 +35,10 @@ class Job:
         self.counts = [0, 0, 0]
 
     def run(self, threads):
-        environment = {**os.environ, "RUST_TEST_THREADS": os.environ.get("RUST_TEST_THREADS", str(threads)), "RUSTC_BOOTSTRAP": "1"}
+        environment = {"RUST_TEST_THREADS": str(threads), **os.environ}
+        # Allows the harness unstable options, by which it reports times; for the compiler nothing may be different.
+        if self.command[0] != "cargo":
+            environment["RUSTC_BOOTSTRAP"] = "1"
         began = time.monotonic()
         with self.log.open("w", encoding="utf-8") as log:
             process = subprocess.Popen(self.command, cwd=self.directory, env=environment, stdin=subprocess.DEVNULL, stdout=log,
@@ -75,7 +78,6 @@ def built(lines):
                 name = package.name
             if kind != "test":
                 name = f"{name}-{kind}"
-            # The harness reports times only with unstable options, which RUSTC_BOOTSTRAP allows.
             command = [message["executable"], "-Zunstable-options", "--report-time"]
             jobs.append(Job(name, command, package))
     return jobs, complete
