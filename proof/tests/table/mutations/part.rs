@@ -18,67 +18,72 @@ const SOURCES: [&str; 7] = [
     "proof/tests/table",
 ];
 const WHOLE: &str = "proof/tests/table/mutations/whole.txt";
-/// Otherwise one in so many is tried.
+/// Otherwise one in so many expressions has its mutants tried.
 const ONE_IN: u32 = 8;
 
 /// What is tried in this run.
 pub enum Part {
     /// Everything.
-    All,
-    /// What the numbers draw.
-    Drawn(Rng),
+    Whole,
+    /// What this seed draws.
+    Drawn(u64),
 }
 
 /// Decides it, and says so.
 pub fn to_try() -> Part {
     let whole = std::fs::read_to_string(root().join(WHOLE)).unwrap_or_default();
-    if std::env::var("MUTATIONS").is_ok_and(|which| which == "all") || whole.trim() != hash() {
+    if std::env::var("MUTATIONS").is_ok_and(|which| which == "all") || whole.trim() != sources() {
         println!("all mutants are tried");
-        return Part::All;
+        return Part::Whole;
     }
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let seed = since.as_secs();
-    println!("one mutant in {ONE_IN} is tried, drawn by {seed}; all: make -C proof mutations");
-    Part::Drawn(Rng::with_seed(seed))
+    println!("one expression in {ONE_IN}, drawn by {seed}; all: make -C proof mutations");
+    Part::Drawn(seed)
 }
 
 impl Part {
-    /// Whether the next mutant is tried.
-    pub fn has_next(&mut self) -> bool {
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole)
+    }
+
+    /// Whether the mutants of this expression are tried.
+    pub fn has(&self, form: &str) -> bool {
         match self {
-            Self::All => true,
-            Self::Drawn(rng) => rng.u32(..ONE_IN) == 0,
+            Self::Whole => true,
+            Self::Drawn(seed) => Rng::with_seed(seed ^ fnv(form.bytes())).u32(..ONE_IN) == 0,
         }
     }
 
     /// All that were tried were noticed. With `UPDATE_MUTATIONS` set this is written down.
     pub fn was_noticed(&self) {
-        if matches!(self, Self::All) && std::env::var_os("UPDATE_MUTATIONS").is_some() {
-            std::fs::write(root().join(WHOLE), hash() + "\n").unwrap();
+        if self.is_whole() && std::env::var_os("UPDATE_MUTATIONS").is_some() {
+            std::fs::write(root().join(WHOLE), sources() + "\n").unwrap();
         }
     }
 }
 
-/// FNV-1a of the sources, whose names count too. Where a checkout ends lines does not.
-fn hash() -> String {
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The hash of the sources, whose names count too. Where a checkout ends lines does not.
+fn sources() -> String {
     let mut files = Vec::new();
     for source in SOURCES {
         below(&root().join(source), &mut files);
     }
     files.sort();
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut bytes = Vec::new();
     for file in files {
         let name = file.strip_prefix(root()).unwrap().to_str().unwrap();
-        let text = std::fs::read_to_string(&file).unwrap();
-        for byte in name
-            .bytes()
-            .chain(text.bytes())
-            .filter(|byte| *byte != b'\r')
-        {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        bytes.extend(name.bytes());
+        bytes.extend(std::fs::read(&file).unwrap());
     }
-    format!("{hash:016x}")
+    let bytes = bytes.into_iter().filter(|byte| *byte != b'\r');
+    format!("{:016x}", fnv(bytes))
 }
 
 fn below(path: &Path, files: &mut Vec<PathBuf>) {
