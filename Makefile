@@ -3,34 +3,41 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs test check package semver build invoke other-arch one-function built-size sizes dist command-line local-wheel dist-test deploy clean
+.PHONY: help quick demo local local-stack local-programs test check package semver build invoke one-function built-size sizes dist command-line local-wheel dist-test deploy clean
 
 include tools/tools.mk tools/check.mk
 
 # Instruction set of the functions: arm64 or x86_64.
 ARCH ?= arm64
-TRIPLE := $(if $(filter x86_64,$(ARCH)),x86_64,aarch64)-unknown-linux-gnu
 OTHER_ARCH := $(filter-out $(HOST_ARCH),arm64 x86_64)
+TRIPLE := $(if $(filter x86_64,$(ARCH)),x86_64,aarch64)-unknown-linux-gnu
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile tools/*.mk
 	@echo 'make -C proof help   the proofs that take longer'
 
+# Its dependencies are compiled for it alone, once. After that this is the loop of who changes the rules.
+quick: ## after a change in lib or lambda, in seconds: unit tests, the suite of every store in memory, doctests
+	cargo test --locked -p leasehold -p leasehold-lambda --all-features
+
 demo: ## show leases in use on this machine, from start to end
 	@$(MAKE) --no-print-directory -j2 local-stack
-	target/debug/leasehold-local demo
+	$(LEAN)/leasehold-local demo
 
 local: ## start the whole stack on this machine and leave it running (LOCAL=--container-address: also for containers)
 	@$(MAKE) --no-print-directory -j2 local-stack
-	target/debug/leasehold-local up $(LOCAL)
+	$(LEAN)/leasehold-local up $(LOCAL)
 
 # Only what a local stack needs: its programs and, built at the same time, the Python environment of its engine.
 # leasehold-local makes that environment in the same way if it is missing.
 ASL_ENV := target/asl-venv
 local-stack: translated local-programs $(ASL_ENV)/leasehold-requirements
 
+# The functions' own code, without what serves nothing on this machine: TLS, and Lambda's client, which only durable functions
+# need. Nothing else is built this way, so the profile has a directory of its own.
+LEAN := target/lean
 local-programs:
-	cargo build --locked -p leasehold-local -p step $(addprefix -p ,$(FUNCTIONS))
+	cargo build --locked --profile lean --no-default-features -p leasehold-local -p step $(addprefix -p ,$(FUNCTIONS)) $(if $(findstring --durable-runner,$(LOCAL)),-p leasehold-lambda --features leasehold-lambda/durable-functions)
 
 $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	rm -rf $(ASL_ENV)
@@ -39,22 +46,12 @@ $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	cp $< $@
 
 # The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.
-# The test harness reports times only with unstable options. RUSTC_BOOTSTRAP allows them for the running tests, through their
-# runner, and not for the compilation.
-TIMED := --config 'target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]'
-# Twice as many tests at once as the machine has cores, because most of their time is waiting.
-test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' "$$(getconf _NPROCESSORS_ONLN)")
-test: translated $(SAM_ENV)/complete ## build everything, run every test, and list the slowest ten
+test: translated $(SAM_ENV)/complete ## build everything, run every test in two lanes, list the slowest ten, and count
 	cargo build --workspace --locked --bins --examples
-	@if $(MAKE) --no-print-directory local-programs 2>&1 | grep Compiling; then echo "compiled for make demo with other features: see the end of local/Cargo.toml"; exit 1; fi
-	cargo test --workspace --locked --no-fail-fast --lib --bins --tests $(TIMED) -- -Zunstable-options --report-time 2>&1 | tee target/test.log
-	cargo test --workspace --locked --doc 2>&1 | tee -a target/test.log
-	@echo "the slowest ten:"; sed -nE 's/^test (.*) \.\.\. ok <([0-9.]+)s>$$/\2 s  \1/p' target/test.log | sort -rn | sed -n 1,10p
-	@awk '/^test result:/ { passed += $$4; ignored += $$8; suites++ } \
-	  END { printf "test: %d passed in %d suites, %d ignored, none failed\n", passed, suites, ignored }' target/test.log
+	cargo test --workspace --locked --lib --bins --tests --no-run --message-format=json-render-diagnostics > target/tests.json
+	python3 tools/tests.py "cargo test --workspace --locked --doc" < target/tests.json
 
-
-check: fmt clippy doc template asked asl types leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
+check: fmt clippy doc style template asked asl types leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi
 
 # Built from the contents of the package, with the default features. Cargo unpacks the library for the second crate below its
@@ -90,10 +87,6 @@ invoke: $(SAM_ENV)/complete ## send one of events/ to its function in Lambda's c
 	$(QUICKLY) $(MAKE) one-function ARCH=$(HOST_ARCH) FUNCTIONS=$(firstword $(subst -, ,$(EVENT)))
 	$(QUICKLY) $(SAM) build $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH)
 	. target/local/env.sh && $(SAM) local invoke $(LOGICAL_ID) --parameter-overrides Architecture=$(HOST_ARCH) -n target/local/env.json -e events/$(EVENT).json $(SAM_INVOKE)
-
-# Shows only that the functions can be built: one function has the dependencies of all.
-other-arch: ## build one function for the instruction set that this machine does not have
-	$(MAKE) one-function ARCH=$(OTHER_ARCH) FUNCTIONS=release
 
 one-function: $(SAM_ENV)/complete
 	$(lambda-build)

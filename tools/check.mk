@@ -1,16 +1,22 @@
 # The parts of `make check`. None needs another, so that `make -j3 check` installs tools while it compiles.
-.PHONY: fmt clippy doc leases pictures template translate translated ask-aws asked asl types cdk terraform deny
+.PHONY: fmt clippy doc style leases pictures template translate translated ask-aws asked asl types cdk terraform deny
 
 fmt:
 	cargo fmt --all --check
+	cargo fmt --all --check --manifest-path proof/comparison/Cargo.toml
 
-# Others build the library with any features, so it is checked with all of them, which the workspace enables, and with none.
+# Others build the library with any features, so it is checked with all of them, which the workspace enables, and with none; so
+# are the functions, of which one has the dependencies of all.
 clippy:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy -p leasehold --locked --no-default-features -- -D warnings
+	cargo clippy -p leasehold -p leasehold-lambda -p acquire --locked --no-default-features -- -D warnings
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# The rules of proof/tests/repository on which no promise rests.
+style: ## wording of the documents, and which module may import which
+	cargo test --quiet --workspace --locked --test repository -- --ignored style
 
 # Checks the shipped machines through the template, which says what their functions are, and those of the tutorial.
 leases: ## check the state machines for leases that can expire, leak or be used after their end
@@ -72,13 +78,14 @@ terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with
 # The advisories are a git repository. If it cannot be reached, the check says so, also in its last line. With
 # ADVISORIES=required, as on GitHub, the check then fails.
 UNCHECKED := target/unchecked
+WORKSPACES := . proof/comparison proof/fuzz
+# A check of cargo-deny in each workspace.
+denied = $(foreach workspace,$(WORKSPACES),(cd $(workspace) && $(CURDIR)/$(DENY) --locked --log-level error --config $(CURDIR)/.deny.toml check $(1)) &&) true
 deny: $(DENY)
-	$(DENY) --locked --log-level error check bans licenses sources
-	cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check bans licenses sources
+	$(call denied,bans licenses sources)
 	@rm -f $(UNCHECKED)
 	@if timeout 120 $(DENY) --locked fetch db > target/deny-fetch.log 2>&1; then \
-	  $(DENY) --locked --log-level error check --disable-fetch advisories && \
-	  cd proof/fuzz && ../../$(DENY) --locked --log-level error --config ../../.deny.toml check --disable-fetch advisories; \
+	  $(call denied,--disable-fetch advisories); \
 	else \
 	  echo "advisories, whose database cannot be reached (target/deny-fetch.log)" > $(UNCHECKED); \
 	  echo "NOT CHECKED: $$(cat $(UNCHECKED))"; [ "$(ADVISORIES)" != required ]; \

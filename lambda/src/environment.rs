@@ -93,6 +93,9 @@ pub(crate) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<SdkConfig,
         .time_source(SystemTimeSource::new());
     config.set_use_dual_stack(flag(&lookup, DUAL_STACK)?);
     config.set_use_fips(flag(&lookup, FIPS)?);
+    if cfg!(not(feature = "https-client")) {
+        config.set_http_client(Some(aws_smithy_http_client::Builder::new().build_http()));
+    }
     Ok(config.build())
 }
 

@@ -3,23 +3,41 @@
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+#[cfg(feature = "https-client")]
+use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Connection, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt,
-    StateMachineArn, WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt, StateMachineArn,
+    WaiterOf, Workflows,
 };
 
-use crate::{DurableFunctions, StepFunctions};
+#[cfg(feature = "durable-functions")]
+use crate::DurableFunctions;
+use crate::StepFunctions;
+
+/// Calls the service that runs an execution. Not by `dyn`, so that what a function never calls is not linked.
+/// Without the client of Lambda, Step Functions gets all calls, and refuses executions of others.
+macro_rules! ask {
+    ($services:expr, $execution:expr, $call:ident($($argument:expr),*)) => {{
+        #[cfg(feature = "durable-functions")]
+        if $execution.is_durable_execution() {
+            return $services.durable_functions.$call($($argument),*);
+        }
+        $services.step_functions.$call($($argument),*)
+    }};
+}
 
 /// Step Functions and Lambda's durable functions. Executions are started and stopped in Step Functions only.
 #[derive(Debug)]
 pub struct ExecutionServices {
     step_functions: StepFunctions,
+    #[cfg(feature = "durable-functions")]
     durable_functions: DurableFunctions,
 }
 
 impl ExecutionServices {
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN`, `AWS_ENDPOINT_URL_LAMBDA` …) with pinned time
     /// limits and without retries.
+    #[cfg(feature = "https-client")]
     pub async fn from_env() -> Self {
         Self::new(&Connection::ambient().await)
     }
@@ -29,6 +47,7 @@ impl ExecutionServices {
     pub fn new(ambient: &SdkConfig) -> Self {
         Self {
             step_functions: StepFunctions::new(ambient),
+            #[cfg(feature = "durable-functions")]
             durable_functions: DurableFunctions::new(ambient),
         }
     }
@@ -41,11 +60,7 @@ impl Workflows for ExecutionServices {
         output: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
-        if to.0.is_durable_execution() {
-            self.durable_functions.succeed(to, output, limit)
-        } else {
-            self.step_functions.succeed(to, output, limit)
-        }
+        ask!(self, to.0, succeed(to, output, limit))
     }
 
     fn fail<'a>(
@@ -55,11 +70,7 @@ impl Workflows for ExecutionServices {
         cause: String,
         limit: Duration,
     ) -> Call<'a, Delivery> {
-        if to.0.is_durable_execution() {
-            self.durable_functions.fail(to, error, cause, limit)
-        } else {
-            self.step_functions.fail(to, error, cause, limit)
-        }
+        ask!(self, to.0, fail(to, error, cause, limit))
     }
 
     fn describe_execution<'a>(
@@ -67,19 +78,11 @@ impl Workflows for ExecutionServices {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Execution> {
-        if execution.is_durable_execution() {
-            self.durable_functions.describe_execution(execution, limit)
-        } else {
-            self.step_functions.describe_execution(execution, limit)
-        }
+        ask!(self, execution, describe_execution(execution, limit))
     }
 
     fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
-        if grant.0.is_durable_execution() {
-            self.durable_functions.received(grant, limit)
-        } else {
-            self.step_functions.received(grant, limit)
-        }
+        ask!(self, grant.0, received(grant, limit))
     }
 
     fn start_execution<'a>(

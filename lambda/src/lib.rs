@@ -51,6 +51,7 @@ use tracing::Instrument as _;
 
 mod boundary;
 mod delivered;
+#[cfg(feature = "durable-functions")]
 mod durable_functions;
 mod emf;
 mod environment;
@@ -68,6 +69,7 @@ mod service_calls;
 mod step_functions;
 
 pub use delivered::{Delivered, Handled, Message};
+#[cfg(feature = "durable-functions")]
 pub use durable_functions::DurableFunctions;
 pub use events::{Event, FromEvent, Request, Trigger};
 pub use execution_events::ExecutionEvent;
@@ -145,7 +147,10 @@ impl Function {
     {
         log::listen();
         // A string, because the process ends with the `Debug` of the error.
+        #[cfg(feature = "https-client")]
         let module = aws_lc_rs::try_fips_mode();
+        #[cfg(not(feature = "https-client"))]
+        let module = Err("no cipher library");
         environment::check_fips(environment::variable, module)
             .map_err(|error| error.to_string())?;
         let served = self.connect(Q::WHOLE_TABLE).map_err(Arc::new);

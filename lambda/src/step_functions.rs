@@ -12,8 +12,10 @@ use aws_sdk_sfn::{
 };
 use aws_smithy_types::retry::RetryConfig;
 
+#[cfg(feature = "https-client")]
+use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Connection, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
     StateMachineArn, WaiterOf, Workflows, stopwatch,
 };
 
@@ -32,6 +34,7 @@ pub struct StepFunctions {
 impl StepFunctions {
     /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN` …) with pinned
     /// time limits and without retries.
+    #[cfg(feature = "https-client")]
     pub async fn from_env() -> Self {
         Self::new(&Connection::ambient().await)
     }

@@ -2,6 +2,7 @@
 //! API behind a proxy that breaks requests and answers, or to the real function binaries.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod back_off;
 mod clocks;
 mod duplicates;
 mod names;

@@ -23,7 +23,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         targets_of_ci,
         &[
             ("Makefile", "asl types leases", "asl leases"),
-            (".ci/run", "step make -C proof model MODEL=--quick\n", ""),
+            (
+                ".ci/run",
+                "step make -C proof instructions INSTRUCTIONS=--quick\n",
+                "",
+            ),
             (PROOFS, "except `mutants`", "except `model`"),
             (RELEASE, "- run: make dist-test\n", ""),
         ],
@@ -228,7 +232,10 @@ fn names(files: &Files, path: &str, name: &str) -> bool {
 fn advisories(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, says) in [
-        ("tools/check.mk", "cd proof/fuzz && ../../$(DENY)"),
+        (
+            "tools/check.mk",
+            "WORKSPACES := . proof/comparison proof/fuzz\n",
+        ),
         ("Makefile", "check: NOT CHECKED: $$(cat $(UNCHECKED))"),
         (".ci/run", "== NOT CHECKED: $(cat target/unchecked)"),
     ] {
@@ -427,12 +434,16 @@ fn differences(files: &Files) -> Vec<String> {
 }
 
 /// Crates and packages whose insides something here rests on: pinned to the letter.
-const PINNED: [(&str, &str); 6] = [
+const PINNED: [(&str, &str); 7] = [
     ("Cargo.toml", "dynoxide-rs = { version = \"="),
-    ("Cargo.toml", "dynamodb-lease = { version = \"="),
+    (
+        "proof/comparison/Cargo.toml",
+        "dynamodb-lease = { version = \"=",
+    ),
     ("proof/fuzz/Cargo.toml", "libfuzzer-sys = \"="),
     ("local/asl/requirements.txt", "moto=="),
     ("local/asl/requirements.txt", "jsonata-python=="),
+    ("proof/second-engine/requirements.txt", "ministack=="),
     ("tools/requirements.txt", "aws-sam-cli=="),
 ];
 

@@ -8,8 +8,8 @@ use aws_sdk_dynamodb::config::{AsyncSleep, SharedAsyncSleep, Sleep};
 use leasehold::{
     Acquire, Connection, DynamoDb, ExtendOptions, Holder, Key, Leases, Settings, Ttl, table,
 };
-use leasehold_bench::fixture::config;
 use leasehold_local::{Fault, Proxy};
+use leasehold_proof::fixture::config;
 
 const TABLE: &str = "leases";
 /// So many clients, as of as many sandboxes. The SDK stops all clients of a process in one Region from asking
@@ -42,7 +42,7 @@ async fn one_back_off_of_at_most_100_ms_settles_a_lost_answer() {
     let proxy = Proxy::start(server.address(), 0).await.unwrap();
     let drawn = Drawn::default();
     let client = async |region: String| {
-        let config = config(&proxy).await.to_builder();
+        let config = config(&proxy.url()).await.to_builder();
         let config = config
             .region(Region::new(region))
             .sleep_impl(SharedAsyncSleep::new(drawn.clone()));

@@ -98,7 +98,7 @@ impl Part {
 pub async fn interpreter() -> PathBuf {
     let environment = PythonEnvironment {
         name: "bench-venv",
-        requirements: &root().join("proof/bench/python/requirements.txt"),
+        requirements: &root().join("proof/comparison/python/requirements.txt"),
         purpose: "the locks written in Python",
         without: "install python3 and python3-venv",
     };

@@ -94,7 +94,7 @@ const FUNCTIONS: [Function; 7] = [
 /// Counts everything that `make -C proof counted` has built, and holds each count to its bound. What has none misses it.
 pub(crate) async fn measure(options: &Options) -> Result<Found, Error> {
     valgrind::find().await?;
-    let budget = std::fs::read(root().join("proof/bench/budget.json")).unwrap();
+    let budget = std::fs::read(root().join("proof/comparison/budget.json")).unwrap();
     let budget: Budget = serde_json::from_slice(&budget).unwrap();
     let bounds = match options.build {
         Build::Shipped => budget.shipped,

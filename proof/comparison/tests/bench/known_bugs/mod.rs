@@ -2,7 +2,6 @@
 //!
 //! A test fails when the other lock does not do it any more, too: then its row in docs/explanation/performance.md has to go.
 
-mod back_off;
 mod dynamodb_lease;
 mod fixture;
 mod idempotency;

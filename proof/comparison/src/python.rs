@@ -33,10 +33,10 @@ fn lock(waiting: &Waiting) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Val
 }
 
 impl Python {
-    /// Starts a program of `proof/bench/python`.
+    /// Starts a program of `proof/comparison/python`.
     pub async fn start(program: &str, arguments: &[&str]) -> Self {
         let started = Command::new(interpreter().await)
-            .arg(root().join("proof/bench/python").join(program))
+            .arg(root().join("proof/comparison/python").join(program))
             .args(arguments)
             .env_clear()
             .env("LANG", "C.UTF-8")
