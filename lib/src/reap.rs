@@ -36,7 +36,23 @@ pub enum Reaped {
         kept: u64,
         /// Waiters that were removed from queues.
         left: u64,
+        /// Leases and waiters of which nothing could be said yet: the execution may have been redriven, or is unknown. A later
+        /// call decides.
+        #[serde(skip_serializing_if = "is_zero")]
+        undecided: u64,
     },
+}
+
+impl Reaped {
+    /// Whether an execution that is said to have ended may have left something of which a later call decides: because the
+    /// service did not show the end yet, or because a redrive may not show yet.
+    #[must_use]
+    pub const fn is_undecided(&self) -> bool {
+        match self {
+            Self::Running => true,
+            Self::Reaped { undecided, .. } => *undecided > 0,
+        }
+    }
 }
 
 /// Entries of the index that are read at a time.
@@ -68,8 +84,9 @@ impl<S: Store> Leases<S> {
     /// looked up, again, a few times. A redrive may not show in the look-up yet. So if the execution did not succeed, a
     /// lease that was written after its end and less than half a minute ago is left to a later call.
     ///
-    /// The index lags a little behind the rows, and an acquire that was in progress may be written after the end:
-    /// repeat the call a minute later. It may be repeated for ever.
+    /// The index lags a little behind the rows, and an acquire that was in progress may be written after the end: of such a
+    /// lease sweep decides. A call that [could not decide](Reaped::is_undecided) is repeated some minutes later. It may be
+    /// repeated for ever.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
@@ -84,10 +101,10 @@ impl<S: Store> Leases<S> {
                 source: None,
             });
         };
-        let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
+        let (mut released, mut cut, mut kept, mut left, mut undecided) = (0, 0, 0, 0, 0);
         let (mut from, mut tries) = (None, TRIES);
         loop {
-            let (mut changed, mut kept_here) = (false, 0);
+            let (mut changed, mut kept_here, mut undecided_here) = (0, 0, 0);
             let page = self
                 .store()
                 .held_by(holder, from.as_ref(), PAGE, self.limit())
@@ -113,16 +130,18 @@ impl<S: Store> Leases<S> {
                     Done::Cut => cut += 1,
                     Done::Kept => kept_here += 1,
                     Done::Left => left += 1,
-                    Done::Changed => changed = true,
+                    Done::Changed => changed += 1,
+                    Done::Undecided => undecided_here += 1,
                     Done::Nothing => {}
                 }
             }
             // Perhaps only somebody has left the queue. What is decided anew goes by a new look-up.
-            if changed && tries > 0 {
+            if changed > 0 && tries > 0 {
                 tries -= 1;
                 continue;
             }
             kept += kept_here;
+            undecided += undecided_here + changed;
             from = page.next;
             if from.is_none() {
                 break;
@@ -133,6 +152,7 @@ impl<S: Store> Leases<S> {
             cut,
             kept,
             left,
+            undecided,
         })
     }
 
@@ -174,7 +194,7 @@ impl<S: Store> Leases<S> {
         self.check_time()?;
         let done = match one {
             Left::Lease(address, row) => self.reap_lease(address, row, said).await,
-            Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Nothing),
+            Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Undecided),
             Left::Waiter(key, request, row) => {
                 let left = self.leave_from(key, request, row).await;
                 left.map(|left| if left { Done::Left } else { Done::Nothing })
@@ -219,17 +239,18 @@ impl<S: Store> Leases<S> {
                 Looked::Changed => Done::Changed,
             });
         };
-        // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
-        let Execution::Ended {
-            stopped_at,
-            redrivable: true,
-            all_answered,
-        } = said
-        else {
-            return Ok(Done::Nothing);
+        let (stopped_at, all_answered) = match said {
+            Execution::Ended {
+                stopped_at,
+                redrivable: true,
+                all_answered,
+            } => (stopped_at, all_answered),
+            // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
+            Execution::Ended { .. } => return Ok(Done::Nothing),
+            Execution::Running | Execution::Unknown => return Ok(Done::Undecided),
         };
         if self.may_be_redriven(row, held, stopped_at) {
-            return Ok(Done::Nothing);
+            return Ok(Done::Undecided);
         }
         if all_answered {
             let ended = self.end_as_read(address, row, Ended::Released).await?;
@@ -284,6 +305,8 @@ enum Done {
     Left,
     /// The row has changed since it was read.
     Changed,
+    /// The service does not say enough yet.
+    Undecided,
     Nothing,
 }
 
@@ -453,7 +476,8 @@ mod tests {
                     released: 0,
                     cut: 0,
                     kept: 0,
-                    left: 0
+                    left: 0,
+                    undecided: 1
                 }
             );
             let still = leases.extend(&lease, ExtendOptions::default()).await;

@@ -30,21 +30,20 @@ pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
 const TABLE: &str = "LeaseTable";
 const MACHINE: &str = "WithLeaseStateMachine";
 const MONITORING: &str = "MonitoringStack";
-const QUEUE_MAPPINGS: [&str; 2] = ["ReapFunctionAtOnce", "ReapFunctionLater"];
+const QUEUE_MAPPINGS: [&str; 1] = ["ReapFunctionAtOnce"];
 const RUNTIME: &str = "provided.al2023";
 
 /// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 20] = [
     "AcquireRole",
     "ExecutionEndRule",
     "ExtendRole",
     "InspectRole",
     "OperateRole",
     "ReapDeadLetterQueue",
-    "ReapLaterQueue",
     "ReapQueue",
     "ReapQueuesPolicy",
     "ReapRole",

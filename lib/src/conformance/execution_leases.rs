@@ -105,6 +105,7 @@ async fn a_handle_has_a_lifetime_and_no_deadline<B: Bench>(bench: &B) {
             keep: KeepTime::default(),
             looked_at: None,
             look_again_at: None,
+            look_due_at: Some(case.now().plus(LOOK)),
         }
     );
     assert_eq!(
@@ -494,6 +495,7 @@ async fn reap_decides_as_sweep_does<B: Bench>(bench: &B) {
         cut: 0,
         kept,
         left: 0,
+        undecided: 0,
     };
     let reap = || async { case.leases.reap(&holder).await.expect("an answer") };
     let lease = case.of_execution(&execution, Duration::ZERO).await;

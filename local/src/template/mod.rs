@@ -566,20 +566,20 @@ mod tests {
         let to = |rule: &RuleResource| -> Vec<Target> {
             rule.targets.iter().map(|(to, _)| to.clone()).collect()
         };
-        assert_eq!(to(ends), [queue("ReapQueue"), queue("ReapLaterQueue")]);
+        assert_eq!(to(ends), [queue("ReapQueue")]);
         assert_eq!(to(clock), [function("SweepFunction")]);
         assert_eq!(
             (ends.every, clock.every),
             (None, Some(Duration::from_hours(2)))
         );
 
-        let later = QueueResource {
-            logical_id: "ReapLaterQueue".to_owned(),
-            delay: Duration::from_mins(1),
+        let reap = QueueResource {
+            logical_id: "ReapQueue".to_owned(),
+            delay: Duration::ZERO,
             visibility: Duration::from_mins(3),
             redrive: Some(("ReapDeadLetterQueue".to_owned(), 5)),
         };
-        assert!(template.queues.contains(&later), "{:?}", template.queues);
+        assert!(template.queues.contains(&reap), "{:?}", template.queues);
         let sources = template.queue_sources.iter();
         let ends: Vec<_> = sources
             .map(|source| {
@@ -591,7 +591,7 @@ mod tests {
                 )
             })
             .collect();
-        let expected = ["ReapQueue", "ReapLaterQueue"];
+        let expected = ["ReapQueue"];
         assert_eq!(
             ends,
             expected.map(|queue| ("ReapFunction", queue, 10, true))
@@ -766,7 +766,7 @@ mod tests {
                 (started, "FAILED", true),
                 (started, "SUCCEEDED", true),
                 ("leasehold-with-lease", "FAILED", true),
-                ("leasehold-with-lease", "SUCCEEDED", false),
+                ("leasehold-with-lease", "SUCCEEDED", true),
             ] {
                 let mut event = event(machine);
                 event["detail"]["status"] = status.into();
