@@ -1,6 +1,6 @@
 //! Requests as they are delivered: one, or a batch of messages from a queue, each of which has one in its body.
 
-use std::future::Future;
+use std::{collections::BTreeSet, future::Future};
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use leasehold::Error;
@@ -25,8 +25,8 @@ pub enum Delivered<T> {
 #[derive(Debug)]
 pub struct Message<T> {
     id: Option<String>,
-    /// Whether its queue has an order.
-    is_ordered: bool,
+    /// The group within which its queue has an order, if it has one.
+    group: Option<String>,
     /// Whether it was not delivered before, as far as the queue says.
     is_new: bool,
     request: Result<T, Error>,
@@ -58,7 +58,7 @@ impl<T: FromEvent> FromEvent for Delivered<T> {
             let body = body.and_then(json::parse);
             Message {
                 id: text(message, "/messageId").map(str::to_owned),
-                is_ordered: text(message, "/attributes/MessageGroupId").is_some(),
+                group: text(message, "/attributes/MessageGroupId").map(str::to_owned),
                 is_new: text(message, RECEIVED).is_none_or(|count| count == "1"),
                 request: body.and_then(|body| T::from_event(&Event(&body))),
             }
@@ -89,8 +89,8 @@ impl<T: Request> Request for Delivered<T> {
 
 impl<T> Delivered<T> {
     /// Does `work` for each request, one after the other; it gets the id of the message too. A failure in a batch is logged and
-    /// reported by its message's id, and does not stop the rest, unless the queue has an order: then everything after it is
-    /// delivered again too. A start that has failed is done, because the table keeps its request.
+    /// reported by its message's id, and does not stop the rest, unless the queue has an order: then everything after it in its own
+    /// group is delivered again too, and other groups go on. A start that has failed is done, because the table keeps its request.
     ///
     /// # Errors
     /// Those of `work`, if there was one request and no batch.
@@ -121,15 +121,15 @@ impl<T> Delivered<T> {
             Self::One(request) => return work(request, None).await.map(Handled::Done),
             Self::Batch(messages) => messages,
         };
-        let (mut failed, mut stopped) = (SqsBatchResponse::default(), false);
+        let (mut failed, mut stopped) = (SqsBatchResponse::default(), BTreeSet::new());
         for Message {
             id,
-            is_ordered,
+            group,
             is_new,
             request,
         } in messages
         {
-            if !stopped {
+            if group.as_ref().is_none_or(|group| !stopped.contains(group)) {
                 let done = match request {
                     Ok(request) => work(request, id.clone()).await,
                     Err(error) => Err(error),
@@ -150,7 +150,7 @@ impl<T> Delivered<T> {
                         tracing::error!(message = id, problem, "a message of the queue failed");
                     }
                 }
-                stopped = is_ordered;
+                stopped.extend(group);
             }
             if let Some(id) = id {
                 failed.add_failure(id);
@@ -195,6 +195,21 @@ mod tests {
         };
         let failures = batch.batch_item_failures.into_iter();
         failures.map(|failure| failure.item_identifier).collect()
+    }
+
+    #[tokio::test]
+    async fn a_failure_holds_back_its_own_group() {
+        let of = |id: &str, group: &str| message(id, &json!({"MessageGroupId": group}));
+        let mixed = [
+            of("a1", "a"),
+            of("b1", "b"),
+            of("a2", "a"),
+            message("loose", &json!({})),
+            of("b2", "b"),
+        ];
+        assert_eq!(failed(&mixed, "a1", false).await, ["a1", "a2"]);
+        assert_eq!(failed(&mixed, "b2", false).await, ["b2"]);
+        assert_eq!(failed(&mixed, "loose", false).await, ["loose"]);
     }
 
     #[tokio::test]
