@@ -140,7 +140,9 @@ fn row_until(
 
 /// A table of leases.
 pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timestamp) -> String {
-    let rows: Vec<_> = leases.map(|lease| row(lease, &Ended::default(), now)).collect();
+    let rows: Vec<_> = leases
+        .map(|lease| row(lease, &Ended::default(), now))
+        .collect();
     Columns::new(&HEADER).page(&rows)
 }
 

@@ -75,7 +75,10 @@ impl Act {
         if !self.yes {
             let now = table_client.leases.now();
             for one in seen {
-                eprintln!("{}\n", pairs(lease_text::details(one, &Ended::default(), now)));
+                eprintln!(
+                    "{}\n",
+                    pairs(lease_text::details(one, &Ended::default(), now))
+                );
             }
         }
         confirm(self.yes, question)

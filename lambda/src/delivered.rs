@@ -214,7 +214,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_undecided_message_goes_back_once() {
-        let received = |id: &str, count: &str| message(id, &json!({"ApproximateReceiveCount": count}));
+        let received =
+            |id: &str, count: &str| message(id, &json!({"ApproximateReceiveCount": count}));
         let both = [received("first", "1"), received("again", "2")];
         assert_eq!(failed(&both, "nobody", true).await, ["first"]);
         assert!(failed(&both, "nobody", false).await.is_empty());

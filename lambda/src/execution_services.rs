@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use leasehold::{
     Begun, Call, Connection, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt,
-    StateMachineArn, WaiterOf, Workflows,
+    Redrives, StateMachineArn, WaiterOf, Workflows,
 };
 
 use crate::{DurableFunctions, StepFunctions};
@@ -98,6 +98,28 @@ impl Workflows for ExecutionServices {
         limit: Duration,
     ) -> Call<'a, bool> {
         self.step_functions.stop_execution(execution, cause, limit)
+    }
+
+    /// A durable execution cannot be redriven.
+    fn redrives<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<Redrives>> {
+        if execution.is_durable_execution() {
+            self.durable_functions.redrives(execution, limit)
+        } else {
+            self.step_functions.redrives(execution, limit)
+        }
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        self.step_functions.stop_redriven(execution, cause, limit)
     }
 
     fn execution_input<'a>(

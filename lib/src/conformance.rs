@@ -45,6 +45,7 @@ mod permit_queue;
 mod queue;
 mod queue_maintenance;
 mod reaping;
+mod redriven;
 mod release;
 mod rules;
 mod semaphores;
@@ -115,6 +116,7 @@ pub async fn all<B: Bench>(bench: &B) {
     apart(|| queue_maintenance::all(bench)).await;
     apart(|| reaping::all(bench)).await;
     apart(|| starts::all(bench)).await;
+    apart(|| redriven::all(bench)).await;
     apart(|| strangers::all(bench)).await;
     // From here on the table has rules.
     apart(|| rules::all(bench)).await;

@@ -297,7 +297,7 @@ impl<S: Store> Leases<S> {
     async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
         let leases = entries.into_iter().filter_map(|entry| match entry.what {
             What::Lease(address) => Some(address),
-            What::Waiter(..) | What::Foreign => None,
+            What::Waiter(..) | What::Redrivable(..) | What::Foreign => None,
         });
         let mut views = Vec::new();
         for address in leases {

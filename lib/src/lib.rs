@@ -41,6 +41,10 @@ mod outcomes;
 mod pagination;
 mod queue;
 mod reap;
+// Public for the authors of other stores; not covered by versions.
+#[doc(hidden)]
+pub mod redrivable;
+mod redriven;
 mod release;
 mod requests;
 mod retry;
@@ -102,4 +106,6 @@ pub use values::{
     LeaseId, LimitedTo, Metadata, ObservedVersion, Operator, Permit, Permits, Reason,
     RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
 };
-pub use workflows::{Begun, Call, Delivery, Execution, GrantOf, Receipt, WaiterOf, Workflows};
+pub use workflows::{
+    Begun, Call, Delivery, Execution, GrantOf, Receipt, Redrives, Stands, WaiterOf, Workflows,
+};

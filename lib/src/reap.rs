@@ -25,6 +25,18 @@ pub enum Reaped {
     /// The execution runs: there is nothing to reap.
     #[default]
     Running,
+    /// It was said to run again. Of its leases that had ended:
+    Redriven {
+        /// Keys that were free, and are its own again.
+        taken: u64,
+        /// Keys that others have, so that it was stopped.
+        stopped: u64,
+        /// Keys beside whose holders it runs, because it acquires for itself or the stack only counts.
+        alone: u64,
+        /// Keys of which nothing could be said yet.
+        #[serde(skip_serializing_if = "is_zero")]
+        undecided: u64,
+    },
     /// It does not run, or it holds nothing, or it is unknown.
     Reaped {
         /// Leases that were released.
@@ -50,7 +62,7 @@ impl Reaped {
     pub const fn is_undecided(&self) -> bool {
         match self {
             Self::Running => true,
-            Self::Reaped { undecided, .. } => *undecided > 0,
+            Self::Reaped { undecided, .. } | Self::Redriven { undecided, .. } => *undecided > 0,
         }
     }
 }
@@ -186,7 +198,7 @@ impl<S: Store> Leases<S> {
                 }
                 Err(error) => return Err(error),
             },
-            What::Foreign => None,
+            What::Redrivable(..) | What::Foreign => None,
         })
     }
 

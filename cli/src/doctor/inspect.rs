@@ -37,7 +37,7 @@ const RUNTIME: &str = "provided.al2023";
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 21] = [
     "AcquireRole",
     "ExecutionEndRule",
     "ExtendRole",
@@ -47,6 +47,7 @@ const OTHERS: [&str; 20] = [
     "ReapQueue",
     "ReapQueuesPolicy",
     "ReapRole",
+    "RedriveRule",
     "ReleaseRole",
     "SendingAwayPolicy",
     "StartRole",
@@ -64,7 +65,7 @@ const OTHERS: [&str; 20] = [
 const DURABLE_ENDS: &str = "DurableEndRule";
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 17] = [
+const ALARMS: [&str; 18] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
@@ -81,6 +82,7 @@ const ALARMS: [&str; 17] = [
     "TakeOversAlarm",
     "ThrottledAlarm",
     "UnavailableAlarm",
+    "UnguardedRedrivesAlarm",
     "WithLeaseFailuresAlarm",
 ];
 

@@ -18,6 +18,9 @@ pub(crate) async fn handle<S: Store>(
 ) -> Result<Handled<Reaped>, Error> {
     let leases = &leases;
     let reap = |end: ExecutionEvent, _| async move {
+        if let Some(execution) = end.running() {
+            return leases.redriven(execution).await;
+        }
         match end.ended() {
             Some(execution) => leases.reap(&execution).await,
             None => Ok(Reaped::Running),

@@ -139,11 +139,7 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "reap/not ended");
     let execution = "an execution that has not ended";
     let lease = case.granted(execution).await.lease;
-    assert_eq!(
-        case.reap(execution).await,
-        undecided(1),
-        "nobody knows it"
-    );
+    assert_eq!(case.reap(execution).await, undecided(1), "nobody knows it");
     case.join("who waits unknown").await;
     let waits = make::execution("who waits unknown");
     case.calls.set_execution(waits.as_str(), Execution::Unknown);

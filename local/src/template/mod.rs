@@ -559,7 +559,7 @@ mod tests {
     fn what_happens_by_itself_is_read_with_its_ends() {
         let template = read(&own(), &[("SweepSchedule", "rate(2 hours)")]).unwrap();
         let function = |id: &str| Target::Function(id.to_owned());
-        let [ends, clock] = &template.rules[..] else {
+        let [ends, redriven, clock] = &template.rules[..] else {
             panic!("{:?}", template.rules);
         };
         let queue = |id: &str| Target::Queue(id.to_owned());
@@ -567,6 +567,7 @@ mod tests {
             rule.targets.iter().map(|(to, _)| to.clone()).collect()
         };
         assert_eq!(to(ends), [queue("ReapQueue")]);
+        assert_eq!(to(redriven), [queue("ReapQueue")]);
         assert_eq!(to(clock), [function("SweepFunction")]);
         assert_eq!(
             (ends.every, clock.every),
@@ -726,7 +727,10 @@ mod tests {
             let may = |role: &str, action: &str, arn: &str| roles.may(role, action, arn);
             let execution = |name: &str| machine(name).replace("stateMachine", "execution") + ":a";
             let wrapper = "WithLeaseStateMachineRole";
-            let mut ends = template.rules.iter().filter_map(|rule| rule.pattern.as_ref());
+            let mut ends = template
+                .rules
+                .iter()
+                .filter_map(|rule| rule.pattern.as_ref());
             for (what, does, wanted) in [
                 (
                     "starts",
@@ -753,7 +757,11 @@ mod tests {
                     may("ReapRole", "states:DescribeExecution", &execution(leasing)),
                     looks,
                 ),
-                ("hears", ends.any(|ends| ends.matches(&event(leasing))), looks),
+                (
+                    "hears",
+                    ends.any(|ends| ends.matches(&event(leasing))),
+                    looks,
+                ),
             ] {
                 assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
             }
@@ -768,7 +776,10 @@ mod tests {
             let execution = machine(started).replace("stateMachine", "execution") + ":a";
             assert!(roles.may("ReapRole", "states:DescribeExecution", &execution));
             assert!(roles.may("StartRole", "states:StopExecution", &execution));
-            let patterns = template.rules.iter().filter_map(|rule| rule.pattern.as_ref());
+            let patterns = template
+                .rules
+                .iter()
+                .filter_map(|rule| rule.pattern.as_ref());
             let patterns: Vec<_> = patterns.collect();
             for (machine, status, is_heard) in [
                 (started, "FAILED", true),

@@ -28,6 +28,7 @@ async fn stack(parameters: impl IntoIterator<Item = (String, String)>) -> Stack 
 async fn the_end_of_a_leasing_execution_reaches_reap_once() {
     let stack = stack([]).await;
     let mut invocations = stack.functions().invocations();
+    stack.proxy().reset();
     stack.put_event(&event("reap-running-again"));
     let mut stranger = event("reap-aborted");
     stranger["detail"]["stateMachineArn"] =
@@ -43,7 +44,7 @@ async fn the_end_of_a_leasing_execution_reaches_reap_once() {
         // No input, no output: nothing that the execution worked on rests in a queue.
         let (execution, status) = (&whole["detail"]["executionArn"], &whole["detail"]["status"]);
         let passed = json!({"detail": {"executionArn": execution, "status": status}});
-        reaches_reap_once(&mut invocations, &passed).await;
+        reaches_reap_once(&stack, &mut invocations, &passed).await;
     }
     stack.stop().await;
 }
@@ -54,6 +55,7 @@ async fn the_end_of_a_listed_durable_execution_reaches_reap_once() {
         .map(|name| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}"));
     let stack = stack([("DurableFunction".to_owned(), functions.join(","))]).await;
     let mut invocations = stack.functions().invocations();
+    stack.proxy().reset();
     let of = |function: &str, execution: &str, status: &str| {
         let mut event = event("reap-durable");
         let arn = format!("arn:aws:lambda:us-east-1:123456789012:function:{function}");
@@ -63,10 +65,7 @@ async fn the_end_of_a_listed_durable_execution_reaches_reap_once() {
         event["detail"]["status"] = json!(status);
         event
     };
-    for (function, status) in [
-        ("orders:1", "FAILED"),
-        ("orders-x:1", "RUNNING"),
-    ] {
+    for (function, status) in [("orders:1", "FAILED"), ("orders-x:1", "RUNNING")] {
         stack.put_event(&of(function, STRANGE, status));
     }
     for whole in [
@@ -81,7 +80,7 @@ async fn the_end_of_a_listed_durable_execution_reaches_reap_once() {
             &whole["detail"]["status"],
         );
         let passed = json!({"detail": {"durableExecutionArn": execution, "status": status}});
-        reaches_reap_once(&mut invocations, &passed).await;
+        reaches_reap_once(&stack, &mut invocations, &passed).await;
     }
     stack.stop().await;
 }
@@ -90,7 +89,7 @@ async fn the_end_of_a_listed_durable_execution_reaches_reap_once() {
 const LONG: Duration = Duration::from_millis(400);
 
 /// Waits until reap has had this, and finds that it does not come again.
-async fn reaches_reap_once(invocations: &mut Receiver<Invocation>, passed: &Value) {
+async fn reaches_reap_once(stack: &Stack, invocations: &mut Receiver<Invocation>, passed: &Value) {
     let mut times = 0;
     loop {
         let came = next(invocations);
@@ -114,4 +113,8 @@ async fn reaches_reap_once(invocations: &mut Receiver<Invocation>, passed: &Valu
         }
     }
     assert_eq!(times, 1, "{passed}");
+    // It holds nothing: that is one read of the index.
+    let counts = stack.proxy().counts();
+    assert_eq!((counts.of("Query"), counts.total()), (1, 1), "{counts:?}");
+    stack.proxy().reset();
 }
