@@ -36,6 +36,7 @@ mod inspect;
 mod leases;
 mod look;
 pub mod metrics;
+mod noted;
 mod operate;
 mod outcomes;
 mod pagination;

@@ -1,7 +1,7 @@
 //! Executions that are redriven after their lease has ended: whoever started one through a key cannot expect it to ask for the key
 //! again.
 //!
-//! Before an execution lease ends whose execution may be redriven, an item is stored that says so. Reap looks at it when an event
+//! Before an execution lease ends whose execution may be redriven, that is [noted](crate::noted). Reap looks at it when an event
 //! says that the execution runs again, and sweep from time to time, because no event need come. An execution that runs again gets its
 //! key again if it is free; otherwise it is stopped, if it was started through the key. One that acquires for itself is only
 //! counted, because it may be about to acquire.
@@ -19,10 +19,9 @@ use crate::{
     redrivable::Redrivable,
     requests::{Acquire, Lifetime},
     retry::{AT_ONCE, some_at_a_time},
-    row::{Row, Term},
     store::{Address, Store, What},
     values::{Holder, Key, Permits, RequestDigest, RequestId},
-    workflows::{Execution, Redrives, Stands, Workflows},
+    workflows::{Redrives, Stands, Workflows},
 };
 
 /// The longest time between two looks at an execution that may be redriven.
@@ -31,12 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 /// How long one that acquires for itself has to do so.
 const TO_ACQUIRE: Duration = Duration::from_mins(2);
 
-/// The service lets an execution be redriven for two weeks, and each look makes the item last again.
-const KEPT_FOR: Duration = Duration::from_hours(15 * 24);
-
-/// Entries of the index that are read at a time, and how often a write is tried that others are faster at.
+/// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
-const TRIES: usize = 3;
 
 /// What a look at an execution that may be redriven came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,96 +146,6 @@ impl<S: Store> Leases<S> {
                 return Ok(keys);
             }
         }
-    }
-
-    /// Before the lease in `row` ends, whose execution has ended: notes that it may be redriven. False if it runs again already, so
-    /// that the lease is not to end.
-    pub(crate) async fn note_redrivable(
-        &self,
-        address: &Address,
-        row: &Row,
-        said: Execution,
-    ) -> Result<bool, Error> {
-        let (
-            Execution::Ended {
-                redrivable: true, ..
-            },
-            Some(workflows),
-        ) = (said, self.workflows())
-        else {
-            return Ok(true);
-        };
-        let execution = &row.granted_to;
-        let redrives = workflows.redrives(execution, self.limit()).await?;
-        let Some(redrives) = redrives else {
-            return Ok(true);
-        };
-        match redrives.stands {
-            Stands::Runs => return Ok(false),
-            Stands::Final => return Ok(true),
-            Stands::Redrivable => {}
-        }
-        self.note(address, row, Some(redrives.count)).await?;
-        Ok(true)
-    }
-
-    /// The same for a lease that an operator ends, whatever its execution does: only a later redrive counts.
-    pub(crate) async fn note_forced(&self, address: &Address, row: &Row) -> Result<(), Error> {
-        let is_execution = matches!(
-            row.holding().map(|held| held.term),
-            Some(Term::Execution { .. })
-        );
-        if !is_execution || row.granted_to.is_durable_execution() {
-            return Ok(());
-        }
-        match self.note(address, row, None).await {
-            // Whoever may write the rows of the key only may end its leases all the same.
-            Err(Error::Denied { .. }) => Ok(()),
-            noted => noted,
-        }
-    }
-
-    async fn note(&self, address: &Address, row: &Row, redrives: Option<u32>) -> Result<(), Error> {
-        let (key, execution) = (&address.key, &row.granted_to);
-        let request = RequestDigest::of_start(execution);
-        let (now, is_start) = (self.now(), row.request.is_start());
-        let permits = if is_start {
-            let item = self.store().start_item(key, &request, self.limit()).await?;
-            item.and_then(|item| item.permits)
-        } else {
-            None
-        };
-        let mut noted = Redrivable {
-            key: key.clone(),
-            execution: execution.clone(),
-            started: is_start,
-            permits,
-            keep: row
-                .holding()
-                .map(|held| held.term.keep())
-                .unwrap_or_default(),
-            redrives,
-            ended_at: now,
-            version: 1,
-        };
-        let mut seen = None;
-        for _ in 0..TRIES {
-            if self
-                .watch(&noted, seen, now.plus(self.settings().look))
-                .await?
-            {
-                return Ok(());
-            }
-            // It was noted before: it ended before, was redriven, and ends again. What the first end knew stays.
-            if let Some(before) = self.store().redrivable(key, &request, self.limit()).await? {
-                seen = Some(before.version);
-                noted.started |= before.started;
-                noted.permits = before.permits.or(noted.permits);
-                noted.redrives = redrives.max(before.redrives);
-                noted.version = before.version + 1;
-            }
-        }
-        Err(self.contention_error())
     }
 
     /// Looks at an execution whose lease has ended.
@@ -421,22 +326,6 @@ impl<S: Store> Leases<S> {
     ) -> Result<bool, Error> {
         let redrives = noted.redrives.map_or(redrives, |known| known.max(redrives));
         self.watch(&noted.next(Some(redrives)), Some(noted.version), next)
-            .await
-    }
-
-    async fn watch(
-        &self,
-        noted: &Redrivable,
-        seen: Option<u64>,
-        next: Timestamp,
-    ) -> Result<bool, Error> {
-        let until = self
-            .now()
-            .plus(KEPT_FOR)
-            .as_seconds_rounded_up()
-            .min(Row::NEVER);
-        self.store()
-            .note_redrivable(noted, seen, (next, until), self.limit())
             .await
     }
 }

@@ -230,6 +230,10 @@ async fn a_redrive_takes_back_only_what_is_free() {
     assert_eq!(running.code, Some(1), "{running:?}");
     assert!(running.err.contains("cannot be redriven: it is SUCCEEDED"));
 
+    all.server.stop(EXECUTION);
+    let nothing = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(nothing.code, Some(1), "{nothing:?}");
+    assert!(nothing.err.contains("shows a lease"), "{nothing:?}");
     let mut outputs = Vec::new();
     for key in ["orders/1", "orders/2"] {
         let granted = all.grant(key).await;
@@ -238,10 +242,6 @@ async fn a_redrive_takes_back_only_what_is_free() {
             let _ = all.fixture.leases().release(&granted.lease).await.unwrap();
         }
     }
-    all.server.stop(EXECUTION);
-    let nothing = all.run(&["redrive", EXECUTION]).await;
-    assert_eq!(nothing.code, Some(1), "{nothing:?}");
-    assert!(nothing.err.contains("shows no lease"), "{nothing:?}");
     let output = serde_json::json!({"outcome": "acquired", "leases": outputs});
     all.server.has_received(EXECUTION, &output.to_string());
 
