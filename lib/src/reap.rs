@@ -48,8 +48,8 @@ pub enum Reaped {
         kept: u64,
         /// Waiters that were removed from queues.
         left: u64,
-        /// Leases and waiters of which nothing could be said yet: the execution may have been redriven, or is unknown. A later
-        /// call decides.
+        /// Leases and waiters of which a later call may say more: the execution may have been redriven, or is unknown, or its
+        /// history may not show its last answers yet.
         #[serde(skip_serializing_if = "is_zero")]
         undecided: u64,
     },
@@ -128,6 +128,7 @@ impl<S: Store> Leases<S> {
                 // Each page anew, because its rows have to be read before the look-up.
                 Some(workflows.describe_execution(holder, self.limit()).await?)
             };
+            let unsettled = outcome.is_some_and(|said| self.may_show_more(said));
             let reaped = match outcome {
                 None => Vec::new(),
                 Some(Execution::Running) => return Ok(Reaped::Running),
@@ -139,8 +140,14 @@ impl<S: Store> Leases<S> {
             for done in reaped {
                 match done? {
                     Done::Released => released += 1,
-                    Done::Cut => cut += 1,
-                    Done::Kept => kept_here += 1,
+                    Done::Cut => {
+                        cut += 1;
+                        undecided_here += u64::from(unsettled);
+                    }
+                    Done::Kept => {
+                        kept_here += 1;
+                        undecided_here += u64::from(unsettled);
+                    }
                     Done::Left => left += 1,
                     Done::Changed => changed += 1,
                     Done::Undecided => undecided_here += 1,
@@ -166,6 +173,19 @@ impl<S: Store> Leases<S> {
             left,
             undecided,
         })
+    }
+
+    /// Whether its history, which does not show every answer, may show them later.
+    fn may_show_more(&self, said: Execution) -> bool {
+        let Execution::Ended {
+            stopped_at,
+            all_answered: false,
+            ..
+        } = said
+        else {
+            return false;
+        };
+        self.now() < self.shows_after(stopped_at)
     }
 
     /// What of these entries of the index belongs to this holder, with the current rows: its leases, and the queues

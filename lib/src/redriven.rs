@@ -132,12 +132,11 @@ impl<S: Store> Leases<S> {
                     .store()
                     .redrivable(&key, &started, self.limit())
                     .await?;
-                let permits = match noted {
-                    Some(noted) => noted.permits,
-                    None => {
-                        let start = self.store().start_item(&key, &started, self.limit());
-                        start.await?.and_then(|start| start.permits)
-                    }
+                let permits = if let Some(noted) = noted {
+                    noted.permits
+                } else {
+                    let start = self.store().start_item(&key, &started, self.limit());
+                    start.await?.and_then(|start| start.permits)
                 };
                 keys.push((key, permits));
             }
@@ -189,15 +188,13 @@ impl<S: Store> Leases<S> {
 
     /// Whether it runs by a redrive that came after the end of its lease.
     fn is_redriven(&self, noted: &Redrivable, redrives: Redrives) -> bool {
-        match noted.redrives {
-            Some(count) => redrives.count > count,
-            None => {
-                let margin = self.settings().clock_margin;
-                redrives
-                    .at
-                    .is_some_and(|at| at.plus(margin) >= noted.ended_at)
-            }
+        if let Some(count) = noted.redrives {
+            return redrives.count > count;
         }
+        let margin = self.settings().clock_margin;
+        redrives
+            .at
+            .is_some_and(|at| at.plus(margin) >= noted.ended_at)
     }
 
     /// One that acquires for itself: by now it should have the key, or wait for it.
@@ -261,16 +258,16 @@ impl<S: Store> Leases<S> {
                 self.watch_on(noted, redrives.count, next).await?;
                 return Ok(Checked::Nothing);
             }
-            Err(Error::Frozen { .. }) => match rows.full_for(noted.permits) {
-                Some(row) => format!("{key} is held by {}", row.granted_to),
-                // Nobody else is granted it meanwhile.
-                None => {
+            Err(Error::Frozen { .. }) => {
+                let Some(row) = rows.full_for(noted.permits) else {
+                    // Nobody else is granted it meanwhile.
                     let soon = self.now().plus(self.settings().look);
                     self.watch(&noted.next(noted.redrives), Some(noted.version), soon)
                         .await?;
                     return Ok(Checked::Undecided);
-                }
-            },
+                };
+                format!("{key} is held by {}", row.granted_to)
+            }
             Err(error) => return Err(error),
         };
         let cause = format!(

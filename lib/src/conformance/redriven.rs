@@ -184,19 +184,19 @@ async fn a_free_key_is_taken_again<B: Bench>(bench: &B) {
 
 async fn beside_another_it_is_stopped<B: Bench>(bench: &B) {
     let case = Redriven::passed_on(bench, "held", Settings::default()).await;
-    let row = case.case.row().await;
+    let before = case.case.row().await;
     case.runs_again("a", 1);
     assert_eq!(case.event("a").await, redriven(0, 1, 0, 0));
-    let stopped = case.stopped();
-    let [(execution, cause)] = &stopped[..] else {
-        panic!("{stopped:?}");
+    let all = case.stopped();
+    let [(execution, why)] = &all[..] else {
+        panic!("{all:?}");
     };
     let a = case.execution("a");
     assert_eq!(execution, a.as_str());
-    assert!(cause.contains(case.execution("b").as_str()), "{cause}");
-    assert!(cause.contains(&format!("leasehold redrive {a}")), "{cause}");
+    assert!(why.contains(case.execution("b").as_str()), "{why}");
+    assert!(why.contains(&format!("leasehold redrive {a}")), "{why}");
     // Whoever has the key noticed nothing, and nobody is stopped twice for one redrive.
-    assert_eq!(case.case.row().await.version, row.version);
+    assert_eq!(case.case.row().await.version, before.version);
     assert!(matches!(
         case.event("a").await,
         Reaped::Redriven { stopped: 0, .. }

@@ -577,8 +577,8 @@ mod tests {
         let reap = QueueResource {
             logical_id: "ReapQueue".to_owned(),
             delay: Duration::ZERO,
-            visibility: Duration::from_mins(3),
-            redrive: Some(("ReapDeadLetterQueue".to_owned(), 5)),
+            visibility: Duration::from_mins(1),
+            redrive: Some(("ReapDeadLetterQueue".to_owned(), 15)),
         };
         assert!(template.queues.contains(&reap), "{:?}", template.queues);
         let sources = template.queue_sources.iter();
