@@ -10,10 +10,10 @@ use crate::{
     outcomes::{Ended, is_zero},
     queue::Rows,
     retry::{AT_ONCE, some_at_a_time},
-    row::{Row, Stored, Term},
+    row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
     transition::{Change, ShortenDeadline},
-    values::{Holder, Key, RequestDigest},
+    values::{Holder, KeepTime, Key, RequestDigest},
     workflows::Execution,
 };
 
@@ -128,7 +128,6 @@ impl<S: Store> Leases<S> {
                 // Each page anew, because its rows have to be read before the look-up.
                 Some(workflows.describe_execution(holder, self.limit()).await?)
             };
-            let unsettled = outcome.is_some_and(|said| self.may_show_more(said));
             let reaped = match outcome {
                 None => Vec::new(),
                 Some(Execution::Running) => return Ok(Reaped::Running),
@@ -140,13 +139,13 @@ impl<S: Store> Leases<S> {
             for done in reaped {
                 match done? {
                     Done::Released => released += 1,
-                    Done::Cut => {
+                    Done::Cut { for_now } => {
                         cut += 1;
-                        undecided_here += u64::from(unsettled);
+                        undecided_here += u64::from(for_now);
                     }
-                    Done::Kept => {
+                    Done::Kept { for_now } => {
                         kept_here += 1;
-                        undecided_here += u64::from(unsettled);
+                        undecided_here += u64::from(for_now);
                     }
                     Done::Left => left += 1,
                     Done::Changed => changed += 1,
@@ -175,17 +174,15 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Whether its history, which does not show every answer, may show them later.
-    fn may_show_more(&self, said: Execution) -> bool {
-        let Execution::Ended {
-            stopped_at,
-            all_answered: false,
-            ..
-        } = said
-        else {
+    /// Whether the service may show more of an execution that has ended: the end and the last write are so young that a redrive, or
+    /// the last answers in its history, may not show yet.
+    fn may_show_more(&self, held: &Holding, said: Execution) -> bool {
+        let Execution::Ended { stopped_at, .. } = said else {
             return false;
         };
-        self.now() < self.shows_after(stopped_at)
+        let is_kept_for_a_redrive = held.term.keep() != KeepTime::default();
+        let last = stopped_at.max(held.written_at());
+        !is_kept_for_a_redrive && self.now() < self.shows_after(last)
     }
 
     /// What of these entries of the index belongs to this holder, with the current rows: its leases, and the queues
@@ -267,7 +264,9 @@ impl<S: Store> Leases<S> {
         else {
             return Ok(match self.decide(address, row, said).await? {
                 Looked::Ended { .. } => Done::Released,
-                Looked::Kept => Done::Kept,
+                Looked::Kept => Done::Kept {
+                    for_now: self.may_show_more(held, said),
+                },
                 Looked::Changed => Done::Changed,
             });
         };
@@ -306,7 +305,8 @@ impl<S: Store> Leases<S> {
             Applied::Done { row, .. } => {
                 let (key, holder, token) = (&address.key, &row.granted_to, row.fencing_token);
                 tracing::info!(%key, %holder, fencing_token = token.get(), %expires_at, "cut");
-                Done::Cut
+                let for_now = self.may_show_more(held, said);
+                Done::Cut { for_now }
             }
             // Extended, released or taken over since it was read, or somebody has left its queue.
             Applied::Refused(_) => Done::Changed,
@@ -332,8 +332,13 @@ fn left_alone(key: &Key, reason: &str) {
 
 enum Done {
     Released,
-    Cut,
-    Kept,
+    /// For now, if the service may show more later.
+    Cut {
+        for_now: bool,
+    },
+    Kept {
+        for_now: bool,
+    },
     Left,
     /// The row has changed since it was read.
     Changed,
