@@ -13,7 +13,7 @@ use crate::{
     row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
     transition::{Change, ShortenDeadline},
-    values::{Holder, KeepTime, Key, RequestDigest},
+    values::{Holder, Key, RequestDigest},
     workflows::Execution,
 };
 
@@ -180,9 +180,7 @@ impl<S: Store> Leases<S> {
         let Execution::Ended { stopped_at, .. } = said else {
             return false;
         };
-        let is_kept_for_a_redrive = held.term.keep() != KeepTime::default();
-        let last = stopped_at.max(held.written_at());
-        !is_kept_for_a_redrive && self.now() < self.shows_after(last)
+        self.now() < self.shows_after(stopped_at.max(held.written_at()))
     }
 
     /// What of these entries of the index belongs to this holder, with the current rows: its leases, and the queues
