@@ -7,6 +7,7 @@ use leasehold::{
 
 use crate::columns::Columns;
 use crate::durations::render;
+use crate::ended::Ended;
 
 /// An instant relative to now.
 pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
@@ -48,6 +49,40 @@ pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
     format!("while its execution runs{kept}{looked}")
 }
 
+/// The same where Step Functions says that the execution has ended.
+fn until_noticed(held: &HeldView, (status, at): (&str, Timestamp), now: Timestamp) -> String {
+    let ViewUntil::Execution {
+        keep,
+        look_again_at,
+        look_due_at,
+        ..
+    } = held.until
+    else {
+        return String::new();
+    };
+    let due = match look_again_at.or(look_due_at) {
+        Some(due) if due > now => format!("due {}", when(due, now)),
+        _ => "due in the next sweep".to_owned(),
+    };
+    let kept = if look_again_at.is_some() {
+        ", and a task of it may still be at work"
+    } else if keep.as_duration().is_zero() || status == "SUCCEEDED" {
+        ""
+    } else {
+        ", and it may be redriven"
+    };
+    let ago = when(at.min(now), now);
+    format!("though its execution ended {ago} ({status}){kept}: the next check is {due}")
+}
+
+/// Until when a lease of an execution lasts, as far as anybody knows.
+fn while_it_lasts(held: &HeldView, ended: &Ended, now: Timestamp) -> String {
+    match ended.of(held) {
+        Some(end) => until_noticed(held, end, now),
+        None => while_it_runs(held, now),
+    }
+}
+
 /// Who has a key, until when, and how many wait for it.
 pub(crate) fn held(held: &HeldLease, now: Timestamp) -> String {
     let until = match held.until {
@@ -72,15 +107,20 @@ pub(crate) fn held(held: &HeldLease, now: Timestamp) -> String {
 }
 
 /// A lease as a row of a table.
-pub(crate) fn row(lease: &LeaseView, now: Timestamp) -> Vec<String> {
-    row_until(lease, None, now)
+pub(crate) fn row(lease: &LeaseView, ended: &Ended, now: Timestamp) -> Vec<String> {
+    row_until(lease, None, ended, now)
 }
 
 /// The same for a permit, which may stay closed until then.
-fn row_until(lease: &LeaseView, opens_at: Option<Timestamp>, now: Timestamp) -> Vec<String> {
+fn row_until(
+    lease: &LeaseView,
+    opens_at: Option<Timestamp>,
+    ended: &Ended,
+    now: Timestamp,
+) -> Vec<String> {
     let ends = |held: &HeldView| {
         let at = held.expires_at().map(|at| when(at, now));
-        at.unwrap_or_else(|| while_it_runs(held, now))
+        at.unwrap_or_else(|| while_it_lasts(held, ended, now))
     };
     let holder = |held: &HeldView| held.holder.to_string();
     let held = lease.held.as_ref();
@@ -100,13 +140,15 @@ fn row_until(lease: &LeaseView, opens_at: Option<Timestamp>, now: Timestamp) -> 
 
 /// A table of leases.
 pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timestamp) -> String {
-    let rows: Vec<_> = leases.map(|lease| row(lease, now)).collect();
+    let rows: Vec<_> = leases
+        .map(|lease| row(lease, &Ended::default(), now))
+        .collect();
     Columns::new(&HEADER).page(&rows)
 }
 
 /// A table of a semaphore's permits.
-pub(crate) fn permits(seen: &[Inspection], now: Timestamp) -> String {
-    let row = |one: &Inspection| row_until(&one.lease, one.opens_at, now);
+pub(crate) fn permits(seen: &[Inspection], ended: &Ended, now: Timestamp) -> String {
+    let row = |one: &Inspection| row_until(&one.lease, one.opens_at, ended, now);
     let rows: Vec<_> = seen.iter().map(row).collect();
     Columns::new(&HEADER).page(&rows)
 }
@@ -144,14 +186,18 @@ pub(crate) fn state(lease: &LeaseView, now: Timestamp) -> &'static str {
 }
 
 /// All details of a lease, as names and values.
-pub(crate) fn details(seen: &Inspection, now: Timestamp) -> Vec<(&'static str, String)> {
+pub(crate) fn details(
+    seen: &Inspection,
+    ended: &Ended,
+    now: Timestamp,
+) -> Vec<(&'static str, String)> {
     let lease = &seen.lease;
     let mut rows = vec![("key", name(lease))];
     let state = match (seen.state, &lease.held) {
         (LeaseState::Closed, _) => "closed after its last grant".to_owned(),
         (_, None) | (LeaseState::Free, _) => "free".to_owned(),
         (state, Some(held)) => match (state, held.expires_at()) {
-            (_, None) => format!("held {}", while_it_runs(held, now)),
+            (_, None) => format!("held {}", while_it_lasts(held, ended, now)),
             (LeaseState::Expired, Some(at)) => format!("expired {}, not taken", when(at, now)),
             (_, Some(at)) => format!("held, ends {} unless extended", when(at, now)),
         },

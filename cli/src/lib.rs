@@ -11,6 +11,7 @@ mod columns;
 mod connect;
 mod doctor;
 mod durations;
+mod ended;
 mod environment;
 mod exit;
 mod failed_starts;

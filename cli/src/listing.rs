@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::columns::{Columns, pairs};
 use crate::connect::{TableArgs, TableClient};
+use crate::ended::Ended;
 use crate::exit::{Code, Failure};
 use crate::output::{json, json_in_lines, print, print_error, print_lines, write};
 use crate::pages::Pages;
@@ -22,7 +23,8 @@ Examples:
   leasehold ls --failed
 
 The list omits free keys, even frozen ones: use `leasehold show` for any key. Reading the list costs about one read unit for
-each held lease, whatever the prefix. --json prints the response of the function inspect.
+each held lease, whatever the prefix. Of a lease that lasts while an execution runs it asks Step Functions whether that has ended,
+of a hundred at most, if your credentials may ask. --json prints the response of the function inspect.
 
 With --failed it lists starts that have failed (`leasehold start`) instead, each with its reason and the command that repeats it.
 --json then prints {\"starts\":[{\"key\",\"execution_arn\",\"state_machine_arn\",\"name\",\"asked_at\",\"reason\"}]}.")]
@@ -70,7 +72,7 @@ impl Ls {
         }
         let mut columns = Columns::new(&lease_text::HEADER);
         let mut pages = Pages::of(None);
-        let mut shown = 0;
+        let (mut shown, mut ended) = (0, Ended::default());
         if self.json {
             write("{\"leases\":[")?;
         }
@@ -88,9 +90,10 @@ impl Ls {
                     write(&format!("{comma}{}", json(lease)?))?;
                 }
             } else if !leases.is_empty() {
+                ended.ask(&table_client, leases.iter()).await;
                 let rows: Vec<_> = leases
                     .iter()
-                    .map(|lease| lease_text::row(lease, now))
+                    .map(|lease| lease_text::row(lease, &ended, now))
                     .collect();
                 print_lines(&columns.page(&rows))?;
             }
@@ -186,9 +189,12 @@ impl Show {
         let now = table_client.leases.now();
         match seen {
             Inspected::Found { first, permits } => {
-                print_lines(&pairs(lease_text::details(&first, now)))?;
+                let all = permits.iter().chain([&first]).map(|one| &one.lease);
+                let mut ended = Ended::default();
+                ended.ask(&table_client, all).await;
+                print_lines(&pairs(lease_text::details(&first, &ended, now)))?;
                 if !permits.is_empty() {
-                    print_lines(&format!("\n{}", lease_text::permits(&permits, now)))?;
+                    print_lines(&format!("\n{}", lease_text::permits(&permits, &ended, now)))?;
                 }
             }
             Inspected::Absent => print_error(&format!(

@@ -15,6 +15,7 @@ use leasehold_asl::plain;
 use crate::columns::pairs;
 use crate::connect::{TableArgs, TableClient};
 use crate::durations::render;
+use crate::ended::Ended;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
 use crate::{environment, lease_text, start, step_functions};
@@ -74,7 +75,10 @@ impl Act {
         if !self.yes {
             let now = table_client.leases.now();
             for one in seen {
-                eprintln!("{}\n", pairs(lease_text::details(one, now)));
+                eprintln!(
+                    "{}\n",
+                    pairs(lease_text::details(one, &Ended::default(), now))
+                );
             }
         }
         confirm(self.yes, question)

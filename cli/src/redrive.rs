@@ -6,7 +6,7 @@ use aws_sdk_sfn::Client;
 use aws_sdk_sfn::types::ExecutionStatus;
 use clap::Args;
 use leasehold::{
-    Acquire, Acquired, GrantKind, Granted, Holder, KeepTime, Key, Lifetime, RequestId,
+    Acquire, Acquired, GrantKind, Granted, Holder, KeepTime, Key, Lifetime, Permits, RequestId,
 };
 use serde_json::Value;
 
@@ -21,9 +21,11 @@ Examples:
   leasehold redrive arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c
 
 A redriven execution resumes at the state that failed, past its Acquire, and somebody else may have its key by then. This
-command finds the leases that last while the execution runs in its history, takes those back that it has lost, and redrives
-it. If somebody else holds one of the keys, nothing is changed. It is for machines that do not prove their lease themselves:
-one that does (docs/how-to/weave.md) acquires anew, and can be redriven as it is.
+command finds the leases that last while the execution runs, in the table and in its history, takes those back that it has
+lost, and redrives it. If somebody else holds one of the keys, nothing is changed. It is for what `leasehold start` or the
+function start began, which has no Acquire, and for machines that do not prove their lease themselves: one that does
+(docs/how-to/weave.md) acquires anew, and can be redriven as it is. Redriven in any other way, what was started through a key
+is stopped by the stack if its key has passed on (the parameter RedrivenStarts).
 
 A lease that was taken back has a new handle, which the execution does not know: its own Release finds it lost, and the key
 is free when the execution ends.
@@ -53,21 +55,38 @@ impl Redrive {
                 return Err(Failure::new(Code::FAILURE, what));
             }
         }
+        // What it still has, what it had until its end, and what its history shows.
+        let mut known: BTreeMap<_, _> = table_client
+            .leases
+            .keys_of(execution)
+            .await?
+            .into_iter()
+            .collect();
         let keys = if self.key.is_empty() {
-            keys_of(&sfn, execution).await?
+            let mut keys = keys_of(&sfn, execution).await?;
+            let more: Vec<_> = known
+                .keys()
+                .filter(|key| !keys.contains(key))
+                .cloned()
+                .collect();
+            keys.extend(more);
+            keys
         } else {
             self.key.clone()
         };
         if keys.is_empty() {
             let failure = Failure::new(
                 Code::FAILURE,
-                format!("the history of {execution} shows no lease that lasts while it runs"),
+                format!(
+                    "neither the table nor the history of {execution} shows a lease that lasts while it runs"
+                ),
             );
             return Err(failure.advice("name its keys with --key, or redrive it with `aws stepfunctions redrive-execution`"));
         }
         let mut taken = Vec::new();
         for key in keys {
-            match take_back(&table_client, execution, &key).await {
+            let permits = known.remove(&key).flatten();
+            match take_back(&table_client, execution, &key, permits).await {
                 Ok(granted) => taken.push(granted),
                 Err(failure) => {
                     give_back(&table_client, &taken).await;
@@ -99,10 +118,12 @@ async fn take_back(
     table_client: &TableClient,
     execution: &Holder,
     key: &Key,
+    permits: Option<Permits>,
 ) -> Result<Granted, Failure> {
     let keep = KeepTime::default();
     let request = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
-    let request = request.request_id(RequestId::random()).reentrant();
+    let mut request = request.request_id(RequestId::random()).reentrant();
+    request.permits = permits;
     let granted = match table_client.leases.acquire(request).await? {
         Acquired::Granted(granted) => granted,
         Acquired::Held(contention) => {

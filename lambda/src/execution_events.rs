@@ -13,6 +13,7 @@ pub struct ExecutionEvent {
     execution: Holder,
     /// According to the event, which is a hint.
     has_ended: bool,
+    runs: bool,
 }
 
 impl ExecutionEvent {
@@ -20,6 +21,12 @@ impl ExecutionEvent {
     #[must_use]
     pub fn ended(self) -> Option<Holder> {
         self.has_ended.then_some(self.execution)
+    }
+
+    /// The execution, if it runs according to the event: for the first time, or again.
+    #[must_use]
+    pub fn running(&self) -> Option<&Holder> {
+        self.runs.then_some(&self.execution)
     }
 }
 
@@ -46,6 +53,7 @@ impl FromEvent for ExecutionEvent {
         Ok(Self {
             execution,
             has_ended,
+            runs: status == "RUNNING",
         })
     }
 }

@@ -6,8 +6,8 @@ use aws_config::SdkConfig;
 #[cfg(feature = "https-client")]
 use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt, StateMachineArn,
-    WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
+    StateMachineArn, WaiterOf, Workflows,
 };
 
 #[cfg(feature = "durable-functions")]
@@ -101,6 +101,28 @@ impl Workflows for ExecutionServices {
         limit: Duration,
     ) -> Call<'a, bool> {
         self.step_functions.stop_execution(execution, cause, limit)
+    }
+
+    /// A durable execution cannot be redriven.
+    fn redrives<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<Redrives>> {
+        if execution.is_durable_execution() {
+            self.durable_functions.redrives(execution, limit)
+        } else {
+            self.step_functions.redrives(execution, limit)
+        }
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        self.step_functions.stop_redriven(execution, cause, limit)
     }
 
     fn execution_input<'a>(

@@ -217,6 +217,7 @@ impl Response for Reaped {
     fn summary(&self) -> Summary {
         Summary::of(match self {
             Self::Running => "running",
+            Self::Redriven { .. } => "redriven",
             Self::Reaped { .. } => "reaped",
         })
     }

@@ -15,13 +15,14 @@ use aws_smithy_types::retry::RetryConfig;
 #[cfg(feature = "https-client")]
 use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
     StateMachineArn, WaiterOf, Workflows, stopwatch,
 };
 
 use crate::service_calls::{CALL, delivered, failed, instant, is_one_of, timeouts};
 
 mod history;
+mod redrives;
 
 use history::{History, Known, Received, known};
 
@@ -340,19 +341,24 @@ impl Workflows for StepFunctions {
         cause: String,
         limit: Duration,
     ) -> Call<'a, bool> {
-        let call = self.client.stop_execution();
-        let call = call.execution_arn(execution.as_str());
-        let call = call.error("Leasehold.Replaced").cause(cause);
-        Box::pin(async move {
-            match within(call.customize(), limit).send().await {
-                Ok(_) => Ok(true),
-                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist"]) => Ok(false),
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    Err(failed("states:StopExecution", what, error))
-                }
-            }
-        })
+        Box::pin(self.stop(execution, "Leasehold.Replaced", cause, limit))
+    }
+
+    fn redrives<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<Redrives>> {
+        Box::pin(self.redrives_of(execution, limit))
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(self.stop(execution, "Leasehold.Redriven", cause, limit))
     }
 
     fn execution_input<'a>(

@@ -46,6 +46,7 @@ mod permit_queue;
 mod queue;
 mod queue_maintenance;
 mod reaping;
+mod redriven;
 mod release;
 mod rules;
 mod semaphores;
@@ -117,6 +118,7 @@ pub async fn all<B: Bench>(bench: &B) {
     apart(|| reaping::all(bench)).await;
     apart(|| starts::all(bench)).await;
     apart(|| accepted_starts::all(bench)).await;
+    apart(|| redriven::all(bench)).await;
     apart(|| strangers::all(bench)).await;
     // From here on the table has rules.
     apart(|| rules::all(bench)).await;

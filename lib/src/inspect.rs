@@ -136,6 +136,9 @@ pub enum ViewUntil {
         /// The execution is over, and something of it may still be at work: when it is asked about again.
         #[serde(skip_serializing_if = "Option::is_none")]
         look_again_at: Option<Timestamp>,
+        /// When sweep asks about the execution next, if no event comes before and nobody waits for the key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        look_due_at: Option<Timestamp>,
     },
 }
 
@@ -294,7 +297,7 @@ impl<S: Store> Leases<S> {
     async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
         let leases = entries.into_iter().filter_map(|entry| match entry.what {
             What::Lease(address) => Some(address),
-            What::Waiter(..) | What::Foreign => None,
+            What::Waiter(..) | What::Redrivable(..) | What::Foreign => None,
         });
         let mut views = Vec::new();
         for address in leases {
@@ -324,6 +327,7 @@ impl<S: Store> Leases<S> {
                         keep,
                         looked_at,
                         look_again_at,
+                        look_due_at: held.sweep_after,
                     },
                     Term::Ttl { ttl, expires_at } => ViewUntil::Ttl {
                         ttl,

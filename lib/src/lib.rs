@@ -36,11 +36,16 @@ mod inspect;
 mod leases;
 mod look;
 pub mod metrics;
+mod noted;
 mod operate;
 mod outcomes;
 mod pagination;
 mod queue;
 mod reap;
+// Public for the authors of other stores; not covered by versions.
+#[doc(hidden)]
+pub mod redrivable;
+mod redriven;
 mod release;
 mod requests;
 mod retry;
@@ -102,4 +107,6 @@ pub use values::{
     LeaseId, LimitedTo, Metadata, ObservedVersion, Operator, Permit, Permits, Reason,
     RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
 };
-pub use workflows::{Begun, Call, Delivery, Execution, GrantOf, Receipt, WaiterOf, Workflows};
+pub use workflows::{
+    Begun, Call, Delivery, Execution, GrantOf, Receipt, Redrives, Stands, WaiterOf, Workflows,
+};

@@ -86,6 +86,9 @@ impl<S: Store> Leases<S> {
         };
         let (look_again_at, next) = match verdict {
             Verdict::End(ended) => {
+                if !self.note_redrivable(address, row, said).await? {
+                    return Ok(Looked::Changed);
+                }
                 let notified = self.end_as_read(address, row, ended).await?;
                 return Ok(notified.map_or(Looked::Changed, |notified| {
                     let length = self.now().since(held.acquired_at);

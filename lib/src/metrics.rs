@@ -42,6 +42,7 @@ metrics! {
     Throttles "Count";
     Denied "Count";
     FailedStarts "Count";
+    UnguardedRedrives "Count";
     Sweeps "Count";
     SweepExamined "Count";
     SweepFreed "Count";

@@ -149,6 +149,7 @@ impl<S: Store> Leases<S> {
                 free_at,
             });
         }
+        self.note_forced(&address, &seen).await?;
         let token = seen.fencing_token;
         for _ in 0..TRIES {
             let next = Row {

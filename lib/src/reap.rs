@@ -10,7 +10,7 @@ use crate::{
     outcomes::{Ended, is_zero},
     queue::Rows,
     retry::{AT_ONCE, some_at_a_time},
-    row::{Row, Stored, Term},
+    row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Entry, Store, What},
     transition::{Change, ShortenDeadline},
     values::{Holder, Key, RequestDigest},
@@ -25,6 +25,18 @@ pub enum Reaped {
     /// The execution runs: there is nothing to reap.
     #[default]
     Running,
+    /// It was said to run again. Of its leases that had ended:
+    Redriven {
+        /// Keys that were free, and are its own again.
+        taken: u64,
+        /// Keys that others have, so that it was stopped.
+        stopped: u64,
+        /// Keys beside whose holders it runs, because it acquires for itself or the stack only counts.
+        alone: u64,
+        /// Keys of which nothing could be said yet.
+        #[serde(skip_serializing_if = "is_zero")]
+        undecided: u64,
+    },
     /// It does not run, or it holds nothing, or it is unknown.
     Reaped {
         /// Leases that were released.
@@ -36,7 +48,23 @@ pub enum Reaped {
         kept: u64,
         /// Waiters that were removed from queues.
         left: u64,
+        /// Leases and waiters of which a later call may say more: the execution may have been redriven, or is unknown, or its
+        /// history may not show its last answers yet.
+        #[serde(skip_serializing_if = "is_zero")]
+        undecided: u64,
     },
+}
+
+impl Reaped {
+    /// Whether an execution that is said to have ended may have left something of which a later call decides: because the
+    /// service did not show the end yet, or because a redrive may not show yet.
+    #[must_use]
+    pub const fn is_undecided(&self) -> bool {
+        match self {
+            Self::Running => true,
+            Self::Reaped { undecided, .. } | Self::Redriven { undecided, .. } => *undecided > 0,
+        }
+    }
 }
 
 /// Entries of the index that are read at a time.
@@ -68,8 +96,9 @@ impl<S: Store> Leases<S> {
     /// looked up, again, a few times. A redrive may not show in the look-up yet. So if the execution did not succeed, a
     /// lease that was written after its end and less than half a minute ago is left to a later call.
     ///
-    /// The index lags a little behind the rows, and an acquire that was in progress may be written after the end:
-    /// repeat the call a minute later. It may be repeated for ever.
+    /// The index lags a little behind the rows, and an acquire that was in progress may be written after the end: of such a
+    /// lease sweep decides. A call that [could not decide](Reaped::is_undecided) is repeated some minutes later. It may be
+    /// repeated for ever.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
@@ -84,10 +113,10 @@ impl<S: Store> Leases<S> {
                 source: None,
             });
         };
-        let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
+        let (mut released, mut cut, mut kept, mut left, mut undecided) = (0, 0, 0, 0, 0);
         let (mut from, mut tries) = (None, TRIES);
         loop {
-            let (mut changed, mut kept_here) = (false, 0);
+            let (mut changed, mut kept_here, mut undecided_here) = (0, 0, 0);
             let page = self
                 .store()
                 .held_by(holder, from.as_ref(), PAGE, self.limit())
@@ -110,19 +139,27 @@ impl<S: Store> Leases<S> {
             for done in reaped {
                 match done? {
                     Done::Released => released += 1,
-                    Done::Cut => cut += 1,
-                    Done::Kept => kept_here += 1,
+                    Done::Cut { for_now } => {
+                        cut += 1;
+                        undecided_here += u64::from(for_now);
+                    }
+                    Done::Kept { for_now } => {
+                        kept_here += 1;
+                        undecided_here += u64::from(for_now);
+                    }
                     Done::Left => left += 1,
-                    Done::Changed => changed = true,
+                    Done::Changed => changed += 1,
+                    Done::Undecided => undecided_here += 1,
                     Done::Nothing => {}
                 }
             }
             // Perhaps only somebody has left the queue. What is decided anew goes by a new look-up.
-            if changed && tries > 0 {
+            if changed > 0 && tries > 0 {
                 tries -= 1;
                 continue;
             }
             kept += kept_here;
+            undecided += undecided_here + changed;
             from = page.next;
             if from.is_none() {
                 break;
@@ -133,7 +170,17 @@ impl<S: Store> Leases<S> {
             cut,
             kept,
             left,
+            undecided,
         })
+    }
+
+    /// Whether the service may show more of an execution that has ended: the end and the last write are so young that a redrive, or
+    /// the last answers in its history, may not show yet.
+    fn may_show_more(&self, held: &Holding, said: Execution) -> bool {
+        let Execution::Ended { stopped_at, .. } = said else {
+            return false;
+        };
+        self.now() < self.shows_after(stopped_at.max(held.written_at()))
     }
 
     /// What of these entries of the index belongs to this holder, with the current rows: its leases, and the queues
@@ -166,7 +213,7 @@ impl<S: Store> Leases<S> {
                 }
                 Err(error) => return Err(error),
             },
-            What::Foreign => None,
+            What::Redrivable(..) | What::Foreign => None,
         })
     }
 
@@ -174,7 +221,7 @@ impl<S: Store> Leases<S> {
         self.check_time()?;
         let done = match one {
             Left::Lease(address, row) => self.reap_lease(address, row, said).await,
-            Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Nothing),
+            Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Undecided),
             Left::Waiter(key, request, row) => {
                 let left = self.leave_from(key, request, row).await;
                 left.map(|left| if left { Done::Left } else { Done::Nothing })
@@ -215,21 +262,24 @@ impl<S: Store> Leases<S> {
         else {
             return Ok(match self.decide(address, row, Some(said)).await? {
                 Looked::Ended { .. } => Done::Released,
-                Looked::Kept => Done::Kept,
+                Looked::Kept => Done::Kept {
+                    for_now: self.may_show_more(held, said),
+                },
                 Looked::Changed => Done::Changed,
             });
         };
-        // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
-        let Execution::Ended {
-            stopped_at,
-            redrivable: true,
-            all_answered,
-        } = said
-        else {
-            return Ok(Done::Nothing);
+        let (stopped_at, all_answered) = match said {
+            Execution::Ended {
+                stopped_at,
+                redrivable: true,
+                all_answered,
+            } => (stopped_at, all_answered),
+            // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
+            Execution::Ended { .. } => return Ok(Done::Nothing),
+            Execution::Running | Execution::Unknown => return Ok(Done::Undecided),
         };
         if self.may_be_redriven(row, held, stopped_at) {
-            return Ok(Done::Nothing);
+            return Ok(Done::Undecided);
         }
         if all_answered {
             let ended = self.end_as_read(address, row, Ended::Released).await?;
@@ -253,7 +303,8 @@ impl<S: Store> Leases<S> {
             Applied::Done { row, .. } => {
                 let (key, holder, token) = (&address.key, &row.granted_to, row.fencing_token);
                 tracing::info!(%key, %holder, fencing_token = token.get(), %expires_at, "cut");
-                Done::Cut
+                let for_now = self.may_show_more(held, said);
+                Done::Cut { for_now }
             }
             // Extended, released or taken over since it was read, or somebody has left its queue.
             Applied::Refused(_) => Done::Changed,
@@ -279,11 +330,18 @@ fn left_alone(key: &Key, reason: &str) {
 
 enum Done {
     Released,
-    Cut,
-    Kept,
+    /// For now, if the service may show more later.
+    Cut {
+        for_now: bool,
+    },
+    Kept {
+        for_now: bool,
+    },
     Left,
     /// The row has changed since it was read.
     Changed,
+    /// The service does not say enough yet.
+    Undecided,
     Nothing,
 }
 
@@ -453,7 +511,8 @@ mod tests {
                     released: 0,
                     cut: 0,
                     kept: 0,
-                    left: 0
+                    left: 0,
+                    undecided: 1
                 }
             );
             let still = leases.extend(&lease, ExtendOptions::default()).await;

@@ -28,6 +28,9 @@ pub struct Settings {
     /// How long after its grant sweep asks about the execution that has a lease, if no event says that it ended. Later
     /// looks come after as long as the lease has lasted, at most an hour.
     pub look: Duration,
+    /// An execution that was started through a key, and is redriven after it has lost it, is only counted. Otherwise it gets the key
+    /// again, or is stopped.
+    pub redrives_are_counted_only: bool,
 }
 
 impl Default for Settings {
@@ -41,6 +44,7 @@ impl Default for Settings {
             queue_cap: 128,
             reap_grace: Duration::from_secs(900),
             look: Duration::from_secs(300),
+            redrives_are_counted_only: false,
         }
     }
 }
@@ -53,7 +57,7 @@ pub struct Environment {
     /// `LEASE_TABLE`.
     pub table: String,
     /// `LEASE_CLOCK_MARGIN_MS`, `LEASE_GUARD_MS`, `LEASE_RETENTION_DAYS`, `LEASE_TOKEN_FLOOR`, `LEASE_GRANTS`,
-    /// `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`, `LEASE_LOOK_SECONDS`.
+    /// `LEASE_QUEUE_CAP`, `LEASE_REAP_GRACE_SECONDS`, `LEASE_LOOK_SECONDS`, `LEASE_REDRIVES`.
     pub settings: Settings,
     /// `LEASE_RULES`: whether these settings are the table's rules (`own`), as in the functions of the table's stack.
     /// Otherwise (`table`) the process reads the table's rules: [`crate::Leases::with_table_rules`].
@@ -125,6 +129,7 @@ impl Environment {
                     .unwrap_or(default.queue_cap),
                 reap_grace: seconds("LEASE_REAP_GRACE_SECONDS", default.reap_grace)?,
                 look: look(&lookup)?.unwrap_or(default.look),
+                redrives_are_counted_only: either(&lookup, "LEASE_REDRIVES", ["guard", "alarm"])?,
             },
         })
     }
@@ -227,6 +232,7 @@ mod tests {
             "LEASE_LOOK_SECONDS",
             "LEASE_RULES",
             "LEASE_GRANTS",
+            "LEASE_REDRIVES",
         ] {
             for value in ["", "abc", "-1", "1.5", "99999999999999999999"] {
                 let read = read(&[("LEASE_TABLE", "t"), (name, value)]);

@@ -5,6 +5,7 @@ use std::{future::Future, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
+    redrivable::Redrivable,
     row::attributes,
     row::{Row, Stored},
     rules::TableRules,
@@ -181,6 +182,8 @@ pub enum What {
     Lease(Address),
     /// The item of a waiter, or of a [start](RequestDigest::is_start).
     Waiter(Key, RequestDigest),
+    /// The item of an execution whose lease has ended and that may be redriven.
+    Redrivable(Key, RequestDigest),
     /// An item that this library did not write.
     Foreign,
 }
@@ -367,6 +370,49 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Settled, Error>> + Send;
 
+    /// Reads the item of an execution whose lease has ended and that may be redriven; none if there is none, or it is not ours.
+    ///
+    /// # Errors
+    /// As [`Store::apply`], and [`Error::Misconfigured`] of a store that keeps no such items.
+    fn redrivable(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Option<Redrivable>, Error>> + Send {
+        let _ = (key, request, limit);
+        std::future::ready(Err(notes_nothing(self.name())))
+    }
+
+    /// Stores such an item, with when to look next and when to purge it, if its version is the one that was seen, or if there is none
+    /// and none was seen. Returns whether it did.
+    ///
+    /// # Errors
+    /// As [`Store::redrivable`].
+    fn note_redrivable(
+        &self,
+        noted: &Redrivable,
+        seen: Option<u64>,
+        times: (Timestamp, u64),
+        limit: Duration,
+    ) -> impl Future<Output = Result<bool, Error>> + Send {
+        let _ = (noted, seen, times, limit);
+        std::future::ready(Err(notes_nothing(self.name())))
+    }
+
+    /// Deletes such an item, if its version is still the same.
+    ///
+    /// # Errors
+    /// As [`Store::redrivable`].
+    fn forget_redrivable(
+        &self,
+        noted: &Redrivable,
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let _ = (noted, limit);
+        std::future::ready(Err(notes_nothing(self.name())))
+    }
+
     /// Reads held rows and waiters, up to `most` at a time.
     ///
     /// # Errors
@@ -411,6 +457,13 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<bool, Error>> + Send;
 }
 
+fn notes_nothing(table: &str) -> Error {
+    Error::Misconfigured {
+        problem: format!("the store {table} does not note executions that may be redriven"),
+        source: None,
+    }
+}
+
 /// Another program's item is in the place of the rules.
 pub(crate) fn foreign_rules(table: &str) -> Error {
     Error::Misconfigured {
@@ -434,6 +487,9 @@ fn sweep_after(item: &crate::row::Item) -> Option<Timestamp> {
 pub(crate) fn what(pk: &str, sk: &str) -> What {
     if let (Some(key), Some(request)) = (attributes::key_of_start(pk), attributes::start_of(sk)) {
         return What::Waiter(key, request);
+    }
+    if let (Some(key), Some(request)) = (attributes::key_of_start(pk), attributes::ended_of(sk)) {
+        return What::Redrivable(key, request);
     }
     let Ok(key) = Key::new(pk) else {
         return What::Foreign;

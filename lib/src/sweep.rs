@@ -166,7 +166,7 @@ impl<S: Store> Leases<S> {
             };
             left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
             swept.examined += entries.len() as u64;
-            let (mut rows, mut waiting) = (Vec::new(), Waiting::new());
+            let (mut rows, mut waiting, mut ended) = (Vec::new(), Waiting::new(), Vec::new());
             for entry in entries {
                 match entry.what {
                     What::Lease(address) => {
@@ -180,6 +180,11 @@ impl<S: Store> Leases<S> {
                     What::Waiter(key, request) => {
                         let of_key = waiting.entry(key).or_default();
                         of_key.push((request, entry.sweep_after));
+                    }
+                    What::Redrivable(key, request) => {
+                        if entry.sweep_after.is_none_or(|at| at <= self.now()) {
+                            ended.push((key, request));
+                        }
                     }
                     What::Foreign => swept.skipped_corrupt += 1,
                 }
@@ -209,6 +214,9 @@ impl<S: Store> Leases<S> {
             let looks = waiting.iter();
             let looks = looks.map(|(key, waiting)| self.look_after(key, waiting, width));
             let of_lines = some_at_a_time(AT_ONCE, looks.collect()).await;
+            let (looked, failed) = self.check_all_redrivable(&ended).await;
+            swept.looked += looked;
+            swept.failed += failed;
             let mut in_time = !self.is_nearly_over();
             for seen in of_rows.into_iter().chain(of_lines) {
                 let seen = seen?;

@@ -648,7 +648,7 @@ mod tests {
             match what("k", &sk) {
                 What::Lease(address) => prop_assert_eq!(at::lease_sk(address.permit), sk),
                 What::Waiter(_, request) => prop_assert_eq!(at::wait_sk(&request), sk),
-                What::Foreign => {}
+                What::Redrivable(..) | What::Foreign => {}
             }
         }
     }

@@ -55,6 +55,28 @@ pub enum Receipt {
     Unreadable,
 }
 
+/// How an execution stands as to redrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// It runs, or is about to run again.
+    Runs,
+    /// It has ended, and may be redriven.
+    Redrivable,
+    /// It has ended, and cannot be redriven any more.
+    Final,
+}
+
+/// What the engine says of an execution's redrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redrives {
+    /// How it stands.
+    pub stands: Stands,
+    /// How often it was redriven.
+    pub count: u32,
+    /// When that was last.
+    pub at: Option<Timestamp>,
+}
+
 /// The answer to a call that starts an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
@@ -124,6 +146,29 @@ pub trait Workflows: Send + Sync {
     /// Stops an execution, for this reason; one that has ended stays as it is. False if no such execution is known, which may be
     /// half a minute old. An engine that starts nothing need not implement it.
     fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        let _ = (execution, cause, limit);
+        Box::pin(std::future::ready(Err(starts_nothing())))
+    }
+
+    /// How an execution stands as to redrives; none if no such execution is known. The response may be half a minute old. An engine
+    /// that redrives nothing need not implement it.
+    fn redrives<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<Redrives>> {
+        let _ = (execution, limit);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// As [`Workflows::stop_execution`], for an execution that was redriven without its key. An engine that redrives nothing need not
+    /// implement it.
+    fn stop_redriven<'a>(
         &'a self,
         execution: &'a Holder,
         cause: String,

@@ -434,7 +434,7 @@ impl Player<'_> {
             let fault: Fault = serde_json::from_value(fault).unwrap();
             let (operation, text) = (step.text("of").unwrap(), step.text("naming").unwrap_or(key));
             let times = u32::try_from(step.number("times").unwrap_or(1)).unwrap();
-            let to_workflows = ["SendTask", "StartExecution"];
+            let to_workflows = ["SendTask", "StartExecution", "StopExecution"];
             let to_workflows = to_workflows.iter().any(|one| operation.starts_with(one));
             let proxy = on.stack().sfn_proxy().filter(|_| to_workflows);
             let proxy = proxy.unwrap_or_else(|| on.stack().proxy());

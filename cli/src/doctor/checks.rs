@@ -63,8 +63,8 @@ const INSPECTIONS: &[[&str; 4]] = &[
     [
         "ends",
         "F20",
-        "The end of each execution reaches the function reap twice, through its two queues.",
-        "enable the event source mappings of the function reap, or deploy the stack again",
+        "The end of each execution reaches the function reap, through its queue.",
+        "enable the event source mapping of the function reap, or deploy the stack again",
     ],
     [
         "functions",

@@ -30,7 +30,7 @@ pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
 const TABLE: &str = "LeaseTable";
 const MACHINE: &str = "WithLeaseStateMachine";
 const MONITORING: &str = "MonitoringStack";
-const QUEUE_MAPPINGS: [&str; 2] = ["ReapFunctionAtOnce", "ReapFunctionLater"];
+const QUEUE_MAPPINGS: [&str; 1] = ["ReapFunctionAtOnce"];
 const RUNTIME: &str = "provided.al2023";
 
 /// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
@@ -44,10 +44,10 @@ const OTHERS: [&str; 21] = [
     "InspectRole",
     "OperateRole",
     "ReapDeadLetterQueue",
-    "ReapLaterQueue",
     "ReapQueue",
     "ReapQueuesPolicy",
     "ReapRole",
+    "RedriveRule",
     "ReleaseRole",
     "SendingAwayPolicy",
     "StartRole",
@@ -65,7 +65,7 @@ const OTHERS: [&str; 21] = [
 const DURABLE_ENDS: &str = "DurableEndRule";
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 17] = [
+const ALARMS: [&str; 18] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
@@ -82,6 +82,7 @@ const ALARMS: [&str; 17] = [
     "TakeOversAlarm",
     "ThrottledAlarm",
     "UnavailableAlarm",
+    "UnguardedRedrivesAlarm",
     "WithLeaseFailuresAlarm",
 ];
 

@@ -187,6 +187,13 @@ async fn with_stop_a_lease_of_which_nothing_is_at_work_is_free() {
 async fn a_lease_is_listed_with_when_its_execution_was_looked_at() {
     let all = Executions::start().await;
     all.grant("k").await;
+    // It has succeeded, and nobody has looked yet.
+    for command in [&["ls"][..], &["show", "k"]] {
+        let ran = all.run(command).await;
+        let over = "though its execution ended 0 s ago (SUCCEEDED): the next check is due in 4 min";
+        assert!(ran.out.contains(over), "{ran:?}");
+    }
+    all.server.run(EXECUTION);
     let until = "while its execution runs";
     for command in [&["ls"][..], &["show", "k"]] {
         let ran = all.run(command).await;
@@ -197,9 +204,8 @@ async fn a_lease_is_listed_with_when_its_execution_was_looked_at() {
     all.reaps().await;
     for command in [&["ls"][..], &["show", "k"]] {
         let ran = all.run(command).await;
-        let over = "until Step Functions is asked again in 1";
+        let over = "(ABORTED), and a task of it may still be at work: the next check is due in 1";
         assert!(ran.out.contains(over), "{ran:?}");
-        assert!(ran.out.contains("its execution is over"), "{ran:?}");
     }
 }
 
@@ -212,8 +218,8 @@ async fn a_kept_lease_is_listed_with_its_last_look() {
     all.reaps().await;
     for command in [&["ls"][..], &["show", "k"]] {
         let ran = all.run(command).await;
-        let looked = "while its execution runs or may be redriven, looked at ";
-        assert!(ran.out.contains(looked), "{ran:?}");
+        let kept = "(ABORTED), and it may be redriven: the next check is due in ";
+        assert!(ran.out.contains(kept), "{ran:?}");
     }
 }
 
@@ -224,6 +230,10 @@ async fn a_redrive_takes_back_only_what_is_free() {
     assert_eq!(running.code, Some(1), "{running:?}");
     assert!(running.err.contains("cannot be redriven: it is SUCCEEDED"));
 
+    all.server.stop(EXECUTION);
+    let nothing = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(nothing.code, Some(1), "{nothing:?}");
+    assert!(nothing.err.contains("shows a lease"), "{nothing:?}");
     let mut outputs = Vec::new();
     for key in ["orders/1", "orders/2"] {
         let granted = all.grant(key).await;
@@ -232,10 +242,6 @@ async fn a_redrive_takes_back_only_what_is_free() {
             let _ = all.fixture.leases().release(&granted.lease).await.unwrap();
         }
     }
-    all.server.stop(EXECUTION);
-    let nothing = all.run(&["redrive", EXECUTION]).await;
-    assert_eq!(nothing.code, Some(1), "{nothing:?}");
-    assert!(nothing.err.contains("shows no lease"), "{nothing:?}");
     let output = serde_json::json!({"outcome": "acquired", "leases": outputs});
     all.server.has_received(EXECUTION, &output.to_string());
 

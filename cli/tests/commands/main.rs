@@ -13,6 +13,7 @@ mod listing;
 mod operate;
 mod readme;
 mod rights;
+mod snippets;
 mod starts;
 mod terminal;
 mod weave;

@@ -41,9 +41,9 @@ output "reap_function_arn" {
   description = "ARN of the function that frees the leases of executions that have ended"
 }
 
-output "reap_later_queue_arn" {
-  value       = aws_cloudformation_stack.leasehold.outputs["ReapLaterQueueArn"]
-  description = "ARN of the queue that delivers each end of an execution to reap a second time"
+output "reap_queue_arn" {
+  value       = aws_cloudformation_stack.leasehold.outputs["ReapQueueArn"]
+  description = "ARN of the queue that delivers the ends of executions to reap"
 }
 
 output "reap_dead_letter_queue_url" {

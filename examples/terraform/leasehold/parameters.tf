@@ -23,6 +23,7 @@ locals {
     FailureAlarmCount      = var.failure_alarm_count
     SweepAlarmSeconds      = var.sweep_alarm_seconds
     ReapStatuses           = join(",", var.reap_statuses)
+    RedrivenStarts         = var.redriven_starts
     ReapQueueConcurrency   = var.reap_queue_concurrency
     PermissionsBoundaryArn = var.permissions_boundary_arn
     SubnetIds              = join(",", var.subnet_ids)

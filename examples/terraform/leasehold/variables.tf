@@ -190,17 +190,33 @@ variable "look_seconds" {
 
 variable "reap_statuses" {
   type        = list(string)
-  default     = ["FAILED", "TIMED_OUT", "ABORTED"]
+  default     = ["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"]
   nullable    = false
   description = <<-EOT
-    Statuses of ended executions whose leases reap looks for. Each end costs two invocations. Without SUCCEEDED, an
-    execution lease that a success did not release ends when sweep looks, in its next run if anything waits for the key in
-    the queue, otherwise at most an hour later; of what start started, it ends at once in any case.
+    Statuses of ended executions whose leases reap looks for. Each end costs one invocation. A success ends execution leases
+    only. Without SUCCEEDED, one that a success did not release ends when sweep looks, in its next run if anything waits for
+    the key in the queue, otherwise at most an hour later; of what start started, it ends at once in any case.
   EOT
 
   validation {
     condition     = alltrue([for one in var.reap_statuses : contains(["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"], one)])
     error_message = "Each must be one of SUCCEEDED, FAILED, TIMED_OUT, ABORTED."
+  }
+}
+
+variable "redriven_starts" {
+  type        = string
+  default     = "guard"
+  nullable    = false
+  description = <<-EOT
+    What happens to an execution that was started through a key and is redriven after its lease has ended, which Step
+    Functions lets anybody do who may call RedriveExecution. With guard it gets its key again if that is free, and is
+    stopped otherwise; with alarm it is only counted. Those that acquire leases themselves are only counted in any case.
+  EOT
+
+  validation {
+    condition     = contains(["guard", "alarm"], var.redriven_starts)
+    error_message = "Must be one of guard, alarm."
   }
 }
 
@@ -211,12 +227,12 @@ variable "leasing_state_machines" {
   default     = []
   nullable    = false
   description = <<-EOT
-    State machines of yours that acquire leases themselves, in addition to those of this stack: a list of ARNs as in
-    wrapped_state_machines, or * alone for all of this account and Region. Only these can wait in the queue, and reap
-    releases only their leases, and those of started_state_machines, when their executions end. Empty: those whose names
-    begin with this stack's name and _leasing_. The rule for these ends holds 2,048 characters, which is 10 to 17 machines
-    of both lists: give yours one prefix instead. With * sweep and reap may read every execution and its history; nobody may
-    stop more than with an empty list.
+    State machines of yours that acquire leases themselves, in addition to those of this stack and those whose names begin
+    with this stack's name and _leasing_: a list of ARNs as in wrapped_state_machines, or * alone for all of this account
+    and Region. Only these can wait in the queue, and reap releases only their leases, and those of started_state_machines,
+    when their executions end. The rule for these ends holds 2,048 characters, which is 10 to 17 machines of both lists:
+    name yours by the prefix instead, which needs no deploy of this stack. With * sweep and reap may read every execution
+    and its history; nobody may stop more than with an empty list.
   EOT
 
   validation {
@@ -230,9 +246,9 @@ variable "started_state_machines" {
   default     = []
   nullable    = false
   description = <<-EOT
-    State machines of yours that start may start through keys: a list of ARNs as in wrapped_state_machines. One that
-    acquires leases itself has to be in leasing_state_machines too. Whoever may invoke start starts them with the rights of
-    this stack. Empty: those whose names begin with this stack's name and _started_.
+    State machines of yours that start may start through keys, in addition to those whose names begin with this stack's name
+    and _started_: a list of ARNs as in wrapped_state_machines. One that acquires leases itself has to be in
+    leasing_state_machines too. Whoever may invoke start starts them with the rights of this stack.
   EOT
 
   validation {
@@ -263,8 +279,8 @@ variable "durable_functions" {
   description = <<-EOT
     Durable functions of yours whose executions acquire leases: a list of ARNs without a version, each of one function, or
     with an asterisk after the beginning of a name. Only these can wait with a callback, and have leases that last as long
-    as they run. The rule for their ends holds 2,048 characters, which is about 20 functions. Empty: none, and nobody here
-    may call them.
+    as they run. With any entry, also those whose names begin with this stack's name and _leasing_. The rule for their ends
+    holds 2,048 characters, which is about 20 functions. Empty: none, and nobody here may call them.
   EOT
 
   validation {
@@ -278,10 +294,10 @@ variable "wrapped_state_machines" {
   default     = []
   nullable    = false
   description = <<-EOT
-    State machines of yours that with-lease may run: a list of ARNs, each of one machine, or with an asterisk after the
-    beginning of a name. Empty: those whose names begin with this stack's name and _wrapped_. No machine that another stack
-    names after itself begins so, because a stack's name has no underscore. A bare asterisk is refused: anyone who may start
-    the wrapper could start everything.
+    State machines of yours that with-lease may run, in addition to those whose names begin with this stack's name and
+    _wrapped_: a list of ARNs, each of one machine, or with an asterisk after the beginning of a name. No machine that
+    another stack names after itself begins so, because a stack's name has no underscore. A bare asterisk is refused: anyone
+    who may start the wrapper could start everything.
   EOT
 
   validation {
@@ -536,8 +552,8 @@ variable "reap_queue_concurrency" {
   default     = 5
   nullable    = false
   description = <<-EOT
-    Number of batches of ended executions that reap takes from each of its two queues at once. If reserved_concurrency.reap
-    is given, at most half of it.
+    Number of batches of ended executions that reap takes from its queue at once. If reserved_concurrency.reap is given, at
+    most as many.
   EOT
 
   validation {

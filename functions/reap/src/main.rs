@@ -1,5 +1,5 @@
 //! Ends or shortens the leases of an execution that has ended, and removes its waiters from the queues. Runs on
-//! status events of Step Functions and of durable functions, at once and once more later. Fails with `Lease.Invalid` for any other event.
+//! status events of Step Functions and of durable functions; an event of which it could not decide goes back to its queue once. Fails with `Lease.Invalid` for any other event.
 
 use leasehold::{Error, Leases, Reaped, store::Store};
 use leasehold_lambda::{Delivered, ExecutionEvent, Fatal, Function, Handled};
@@ -18,10 +18,13 @@ pub(crate) async fn handle<S: Store>(
 ) -> Result<Handled<Reaped>, Error> {
     let leases = &leases;
     let reap = |end: ExecutionEvent, _| async move {
+        if let Some(execution) = end.running() {
+            return leases.redriven(execution).await;
+        }
         match end.ended() {
             Some(execution) => leases.reap(&execution).await,
             None => Ok(Reaped::Running),
         }
     };
-    ends.each(reap).await
+    ends.each_unless(Reaped::is_undecided, reap).await
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
     StateMachineArn, TaskToken, WaiterOf, Workflows,
 };
 
@@ -42,6 +42,7 @@ struct State {
     starts: HashMap<String, Vec<StartFate>>,
     /// Why executions were to stop, in the order of the calls.
     stopped: Vec<(String, String)>,
+    redrives: HashMap<String, Redrives>,
 }
 
 /// What a call that starts an execution comes to.
@@ -123,6 +124,11 @@ impl FakeStepFunctions {
     /// Sets the status of an execution. All others are [`Execution::Unknown`].
     pub fn set_execution(&self, execution: &str, status: Execution) {
         self.state().executions.insert(execution.to_owned(), status);
+    }
+
+    /// Sets how an execution stands as to redrives. All others are not known.
+    pub fn set_redrives(&self, execution: &str, redrives: Redrives) {
+        self.state().redrives.insert(execution.to_owned(), redrives);
     }
 
     /// Sets what an execution's history shows of its lease. That of all others is [`Receipt::Unreadable`].
@@ -308,6 +314,20 @@ impl Workflows for FakeStepFunctions {
             state.stopped.push((execution.as_str().to_owned(), cause));
         }
         Box::pin(std::future::ready(Ok(is_known)))
+    }
+
+    fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
+        let redrives = self.state().redrives.get(execution.as_str()).copied();
+        Box::pin(std::future::ready(Ok(redrives)))
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        self.stop_execution(execution, cause, limit)
     }
 
     fn execution_input<'a>(

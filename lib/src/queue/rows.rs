@@ -58,6 +58,24 @@ impl Rows {
         found.map(|(permit, row)| (*permit, row))
     }
 
+    /// Who holds them.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        let held = self.by_permit.values();
+        held.filter(|row| row.holding().is_some())
+            .map(|row| &row.granted_to)
+    }
+
+    /// A row that somebody holds, if so many hold the key that nobody else may.
+    pub(crate) fn full_for(&self, asked: Option<Permits>) -> Option<&Row> {
+        let held = || {
+            self.by_permit
+                .values()
+                .filter(|row| row.holding().is_some())
+        };
+        let most = self.number(asked).map_or(1, usize::from);
+        held().next().filter(|_| held().count() >= most)
+    }
+
     /// Whether one of the rows was granted to this request.
     pub(crate) fn remember(&self, request: &RequestDigest) -> bool {
         self.by_permit.values().any(|row| row.remembers(request))

@@ -94,6 +94,12 @@ pub(crate) const PASS_LEASE: &str = "pass_lease";
 pub(crate) const STATUS: &str = "status";
 pub(crate) const REASON: &str = "reason";
 
+/// In the item of an execution whose lease has ended and that may be redriven, together with holder, permits, `keep_ms`, version,
+/// `sweep_after` and `purge_at`.
+pub(crate) const STARTED: &str = "started";
+pub(crate) const REDRIVES: &str = "redrives";
+pub(crate) const ENDED_AT: &str = "ended_at";
+
 /// Every attribute of a row but its address.
 pub(crate) const ALL: [&str; 39] = [
     HOLDER,
@@ -182,6 +188,16 @@ pub(crate) fn key_of_start(pk: &str) -> Option<Key> {
 /// The sort key of a start's item.
 pub(crate) fn start_sk(request: &RequestDigest) -> String {
     format!("START#{}", hex(request.as_bytes()))
+}
+
+/// The sort key of the item of an execution whose lease has ended and that may be redriven.
+pub(crate) fn ended_sk(request: &RequestDigest) -> String {
+    format!("ENDED#{}", hex(request.as_bytes()))
+}
+
+/// The execution in such a sort key.
+pub(crate) fn ended_of(sk: &str) -> Option<RequestDigest> {
+    start_of(&format!("START#{}", sk.strip_prefix("ENDED#")?))
 }
 
 /// The start in such a sort key.

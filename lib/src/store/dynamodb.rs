@@ -18,6 +18,7 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 use tokio::time::sleep;
 
 mod clocks;
+mod redrivable;
 mod starts;
 mod superseded;
 mod transactions;
@@ -30,8 +31,9 @@ use super::{
     foreign_item, foreign_rules, sweep_after, what,
 };
 use crate::{
-    clock::stopwatch,
+    clock::{Timestamp, stopwatch},
     error::Error,
+    redrivable::Redrivable,
     retry::Backoff,
     row::attributes as at,
     row::{Holding, Item, Stored, s, text},
@@ -515,6 +517,29 @@ impl Store for DynamoDb {
             None => self.settle_alone(item, settlement, limit).await,
             Some(change) => self.settle_with(item, settlement, change, limit).await,
         }
+    }
+
+    async fn redrivable(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> Result<Option<Redrivable>, Error> {
+        self.read_redrivable(key, request, limit).await
+    }
+
+    async fn note_redrivable(
+        &self,
+        noted: &Redrivable,
+        seen: Option<u64>,
+        times: (Timestamp, u64),
+        limit: Duration,
+    ) -> Result<bool, Error> {
+        self.write_redrivable(noted, seen, times, limit).await
+    }
+
+    async fn forget_redrivable(&self, noted: &Redrivable, limit: Duration) -> Result<(), Error> {
+        self.delete_redrivable(noted, limit).await
     }
 
     async fn scan_held(

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     error::Error,
+    redrivable::Redrivable,
     row::attributes as at,
     row::{Holding, Item, Stored, bytes, instant, n, s, time, whole},
     rules::TableRules,
@@ -406,6 +407,51 @@ impl Store for Memory {
         }
         stored.remove(at::SWEEP_AFTER);
         Ok(Settled::Done)
+    }
+
+    async fn redrivable(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        _limit: Duration,
+    ) -> Result<Option<Redrivable>, Error> {
+        let items = self.items();
+        let item = items.get(&Redrivable::address(key, request));
+        Ok(item.and_then(Redrivable::read))
+    }
+
+    async fn note_redrivable(
+        &self,
+        noted: &Redrivable,
+        seen: Option<u64>,
+        times: (Timestamp, u64),
+        _limit: Duration,
+    ) -> Result<bool, Error> {
+        let mut items = self.items();
+        let (pk, sk) = Redrivable::address(&noted.key, &noted.request());
+        let place = (pk.clone(), sk.clone());
+        let found = items.get(&place).map(|item| whole(item, at::VERSION));
+        if found != seen.map(Some) {
+            return Ok(false);
+        }
+        let attributes = noted.attributes(times).into_iter();
+        let mut item: Item = attributes
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        item.insert(at::PK.to_owned(), s(&pk));
+        item.insert(at::SK.to_owned(), s(&sk));
+        items.insert(place, item);
+        Ok(true)
+    }
+
+    async fn forget_redrivable(&self, noted: &Redrivable, _limit: Duration) -> Result<(), Error> {
+        let mut items = self.items();
+        let place = Redrivable::address(&noted.key, &noted.request());
+        let found = items.get(&place).and_then(|item| whole(item, at::VERSION));
+        if found == Some(noted.version) {
+            items.remove(&place);
+        }
+        Ok(())
     }
 
     async fn scan_held(

@@ -15,8 +15,10 @@ use super::{
     Settlement, Store,
 };
 use crate::{
+    clock::Timestamp,
     conformance::make,
     error::{Cause, Error},
+    redrivable::Redrivable,
     row::{Row, Stored},
     rules::TableRules,
     start::StartItem,
@@ -353,6 +355,9 @@ impl Store for Wire {
         supersede_waiter(key: &Key, waiter: &Waiter, by: &Holder, leave: &Leave) -> Settled;
         put_start(item: &StartItem, repeat: bool) -> PutStart;
         start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
+        redrivable(key: &Key, request: &RequestDigest) -> Option<Redrivable>;
+        note_redrivable(noted: &Redrivable, seen: Option<u64>, times: (Timestamp, u64)) -> bool;
+        forget_redrivable(noted: &Redrivable) -> ();
         scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
         held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
         publish_rules(rules: &TableRules) -> bool;

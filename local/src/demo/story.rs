@@ -31,15 +31,11 @@ pub(super) const MARGIN_MS: u64 = 500;
 /// Instead of the template's 900. It is longer than the one step that can be running when its execution is stopped.
 pub(super) const GRACE_SECONDS: u64 = 3;
 
-/// A stack in which what takes minutes on AWS takes seconds, and every end of an execution is told to reap at once.
+/// A stack in which what takes minutes on AWS takes seconds.
 pub(super) fn options(out: &Path) -> Options {
     let parameters = [
         ("ClockMarginMs", MARGIN_MS.to_string()),
         ("ReapGraceSeconds", GRACE_SECONDS.to_string()),
-        (
-            "ReapStatuses",
-            "SUCCEEDED,FAILED,TIMED_OUT,ABORTED".to_owned(),
-        ),
         ("LookSeconds", "1".to_owned()),
     ];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value));

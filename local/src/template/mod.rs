@@ -559,27 +559,28 @@ mod tests {
     fn what_happens_by_itself_is_read_with_its_ends() {
         let template = read(&own(), &[("SweepSchedule", "rate(2 hours)")]).unwrap();
         let function = |id: &str| Target::Function(id.to_owned());
-        let [ends, clock] = &template.rules[..] else {
+        let [ends, redriven, clock] = &template.rules[..] else {
             panic!("{:?}", template.rules);
         };
         let queue = |id: &str| Target::Queue(id.to_owned());
         let to = |rule: &RuleResource| -> Vec<Target> {
             rule.targets.iter().map(|(to, _)| to.clone()).collect()
         };
-        assert_eq!(to(ends), [queue("ReapQueue"), queue("ReapLaterQueue")]);
+        assert_eq!(to(ends), [queue("ReapQueue")]);
+        assert_eq!(to(redriven), [queue("ReapQueue")]);
         assert_eq!(to(clock), [function("SweepFunction")]);
         assert_eq!(
             (ends.every, clock.every),
             (None, Some(Duration::from_hours(2)))
         );
 
-        let later = QueueResource {
-            logical_id: "ReapLaterQueue".to_owned(),
-            delay: Duration::from_mins(1),
-            visibility: Duration::from_mins(3),
-            redrive: Some(("ReapDeadLetterQueue".to_owned(), 5)),
+        let reap = QueueResource {
+            logical_id: "ReapQueue".to_owned(),
+            delay: Duration::ZERO,
+            visibility: Duration::from_mins(1),
+            redrive: Some(("ReapDeadLetterQueue".to_owned(), 15)),
         };
-        assert!(template.queues.contains(&later), "{:?}", template.queues);
+        assert!(template.queues.contains(&reap), "{:?}", template.queues);
         let sources = template.queue_sources.iter();
         let ends: Vec<_> = sources
             .map(|source| {
@@ -591,7 +592,7 @@ mod tests {
                 )
             })
             .collect();
-        let expected = ["ReapQueue", "ReapLaterQueue"];
+        let expected = ["ReapQueue"];
         assert_eq!(
             ends,
             expected.map(|queue| ("ReapFunction", queue, 10, true))
@@ -688,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_the_stacks_by_name_or_a_list() {
+    fn machines_are_the_stacks_by_name_and_by_list() {
         let machine = |name: &str| arn::state_machine(name);
         let event = |name: &str| {
             let detail = json!({"status": "FAILED", "stateMachineArn": machine(name)});
@@ -696,8 +697,10 @@ mod tests {
         };
         let list = format!("{},{}", machine("one"), machine("two-*"));
         let started = machine("three");
+        let function = arn::function("four");
         let given = [
-            ("WrappedStateMachine", list.as_str()),
+            ("DurableFunction", function.as_str()),
+            ("WrappedStateMachine", &list),
             ("LeasingStateMachine", &list),
             ("StartedStateMachine", &started),
         ];
@@ -711,7 +714,8 @@ mod tests {
             (&here, ours, true, true),
             (&here, neighbours, false, false),
             (&here, ["one", "one"], false, false),
-            (&listed, ours, false, false),
+            (&listed, ours, true, true),
+            (&listed, neighbours, false, false),
             (&listed, ["one", "one"], true, true),
             (&listed, ["two-2", "two-2"], true, true),
             (&listed, ["one-2", "one-2"], false, false),
@@ -723,7 +727,10 @@ mod tests {
             let may = |role: &str, action: &str, arn: &str| roles.may(role, action, arn);
             let execution = |name: &str| machine(name).replace("stateMachine", "execution") + ":a";
             let wrapper = "WithLeaseStateMachineRole";
-            let ends = template.rules[0].pattern.as_ref().unwrap();
+            let mut ends = template
+                .rules
+                .iter()
+                .filter_map(|rule| rule.pattern.as_ref());
             for (what, does, wanted) in [
                 (
                     "starts",
@@ -750,28 +757,53 @@ mod tests {
                     may("ReapRole", "states:DescribeExecution", &execution(leasing)),
                     looks,
                 ),
-                ("hears", ends.matches(&event(leasing)), looks),
+                (
+                    "hears",
+                    ends.any(|ends| ends.matches(&event(leasing))),
+                    looks,
+                ),
             ] {
                 assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
             }
         }
         // What start may start is looked up as well, and its successes are heard.
-        for (template, started) in [(&here, "leasehold_started_a"), (&listed, "three")] {
+        for (template, started) in [
+            (&here, "leasehold_started_a"),
+            (&listed, "leasehold_started_a"),
+            (&listed, "three"),
+        ] {
             let roles = Roles::new(template.roles.clone());
             let execution = machine(started).replace("stateMachine", "execution") + ":a";
             assert!(roles.may("ReapRole", "states:DescribeExecution", &execution));
             assert!(roles.may("StartRole", "states:StopExecution", &execution));
-            let pattern = template.rules[0].pattern.as_ref().unwrap();
+            let patterns = template
+                .rules
+                .iter()
+                .filter_map(|rule| rule.pattern.as_ref());
+            let patterns: Vec<_> = patterns.collect();
             for (machine, status, is_heard) in [
                 (started, "FAILED", true),
                 (started, "SUCCEEDED", true),
                 ("leasehold-with-lease", "FAILED", true),
-                ("leasehold-with-lease", "SUCCEEDED", false),
+                ("leasehold-with-lease", "SUCCEEDED", true),
             ] {
                 let mut event = event(machine);
                 event["detail"]["status"] = status.into();
-                assert_eq!(pattern.matches(&event), is_heard, "{machine} {status}");
+                let heard = patterns.iter().any(|pattern| pattern.matches(&event));
+                assert_eq!(heard, is_heard, "{machine} {status}");
             }
+        }
+        // One durable function in the list, and the others by their names.
+        for (template, name, may) in [
+            (&here, "leasehold_leasing_a", false),
+            (&listed, "leasehold_leasing_a", true),
+            (&listed, "four", true),
+            (&listed, "five", false),
+        ] {
+            let execution = arn::function(name) + ":1/durable-execution/a/b";
+            let roles = Roles::new(template.roles.clone());
+            let looks = roles.may("ReapRole", "lambda:GetDurableExecution", &execution);
+            assert_eq!(looks, may, "{name}");
         }
         // The child of a Distributed Map of a machine that is listed by its whole name.
         let roles = Roles::new(listed.roles.clone());

@@ -59,6 +59,10 @@ fn is_known(test: &Value) -> bool {
         Value::Array(_) => false,
         Value::Object(operator) => match operator.iter().next() {
             Some((name, Value::Bool(_))) => operator.len() == 1 && name == "exists",
+            Some((name, Value::Array(bound))) => {
+                let above = |bound: &[Value]| bound[0] == ">" && bound[1].is_number();
+                operator.len() == 1 && name == "numeric" && bound.len() == 2 && above(bound)
+            }
             // An asterisk matches any text, even the empty one. A question mark has no meaning here.
             Some((name, Value::String(wildcard))) => {
                 operator.len() == 1
@@ -89,6 +93,11 @@ fn holds(test: &Value, value: Option<&Value>) -> bool {
     let leaf = value.filter(|value| !value.is_object());
     if let Some(wanted) = test["exists"].as_bool() {
         return wanted == leaf.is_some();
+    }
+    if let Some(bound) = test["numeric"][1].as_f64() {
+        return leaf
+            .and_then(Value::as_f64)
+            .is_some_and(|found| found > bound);
     }
     match (test["wildcard"].as_str(), leaf) {
         (_, None) => false,
@@ -137,6 +146,19 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_above_a_bound() {
+        let pattern = json!({"a": [{"numeric": [">", 0]}]});
+        for (value, fits) in [
+            (json!(1), true),
+            (json!(0), false),
+            (json!(null), false),
+            (json!("1"), false),
+        ] {
+            assert_eq!(matches(&pattern, &json!({"a": value})), fits, "{value}");
+        }
+    }
+
+    #[test]
     fn what_exists_is_a_leaf() {
         let there = json!({"dynamodb": {"NewImage": {"seal": {"B": [{"exists": true}]}}}});
         let image = |image: Value| json!({"dynamodb": {"NewImage": image}});
@@ -174,7 +196,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused_and_not_ignored() {
         for pattern in [
-            json!({"a": [{"numeric": [">", 1]}]}),
+            json!({"a": [{"numeric": ["<", 1]}]}),
             json!({"a": [{"prefix": "b"}]}),
             json!({"a": [{"exists": true, "wildcard": "b"}]}),
             json!({"a": [{"wildcard": "a\\*"}]}),

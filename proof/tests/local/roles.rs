@@ -109,7 +109,7 @@ async fn a_stack_with_an_unusable_rule_does_not_start() {
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();
     let source = "/Resources/SweepFunctionSchedulePermission/Properties/SourceArn";
-    let source = changed(&directory, source, |arn| *arn = other("ReapLaterQueue"));
+    let source = changed(&directory, source, |arn| *arn = other("ReapQueue"));
     refuses(source, "lambda:InvokeFunction").await;
     let logs = changed(&directory, logs, |arn| *arn = other("ReapLogs"));
     refuses(logs, "logs:PutLogEvents").await;
@@ -119,7 +119,7 @@ async fn a_stack_with_an_unusable_rule_does_not_start() {
 
     let queues = "/Resources/ReapQueuesPolicy/Properties/PolicyDocument/Statement/0/Resource";
     let queues = changed(&directory, queues, |arns| {
-        arns.as_array_mut().unwrap().remove(2);
+        arns.as_array_mut().unwrap().remove(1);
     });
     let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
     refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;

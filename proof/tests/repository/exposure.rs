@@ -214,19 +214,9 @@ fn place(value: &Value) -> String {
         let (then, otherwise) = (place(then), place(otherwise));
         return format!("{then} if {}, else {otherwise}", text(condition));
     }
-    // Of a name that is chosen in the middle of an ARN, both ARNs.
-    if let Some([pattern, names]) = value["Fn::Sub"].as_array().map(Vec::as_slice)
-        && let Some((name, chosen)) = names.as_object().and_then(|names| names.iter().next())
-        && name == "Leasing"
-    {
-        let arn = |name: &Value| text(pattern).replace("${Leasing}", &text(name));
-        let choice = &chosen["Fn::If"];
-        let condition = text(&choice[0]);
-        return format!(
-            "{} if {condition}, else {}",
-            arn(&choice[1]),
-            arn(&choice[2])
-        );
+    // Those of a prefix, and those that a parameter adds.
+    if value["Fn::Split"][0] == "," && value["Fn::Split"][1]["Fn::Join"][0] != "" {
+        return names(&value["Fn::Split"][1]).join(", ");
     }
     let machines = &value["Fn::Split"][1]["Fn::Join"][1][0]["Fn::Join"][1]["Fn::Split"][1];
     let parameter = &machines["Fn::Join"][1];
@@ -238,6 +228,13 @@ fn place(value: &Value) -> String {
         ]]}]});
         match parameter.as_array() {
             _ if *value != executions => {}
+            None if parameter["Fn::Split"][0] == "," => {
+                let all = names(&parameter["Fn::Split"][1]).into_iter();
+                return all
+                    .map(|name| of(&name, what, end))
+                    .collect::<Vec<_>>()
+                    .join(", ");
+            }
             // Of a list that the template writes out, each.
             Some(machines) => {
                 let all = machines.iter().map(|machine| {
@@ -254,10 +251,69 @@ fn place(value: &Value) -> String {
     for (end, what) in [("/*", "Distributed Maps"), (":*", "durable executions")] {
         let each = json!({"Fn::Split": [",", {"Fn::Join": ["", [{"Fn::Join": [format!("{end},"), parameter]}, end]]}]});
         if *value == each {
-            return format!("{what} of {}", text(parameter));
+            let all = match &parameter["Fn::Split"][1] {
+                Value::Null => vec![text(parameter)],
+                listed => names(listed),
+            };
+            return all
+                .iter()
+                .map(|name| of(name, what, end))
+                .collect::<Vec<_>>()
+                .join(", ");
         }
     }
     text(value)
+}
+
+/// The names in a text with commas: of a choice both sides, where they differ.
+fn names(value: &Value) -> Vec<String> {
+    if let Some([condition, then, otherwise]) = value["Fn::If"].as_array().map(Vec::as_slice) {
+        let (mut all, others) = (names(then), names(otherwise));
+        let bare = |other: &String| other.trim_start_matches("else ").to_owned();
+        let (both, others): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|other| all.contains(&bare(other)));
+        // What both sides have stands first.
+        let also = all.split_off(both.len());
+        let also = also
+            .iter()
+            .map(|name| format!("{name} if {}", text(condition)));
+        let also: Vec<_> = also.collect();
+        let rest: Vec<_> = others
+            .iter()
+            .map(|other| format!("else {}", bare(other)))
+            .collect();
+        return [all, also, rest].concat();
+    }
+    match value["Fn::Join"].as_array().map(Vec::as_slice) {
+        Some([comma, Value::Array(parts)]) if comma == "," => {
+            parts.iter().flat_map(names).collect()
+        }
+        Some([comma, list]) if comma == "," => vec![text(list)],
+        _ => vec![text(value)],
+    }
+}
+
+/// What belongs to a name: its executions, for example.
+fn of(name: &str, what: &str, end: &str) -> String {
+    let (first, condition) = name.split_once(" if ").unwrap_or((name, ""));
+    let belongs = match first.contains("arn:") {
+        true => {
+            first.replace(
+                ":stateMachine:",
+                if end == "/*" {
+                    ":stateMachine:"
+                } else {
+                    ":execution:"
+                },
+            ) + end
+        }
+        false => format!("{what} of {first}"),
+    };
+    match condition {
+        "" => belongs,
+        condition => format!("{belongs} if {condition}"),
+    }
 }
 
 fn list(value: &Value) -> &[Value] {

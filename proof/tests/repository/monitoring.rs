@@ -307,8 +307,9 @@ fn silent_failures(files: &Files) -> Vec<String> {
     }
     for (id, rule) in of_type(files, "AWS::Events::Rule") {
         // A schedule that stops is noticed by the run that it should have started. How many durable executions end, which are a
-        // user's, nothing counts in one number; sweep looks at them too.
-        if rule["Properties"]["ScheduleExpression"].is_null() && id != "DurableEndRule" {
+        // user's, nothing counts in one number; sweep looks at them too, and at those that are redriven.
+        let is_looked_after = ["DurableEndRule", "RedriveRule"].contains(&&*id);
+        if rule["Properties"]["ScheduleExpression"].is_null() && !is_looked_after {
             needs("AWS/Events", "TriggeredRules", &id);
         }
     }

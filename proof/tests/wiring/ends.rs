@@ -25,11 +25,6 @@ async fn fixture() -> Fixture {
     let stack = Stack::start(Options {
         engine: true,
         queue_delay: Some(Duration::from_millis(200)),
-        // One that succeeds and does not release is reaped only where the stack says so.
-        parameters: BTreeMap::from([(
-            "ReapStatuses".to_owned(),
-            "SUCCEEDED,FAILED,TIMED_OUT,ABORTED".to_owned(),
-        )]),
         // So that seconds are long.
         environment: environment([
             ("LEASE_CLOCK_MARGIN_MS", "100"),
@@ -156,7 +151,7 @@ async fn an_execution_that_ends_by_itself_frees_what_it_holds() {
     fixture.start_for_its_life("succeed", "succeed").await;
     assert_eq!(fixture.freed("succeed").await, "released");
 
-    // The first telling meets a function that dies; the second comes from the queue.
+    // The first telling meets a function that dies; the message comes back.
     let functions = fixture.stack.functions();
     functions.kill_after_start("ReapFunction", 1).unwrap();
     fixture.start_for_its_life("late", "succeed").await;

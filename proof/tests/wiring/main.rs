@@ -4,6 +4,7 @@
 mod bus;
 mod ends;
 mod fixture;
+mod redrives;
 mod rules;
 mod sources;
 mod template;

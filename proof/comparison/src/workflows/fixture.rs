@@ -332,7 +332,7 @@ impl WorkflowFixture {
         loop {
             sleep(QUIET).await;
             let now = total();
-            let later = self.stack.queue("ReapLaterQueue").unwrap_or_default();
+            let later = self.stack.queue("ReapQueue").unwrap_or_default();
             if now == seen && later.is_empty() {
                 return;
             }

@@ -1,0 +1,337 @@
+//! Executions that are redriven after their lease has ended: whoever started one through a key cannot expect it to ask for the key
+//! again.
+//!
+//! Before an execution lease ends whose execution may be redriven, that is [noted](crate::noted). Reap looks at it when an event
+//! says that the execution runs again, and sweep from time to time, because no event need come. An execution that runs again gets its
+//! key again if it is free; otherwise it is stopped, if it was started through the key. One that acquires for itself is only
+//! counted, because it may be about to acquire.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::Leases,
+    metrics::{self, Metric},
+    outcomes::Acquired,
+    queue::Rows,
+    reap::Reaped,
+    redrivable::Redrivable,
+    requests::{Acquire, Lifetime},
+    retry::{AT_ONCE, some_at_a_time},
+    store::{Address, Store, What},
+    values::{Holder, Key, Permits, RequestDigest, RequestId},
+    workflows::{Redrives, Stands, Workflows},
+};
+
+/// The longest time between two looks at an execution that may be redriven.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+
+/// How long one that acquires for itself has to do so.
+const TO_ACQUIRE: Duration = Duration::from_mins(2);
+
+/// Entries of the index that are read at a time.
+const PAGE: u32 = 100;
+
+/// What a look at an execution that may be redriven came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checked {
+    /// There is nothing to do.
+    Nothing,
+    /// It runs again, and has its key again.
+    Taken,
+    /// It ran again beside others, and was stopped.
+    Stopped,
+    /// It runs again without its key, and nobody stops it.
+    Alone,
+    /// The service does not say enough yet, or the key is frozen.
+    Undecided,
+}
+
+impl<S: Store> Leases<S> {
+    /// What becomes of an execution that is said to run again: if its lease has ended, it gets its key again, or is stopped. Like
+    /// reap it asks the service, and only if the execution lost a lease by its end. It may be repeated for ever.
+    ///
+    /// # Errors
+    /// As [`Leases::reap`].
+    pub async fn redriven(&self, execution: &Holder) -> Result<Reaped, Error> {
+        self.follow_rules().await?;
+        let (mut taken, mut stopped, mut alone, mut undecided) = (0, 0, 0, 0);
+        let mut from = None;
+        loop {
+            let page = self
+                .store()
+                .held_by(execution, from.as_ref(), PAGE, self.limit())
+                .await?;
+            for entry in page.entries {
+                let What::Redrivable(key, request) = entry.what else {
+                    continue;
+                };
+                match self.check_redrivable(&key, &request).await? {
+                    Checked::Nothing => {}
+                    Checked::Taken => taken += 1,
+                    Checked::Stopped => stopped += 1,
+                    Checked::Alone => alone += 1,
+                    Checked::Undecided => undecided += 1,
+                }
+            }
+            from = page.next;
+            if from.is_none() {
+                return Ok(Reaped::Redriven {
+                    taken,
+                    stopped,
+                    alone,
+                    undecided,
+                });
+            }
+        }
+    }
+
+    /// Looks at those that are due. One that fails is counted and logged, and does not stop the others.
+    pub(crate) async fn check_all_redrivable(&self, due: &[(Key, RequestDigest)]) -> (u64, u64) {
+        let checks = due.iter().map(|(key, request)| async move {
+            if self.is_nearly_over() {
+                return true;
+            }
+            match self.check_redrivable(key, request).await {
+                Ok(_) => true,
+                Err(error) => {
+                    error.count();
+                    let problem = error.in_full();
+                    tracing::error!(%key, problem, "an execution that may be redriven could not be looked up");
+                    false
+                }
+            }
+        });
+        let done = some_at_a_time(AT_ONCE, checks.collect()).await;
+        let failed = done.iter().filter(|done| !**done).count();
+        ((done.len() - failed) as u64, failed as u64)
+    }
+
+    /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub async fn keys_of(&self, execution: &Holder) -> Result<Vec<(Key, Option<Permits>)>, Error> {
+        let (mut keys, mut from) = (Vec::new(), None);
+        let started = RequestDigest::of_start(execution);
+        loop {
+            let page = self
+                .store()
+                .held_by(execution, from.as_ref(), PAGE, self.limit())
+                .await?;
+            for entry in page.entries {
+                let (What::Lease(Address { key, .. }) | What::Redrivable(key, _)) = entry.what
+                else {
+                    continue;
+                };
+                if keys.iter().any(|(known, _)| *known == key) {
+                    continue;
+                }
+                let noted = self
+                    .store()
+                    .redrivable(&key, &started, self.limit())
+                    .await?;
+                let permits = if let Some(noted) = noted {
+                    noted.permits
+                } else {
+                    let start = self.store().start_item(&key, &started, self.limit());
+                    start.await?.and_then(|start| start.permits)
+                };
+                keys.push((key, permits));
+            }
+            from = page.next;
+            if from.is_none() {
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Looks at an execution whose lease has ended.
+    async fn check_redrivable(&self, key: &Key, request: &RequestDigest) -> Result<Checked, Error> {
+        let Some(workflows) = self.workflows() else {
+            return Ok(Checked::Nothing);
+        };
+        let noted = self.store().redrivable(key, request, self.limit()).await?;
+        let Some(noted) = noted else {
+            // The index is late.
+            return Ok(Checked::Nothing);
+        };
+        let redrives = workflows.redrives(&noted.execution, self.limit()).await?;
+        let Some(redrives) = redrives.filter(|redrives| redrives.stands != Stands::Final) else {
+            self.store().forget_redrivable(&noted, self.limit()).await?;
+            return Ok(Checked::Nothing);
+        };
+        let pause = self.now().since(noted.ended_at);
+        let next = self
+            .now()
+            .plus(pause.clamp(self.settings().look, LONGEST_PAUSE));
+        if redrives.stands == Stands::Redrivable || !self.is_redriven(&noted, redrives) {
+            // It has not been redriven, or has ended again, or the answer is old.
+            self.watch_on(&noted, redrives.count, next).await?;
+            return Ok(Checked::Undecided);
+        }
+        let rows = self.read_rows_for(key, noted.permits).await?;
+        if rows.held_by(&noted.execution).is_some() {
+            self.watch_on(&noted, redrives.count, next).await?;
+            return Ok(Checked::Nothing);
+        }
+        if !noted.started {
+            return self.check_own(&noted, &rows, redrives, next).await;
+        }
+        if self.settings().redrives_are_counted_only {
+            return self.alone(&noted, &holders(&rows), redrives, next).await;
+        }
+        self.take_again_or_stop(workflows, &noted, &rows, redrives, next)
+            .await
+    }
+
+    /// Whether it runs by a redrive that came after the end of its lease.
+    fn is_redriven(&self, noted: &Redrivable, redrives: Redrives) -> bool {
+        if let Some(count) = noted.redrives {
+            return redrives.count > count;
+        }
+        let margin = self.settings().clock_margin;
+        redrives
+            .at
+            .is_some_and(|at| at.plus(margin) >= noted.ended_at)
+    }
+
+    /// One that acquires for itself: by now it should have the key, or wait for it.
+    async fn check_own(
+        &self,
+        noted: &Redrivable,
+        rows: &Rows,
+        redrives: Redrives,
+        next: Timestamp,
+    ) -> Result<Checked, Error> {
+        let settled = redrives.at.map_or(noted.ended_at, |at| at.plus(TO_ACQUIRE));
+        if settled > self.now() {
+            self.watch(&noted.next(noted.redrives), Some(noted.version), settled)
+                .await?;
+            return Ok(Checked::Undecided);
+        }
+        if self.waits_for(noted).await? {
+            self.watch_on(noted, redrives.count, next).await?;
+            return Ok(Checked::Nothing);
+        }
+        self.alone(noted, &holders(rows), redrives, next).await
+    }
+
+    /// Whether the execution waits for the key with a task token.
+    async fn waits_for(&self, noted: &Redrivable) -> Result<bool, Error> {
+        let page = self
+            .store()
+            .held_by(&noted.execution, None, PAGE, self.limit())
+            .await?;
+        let mut waits = page.entries.into_iter().map(|entry| entry.what);
+        Ok(waits.any(|what| matches!(what, What::Waiter(key, _) if key == noted.key)))
+    }
+
+    async fn take_again_or_stop(
+        &self,
+        workflows: &dyn Workflows,
+        noted: &Redrivable,
+        rows: &Rows,
+        redrives: Redrives,
+        next: Timestamp,
+    ) -> Result<Checked, Error> {
+        let (key, execution) = (&noted.key, &noted.execution);
+        let keep = noted.keep;
+        let request = RequestId::new(format!("redrive/{}", redrives.count));
+        let request = request.map_err(|problem| Error::invalid("request_id", problem))?;
+        // The same request for the same redrive: whoever checks again gets the same lease.
+        let mut asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep })
+            .request_id(request)
+            .reentrant();
+        asks.permits = noted.permits;
+        let in_the_way = match self.acquire(asks).await {
+            Ok(Acquired::Granted(granted)) => {
+                let token = granted.lease.fencing_token.get();
+                tracing::warn!(%key, %execution, fencing_token = token, "it was redriven, and has its key again");
+                self.watch_on(noted, redrives.count, next).await?;
+                return Ok(Checked::Taken);
+            }
+            Ok(Acquired::Held(contention)) => contention.held.to_string(),
+            // It had the lease for this redrive, and an operator has ended it since.
+            Err(Error::Consumed { .. }) => {
+                self.watch_on(noted, redrives.count, next).await?;
+                return Ok(Checked::Nothing);
+            }
+            Err(Error::Frozen { .. }) => {
+                let Some(row) = rows.full_for(noted.permits) else {
+                    // Nobody else is granted it meanwhile.
+                    let soon = self.now().plus(self.settings().look);
+                    self.watch(&noted.next(noted.redrives), Some(noted.version), soon)
+                        .await?;
+                    return Ok(Checked::Undecided);
+                };
+                format!("{key} is held by {}", row.granted_to)
+            }
+            Err(error) => return Err(error),
+        };
+        let cause = format!(
+            "it was redriven without its key: {in_the_way}. When the key is free: leasehold redrive {execution}"
+        );
+        let stopped = workflows
+            .stop_redriven(execution, cause, self.limit())
+            .await;
+        match stopped {
+            Ok(true) => {
+                metrics::record(Metric::UnguardedRedrives, 1);
+                tracing::error!(%key, %execution, in_the_way, "it was redriven without its key, and was stopped");
+                self.watch_on(noted, redrives.count, next).await?;
+                Ok(Checked::Stopped)
+            }
+            // The answer is old.
+            Ok(false) => Ok(Checked::Undecided),
+            Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%key, %execution, problem, "it was redriven without its key, and may not be stopped");
+                metrics::record(Metric::UnguardedRedrives, 1);
+                self.watch(&noted.next(noted.redrives), Some(noted.version), next)
+                    .await?;
+                Ok(Checked::Alone)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts a redrive beside others once.
+    async fn alone(
+        &self,
+        noted: &Redrivable,
+        in_the_way: &str,
+        redrives: Redrives,
+        next: Timestamp,
+    ) -> Result<Checked, Error> {
+        if self.watch_on(noted, redrives.count, next).await? {
+            let (key, execution) = (&noted.key, &noted.execution);
+            metrics::record(Metric::UnguardedRedrives, 1);
+            tracing::error!(%key, %execution, in_the_way, "it was redriven, and runs without its key");
+        }
+        Ok(Checked::Alone)
+    }
+
+    /// Looks again at `next`, and counts only redrives after this one. False if somebody else has looked meanwhile.
+    async fn watch_on(
+        &self,
+        noted: &Redrivable,
+        redrives: u32,
+        next: Timestamp,
+    ) -> Result<bool, Error> {
+        let redrives = noted.redrives.map_or(redrives, |known| known.max(redrives));
+        self.watch(&noted.next(Some(redrives)), Some(noted.version), next)
+            .await
+    }
+}
+
+/// Who has the key, for people.
+fn holders(rows: &Rows) -> String {
+    let held: Vec<_> = rows.holders().map(Holder::as_str).collect();
+    if held.is_empty() {
+        return "nobody has it".to_owned();
+    }
+    format!("it is held by {}", held.join(" and "))
+}
