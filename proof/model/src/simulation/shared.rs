@@ -67,6 +67,12 @@ pub enum Broken {
     SweepStops,
     /// A machine that was redriven works on what its acquire was granted before, and does not prove it.
     ProofSkipped,
+    /// A start is settled whatever its row says.
+    SettledAlone,
+    /// A call that starts an execution is good for ever.
+    NeverExpires,
+    /// Nobody learns that an execution has begun.
+    BeginsUnseen,
 }
 
 /// How an execution comes to its end. Whatever the end, a function of its may still be at work: that

@@ -61,8 +61,6 @@ struct KeyRecord {
     /// Since when anybody could be granted it, if so.
     free_since: Option<u64>,
     opens_at: u64,
-    /// When each permit was granted last, and how long it is to stay closed.
-    pace: BTreeMap<u16, (u64, u64)>,
 }
 
 #[derive(Default)]
@@ -77,6 +75,8 @@ pub struct Judge {
     by_request: HashMap<RequestDigest, usize>,
     pub waiting: Vec<Waiting>,
     keys: BTreeMap<Key, KeyRecord>,
+    /// Leases that operators have ended.
+    forced: Vec<LeaseId>,
     /// Since when grants are not stopped.
     pub open_since: Option<u64>,
     /// The machine that comes and goes was gone at some time.
@@ -115,12 +115,12 @@ impl Record {
         self.status == Some(StartStatus::Waiting)
     }
 
-    /// Its wait is over before sweep would look at it: it is tried once.
-    fn waits_briefly(&self) -> bool {
+    /// It does not wait: if the key is free, it begins.
+    fn does_not_wait(&self) -> bool {
         match self.start.if_held {
             IfHeld::Fail | IfHeld::Skip => true,
             IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => {
-                wait.as_duration().as_secs() < 60
+                wait.as_duration().is_zero()
             }
         }
     }
@@ -301,12 +301,10 @@ impl Judge {
     ) {
         let request = after.request.clone();
         let record = self.of(&request);
-        let at_least = record.map_or(0, |who| self.starts[who].start.at_least.as_millis());
         let permits = self.permits;
         let key = self.key(&at.key);
         key.held.insert(at.permit, (request, lease));
         let too_many = key.held.len() > permits;
-        let pace = key.pace.insert(at.permit, (now, at_least));
         if too_many {
             self.is_wrong(format!("S8: too many have {}", at.key));
         }
@@ -314,9 +312,9 @@ impl Judge {
             if before.frozen.is_some() {
                 self.is_wrong(format!("{} was granted while it was frozen", at.key));
             }
-            // An operator's force and a grant that was taken back open it.
-            if before.opens_at.is_some()
-                && pace.is_some_and(|(granted, at_least)| now < granted + at_least)
+            if before
+                .opens_at
+                .is_some_and(|at| now + SKEW < at.as_millis())
             {
                 self.is_wrong(format!("{} was granted again too soon", at.key));
             }
@@ -403,7 +401,8 @@ impl Judge {
             if record.run.is_some() {
                 wrong.push(format!("{name} has run, and is {word}"));
             }
-            if has_key {
+            // Of several permits no one row says so; what follows from it does.
+            if has_key && self.permits == 1 && word != "dismissed" {
                 wrong.push(format!("{name} has the key, and is {word} alone"));
             }
         }
@@ -430,7 +429,7 @@ impl Judge {
                 }
                 let put_at = record.put_at;
                 let free = free_since.is_some_and(|since| since <= put_at);
-                if free && !refused && record.waits_briefly() {
+                if free && !refused && record.does_not_wait() {
                     wrong.push(format!("{name} has failed on a free key"));
                 }
             }
@@ -591,7 +590,9 @@ impl Judge {
         waiting.has = Some(lease.clone());
         let (name, key) = (waiting.name.clone(), waiting.key.clone());
         let held = self.keys.get(&key).map(|key| &key.held);
-        if !held.is_some_and(|held| held.values().any(|(_, held)| held == lease)) {
+        if self.forced.contains(lease) {
+            self.waiting[who].has = None;
+        } else if !held.is_some_and(|held| held.values().any(|(_, held)| held == lease)) {
             self.is_wrong(format!("S8: {name} is told of a lease that has ended"));
         }
     }
@@ -615,6 +616,14 @@ impl Judge {
     pub fn ended(&self, who: usize) -> Option<(u64, bool)> {
         let (at, _, success) = self.starts[who].run?.ended?;
         Some((at, !success))
+    }
+
+    /// Whether its item says what became of it.
+    pub fn is_settled(&self, who: usize) -> bool {
+        let status = &self.starts[who].status;
+        status
+            .as_ref()
+            .is_some_and(|status| *status != StartStatus::Waiting)
     }
 
     pub fn has_failed(&self, who: usize) -> bool {
@@ -647,6 +656,7 @@ impl Judge {
                     .then(|| format!("lost: {name} is answered started, and has not begun"))
             }
             Ok(Started::Queued { .. }) => match record.status {
+                None if record.dismissing => None,
                 None => Some(format!("lost: {name} is answered queued, and has no item")),
                 Some(StartStatus::Waiting | StartStatus::Begun) => {
                     record.accepted_at.get_or_insert(now);

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::{
-    super::shared::{End, Environment},
+    super::shared::{Broken, End, Environment},
     judge::Judge,
 };
 use leasehold::{Begun, Cause, Error, Execution, Holder, Timestamp};
@@ -44,6 +44,14 @@ fn is_fickle(execution: &str) -> bool {
 }
 
 impl Environment {
+    /// How long a signed request is good.
+    pub fn signature(&self) -> u64 {
+        match self.broken {
+            Some(Broken::NeverExpires) => 1_800_000,
+            _ => 300_000,
+        }
+    }
+
     /// Whether a call about this execution is allowed.
     pub fn may(&mut self, action: &'static str, execution: &str) -> Result<(), Error> {
         let Some(starts) = &self.starts else {

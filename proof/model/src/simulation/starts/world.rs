@@ -13,8 +13,8 @@ use fastrand::Rng;
 use super::{
     super::{
         oracle::SKEW,
-        shared::{Delayed, DeliveryFault, End, START, Shared, Skewed, TaskResult},
-        step_functions::{FaultyStepFunctions, SIGNATURE},
+        shared::{Broken, Delayed, DeliveryFault, End, START, Shared, Skewed, TaskResult},
+        step_functions::FaultyStepFunctions,
         store::FaultyStore,
         world::{STALE, at_once},
     },
@@ -46,6 +46,8 @@ pub struct World {
     /// Whether the machine that comes and goes may be started.
     pub listed: bool,
     rules: [StartRules; 2],
+    /// When the last sweep set out that has ended well.
+    swept_at: u64,
     pub tokens: Vec<TokenWaiter>,
     pub tasks: Vec<Task>,
 }
@@ -93,7 +95,8 @@ pub enum Call {
         had_place: bool,
     },
     Release(usize),
-    Sweep,
+    /// That set out then.
+    Sweep(u64),
     Reap(Holder),
     Force,
     Other,
@@ -118,7 +121,7 @@ pub enum Act {
 }
 
 impl World {
-    pub fn new(seed: u64, traced: bool) -> Self {
+    pub fn new(seed: u64, broken: Option<Broken>, traced: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
         let plan = Plan::of(&mut rng);
         let mut settings = Settings::default();
@@ -133,6 +136,7 @@ impl World {
         {
             let mut shared = shared.get();
             shared.now = START;
+            shared.broken = broken;
             shared.trace = traced.then(String::new);
             shared.starts = Some(Starts::new(judge, rng.fork()));
             shared.note(|| format!("{plan:?}"));
@@ -151,6 +155,7 @@ impl World {
             settings,
             listed: true,
             rules,
+            swept_at: 0,
             tokens: Vec::new(),
             tasks: Vec::new(),
         }
@@ -190,7 +195,9 @@ impl World {
         loop {
             let due = {
                 let shared = self.shared.get();
-                let due = shared.delayed.iter().map(latest).enumerate();
+                let signature = shared.signature();
+                let due = shared.delayed.iter().map(|one| latest(one, signature));
+                let due = due.enumerate();
                 due.min_by_key(|(_, at)| *at).filter(|(_, at)| *at <= until)
             };
             let Some((place, at)) = due else { break };
@@ -199,7 +206,7 @@ impl World {
             self.arrive(place);
         }
         self.shared.get().now = until.max(self.now());
-        if millis > 60_000 {
+        if self.now() < self.swept_at + 300_000 {
             self.purge();
         }
         // The index is some seconds late.
@@ -212,7 +219,7 @@ impl World {
         }
     }
 
-    /// DynamoDB deletes the rows whose time is over.
+    /// DynamoDB deletes the rows whose time is over. Sweeps, which come every minute in truth, keep those that are in use.
     fn purge(&mut self) {
         let now = self.now() / 1000;
         for key in 0..self.keys.len() {
@@ -268,10 +275,16 @@ impl World {
             shared: self.shared.clone(),
             stale: if self.plan.stale { STALE } else { 0 },
         };
-        Leases::new(self.table(), self.settings)
+        let leases = Leases::new(self.table(), self.settings)
             .with_clock(Arc::new(clock))
             .with_workflows(Arc::new(workflows))
-            .with_starts(self.rules[usize::from(self.listed)].clone())
+            .with_starts(self.rules[usize::from(self.listed)].clone());
+        if self.rng.u8(..3) > 0 {
+            return leases;
+        }
+        // As in a function of Lambda.
+        let ends = leases.now().plus(Duration::from_secs(30));
+        leases.for_call(ends)
     }
 
     /// As in a Lambda function, some of which may start nothing.
@@ -347,7 +360,8 @@ impl World {
 
     pub fn sweep(&mut self) {
         let leases = self.leases();
-        self.spawn("sweep".to_owned(), Call::Sweep, async move {
+        let call = Call::Sweep(self.now());
+        self.spawn("sweep".to_owned(), call, async move {
             Answer::Done(leases.sweep(SweepBounds::Schedule).await.map(drop))
         });
     }
@@ -675,17 +689,18 @@ impl World {
                 self.service(|starts| starts.events.push(execution));
             }
             (
-                call @ (Call::Sweep | Call::Force),
+                call @ (Call::Sweep(_) | Call::Force),
                 Answer::Done(Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. }))),
             ) => {
-                let whole = if matches!(call, Call::Sweep) {
+                let whole = if matches!(call, Call::Sweep(_)) {
                     "the whole sweep"
                 } else {
                     "a forced release"
                 };
                 self.is_wrong(format!("{whole} is denied: {}", error.name()));
             }
-            (Call::Sweep, Answer::Done(Err(error))) if calm => {
+            (Call::Sweep(at), Answer::Done(Ok(()))) => self.swept_at = self.swept_at.max(at),
+            (Call::Sweep(_), Answer::Done(Err(error))) if calm => {
                 self.is_wrong(format!("a sweep fails: {error}"));
             }
             _ => {}
@@ -706,9 +721,9 @@ impl World {
 }
 
 /// When a message that is under way arrives at the latest.
-fn latest((since, delayed): &(u64, Delayed)) -> u64 {
+fn latest((since, delayed): &(u64, Delayed), signature: u64) -> u64 {
     match delayed {
-        Delayed::Signed(_) => since + SIGNATURE,
+        Delayed::Signed(_) => since + signature,
         Delayed::Write(_) | Delayed::Call(..) => since + 5_000,
     }
 }
