@@ -259,10 +259,9 @@ impl Environment {
         for seen in std::mem::take(&mut starts.judge.seen) {
             self.saw(seen);
         }
-        let Some(starts) = &self.starts else {
-            return;
-        };
-        for problem in starts.judge.wrong[known..].to_vec() {
+        let judge = self.starts.as_ref().map(|starts| &starts.judge);
+        let wrong = judge.map_or_else(Vec::new, |judge| judge.wrong[known..].to_owned());
+        for problem in wrong {
             self.note(|| format!("WRONG: {problem}"));
         }
     }

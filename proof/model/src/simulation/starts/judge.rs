@@ -12,6 +12,7 @@ use leasehold::{
 };
 
 /// All that is known of a start.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Record {
     pub start: Start,
     pub request: RequestDigest,
@@ -101,6 +102,25 @@ impl Record {
     fn needs_the_key(&self) -> bool {
         self.run
             .is_some_and(|run| run.ended.is_none() && !run.is_free)
+    }
+
+    fn becomes(&mut self, settlement: &Settlement) {
+        self.status = match settlement {
+            Settlement::Begun { .. } => Some(StartStatus::Begun),
+            Settlement::Skipped { .. } => Some(StartStatus::Skipped),
+            Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
+            Settlement::Failed(reason) => {
+                self.has_failed = true;
+                self.accepted_at = None;
+                Some(StartStatus::Failed(reason.clone()))
+            }
+            Settlement::Withdrawn => None,
+            Settlement::Dismissed => {
+                self.has_failed = false;
+                self.accepted_at = None;
+                None
+            }
+        };
     }
 
     pub fn has_run(&self) -> bool {
@@ -460,23 +480,7 @@ impl Judge {
                 }
             }
         }
-        let record = &mut self.starts[who];
-        record.status = match settlement {
-            Settlement::Begun { .. } => Some(StartStatus::Begun),
-            Settlement::Skipped { .. } => Some(StartStatus::Skipped),
-            Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
-            Settlement::Failed(reason) => {
-                record.has_failed = true;
-                record.accepted_at = None;
-                Some(StartStatus::Failed(reason.clone()))
-            }
-            Settlement::Withdrawn => None,
-            Settlement::Dismissed => {
-                record.has_failed = false;
-                record.accepted_at = None;
-                None
-            }
-        };
+        self.starts[who].becomes(settlement);
         for problem in wrong {
             self.is_wrong(problem);
         }

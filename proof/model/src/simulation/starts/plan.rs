@@ -82,13 +82,13 @@ impl Plan {
         }
     }
 
-    pub fn wait(&self, rng: &mut Rng) -> WaitTime {
+    pub fn wait(rng: &mut Rng) -> WaitTime {
         let seconds = [0, 5, 120, 1200, 86_400, 86_400, 86_400][rng.usize(..7)];
         WaitTime::new(Duration::from_secs(seconds)).expect("valid")
     }
 
     pub fn if_held(&self, rng: &mut Rng) -> IfHeld {
-        let wait = self.wait(rng);
+        let wait = Self::wait(rng);
         let of = match self.ways {
             Ways::Wait => 0,
             Ways::AtOnce => [0, 1, 2][rng.usize(..3)],

@@ -6,7 +6,7 @@ use super::{
         shared::{Broken, DeliveryFault, End},
         world::at_once,
     },
-    judge::Record,
+    judge::{Judge, Record},
     service::FICKLE,
     world::{Act, TokenState, World},
 };
@@ -378,7 +378,7 @@ fn repair(world: &mut World) {
         0
     };
     // Whoever has begun keeps its lease as long as nobody can ask about it.
-    let began = |judge: &super::judge::Judge| {
+    let began = |judge: &Judge| {
         let starts = judge.starts.iter().enumerate();
         starts
             .filter(|(_, record)| record.fickle)
@@ -440,7 +440,7 @@ fn goes_on(world: &mut World) {
 
 /// Nothing is left but what has failed, whole; and the keys can be taken.
 fn is_at_rest(world: &mut World) {
-    world.judge(|judge| judge.at_the_end());
+    world.judge(Judge::at_the_end);
     let segment = ScanSegment {
         segment: 0,
         total: 1,

@@ -460,7 +460,7 @@ impl World {
         let name = format!("w{}", self.tokens.len());
         let holder = Holder::new(format!("{EXECUTIONS}waits:{name}")).expect("valid");
         let key = self.keys[key].clone();
-        let wait = self.plan.wait(&mut self.rng);
+        let wait = Plan::wait(&mut self.rng);
         let mut shared = self.shared.get();
         shared.set_execution(&holder, Execution::Running);
         let request = RequestDigest::of(&holder, &RequestId::new("ask").expect("valid"));
@@ -633,7 +633,7 @@ impl World {
 
     fn done(&mut self, call: Call, answer: Answer) {
         let now = self.now();
-        let calm = self.judge(|judge| judge.calm);
+        let faults_are_over = self.judge(|judge| judge.calm);
         {
             let mut shared = self.shared.get();
             let said = match &answer {
@@ -700,7 +700,7 @@ impl World {
                 self.is_wrong(format!("{whole} is denied: {}", error.name()));
             }
             (Call::Sweep(at), Answer::Done(Ok(()))) => self.swept_at = self.swept_at.max(at),
-            (Call::Sweep(_), Answer::Done(Err(error))) if calm => {
+            (Call::Sweep(_), Answer::Done(Err(error))) if faults_are_over => {
                 self.is_wrong(format!("a sweep fails: {error}"));
             }
             _ => {}
