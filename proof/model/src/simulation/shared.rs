@@ -69,8 +69,6 @@ pub enum Broken {
     ProofSkipped,
     /// A start is settled whatever its row says.
     SettledAlone,
-    /// A call that starts an execution is good for ever.
-    NeverExpires,
     /// Nobody learns that an execution has begun.
     BeginsUnseen,
 }

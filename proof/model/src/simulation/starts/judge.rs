@@ -265,6 +265,9 @@ impl Judge {
     fn is_lost(&mut self, change: &Change, before: &Row, after: &Row, had: &LeaseId, now: u64) {
         let by_force =
             matches!(change, Change::ReplaceIfUnchanged(_)) && before.operator != after.operator;
+        if by_force {
+            self.forced.push(had.clone());
+        }
         for waiting in &mut self.waiting {
             if waiting.has.as_ref() == Some(had) {
                 waiting.has = None;

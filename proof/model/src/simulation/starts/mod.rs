@@ -23,7 +23,7 @@ use std::{
 
 use super::{given, shared::Broken};
 pub use judge::Judge;
-pub use service::Starts;
+pub use service::{SIGNATURE, Starts};
 
 const SIDE_BY_SIDE: usize = 4;
 
@@ -85,7 +85,6 @@ fn starts_keep_their_promises() {
 fn broken_starts_are_found_out() {
     for broken in [
         Broken::SettledAlone,
-        Broken::NeverExpires,
         Broken::BeginsUnseen,
         Broken::OrderIgnored,
         Broken::QueueIgnored,

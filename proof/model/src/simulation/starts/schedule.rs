@@ -7,7 +7,7 @@ use super::{
         world::at_once,
     },
     judge::{Judge, Record},
-    service::FICKLE,
+    service::{FICKLE, SIGNATURE},
     world::{Act, TokenState, World},
 };
 use leasehold::{
@@ -329,8 +329,7 @@ fn settle(world: &mut World) {
         }
     }
     // What is under way arrives.
-    let signature = world.shared.get().signature();
-    world.jump(signature + 100_000);
+    world.jump(SIGNATURE + 100_000);
     repair(world);
     if !comes_to_rest(world) && world.service(|starts| !starts.denied.is_empty()) {
         // What cannot be asked about waits until its wait is over.

@@ -3,11 +3,14 @@
 use fastrand::Rng;
 
 use super::{
-    super::shared::{Broken, End, Environment},
+    super::shared::{End, Environment},
     judge::Judge,
 };
 use leasehold::{Begun, Cause, Error, Execution, Holder, Timestamp};
 use std::collections::BTreeMap;
+
+/// How long a signed request is good.
+pub const SIGNATURE: u64 = 300_000;
 
 /// The machine that comes and goes.
 pub const FICKLE: &str = "fickle";
@@ -44,14 +47,6 @@ fn is_fickle(execution: &str) -> bool {
 }
 
 impl Environment {
-    /// How long a signed request is good.
-    pub fn signature(&self) -> u64 {
-        match self.broken {
-            Some(Broken::NeverExpires) => 1_800_000,
-            _ => 300_000,
-        }
-    }
-
     /// Whether a call about this execution is allowed.
     pub fn may(&mut self, action: &'static str, execution: &str) -> Result<(), Error> {
         let Some(starts) = &self.starts else {

@@ -20,7 +20,7 @@ use super::{
     },
     judge::{Judge, Waiting},
     plan::Plan,
-    service::{FICKLE, Starts},
+    service::{FICKLE, SIGNATURE, Starts},
 };
 use leasehold::{
     Acquire, AuditReason, Error, Execution, ExecutionName, ForceReleaseOptions, Holder, KeepTime,
@@ -195,9 +195,7 @@ impl World {
         loop {
             let due = {
                 let shared = self.shared.get();
-                let signature = shared.signature();
-                let due = shared.delayed.iter().map(|one| latest(one, signature));
-                let due = due.enumerate();
+                let due = shared.delayed.iter().map(latest).enumerate();
                 due.min_by_key(|(_, at)| *at).filter(|(_, at)| *at <= until)
             };
             let Some((place, at)) = due else { break };
@@ -721,9 +719,9 @@ impl World {
 }
 
 /// When a message that is under way arrives at the latest.
-fn latest((since, delayed): &(u64, Delayed), signature: u64) -> u64 {
+fn latest((since, delayed): &(u64, Delayed)) -> u64 {
     match delayed {
-        Delayed::Signed(_) => since + signature,
+        Delayed::Signed(_) => since + SIGNATURE,
         Delayed::Write(_) | Delayed::Call(..) => since + 5_000,
     }
 }
