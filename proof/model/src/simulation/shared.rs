@@ -67,6 +67,10 @@ pub enum Broken {
     SweepStops,
     /// A machine that was redriven works on what its acquire was granted before, and does not prove it.
     ProofSkipped,
+    /// A start is settled whatever its row says.
+    SettledAlone,
+    /// Nobody learns that an execution has begun.
+    BeginsUnseen,
 }
 
 /// How an execution comes to its end. Whatever the end, a function of its may still be at work: that
@@ -253,10 +257,9 @@ impl Environment {
         for seen in std::mem::take(&mut starts.judge.seen) {
             self.saw(seen);
         }
-        let Some(starts) = &self.starts else {
-            return;
-        };
-        for problem in starts.judge.wrong[known..].to_vec() {
+        let judge = self.starts.as_ref().map(|starts| &starts.judge);
+        let wrong = judge.map_or_else(Vec::new, |judge| judge.wrong[known..].to_owned());
+        for problem in wrong {
             self.note(|| format!("WRONG: {problem}"));
         }
     }

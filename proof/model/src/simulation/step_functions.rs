@@ -5,13 +5,11 @@ use std::time::Duration;
 use super::shared::{
     Broken, Delayed, DeliveryFault, End, Environment, Shared, TaskResult, no_answer, too_busy,
 };
+use super::starts::SIGNATURE;
 use leasehold::{
     Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
     StateMachineArn, TaskToken, WaiterOf, Workflows,
 };
-
-/// How long a signed request is good.
-pub const SIGNATURE: u64 = 300_000;
 
 pub struct FaultyStepFunctions {
     pub shared: Shared,
@@ -75,12 +73,13 @@ impl FaultyStepFunctions {
         if let Some(fault) = fault {
             shared.note(|| format!("{name}: {fault:?}"));
         }
+        let is_good = shared.now <= signed + SIGNATURE;
         match fault {
-            None | Some(DeliveryFault::Again) if shared.now <= signed + SIGNATURE => {
+            None | Some(DeliveryFault::Again) if is_good => {
                 shared.note(|| name.to_owned());
                 effect(&mut shared)
             }
-            Some(DeliveryFault::Late) if shared.now <= signed + SIGNATURE => {
+            Some(DeliveryFault::Late) if is_good => {
                 let late = move |shared: &Shared| drop(effect(&mut shared.get()));
                 let late = Delayed::Signed(Box::new(late));
                 shared.delayed.push((signed, late));
@@ -198,7 +197,8 @@ impl Workflows for FaultyStepFunctions {
             let mut shared = self.shared.get();
             shared.may("DescribeExecution", execution.as_str())?;
             let age = shared.age(self.stale);
-            let known = shared.status(execution.as_str(), age).is_some();
+            let known = shared.status(execution.as_str(), age).is_some()
+                && shared.broken != Some(Broken::BeginsUnseen);
             let input = known.then(|| shared.input_of(execution)).flatten();
             shared.note(|| format!("  known: {}", input.is_some()));
             Ok(input)

@@ -11,13 +11,13 @@ use std::{
 
 use super::{
     first_of,
-    shared::{Broken, Delayed, DeliveryFault, Shared, kind_of, no_answer, too_busy},
+    shared::{Broken, Delayed, DeliveryFault, START, Shared, kind_of, no_answer, too_busy},
     world::at_once,
 };
 use crate::design::{Flaw, flawed};
 use leasehold::{
     Counter, Ended, Error, Holder, Key, RequestDigest, StartItem, TableRules,
-    row::{Holding, Stored},
+    row::{Holding, Row, Stored},
     store::{
         Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment,
         Settled, Settlement, Store,
@@ -211,7 +211,8 @@ impl FaultyStore {
             let now = shared.now;
             if shared.starts.is_some() {
                 let text = shared.oracle.row(&after);
-                shared.note(|| format!("  {address}: {text}", address = address.permit));
+                let closed = closed_until(&after);
+                shared.note(|| format!("  {}: {text}{closed}", address.permit));
                 shared.judge(|judge| judge.row(address, change, &before, &after, now));
                 continue;
             }
@@ -305,6 +306,16 @@ impl FaultyStore {
         Ok(())
     }
 
+    /// Whether a broken library would not ask the row whether a start has a place there.
+    fn settles_alone(&self, (address, change): &(Address, Change)) -> bool {
+        let Change::Leave(leave) = change else {
+            return false;
+        };
+        let waits = |row: &Row| row.waiting().contains(&leave.request);
+        self.shared.get().broken == Some(Broken::SettledAlone)
+            && !matches!(&self.stored(address), Stored::Row(row) if waits(row))
+    }
+
     /// Does wrong what a broken library would.
     fn break_it(&self, address: &Address, change: &Change, before: &Stored) {
         let Some(broken) = self.shared.get().broken else {
@@ -335,6 +346,18 @@ impl FaultyStore {
         }
         self.memory.put(address.clone(), &row.to_item());
     }
+}
+
+/// Until when a row stays closed, in words.
+fn closed_until(stored: &Stored) -> String {
+    let Stored::Row(Row {
+        opens_at: Some(at), ..
+    }) = stored
+    else {
+        return String::new();
+    };
+    let at = at.as_millis().saturating_sub(START);
+    format!(", closed until {at}")
 }
 
 impl Store for FaultyStore {
@@ -554,8 +577,9 @@ impl Store for FaultyStore {
         let with = with.map(|(address, change)| (address.clone(), change.clone()));
         let (item, settlement) = (item.clone(), settlement.clone());
         self.call(call, move |store| {
-            let change = with.as_ref().map(|(address, change)| (address, change));
-            let changes: Vec<_> = with.iter().cloned().collect();
+            let with = with.as_ref().filter(|with| !store.settles_alone(with));
+            let change = with.map(|(address, change)| (address, change));
+            let changes: Vec<_> = with.into_iter().cloned().collect();
             let settled = store.changes(&changes, None, || {
                 at_once(store.memory.settle_start(&item, &settlement, change, LIMIT))
             })?;

@@ -12,6 +12,7 @@ use leasehold::{
 };
 
 /// All that is known of a start.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Record {
     pub start: Start,
     pub request: RequestDigest,
@@ -77,7 +78,7 @@ pub struct Judge {
     by_request: HashMap<RequestDigest, usize>,
     pub waiting: Vec<Waiting>,
     keys: BTreeMap<Key, KeyRecord>,
-    /// Leases that an operator ended.
+    /// Leases that operators have ended.
     forced: Vec<LeaseId>,
     /// Since when grants are not stopped.
     pub open_since: Option<u64>,
@@ -105,6 +106,25 @@ impl Record {
             .is_some_and(|run| run.ended.is_none() && !run.is_free)
     }
 
+    fn becomes(&mut self, settlement: &Settlement) {
+        self.status = match settlement {
+            Settlement::Begun { .. } => Some(StartStatus::Begun),
+            Settlement::Skipped { .. } => Some(StartStatus::Skipped),
+            Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
+            Settlement::Failed(reason) => {
+                self.has_failed = true;
+                self.accepted_at = None;
+                Some(StartStatus::Failed(reason.clone()))
+            }
+            Settlement::Withdrawn => None,
+            Settlement::Dismissed => {
+                self.has_failed = false;
+                self.accepted_at = None;
+                None
+            }
+        };
+    }
+
     pub fn has_run(&self) -> bool {
         self.run.is_some()
     }
@@ -117,12 +137,12 @@ impl Record {
         self.status == Some(StartStatus::Waiting)
     }
 
-    /// Its wait is over before sweep would look at it: it is tried once.
-    fn waits_briefly(&self) -> bool {
+    /// It does not wait: if the key is free, it begins.
+    fn does_not_wait(&self) -> bool {
         match self.start.if_held {
             IfHeld::Fail | IfHeld::Skip => true,
             IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => {
-                wait.as_duration().as_secs() < 60
+                wait.as_duration().is_zero()
             }
         }
     }
@@ -249,7 +269,6 @@ impl Judge {
         let by_force =
             matches!(change, Change::ReplaceIfUnchanged(_)) && before.operator != after.operator;
         if by_force {
-            // Whoever was about to tell its holder may do so later, and the holder is fenced off.
             self.forced.push(had.clone());
         }
         for waiting in &mut self.waiting {
@@ -307,6 +326,7 @@ impl Judge {
         now: u64,
     ) {
         let request = after.request.clone();
+        let record = self.of(&request);
         let permits = self.permits;
         let key = self.key(&at.key);
         key.held.insert(at.permit, (request.clone(), lease));
@@ -318,8 +338,10 @@ impl Judge {
             if before.frozen.is_some() {
                 self.is_wrong(format!("{} was granted while it was frozen", at.key));
             }
-            // An operator's force and a grant that was taken back open it. Otherwise it opens as its last grant has said.
-            if before.opens_at.is_some_and(|at| now < at.as_millis()) {
+            if before
+                .opens_at
+                .is_some_and(|at| now + SKEW < at.as_millis())
+            {
                 self.is_wrong(format!("{} was granted again too soon", at.key));
             }
         }
@@ -410,7 +432,8 @@ impl Judge {
             if record.run.is_some() && !was_unasked {
                 wrong.push(format!("{name} has run, and is {word}"));
             }
-            if has_key {
+            // Of several permits no one row says so; what follows from it does.
+            if has_key && self.permits == 1 && word != "dismissed" {
                 wrong.push(format!("{name} has the key, and is {word} alone"));
             }
         }
@@ -437,7 +460,7 @@ impl Judge {
                 }
                 let put_at = record.put_at;
                 let free = free_since.is_some_and(|since| since <= put_at);
-                if free && !refused && record.waits_briefly() {
+                if free && !refused && record.does_not_wait() {
                     wrong.push(format!("{name} has failed on a free key"));
                 }
             }
@@ -468,23 +491,7 @@ impl Judge {
                 }
             }
         }
-        let record = &mut self.starts[who];
-        record.status = match settlement {
-            Settlement::Begun { .. } => Some(StartStatus::Begun),
-            Settlement::Skipped { .. } => Some(StartStatus::Skipped),
-            Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
-            Settlement::Failed(reason) => {
-                record.has_failed = true;
-                record.accepted_at = None;
-                Some(StartStatus::Failed(reason.clone()))
-            }
-            Settlement::Withdrawn => None,
-            Settlement::Dismissed => {
-                record.has_failed = false;
-                record.accepted_at = None;
-                None
-            }
-        };
+        self.starts[who].becomes(settlement);
         for problem in wrong {
             self.is_wrong(problem);
         }
@@ -601,7 +608,9 @@ impl Judge {
         waiting.has = Some(lease.clone());
         let (name, key) = (waiting.name.clone(), waiting.key.clone());
         let held = self.keys.get(&key).map(|key| &key.held);
-        if !held.is_some_and(|held| held.values().any(|(_, held)| held == lease)) {
+        if self.forced.contains(lease) {
+            self.waiting[who].has = None;
+        } else if !held.is_some_and(|held| held.values().any(|(_, held)| held == lease)) {
             self.is_wrong(format!("S8: {name} is told of a lease that has ended"));
         }
     }
@@ -625,6 +634,14 @@ impl Judge {
     pub fn ended(&self, who: usize) -> Option<(u64, bool)> {
         let (at, _, success) = self.starts[who].run?.ended?;
         Some((at, !success))
+    }
+
+    /// Whether its item says what became of it.
+    pub fn is_settled(&self, who: usize) -> bool {
+        let status = &self.starts[who].status;
+        status
+            .as_ref()
+            .is_some_and(|status| *status != StartStatus::Waiting)
     }
 
     pub fn has_failed(&self, who: usize) -> bool {
@@ -657,8 +674,6 @@ impl Judge {
                     .then(|| format!("lost: {name} is answered started, and has not begun"))
             }
             Ok(Started::Queued { .. }) => match record.status {
-                // The call was suspended, and what it was told of is gone.
-                _ if is_stale => None,
                 None if record.dismissing => None,
                 None => Some(format!("lost: {name} is answered queued, and has no item")),
                 Some(StartStatus::Waiting | StartStatus::Begun) => {

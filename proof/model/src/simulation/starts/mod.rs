@@ -21,36 +21,41 @@ use std::{
     thread,
 };
 
-use super::given;
+use super::{given, shared::Broken};
 pub use judge::Judge;
-pub use service::Starts;
+pub use service::{SIGNATURE, Starts};
+
+const SIDE_BY_SIDE: usize = 4;
 
 /// What went wrong in a run, and all that happened in it.
 fn failure(seed: u64) -> String {
-    let world = schedule::run(seed, true);
+    let world = schedule::run(seed, None, true);
     let trace = world.shared.get().trace.take().unwrap_or_default();
     let wrong = world.wrong().join("\n");
     format!("{trace}{wrong}\nLEASEHOLD_SEED={seed}")
 }
 
-/// What went wrong in each of so many runs, made side by side.
-fn failures(runs: u64) -> BTreeMap<u64, Vec<String>> {
-    let (next, failed) = (AtomicU64::new(0), Mutex::default());
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Relaxed);
-                    if seed >= runs {
-                        return;
-                    }
-                    let wrong = schedule::run(seed, false).wrong();
-                    if !wrong.is_empty() {
-                        let mut failed = failed.lock().expect("no panic");
-                        BTreeMap::insert(&mut failed, seed, wrong);
-                    }
+/// What went wrong in which of so many runs, made side by side; or in one of them.
+fn failures(runs: u64, broken: Option<Broken>) -> BTreeMap<u64, Vec<String>> {
+    let (next, failed) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= runs {
+                return;
+            }
+            let wrong = schedule::run(seed, broken, false).wrong();
+            if !wrong.is_empty() {
+                failed.lock().expect("no panic").insert(seed, wrong);
+                if broken.is_some() {
+                    next.store(runs, Relaxed);
                 }
-            });
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(work);
         }
     });
     failed.into_inner().expect("no panic")
@@ -60,10 +65,10 @@ fn failures(runs: u64) -> BTreeMap<u64, Vec<String>> {
 fn starts_keep_their_promises() {
     if let Some(seed) = given("LEASEHOLD_SEED") {
         println!("{}", failure(seed));
-        assert_eq!(schedule::run(seed, false).wrong(), [""; 0]);
+        assert_eq!(schedule::run(seed, None, false).wrong(), [""; 0]);
         return;
     }
-    let failed = failures(given("LEASEHOLD_RUNS").unwrap_or(300));
+    let failed = failures(given("LEASEHOLD_RUNS").unwrap_or(300), None);
     for (seed, wrong) in &failed {
         println!("{seed}: {}", wrong.join(" | "));
     }
@@ -77,9 +82,26 @@ fn starts_keep_their_promises() {
 }
 
 #[test]
+fn broken_starts_are_found_out() {
+    for broken in [
+        Broken::SettledAlone,
+        Broken::BeginsUnseen,
+        Broken::OrderIgnored,
+        Broken::QueueIgnored,
+        Broken::DropsNextWaiter,
+        Broken::TakesBackWithoutCheck,
+    ] {
+        let failed = failures(5_000, Some(broken));
+        let first = failed.iter().next();
+        let (seed, wrong) = first.unwrap_or_else(|| panic!("{broken:?} went unnoticed"));
+        println!("{broken:?}: {seed}: {}", wrong.join(" | "));
+    }
+}
+
+#[test]
 fn a_run_of_starts_repeats_itself() {
     let traces = [(); 2].map(|()| {
-        let world = schedule::run(7, true);
+        let world = schedule::run(7, None, true);
         world.shared.get().trace.take().unwrap_or_default()
     });
     assert!(traces[0].lines().count() > 100, "little happened");
@@ -91,7 +113,7 @@ fn a_run_of_starts_repeats_itself() {
 fn runs_see_all_that_befalls_starts() {
     let mut seen = BTreeMap::<String, u64>::new();
     for seed in 0..200 {
-        let world = schedule::run(seed, false);
+        let world = schedule::run(seed, None, false);
         for (what, times) in &world.shared.get().seen {
             *seen.entry(what.clone()).or_default() += times;
         }

@@ -69,10 +69,10 @@ impl Plan {
             cap: [1, 2, 128, 128][rng.usize(..4)],
             grace: [20_000, 60_000, 900_000][rng.usize(..3)],
             look: [60_000, 300_000][rng.usize(..2)],
-            retention: [3_600_000, 604_800_000][rng.usize(..2)],
+            retention: [1_200_000, 604_800_000][rng.usize(..2)],
             dies: often(rng),
             fault: often(rng),
-            sleeps: [0, 10, 40][rng.usize(..3)],
+            sleeps: [0, 20, 80, 150][rng.usize(..4)],
             clocks_differ: !deletions && rng.bool(),
             stale: rng.bool(),
             events_lost: rng.u8(..3) == 0,
@@ -82,13 +82,13 @@ impl Plan {
         }
     }
 
-    pub fn wait(&self, rng: &mut Rng) -> WaitTime {
+    pub fn wait(rng: &mut Rng) -> WaitTime {
         let seconds = [0, 5, 120, 1200, 86_400, 86_400, 86_400][rng.usize(..7)];
         WaitTime::new(Duration::from_secs(seconds)).expect("valid")
     }
 
     pub fn if_held(&self, rng: &mut Rng) -> IfHeld {
-        let wait = self.wait(rng);
+        let wait = Self::wait(rng);
         let of = match self.ways {
             Ways::Wait => 0,
             Ways::AtOnce => [0, 1, 2][rng.usize(..3)],

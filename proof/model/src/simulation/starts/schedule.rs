@@ -3,11 +3,11 @@
 use super::{
     super::{
         oracle::SKEW,
-        shared::{DeliveryFault, End},
+        shared::{Broken, DeliveryFault, End},
         world::at_once,
     },
-    judge::Record,
-    service::FICKLE,
+    judge::{Judge, Record},
+    service::{FICKLE, SIGNATURE},
     world::{Act, TokenState, World},
 };
 use leasehold::{
@@ -27,8 +27,8 @@ const ROUNDS: u32 = 100;
 const DAY: u64 = 90_000_000;
 
 /// One run; what it came to.
-pub fn run(seed: u64, traced: bool) -> World {
-    let mut world = World::new(seed, traced);
+pub fn run(seed: u64, broken: Option<Broken>, traced: bool) -> World {
+    let mut world = World::new(seed, broken, traced);
     for _ in 0..TURNS {
         let pause = world.rng.u64(1..=30);
         world.jump(pause);
@@ -68,7 +68,7 @@ fn go_on(world: &mut World, place: usize) {
             return world.kill(place);
         }
         if world.rng.u64(..1000) < sleeps {
-            let lengths = [500, 3_000, 20_000, 59_000, 70_000, 400_000];
+            let lengths = [100, 100, 500, 500, 3_000, 20_000, 59_000, 70_000, 400_000];
             let length = lengths[world.rng.usize(..lengths.len())];
             world.tasks[place].asleep_until = world.now() + length;
             return;
@@ -100,7 +100,10 @@ fn happens(world: &mut World) {
             world.ask(who);
         }
         0..=31 if known > 0 => {
-            let who = world.rng.usize(..known);
+            // Of one that is settled there is little to ask.
+            let open = |world: &World, who| world.judge(|judge| !judge.is_settled(who));
+            let who = some(world, open).filter(|_| world.rng.u8(..5) > 0);
+            let who = who.unwrap_or_else(|| world.rng.usize(..known));
             world.ask(who);
         }
         32..=41 => ends(world),
@@ -225,10 +228,15 @@ fn operator(world: &mut World) {
             Some(who) => Act::Begin(who),
             None => return,
         },
-        _ => match some(world, |_, _| true) {
-            Some(who) => Act::Dismiss(who),
-            None => return,
-        },
+        _ => {
+            let open = |world: &World, who| {
+                world.judge(|judge| !judge.is_settled(who) || judge.has_failed(who))
+            };
+            match some(world, open) {
+                Some(who) => Act::Dismiss(who),
+                None => return,
+            }
+        }
     };
     world.operate(key, act);
 }
@@ -321,7 +329,7 @@ fn settle(world: &mut World) {
         }
     }
     // What is under way arrives.
-    world.jump(400_000);
+    world.jump(SIGNATURE + 100_000);
     repair(world);
     if !comes_to_rest(world) && world.service(|starts| !starts.denied.is_empty()) {
         // What cannot be asked about waits until its wait is over.
@@ -369,7 +377,7 @@ fn repair(world: &mut World) {
         0
     };
     // Whoever has begun keeps its lease as long as nobody can ask about it.
-    let began = |judge: &super::judge::Judge| {
+    let began = |judge: &Judge| {
         let starts = judge.starts.iter().enumerate();
         starts
             .filter(|(_, record)| record.fickle)
@@ -431,7 +439,7 @@ fn goes_on(world: &mut World) {
 
 /// Nothing is left but what has failed, whole; and the keys can be taken.
 fn is_at_rest(world: &mut World) {
-    world.judge(|judge| judge.at_the_end());
+    world.judge(Judge::at_the_end);
     let segment = ScanSegment {
         segment: 0,
         total: 1,

@@ -9,6 +9,9 @@ use super::{
 use leasehold::{Begun, Cause, Error, Execution, Holder, Timestamp};
 use std::collections::BTreeMap;
 
+/// How long a signed request is good.
+pub const SIGNATURE: u64 = 300_000;
+
 /// The machine that comes and goes.
 pub const FICKLE: &str = "fickle";
 

@@ -13,14 +13,14 @@ use fastrand::Rng;
 use super::{
     super::{
         oracle::SKEW,
-        shared::{Delayed, DeliveryFault, End, START, Shared, Skewed, TaskResult},
-        step_functions::{FaultyStepFunctions, SIGNATURE},
+        shared::{Broken, Delayed, DeliveryFault, End, START, Shared, Skewed, TaskResult},
+        step_functions::FaultyStepFunctions,
         store::FaultyStore,
         world::{STALE, at_once},
     },
     judge::{Judge, Waiting},
     plan::Plan,
-    service::{FICKLE, Starts},
+    service::{FICKLE, SIGNATURE, Starts},
 };
 use leasehold::{
     Acquire, AuditReason, Error, Execution, ExecutionName, ForceReleaseOptions, Holder, KeepTime,
@@ -46,6 +46,8 @@ pub struct World {
     /// Whether the machine that comes and goes may be started.
     pub listed: bool,
     rules: [StartRules; 2],
+    /// When the last sweep set out that has ended well.
+    swept_at: u64,
     pub tokens: Vec<TokenWaiter>,
     pub tasks: Vec<Task>,
 }
@@ -95,7 +97,8 @@ pub enum Call {
         had_place: bool,
     },
     Release(usize),
-    Sweep,
+    /// That set out then.
+    Sweep(u64),
     Reap(Holder),
     Force,
     Other,
@@ -120,7 +123,7 @@ pub enum Act {
 }
 
 impl World {
-    pub fn new(seed: u64, traced: bool) -> Self {
+    pub fn new(seed: u64, broken: Option<Broken>, traced: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
         let plan = Plan::of(&mut rng);
         let mut settings = Settings::default();
@@ -135,6 +138,7 @@ impl World {
         {
             let mut shared = shared.get();
             shared.now = START;
+            shared.broken = broken;
             shared.trace = traced.then(String::new);
             shared.starts = Some(Starts::new(judge, rng.fork()));
             shared.note(|| format!("{plan:?}"));
@@ -153,6 +157,7 @@ impl World {
             settings,
             listed: true,
             rules,
+            swept_at: 0,
             tokens: Vec::new(),
             tasks: Vec::new(),
         }
@@ -201,7 +206,7 @@ impl World {
             self.arrive(place);
         }
         self.shared.get().now = until.max(self.now());
-        if millis > 60_000 {
+        if self.now() < self.swept_at + 300_000 {
             self.purge();
         }
         // The index is some seconds late.
@@ -214,7 +219,7 @@ impl World {
         }
     }
 
-    /// DynamoDB deletes the rows whose time is over.
+    /// DynamoDB deletes the rows whose time is over. Sweeps, which come every minute in truth, keep those that are in use.
     fn purge(&mut self) {
         let now = self.now() / 1000;
         for key in 0..self.keys.len() {
@@ -270,10 +275,16 @@ impl World {
             shared: self.shared.clone(),
             stale: if self.plan.stale { STALE } else { 0 },
         };
-        Leases::new(self.table(), self.settings)
+        let leases = Leases::new(self.table(), self.settings)
             .with_clock(Arc::new(clock))
             .with_workflows(Arc::new(workflows))
-            .with_starts(self.rules[usize::from(self.listed)].clone())
+            .with_starts(self.rules[usize::from(self.listed)].clone());
+        if self.rng.u8(..3) > 0 {
+            return leases;
+        }
+        // As in a function of Lambda.
+        let ends = leases.now().plus(Duration::from_secs(30));
+        leases.for_call(ends)
     }
 
     /// As in a Lambda function, some of which may start nothing.
@@ -357,7 +368,8 @@ impl World {
 
     pub fn sweep(&mut self) {
         let leases = self.leases();
-        self.spawn("sweep".to_owned(), Call::Sweep, async move {
+        let call = Call::Sweep(self.now());
+        self.spawn("sweep".to_owned(), call, async move {
             Answer::Done(leases.sweep(SweepBounds::Schedule).await.map(drop))
         });
     }
@@ -460,7 +472,7 @@ impl World {
         let name = format!("w{}", self.tokens.len());
         let holder = Holder::new(format!("{EXECUTIONS}waits:{name}")).expect("valid");
         let key = self.keys[key].clone();
-        let wait = self.plan.wait(&mut self.rng);
+        let wait = Plan::wait(&mut self.rng);
         let mut shared = self.shared.get();
         shared.set_execution(&holder, Execution::Running);
         let request = RequestDigest::of(&holder, &RequestId::new("ask").expect("valid"));
@@ -633,7 +645,7 @@ impl World {
 
     fn done(&mut self, call: Call, answer: Answer) {
         let now = self.now();
-        let calm = self.judge(|judge| judge.calm);
+        let faults_are_over = self.judge(|judge| judge.calm);
         {
             let mut shared = self.shared.get();
             let said = match &answer {
@@ -705,17 +717,18 @@ impl World {
                 self.service(|starts| starts.events.push(execution));
             }
             (
-                call @ (Call::Sweep | Call::Force),
+                call @ (Call::Sweep(_) | Call::Force),
                 Answer::Done(Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. }))),
             ) => {
-                let whole = if matches!(call, Call::Sweep) {
+                let whole = if matches!(call, Call::Sweep(_)) {
                     "the whole sweep"
                 } else {
                     "a forced release"
                 };
                 self.is_wrong(format!("{whole} is denied: {}", error.name()));
             }
-            (Call::Sweep, Answer::Done(Err(error))) if calm => {
+            (Call::Sweep(at), Answer::Done(Ok(()))) => self.swept_at = self.swept_at.max(at),
+            (Call::Sweep(_), Answer::Done(Err(error))) if faults_are_over => {
                 self.is_wrong(format!("a sweep fails: {error}"));
             }
             _ => {}
