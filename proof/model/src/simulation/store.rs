@@ -517,14 +517,8 @@ impl Store for FaultyStore {
         let (key, waiter, by) = (key.clone(), waiter.clone(), by.clone());
         let leave = leave.clone();
         self.call(call, move |store| {
-            let changes = [(first_of(&key), Change::Leave(leave.clone()))];
-            store.changes(&changes, None, || {
-                at_once(
-                    store
-                        .memory
-                        .supersede_waiter(&key, &waiter, &by, &leave, LIMIT),
-                )
-            })
+            let memory = &store.memory;
+            at_once(memory.supersede_waiter(&key, &waiter, &by, &leave, LIMIT))
         })
         .await
     }

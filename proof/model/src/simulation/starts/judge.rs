@@ -23,11 +23,9 @@ pub struct Record {
     /// Since when a caller knows that it is accepted.
     accepted_at: Option<u64>,
     /// What its item says, if there is one.
-    pub status: Option<StartStatus>,
+    status: Option<StartStatus>,
     /// When the item was stored last, and until when the start waits.
     put_at: u64,
-    /// How often it was stored.
-    pub puts: u64,
     deadline: Timestamp,
     has_failed: bool,
     /// It was granted the key since its item was stored.
@@ -191,7 +189,6 @@ impl Judge {
             accepted_at: None,
             status: None,
             put_at: 0,
-            puts: 0,
             deadline: Timestamp::from_millis(0),
             has_failed: false,
             had_turn: false,
@@ -329,7 +326,7 @@ impl Judge {
         let record = self.of(&request);
         let permits = self.permits;
         let key = self.key(&at.key);
-        key.held.insert(at.permit, (request.clone(), lease));
+        key.held.insert(at.permit, (request, lease));
         let too_many = key.held.len() > permits;
         if too_many {
             self.is_wrong(format!("S8: too many have {}", at.key));
@@ -345,7 +342,7 @@ impl Judge {
                 self.is_wrong(format!("{} was granted again too soon", at.key));
             }
         }
-        let Some(who) = self.of(&request) else {
+        let Some(who) = record else {
             return;
         };
         self.starts[who].had_turn = true;
@@ -378,7 +375,6 @@ impl Judge {
         }
         record.status = Some(StartStatus::Waiting);
         record.put_at = now;
-        record.puts += 1;
         record.deadline = item.deadline;
         record.had_turn = false;
         record.displaced = false;
@@ -424,12 +420,8 @@ impl Judge {
             if record.run.is_none() {
                 wrong.push(format!("{name} is written down as begun, and never was"));
             }
-        } else if !(has_key && record.start.permits.is_some()) {
-            // Of a permit's own row the transaction says nothing: whoever settles it reads the rows afterwards, and whoever
-            // begins it writes that down all the same.
-            // What nobody may ask about ends after the grace, as what the service does not know.
-            let was_unasked = word == "failed" && record.fickle && self.troubled;
-            if record.run.is_some() && !was_unasked {
+        } else {
+            if record.run.is_some() {
                 wrong.push(format!("{name} has run, and is {word}"));
             }
             // Of several permits no one row says so; what follows from it does.
@@ -455,7 +447,7 @@ impl Judge {
                 let over = now + SKEW >= record.deadline.as_millis();
                 let refused = record.fickle && self.troubled || record.cancelling;
                 // A repetition that is refused has failed again.
-                if !(over || refused || record.has_failed || record.puts > 1) {
+                if !(over || refused || record.has_failed) {
                     wrong.push(format!("{name} has failed without a cause"));
                 }
                 let put_at = record.put_at;
@@ -465,7 +457,7 @@ impl Judge {
                 }
             }
             Settlement::Withdrawn => {
-                if accepted && !(has_key && record.start.permits.is_some()) {
+                if accepted {
                     wrong.push(format!("lost: {name} was accepted, and is deleted"));
                 } else if record.has_failed {
                     wrong.push(format!(
@@ -602,9 +594,6 @@ impl Judge {
     /// An execution that waits learns of its lease.
     pub fn told(&mut self, who: usize, lease: &LeaseId) {
         let waiting = &mut self.waiting[who];
-        if self.forced.contains(lease) {
-            return;
-        }
         waiting.has = Some(lease.clone());
         let (name, key) = (waiting.name.clone(), waiting.key.clone());
         let held = self.keys.get(&key).map(|key| &key.held);
@@ -659,7 +648,7 @@ impl Judge {
         &mut self,
         who: usize,
         answer: &Result<Started, Error>,
-        (had_place, is_stale): (bool, bool),
+        had_place: bool,
         now: u64,
     ) {
         let record = &mut self.starts[who];
@@ -699,8 +688,6 @@ impl Judge {
                 | Error::Held(_),
             ) => None,
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) if !self.calm => None,
-            // An operator ended its grant before anybody knew whether it began.
-            Err(Error::Unavailable { .. }) if record.cancelling => None,
             // What has the key has not begun, and could not be stopped.
             Err(Error::Unavailable { .. })
                 if matches!(record.start.if_held, IfHeld::Replace(_)) =>
@@ -739,12 +726,7 @@ impl Judge {
             for (request, _) in key.held.values() {
                 wrong.push(format!("stuck: {name} is held by {}", of(request)));
             }
-            // A place whose item does not wait, because a join was late, whoever asks next takes out of the queue.
-            let is_someone = |request: &&RequestDigest| {
-                let who = self.of(request);
-                who.is_none_or(|who| self.starts[who].waits())
-            };
-            for request in key.queue.iter().filter(is_someone) {
+            for request in &key.queue {
                 wrong.push(format!("stuck: {} has a place in {name}", of(request)));
             }
         }

@@ -88,8 +88,6 @@ pub enum Call {
     Start {
         who: usize,
         had_place: bool,
-        /// How often it had been stored.
-        puts: u64,
     },
     Ask {
         who: usize,
@@ -332,17 +330,13 @@ impl World {
 
     /// One more call for this start.
     pub fn ask(&mut self, who: usize) {
-        let (start, had_place, puts) = self.judge(|judge| {
+        let (start, had_place) = self.judge(|judge| {
             let record = &judge.starts[who];
             let has_place = judge.has_place(&record.start.key, &record.request);
-            (record.start.clone(), has_place, record.puts)
+            (record.start.clone(), has_place)
         });
         let leases = self.leases();
-        let call = Call::Start {
-            who,
-            had_place,
-            puts,
-        };
+        let call = Call::Start { who, had_place };
         self.spawn(format!("start s{who}"), call, async move {
             Answer::Started(leases.start(start).await)
         });
@@ -350,15 +344,11 @@ impl World {
 
     /// An operator repeats a start that has failed.
     pub fn repeat(&mut self, who: usize) {
-        let (start, puts) = self.judge(|judge| {
-            let record = &judge.starts[who];
-            (record.start.clone(), record.puts)
-        });
+        let start = self.judge(|judge| judge.starts[who].start.clone());
         let leases = self.leases();
         let call = Call::Start {
             who,
             had_place: false,
-            puts,
         };
         self.spawn(format!("repeat s{who}"), call, async move {
             let execution = start.execution();
@@ -459,11 +449,7 @@ impl World {
         let ttl = leasehold::Ttl::new(Duration::from_secs(5)).expect("valid");
         let mut acquire = Acquire::new(self.keys[key].clone(), holder, ttl);
         acquire.permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
-        let acquired = match at_once(leases.acquire(acquire.clone())) {
-            // A place without an item was taken out of the queue.
-            Err(Error::Unavailable { .. }) => at_once(leases.acquire(acquire))?,
-            acquired => acquired?,
-        };
+        let acquired = at_once(leases.acquire(acquire))?;
         Ok(acquired.granted().is_ok())
     }
 
@@ -662,20 +648,11 @@ impl World {
             }
         }
         match (call, answer) {
-            (
-                Call::Start {
-                    who,
-                    had_place,
-                    puts,
-                },
-                Answer::Started(answer),
-            ) => {
+            (Call::Start { who, had_place }, Answer::Started(answer)) => {
                 self.judge(|judge| {
                     let record = &judge.starts[who];
-                    // It was stored again by other calls, once more than by this one.
-                    let is_stale = had_place && record.status.is_none() || record.puts > puts + 1;
                     let has_place = judge.has_place(&record.start.key, &record.request);
-                    judge.answered(who, &answer, (had_place && has_place, is_stale), now);
+                    judge.answered(who, &answer, had_place && has_place, now);
                 });
             }
             (
@@ -692,14 +669,7 @@ impl World {
                 _ if self.tokens[who].attempts == attempt
                     && self.tokens[who].state == TokenState::Waits =>
                 {
-                    let ask = RequestId::new("ask").expect("valid");
-                    let request = &RequestDigest::of(&self.tokens[who].holder, &ask);
-                    let key = &self.tokens[who].key;
-                    let mut has_place = false;
-                    self.judge(|judge| has_place = judge.has_place(key, request));
-                    if had_place
-                        && has_place
-                        && matches!(error, Error::Frozen { .. } | Error::QueueFull { .. })
+                    if had_place && matches!(error, Error::Frozen { .. } | Error::QueueFull { .. })
                     {
                         let name = self.tokens[who].name.clone();
                         self.is_wrong(format!(
