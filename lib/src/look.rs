@@ -64,12 +64,13 @@ pub(crate) enum Looked {
 impl<S: Store> Leases<S> {
     /// Ends the execution lease that `row` carries, or keeps it, by what the service said of its holder after the row was
     /// read; nothing, if it may not be asked. Each write requires the version that was read, so that what an extend has proven
-    /// meanwhile stays.
+    /// meanwhile stays. It goes by the instant at which the service was asked: a process that was suspended since knows nothing of
+    /// a redrive in between, which writes nothing.
     pub(crate) async fn decide(
         &self,
         address: &Address,
         row: &Row,
-        said: Option<Execution>,
+        (said, asked_at): (Option<Execution>, Timestamp),
     ) -> Result<Looked, Error> {
         let is_untold_start = is_untold(row);
         if is_untold_start && let Some(looked) = self.look_at_start(address, row, said).await? {
@@ -81,7 +82,7 @@ impl<S: Store> Leases<S> {
         if said == Execution::Running {
             self.keep_item_of(&address.key, row).await?;
         }
-        let Some((held, verdict)) = self.verdict(row, said) else {
+        let Some((held, verdict)) = self.verdict(row, said, asked_at) else {
             return Ok(Looked::Changed);
         };
         let (look_again_at, next) = match verdict {
@@ -220,7 +221,12 @@ impl<S: Store> Leases<S> {
     }
 
     /// None if the row has no execution lease.
-    fn verdict<'a>(&self, row: &'a Row, said: Execution) -> Option<(&'a Holding, Verdict)> {
+    fn verdict<'a>(
+        &self,
+        row: &'a Row,
+        said: Execution,
+        now: Timestamp,
+    ) -> Option<(&'a Holding, Verdict)> {
         let held = row.holding()?;
         let Term::Execution {
             keep,
@@ -230,7 +236,6 @@ impl<S: Store> Leases<S> {
         else {
             return None;
         };
-        let now = self.now();
         let shows_by = match held.telling {
             // Its execution may have begun some time after the row was written.
             Some(told) if row.request.is_start() => {
@@ -254,7 +259,9 @@ impl<S: Store> Leases<S> {
                 stopped_at,
                 redrivable: true,
                 ..
-            } if self.may_be_redriven(row, held, stopped_at) => keep_until(self.shows_by(held)),
+            } if self.may_be_redriven(row, held, (stopped_at, now)) => {
+                keep_until(self.shows_by(held))
+            }
             Execution::Ended {
                 stopped_at,
                 redrivable: true,
@@ -293,7 +300,12 @@ impl<S: Store> Leases<S> {
 
     /// Whether a redrive that the look does not show may have written the row: after the end, by any two clocks within
     /// the margin, and less than half a minute ago.
-    pub(crate) fn may_be_redriven(&self, row: &Row, held: &Holding, stopped_at: Timestamp) -> bool {
+    pub(crate) fn may_be_redriven(
+        &self,
+        row: &Row,
+        held: &Holding,
+        (stopped_at, now): (Timestamp, Timestamp),
+    ) -> bool {
         let margin = self.settings().clock_margin;
         // A start is granted its key, and called for, by others than its execution: of its own end only a proof says more. An end
         // before the grant is of an earlier run.
@@ -303,7 +315,7 @@ impl<S: Store> Leases<S> {
             Some(proven_at) if is_own => proven_at,
             _ => held.written_at(),
         };
-        written_at.plus(margin) >= stopped_at && self.shows_after(written_at) > self.now()
+        written_at.plus(margin) >= stopped_at && self.shows_after(written_at) > now
     }
 
     /// When the service shows at the latest what had happened before the row was written last. The writer's clock may be

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     leases::{Leases, TRIES},
     look::Looked,
@@ -122,6 +123,7 @@ impl<S: Store> Leases<S> {
                 .held_by(holder, from.as_ref(), PAGE, self.limit())
                 .await?;
             let all = self.left_by(holder, page.entries).await?;
+            let asked_at = self.now();
             let outcome = if all.is_empty() {
                 None
             } else {
@@ -132,7 +134,7 @@ impl<S: Store> Leases<S> {
                 None => Vec::new(),
                 Some(Execution::Running) => return Ok(Reaped::Running),
                 Some(said) => {
-                    let reaps = all.iter().map(|one| self.reap_one(one, said));
+                    let reaps = all.iter().map(|one| self.reap_one(one, (said, asked_at)));
                     some_at_a_time(AT_ONCE, reaps.collect()).await
                 }
             };
@@ -217,10 +219,14 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    async fn reap_one(&self, one: &Left, said: Execution) -> Result<Done, Error> {
+    async fn reap_one(
+        &self,
+        one: &Left,
+        (said, asked_at): (Execution, Timestamp),
+    ) -> Result<Done, Error> {
         self.check_time()?;
         let done = match one {
-            Left::Lease(address, row) => self.reap_lease(address, row, said).await,
+            Left::Lease(address, row) => self.reap_lease(address, row, (said, asked_at)).await,
             Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Undecided),
             Left::Waiter(key, request, row) => {
                 let left = self.leave_from(key, request, row).await;
@@ -251,7 +257,7 @@ impl<S: Store> Leases<S> {
         &self,
         address: &Address,
         row: &Row,
-        said: Execution,
+        (said, asked_at): (Execution, Timestamp),
     ) -> Result<Done, Error> {
         let Some(held) = row.holding() else {
             return Ok(Done::Nothing);
@@ -260,13 +266,15 @@ impl<S: Store> Leases<S> {
             expires_at: was, ..
         } = held.term
         else {
-            return Ok(match self.decide(address, row, Some(said)).await? {
-                Looked::Ended { .. } => Done::Released,
-                Looked::Kept => Done::Kept {
-                    for_now: self.may_show_more(held, said),
+            return Ok(
+                match self.decide(address, row, (Some(said), asked_at)).await? {
+                    Looked::Ended { .. } => Done::Released,
+                    Looked::Kept => Done::Kept {
+                        for_now: self.may_show_more(held, said),
+                    },
+                    Looked::Changed => Done::Changed,
                 },
-                Looked::Changed => Done::Changed,
-            });
+            );
         };
         let (stopped_at, all_answered) = match said {
             Execution::Ended {
@@ -278,7 +286,7 @@ impl<S: Store> Leases<S> {
             Execution::Ended { .. } => return Ok(Done::Nothing),
             Execution::Running | Execution::Unknown => return Ok(Done::Undecided),
         };
-        if self.may_be_redriven(row, held, stopped_at) {
+        if self.may_be_redriven(row, held, (stopped_at, asked_at)) {
             return Ok(Done::Undecided);
         }
         if all_answered {

@@ -290,6 +290,7 @@ impl<S: Store> Leases<S> {
             return Ok(Seen::LEFT);
         }
         let mut all = Seen::default();
+        let asked_at = self.now();
         let said = match workflows.describe_execution(holder, self.limit()).await {
             Ok(said) => {
                 all.looked = 1;
@@ -309,17 +310,17 @@ impl<S: Store> Leases<S> {
                 all.left = true;
                 break;
             }
-            let looked = self
-                .decide(address, row, said)
-                .await
-                .map(|looked| match looked {
-                    Looked::Ended { notified } => Seen {
-                        ended: 1,
-                        granted: u64::from(notified),
-                        ..Seen::default()
-                    },
-                    Looked::Kept | Looked::Changed => Seen::default(),
-                });
+            let looked =
+                self.decide(address, row, (said, asked_at))
+                    .await
+                    .map(|looked| match looked {
+                        Looked::Ended { notified } => Seen {
+                            ended: 1,
+                            granted: u64::from(notified),
+                            ..Seen::default()
+                        },
+                        Looked::Kept | Looked::Changed => Seen::default(),
+                    });
             let seen = one_bad_key_is_not_all(looked, &address.key)?;
             all.ended += seen.ended;
             all.granted += seen.granted;

@@ -166,8 +166,9 @@ impl<S: Store> Leases<S> {
         match self.known(workflows, item).await? {
             Known::Ours => self.has_begun(item).await.map(drop),
             Known::No | Known::Unasked => {
-                let shown_by = shows_all_calls(item.asked_at, self.settings().clock_margin);
-                if self.now() < shown_by.max(item.deadline) {
+                // It may have been granted the key just before it gave up.
+                let called_by = item.deadline.plus(CALLS_WITHIN);
+                if self.now() < shows_all_calls(called_by, self.settings().clock_margin) {
                     return Ok(());
                 }
                 let reason = "it had the key, which is taken from it, and Step Functions does not show that it ran: \
