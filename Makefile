@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo local local-stack local-programs test check package semver build invoke other-arch one-function built-size sizes dist command-line local-wheel dist-test deploy clean
+.PHONY: help demo local local-stack local-programs pytest-example test check package semver build invoke other-arch one-function built-size sizes dist command-line local-wheel dist-test deploy clean
 
 include tools/tools.mk tools/check.mk
 
@@ -37,6 +37,14 @@ $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	python3 -m venv $(ASL_ENV)
 	$(ASL_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	cp $< $@
+
+# The package of the fixture, as it is in this clone. What is compiled for `make demo` or `make local` is not compiled again.
+PYTEST_ENV := target/pytest-venv
+pytest-example: local-stack ## run examples/python-pytest with the fixture of this clone, without make dist
+	test -x $(PYTEST_ENV)/bin/python || python3 -m venv $(PYTEST_ENV)
+	$(PYTEST_ENV)/bin/python -m pip install --quiet --disable-pip-version-check -e local/python -e clients/python \
+	  -r examples/python-pytest/requirements.txt
+	cd examples/python-pytest && $(abspath $(PYTEST_ENV))/bin/python -m pytest -p no:cacheprovider
 
 # The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.
 # The test harness reports times only with unstable options. RUSTC_BOOTSTRAP allows them for the running tests, through their
