@@ -18,6 +18,7 @@ use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
 use tokio::time::sleep;
 
 mod clocks;
+mod restricted;
 mod starts;
 mod superseded;
 mod transactions;
