@@ -74,10 +74,20 @@ impl Act {
         if !self.yes {
             let now = table_client.leases.now();
             for one in seen {
-                eprintln!("{}\n", pairs(lease_text::details(one, now)));
+                eprintln!("{}\n", pairs(lease_text::details(one, &[], now)));
             }
         }
         confirm(self.yes, question)
+    }
+
+    /// Says that others wait, who are not served by this command.
+    fn tell_who_waits(&self, waiting: u64) -> Result<(), Failure> {
+        let who = match waiting {
+            0 => return Ok(()),
+            1 => "one waits in the queue: the next sweep of the stack, within a minute, grants it to that one".to_owned(),
+            n => format!("{n} wait in the queue: the next sweep of the stack, within a minute, grants it to the first"),
+        };
+        if self.json { Ok(()) } else { print(&who) }
     }
 
     fn tell(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Failure> {
@@ -125,6 +135,7 @@ impl ForceRelease {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
         let (table_client, seen) = act.look().await?;
+        let waiting = waiting(&seen);
         let held: Vec<_> = seen
             .into_iter()
             .filter(|one| one.lease.held.is_some())
@@ -207,6 +218,7 @@ impl ForceRelease {
                         "write to the resource with token {fencing_token}, so that it refuses this holder's writes"
                     ))?;
                 }
+                act.tell_who_waits(waiting)?;
                 Ok(Code::DONE)
             }
             ForceReleaseOutcome::Cancelled { free_at, .. } => {
@@ -382,6 +394,9 @@ impl UnfreezeArgs {
             UnfreezeOutcome::NotFrozen => (format!("{} was not frozen", act.key), Code::FAILURE),
         };
         act.tell(&unfrozen, &words)?;
+        if unfrozen == UnfreezeOutcome::Unfrozen {
+            act.tell_who_waits(waiting(&seen))?;
+        }
         Ok(code)
     }
 }
@@ -398,6 +413,11 @@ async fn caller(table_client: &TableClient) -> Option<Caller> {
     let sts = aws_sdk_sts::Client::new(&table_client.config);
     let asked = tokio::time::timeout(ASKING, sts.get_caller_identity().send()).await;
     Caller::new(asked.ok()?.ok()?.arn()?).ok()
+}
+
+/// How many wait for a key with these permits: the first has the queue.
+fn waiting(seen: &[Inspection]) -> u64 {
+    seen.first().map_or(0, |first| first.waiting)
 }
 
 /// Asks for confirmation on the terminal. Without a terminal only `--yes` confirms.
@@ -484,6 +504,14 @@ impl LimitArgs {
         };
         act.tell(&limited, &words)?;
         let held = seen.iter().filter(|one| one.lease.held.is_some()).count();
+        let has_room = match limited {
+            LimitOutcome::Limited { permits } => held < usize::from(permits),
+            LimitOutcome::Unlimited => held == 0,
+            LimitOutcome::NotLimited => false,
+        };
+        if has_room {
+            act.tell_who_waits(waiting(&seen))?;
+        }
         if let LimitOutcome::Limited { permits } = limited
             && held > usize::from(permits)
         {
