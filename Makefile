@@ -38,13 +38,18 @@ $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	$(ASL_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	cp $< $@
 
-# The package of the fixture, as it is in this clone. What is compiled for `make demo` or `make local` is not compiled again.
+# The packages are those of this clone, as they are. What is compiled for `make demo` or `make local` is not compiled again.
 PYTEST_ENV := target/pytest-venv
-pytest-example: local-stack ## run examples/python-pytest with the fixture of this clone, without make dist
-	test -x $(PYTEST_ENV)/bin/python || python3 -m venv $(PYTEST_ENV)
-	$(PYTEST_ENV)/bin/python -m pip install --quiet --disable-pip-version-check -e local/python -e clients/python \
-	  -r examples/python-pytest/requirements.txt
-	cd examples/python-pytest && $(abspath $(PYTEST_ENV))/bin/python -m pytest -p no:cacheprovider
+PYTEST_LOCK := tools/packages/requirements-pytest.txt
+pytest-example: local-stack $(PYTEST_ENV)/leasehold-requirements ## run examples/python-pytest with the fixture of this clone, without make dist
+	cd examples/python-pytest && PYTHONPATH=$(CURDIR)/local/python:$(CURDIR)/clients/python PYTHONDONTWRITEBYTECODE=1 \
+	  $(CURDIR)/$(PYTEST_ENV)/bin/python -m pytest -p leasehold_local.pytest_plugin -p no:cacheprovider
+
+$(PYTEST_ENV)/leasehold-requirements: $(PYTEST_LOCK)
+	rm -rf $(PYTEST_ENV)
+	python3 -m venv $(PYTEST_ENV)
+	$(PYTEST_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	cp $< $@
 
 # The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.
 # The test harness reports times only with unstable options. RUSTC_BOOTSTRAP allows them for the running tests, through their
