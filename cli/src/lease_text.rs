@@ -116,7 +116,7 @@ pub(crate) fn permits(seen: &[Inspection], not_begun: &BTreeSet<u16>, now: Times
     let row = |one: &Inspection| {
         let mut row = row_until(&one.lease, one.opens_at, now);
         if not_begun.contains(&one.lease.permit) {
-            row[2] = NOT_BEGUN.to_owned();
+            NOT_BEGUN.clone_into(&mut row[2]);
         }
         row
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_sfn::types::ExecutionStatus;
 use clap::Args;
 use leasehold::{
-    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Holder,
+    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, HeldView, Holder,
     Inspected, Inspection, Key, LimitOutcome, LimitedTo, Operator, Reason, UnfreezeOutcome,
     ViewUntil,
 };
@@ -184,22 +184,8 @@ impl ForceRelease {
             act.ask(&table_client, &held, &format!("Stop {holder}?"))?;
             return self.stop_it(&table_client, one, &execution).await;
         }
-        let is_over = held_by.is_some_and(|held| {
-            matches!(
-                held.until,
-                ViewUntil::Execution {
-                    look_again_at: Some(_),
-                    ..
-                }
-            )
-        });
         if execution.is_some() {
-            print_error(if is_over {
-                "its execution is over or unknown, and a task of it may still be at work beside the next holder"
-            } else {
-                "its execution may still run, and learns nothing of this: it works on beside the next holder; \
-                 --stop stops it first"
-            });
+            warn_of_its_work(held_by);
         }
         act.ask(&table_client, &held, &format!("Evict {holder}?"))?;
         let which = ForceReleaseOptions {
@@ -413,6 +399,25 @@ async fn caller(table_client: &TableClient) -> Option<Caller> {
     let sts = aws_sdk_sts::Client::new(&table_client.config);
     let asked = tokio::time::timeout(ASKING, sts.get_caller_identity().send()).await;
     Caller::new(asked.ok()?.ok()?.arn()?).ok()
+}
+
+/// An evicted execution may work on beside the next holder.
+fn warn_of_its_work(held: Option<&HeldView>) {
+    let is_over = held.is_some_and(|held| {
+        matches!(
+            held.until,
+            ViewUntil::Execution {
+                look_again_at: Some(_),
+                ..
+            }
+        )
+    });
+    print_error(if is_over {
+        "its execution is over or unknown, and a task of it may still be at work beside the next holder"
+    } else {
+        "its execution may still run, and learns nothing of this: it works on beside the next holder; \
+         --stop stops it first"
+    });
 }
 
 /// How many wait for a key with these permits: the first has the queue.
