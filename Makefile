@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick demo local local-stack local-programs test check package semver build invoke one-function built-size sizes dist command-line local-wheel dist-test deploy clean
+.PHONY: help quick demo local local-stack local-programs pytest-example test check package semver build invoke one-function built-size sizes dist command-line local-wheel dist-test deploy clean
 
 include tools/tools.mk tools/check.mk
 
@@ -43,6 +43,19 @@ $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	rm -rf $(ASL_ENV)
 	python3 -m venv $(ASL_ENV)
 	$(ASL_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	cp $< $@
+
+# The packages are those of this clone, as they are. What is compiled for `make demo` or `make local` is not compiled again.
+PYTEST_ENV := target/pytest-venv
+PYTEST_LOCK := tools/packages/requirements-pytest.txt
+pytest-example: local-stack $(PYTEST_ENV)/leasehold-requirements ## run examples/python-pytest with the fixture of this clone, without make dist
+	cd examples/python-pytest && PYTHONPATH=$(CURDIR)/local/python:$(CURDIR)/clients/python PYTHONDONTWRITEBYTECODE=1 \
+	  $(CURDIR)/$(PYTEST_ENV)/bin/python -m pytest -p leasehold_local.pytest_plugin -p no:cacheprovider
+
+$(PYTEST_ENV)/leasehold-requirements: $(PYTEST_LOCK)
+	rm -rf $(PYTEST_ENV)
+	python3 -m venv $(PYTEST_ENV)
+	$(PYTEST_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	cp $< $@
 
 # The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.

@@ -64,7 +64,7 @@ $(eval $(call cargo-program,$(MUTANTS_BIN),$(MUTANTS_ROOT),cargo-mutants@$(MUTAN
 tools-lock: $(SAM_ENV)/complete ## rewrite the locks in tools/, clients/ and proof/second-engine/ from requirements.in and package.json
 	python3 -m venv target/tools/lock
 	target/tools/lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
-	for lock in tools/requirements tools/packages/requirements-clients tools/packages/requirements-emulator proof/second-engine/requirements; do \
+	for lock in tools/requirements tools/packages/requirements-clients tools/packages/requirements-emulator tools/packages/requirements-pytest proof/second-engine/requirements; do \
 	  target/tools/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file $$lock.txt $$lock.in; done
 	for lock in tools/asl tools/packages/runtimes clients/typescript clients/cdk; do \

@@ -1,6 +1,8 @@
 //! `leasehold ls --failed`: the starts that have failed, each with the command that repeats it.
 
-use leasehold::{ExecutionName, Holder, Key, StartItem, StartStatus, StateMachineArn, Timestamp};
+use leasehold::{
+    Error, ExecutionName, Holder, Key, StartItem, StartStatus, StateMachineArn, Timestamp,
+};
 use serde::Serialize;
 
 use crate::columns::pairs;
@@ -27,7 +29,7 @@ pub(crate) async fn all(table_client: &TableClient) -> Result<Vec<FailedStart>, 
     let (mut all, mut from) = (Vec::new(), None);
     loop {
         let page = table_client.leases.failed_starts(PAGE, from.as_ref());
-        let (items, next) = page.await?;
+        let (items, next) = page.await.map_err(Error::of_a_read)?;
         all.extend(items.into_iter().map(FailedStart::from));
         from = next;
         if from.is_none() {
@@ -77,7 +79,7 @@ impl FailedStart {
 }
 
 /// A word of a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,".contains(c);
     if word.chars().all(is_plain) {
         return word.to_owned();

@@ -5,6 +5,9 @@ use leasehold::{
     ViewUntil, WaiterView,
 };
 
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+
 use crate::columns::Columns;
 use crate::durations::render;
 use crate::ended::Ended;
@@ -17,6 +20,10 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
         format!("{} ago", render(now.since(at)))
     }
 }
+
+/// Of a lease of a start whose execution is not known to have begun.
+pub(crate) const NOT_BEGUN: &str =
+    "its execution has not begun: Step Functions has not accepted it yet, and the stack asks again";
 
 pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"];
 
@@ -122,7 +129,7 @@ fn row_until(
         let at = held.expires_at().map(|at| when(at, now));
         at.unwrap_or_else(|| while_it_lasts(held, ended, now))
     };
-    let holder = |held: &HeldView| held.holder.to_string();
+    let holder = |held: &HeldView| short(held.holder.as_str());
     let held = lease.held.as_ref();
     let (state, ends) = match (held, opens_at) {
         (None, Some(at)) => ("closed", when(at, now)),
@@ -147,8 +154,19 @@ pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timest
 }
 
 /// A table of a semaphore's permits.
-pub(crate) fn permits(seen: &[Inspection], ended: &Ended, now: Timestamp) -> String {
-    let row = |one: &Inspection| row_until(&one.lease, one.opens_at, ended, now);
+pub(crate) fn permits(
+    seen: &[Inspection],
+    not_begun: &BTreeSet<u16>,
+    ended: &Ended,
+    now: Timestamp,
+) -> String {
+    let row = |one: &Inspection| {
+        let mut row = row_until(&one.lease, one.opens_at, ended, now);
+        if not_begun.contains(&one.lease.permit) {
+            NOT_BEGUN.clone_into(&mut row[2]);
+        }
+        row
+    };
     let rows: Vec<_> = seen.iter().map(row).collect();
     Columns::new(&HEADER).page(&rows)
 }
@@ -162,7 +180,7 @@ pub(crate) fn waiters(waiters: &[WaiterView], now: Timestamp) -> String {
             when(waits.since, now),
             when(waits.until, now),
             what.to_owned(),
-            waits.holder.to_string(),
+            short(waits.holder.as_str()),
         ]
     };
     let rows: Vec<_> = waiters.iter().map(row).collect();
@@ -177,6 +195,42 @@ pub(crate) fn name(lease: &LeaseView) -> String {
     }
 }
 
+/// A holder in a row: on a terminal, where a row is to fit, of an execution's ARN only its machine and name.
+pub(crate) fn short(holder: &str) -> String {
+    let is_terminal = std::io::stdout().is_terminal();
+    machine_and_name(holder)
+        .filter(|_| is_terminal)
+        .unwrap_or(holder)
+        .to_owned()
+}
+
+fn machine_and_name(holder: &str) -> Option<&str> {
+    let rest = holder.strip_prefix("arn:")?;
+    let kinds = [":execution:", ":function:"].iter();
+    kinds
+        .filter_map(|kind| rest.split_once(kind))
+        .map(|(_, name)| name)
+        .next()
+}
+
+/// The state of a key, of a semaphore with how many of its permits are held: of those that there may be at once by an operator's
+/// limit, or that were ever granted.
+pub(crate) fn key_state(first: &Inspection, permits: &[Inspection], now: Timestamp) -> String {
+    if permits.is_empty() {
+        return match first.state {
+            LeaseState::Closed => "closed",
+            _ => state(&first.lease, now),
+        }
+        .to_owned();
+    }
+    let held = permits
+        .iter()
+        .filter(|one| one.lease.held.is_some())
+        .count();
+    let limit = first.limit.as_ref().map(|limit| usize::from(limit.permits));
+    format!("{held} of {} held", limit.unwrap_or(permits.len()))
+}
+
 pub(crate) fn state(lease: &LeaseView, now: Timestamp) -> &'static str {
     match &lease.held {
         None => "free",
@@ -186,8 +240,10 @@ pub(crate) fn state(lease: &LeaseView, now: Timestamp) -> &'static str {
 }
 
 /// All details of a lease, as names and values.
+/// `permits` are all permits of the key, if it is a semaphore.
 pub(crate) fn details(
     seen: &Inspection,
+    permits: &[Inspection],
     ended: &Ended,
     now: Timestamp,
 ) -> Vec<(&'static str, String)> {
@@ -203,6 +259,9 @@ pub(crate) fn details(
         },
     };
     rows.push(("state", state));
+    if !permits.is_empty() {
+        rows.push(("permits", key_state(seen, permits, now)));
+    }
     if seen.frozen {
         rows.push(("frozen", "yes: no new grants".to_owned()));
     }

@@ -17,6 +17,7 @@ mod exit;
 mod failed_starts;
 mod handle;
 mod instants;
+mod key_lists;
 mod lease_text;
 mod listing;
 #[cfg(feature = "local")]

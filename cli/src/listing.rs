@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use leasehold::{Holder, Inspected, Key, LeasePage, LeaseView, WaiterView};
+use leasehold::{Error, Holder, Inspected, Key, LeasePage, LeaseView, WaiterView};
 use serde::Serialize;
 
 use crate::columns::{Columns, pairs};
 use crate::connect::{TableArgs, TableClient};
 use crate::ended::Ended;
 use crate::exit::{Code, Failure};
+use crate::key_lists::{self, Wanted};
 use crate::output::{json, json_in_lines, print, print_error, print_lines, write};
 use crate::pages::Pages;
 use crate::{failed_starts, lease_text};
@@ -21,10 +22,17 @@ Examples:
   leasehold ls --prefix orders/ --state expired
   leasehold ls --json | jq -r '.leases[].key'
   leasehold ls --failed
+  leasehold ls --frozen --limited --waiting
 
-The list omits free keys, even frozen ones: use `leasehold show` for any key. Reading the list costs about one read unit for
-each held lease, whatever the prefix. Of a lease that lasts while an execution runs it asks Step Functions whether that has ended,
-of a hundred at most, if your credentials may ask. --json prints the response of the function inspect.
+The list has what is held. A last line, on standard error, counts the keys that are frozen, limited, or waited for, held or not.
+--frozen, --limited and --waiting list them instead, several together those that are one of them; --json then prints
+{\"keys\":[…]}, each the response of the function inspect. `leasehold show` has who did it and why.
+
+Of a lease that lasts while an execution runs it asks Step Functions whether that has ended, of a hundred at most, if your
+credentials may ask. Reading the list costs about one read unit for each held lease and each key with a queue, whatever the prefix. No index has frozen
+and limited keys: to count them reads the first thousand items of the table, at most some sixty read units, and to list them all of
+it; --quiet and --json count nothing. On a terminal the ARN of an execution is cut to its machine and name; everywhere else it is
+whole. --json prints the response of the function inspect.
 
 With --failed it lists starts that have failed (`leasehold start`) instead, each with its reason and the command that repeats it.
 --json then prints {\"starts\":[{\"key\",\"execution_arn\",\"state_machine_arn\",\"name\",\"asked_at\",\"reason\"}]}.")]
@@ -43,6 +51,8 @@ pub(crate) struct Ls {
     /// Starts that have failed, instead of leases
     #[arg(long, conflicts_with = "state")]
     failed: bool,
+    #[command(flatten)]
+    wanted: Wanted,
     /// At most this many leases
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -69,6 +79,9 @@ impl Ls {
         let table_client = self.table_args.connect().await?;
         if self.failed {
             return self.list_failed_starts(&table_client).await;
+        }
+        if self.wanted.any() {
+            return self.list_keys(&table_client).await;
         }
         let mut columns = Columns::new(&lease_text::HEADER);
         let mut pages = Pages::of(None);
@@ -108,6 +121,25 @@ impl Ls {
             write("\n]}\n")?;
         } else if shown == 0 && !self.quiet {
             print_error("no lease matches");
+        }
+        if !self.json
+            && !self.quiet
+            && let Some(counted) = key_lists::counted(&table_client, &self.prefix).await?
+        {
+            print_error(&counted);
+        }
+        Ok(Code::DONE)
+    }
+
+    async fn list_keys(&self, table_client: &TableClient) -> Result<Code, Failure> {
+        let most = self.limit.unwrap_or(usize::MAX);
+        let keys = self.wanted.keys(table_client, &self.prefix, most).await?;
+        if self.json {
+            print(&json(&BTreeMap::from([("keys", keys)]))?)?;
+        } else if !keys.is_empty() {
+            print_lines(&key_lists::table(&keys, table_client))?;
+        } else if !self.quiet {
+            print_error("no key matches");
         }
         Ok(Code::DONE)
     }
@@ -171,13 +203,14 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
-        let seen = table_client.leases.inspect(&self.key).await?;
+        let leases = &table_client.leases;
+        let seen = leases.inspect(&self.key).await.map_err(Error::of_a_read)?;
         let code = match seen {
             Inspected::Found { .. } => Code::DONE,
             Inspected::Absent => Code::FAILURE,
         };
         let waiters = if self.waiters {
-            Some(table_client.leases.waiters(&self.key).await?)
+            Some(leases.waiters(&self.key).await.map_err(Error::of_a_read)?)
         } else {
             None
         };
@@ -192,9 +225,18 @@ impl Show {
                 let all = permits.iter().chain([&first]).map(|one| &one.lease);
                 let mut ended = Ended::default();
                 ended.ask(&table_client, all).await;
-                print_lines(&pairs(lease_text::details(&first, &ended, now)))?;
+                let not_begun = leases
+                    .not_begun(&self.key)
+                    .await
+                    .map_err(Error::of_a_read)?;
+                let mut details = lease_text::details(&first, &permits, &ended, now);
+                if not_begun.contains(&first.lease.permit) {
+                    details[1] = ("state", format!("held, {}", lease_text::NOT_BEGUN));
+                }
+                print_lines(&pairs(details))?;
                 if !permits.is_empty() {
-                    print_lines(&format!("\n{}", lease_text::permits(&permits, &ended, now)))?;
+                    let permits = lease_text::permits(&permits, &not_begun, &ended, now);
+                    print_lines(&format!("\n{permits}"))?;
                 }
             }
             Inspected::Absent => print_error(&format!(
@@ -306,7 +348,7 @@ fn in_a_line(holder: &str, leases: &[&LeaseView], now: leasehold::Timestamp) -> 
     vec![
         leases.len().to_string(),
         first.map_or_else(String::new, |at| lease_text::when(at, now)),
-        holder.to_owned(),
+        lease_text::short(holder),
         keys.join(", "),
     ]
 }

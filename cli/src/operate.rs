@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_sfn::types::ExecutionStatus;
 use clap::Args;
 use leasehold::{
-    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Holder,
+    AuditReason, Caller, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, HeldView, Holder,
     Inspected, Inspection, Key, LimitOutcome, LimitedTo, Operator, Reason, UnfreezeOutcome,
     ViewUntil,
 };
@@ -75,13 +75,21 @@ impl Act {
         if !self.yes {
             let now = table_client.leases.now();
             for one in seen {
-                eprintln!(
-                    "{}\n",
-                    pairs(lease_text::details(one, &Ended::default(), now))
-                );
+                let details = lease_text::details(one, &[], &Ended::default(), now);
+                eprintln!("{}\n", pairs(details));
             }
         }
         confirm(self.yes, question)
+    }
+
+    /// Says that others wait, who are not served by this command.
+    fn tell_who_waits(&self, waiting: u64) -> Result<(), Failure> {
+        let who = match waiting {
+            0 => return Ok(()),
+            1 => "one waits in the queue: the next sweep of the stack, within a minute, grants it to that one".to_owned(),
+            n => format!("{n} wait in the queue: the next sweep of the stack, within a minute, grants it to the first"),
+        };
+        if self.json { Ok(()) } else { print(&who) }
     }
 
     fn tell(&self, answer: &impl serde::Serialize, words: &str) -> Result<(), Failure> {
@@ -129,6 +137,7 @@ impl ForceRelease {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let act = &self.act;
         let (table_client, seen) = act.look().await?;
+        let waiting = waiting(&seen);
         let held: Vec<_> = seen
             .into_iter()
             .filter(|one| one.lease.held.is_some())
@@ -177,22 +186,8 @@ impl ForceRelease {
             act.ask(&table_client, &held, &format!("Stop {holder}?"))?;
             return self.stop_it(&table_client, one, &execution).await;
         }
-        let is_over = held_by.is_some_and(|held| {
-            matches!(
-                held.until,
-                ViewUntil::Execution {
-                    look_again_at: Some(_),
-                    ..
-                }
-            )
-        });
         if execution.is_some() {
-            print_error(if is_over {
-                "its execution is over or unknown, and a task of it may still be at work beside the next holder"
-            } else {
-                "its execution may still run, and learns nothing of this: it works on beside the next holder; \
-                 --stop stops it first"
-            });
+            warn_of_its_work(held_by);
         }
         act.ask(&table_client, &held, &format!("Evict {holder}?"))?;
         let which = ForceReleaseOptions {
@@ -211,6 +206,7 @@ impl ForceRelease {
                         "write to the resource with token {fencing_token}, so that it refuses this holder's writes"
                     ))?;
                 }
+                act.tell_who_waits(waiting)?;
                 Ok(Code::DONE)
             }
             ForceReleaseOutcome::Cancelled { free_at, .. } => {
@@ -386,6 +382,9 @@ impl UnfreezeArgs {
             UnfreezeOutcome::NotFrozen => (format!("{} was not frozen", act.key), Code::FAILURE),
         };
         act.tell(&unfrozen, &words)?;
+        if unfrozen == UnfreezeOutcome::Unfrozen {
+            act.tell_who_waits(waiting(&seen))?;
+        }
         Ok(code)
     }
 }
@@ -402,6 +401,30 @@ async fn caller(table_client: &TableClient) -> Option<Caller> {
     let sts = aws_sdk_sts::Client::new(&table_client.config);
     let asked = tokio::time::timeout(ASKING, sts.get_caller_identity().send()).await;
     Caller::new(asked.ok()?.ok()?.arn()?).ok()
+}
+
+/// An evicted execution may work on beside the next holder.
+fn warn_of_its_work(held: Option<&HeldView>) {
+    let is_over = held.is_some_and(|held| {
+        matches!(
+            held.until,
+            ViewUntil::Execution {
+                look_again_at: Some(_),
+                ..
+            }
+        )
+    });
+    print_error(if is_over {
+        "its execution is over or unknown, and a task of it may still be at work beside the next holder"
+    } else {
+        "its execution may still run, and learns nothing of this: it works on beside the next holder; \
+         --stop stops it first"
+    });
+}
+
+/// How many wait for a key with these permits: the first has the queue.
+fn waiting(seen: &[Inspection]) -> u64 {
+    seen.first().map_or(0, |first| first.waiting)
 }
 
 /// Asks for confirmation on the terminal. Without a terminal only `--yes` confirms.
@@ -488,6 +511,14 @@ impl LimitArgs {
         };
         act.tell(&limited, &words)?;
         let held = seen.iter().filter(|one| one.lease.held.is_some()).count();
+        let has_room = match limited {
+            LimitOutcome::Limited { permits } => held < usize::from(permits),
+            LimitOutcome::Unlimited => held == 0,
+            LimitOutcome::NotLimited => false,
+        };
+        if has_room {
+            act.tell_who_waits(waiting(&seen))?;
+        }
         if let LimitOutcome::Limited { permits } = limited
             && held > usize::from(permits)
         {

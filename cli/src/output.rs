@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 
 use leasehold_asl::{plain, plain_lines};
 use serde::Serialize;
@@ -30,6 +31,17 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
             format!("the answer could not be written: {error}"),
         ),
     })
+}
+
+/// Whether standard output was closed when this program began: the standard library then opens the null device in its place, for
+/// reading and writing, and every write succeeds. A caller who discards the output opens that for writing only.
+pub(crate) fn is_closed() -> bool {
+    let is_null =
+        std::fs::read_link("/proc/self/fd/1").is_ok_and(|link| link == Path::new("/dev/null"));
+    let flags = std::fs::read_to_string("/proc/self/fdinfo/1").unwrap_or_default();
+    let flags = flags.lines().find_map(|line| line.strip_prefix("flags:"));
+    // The last digit is the access mode: 2 is for both.
+    is_null && flags.is_some_and(|flags| flags.trim().ends_with('2'))
 }
 
 /// An answer as JSON, with its fields in the contract's order.

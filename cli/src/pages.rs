@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use leasehold::{Cursor, Holder, LeasePage, LeaseView};
+use leasehold::{Cursor, Error, Holder, LeasePage, LeaseView};
 
 use crate::connect::TableClient;
 use crate::exit::Failure;
@@ -40,9 +40,10 @@ impl<'a> Pages<'a> {
         }
         let cursor = self.cursor.take();
         let LeasePage { leases, cursor } = match self.of {
-            Some(holder) => table_client.leases.held_by(holder, PAGE, cursor).await?,
-            None => table_client.leases.list(PAGE, cursor).await?,
-        };
+            Some(holder) => table_client.leases.held_by(holder, PAGE, cursor).await,
+            None => table_client.leases.list(PAGE, cursor).await,
+        }
+        .map_err(Error::of_a_read)?;
         self.is_over = cursor.is_none();
         self.cursor = cursor;
         self.read += leases.len();

@@ -42,8 +42,11 @@ pub(crate) struct Start {
     #[arg(value_parser = |text: &str| Key::new(text))]
     key: Key,
     /// ARN of the state machine, also with a version or an alias
-    #[arg(value_parser = |text: &str| StateMachineArn::new(text))]
-    machine: StateMachineArn,
+    #[arg(required_unless_present = "state_machine", value_parser = |text: &str| StateMachineArn::new(text))]
+    machine: Option<StateMachineArn>,
+    /// The same as MACHINE
+    #[arg(long, value_name = "ARN", conflicts_with = "machine", value_parser = |text: &str| StateMachineArn::new(text))]
+    state_machine: Option<StateMachineArn>,
     /// The execution's input [default: {}]
     #[arg(long, value_name = "JSON", value_parser = |text: &str| ExecutionInput::new(text))]
     input: Option<ExecutionInput>,
@@ -138,7 +141,9 @@ impl Start {
     fn start(&self) -> Result<leasehold::Start, Failure> {
         let name = self.name.clone().map_or_else(random_name, Ok);
         let name = name.map_err(Failure::usage)?;
-        let mut start = leasehold::Start::new(self.key.clone(), self.machine.clone(), name);
+        let machine = self.machine.as_ref().or(self.state_machine.as_ref());
+        let machine = machine.ok_or_else(|| Failure::usage("no state machine is named"))?;
+        let mut start = leasehold::Start::new(self.key.clone(), machine.clone(), name);
         start.input = self.input()?;
         start.if_held = self.if_held()?;
         start.permits = self.permits;
@@ -293,7 +298,8 @@ fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<
             held,
         } => (
             format!("in the queue: {execution_arn} begins when it is its turn"),
-            held.as_deref(),
+            // Its own lease is nobody else's.
+            held.as_deref().filter(|held| held.holder != *execution_arn),
         ),
         Started::Skipped {
             execution_arn,

@@ -7,7 +7,7 @@ use leasehold_asl::plain;
 use serde::Serialize;
 
 use crate::connect::TableArgs;
-use crate::exit::{Code, Failure, in_full};
+use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_lines};
 
 #[derive(Args, Debug)]
@@ -73,34 +73,30 @@ struct Answer {
 }
 
 async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, Failure> {
-    let fault = match table::check(client, name).await {
-        Ok(()) => None,
-        // No error of the service below it: the table's shape is wrong.
-        Err(error @ Error::Misconfigured { source: None, .. }) => Some(in_full(&error)),
-        Err(error) => return Err(error.into()),
-    };
+    let faults = table::faults(client, name)
+        .await
+        .map_err(Error::of_a_read)?;
+    let faults: Vec<_> = faults.into_iter().map(|fault| fault.what).collect();
     let notes = notes(client, name).await;
-    let code = if fault.is_some() {
-        Code::FAILURE
-    } else {
-        Code::DONE
-    };
+    let fits = faults.is_empty();
+    let code = if fits { Code::DONE } else { Code::FAILURE };
+    let differs = format!("table {name} is not a lease table");
     if for_programs {
-        let outcome = if fault.is_some() { "differs" } else { "fits" };
+        let outcome = if fits { "fits" } else { "differs" };
         let answer = Answer {
             outcome,
-            problem: fault,
+            problem: (!fits).then(|| format!("{differs}: {}", faults.join("; "))),
             notes,
         };
         print(&json(&answer)?)?;
         return Ok(code);
     }
-    match fault {
-        Some(fault) => {
-            let fault = plain(&fault).replacen(": ", ":\n  ", 1);
-            print_lines(&fault.replace("; ", "\n  "))?;
-        }
-        None => print(&format!("{name} is a lease table"))?,
+    if fits {
+        print(&format!("{name} is a lease table"))?;
+    } else {
+        let lines = std::iter::once(plain(&differs) + ":")
+            .chain(faults.iter().map(|fault| format!("  {}", plain(fault))));
+        print_lines(&lines.collect::<Vec<_>>().join("\n"))?;
     }
     for note in notes {
         print(&format!("note: {note}"))?;

@@ -99,7 +99,9 @@ impl Weave {
             })?;
             let there = std::fs::read_to_string(&output).ok();
             let is_same = there.as_ref() == Some(&woven);
-            if !is_same {
+            if is_same {
+                tell(&output, "is up to date");
+            } else {
                 let how = if there.is_some() {
                     "is not up to date"
                 } else {
@@ -112,7 +114,10 @@ impl Weave {
         if !self.dry_run {
             match output {
                 None => print_whole(&machine.name, &woven)?,
-                Some(output) => write(&output, &woven, self.force)?,
+                Some(output) => {
+                    let is_new = write(&output, &woven, self.force)?;
+                    tell(&output, if is_new { "written" } else { "is up to date" });
+                }
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -137,12 +142,18 @@ fn difference(machine: &Source, to: &str, woven: &str) -> String {
         .to_string()
 }
 
-/// Writes the file whole or not at all, and never over a file that this program did not write, unless `force` is set.
-fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
+/// Says on standard error what became of the output, and leaves standard output to what is asked for.
+fn tell(output: &Path, what: &str) {
+    eprintln!("{}: {what}", plain(&output.to_string_lossy()));
+}
+
+/// Writes the file whole or not at all, and never over a file that this program did not write, unless `force` is set. Returns whether it
+/// is another one than before.
+fn write(output: &Path, woven: &str, force: bool) -> Result<bool, Refusal> {
     let name = output.to_string_lossy();
     let failed = |error: std::io::Error| Refusal::of(&name, error.to_string());
     match std::fs::read_to_string(output) {
-        Ok(there) if there == woven => return Ok(()),
+        Ok(there) if there == woven => return Ok(false),
         Ok(there) if !force && !is_woven(&Source::new(name.clone(), there.as_str())) => {
             return Err(Refusal::of(
                 &name,
@@ -169,7 +180,7 @@ fn write(output: &Path, woven: &str, force: bool) -> Result<(), Refusal> {
     };
     file.as_file().set_permissions(rights).map_err(failed)?;
     file.persist(output).map_err(|error| failed(error.error))?;
-    Ok(())
+    Ok(true)
 }
 
 /// Prints the machine byte by byte, or refuses if a terminal or a build's log could read a part of it as a command.

@@ -157,7 +157,7 @@ pub enum Error {
 
     /// The outcome is unknown: a timeout, a lost connection, a server error, a panic in this library. Retry the same
     /// request to learn the outcome.
-    #[error("{problem}; the outcome is unknown: repeat the same request")]
+    #[error("{}", unavailable(problem))]
     Unavailable {
         /// What failed.
         problem: String,
@@ -320,6 +320,18 @@ impl Error {
         }
     }
 
+    /// The same error of a call that only reads, whose outcome is not unknown.
+    #[must_use]
+    pub fn of_a_read(self) -> Self {
+        match self {
+            Self::Unavailable { problem, source } => Self::Unavailable {
+                problem: problem + OF_A_READ,
+                source,
+            },
+            other => other,
+        }
+    }
+
     /// The error and its sources in one line.
     #[must_use]
     pub fn in_full(&self) -> String {
@@ -373,6 +385,20 @@ impl Serialize for Error {
     }
 }
 
+/// What ends a problem in place of the advice to repeat the request, where nothing is unknown, or repeating does not help.
+const OF_A_READ: &str = "; nothing was to be changed by it";
+pub(crate) const TOKEN_USED: &str = "; its execution has to ask again, with a new token";
+
+fn unavailable(problem: &str) -> String {
+    if [OF_A_READ, TOKEN_USED]
+        .iter()
+        .any(|advice| problem.ends_with(advice))
+    {
+        return problem.to_owned();
+    }
+    format!("{problem}; the outcome is unknown: repeat the same request")
+}
+
 fn frozen(key: &Key, record: Option<&Record>, whole_table: bool) -> String {
     if whole_table {
         return format!(
@@ -394,6 +420,24 @@ fn cut(metadata: &Metadata) -> Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_may_have_changed_something_is_to_be_repeated() {
+        let error = |problem: &str| Error::Unavailable {
+            problem: problem.to_owned(),
+            source: Some(Cause::said("timed out")),
+        };
+        assert_eq!(
+            error("no response").in_full(),
+            "no response; the outcome is unknown: repeat the same request: timed out"
+        );
+        assert_eq!(
+            error("no response").of_a_read().in_full(),
+            "no response; nothing was to be changed by it: timed out"
+        );
+        let used = error(&format!("used{TOKEN_USED}")).to_string();
+        assert!(!used.contains("repeat"), "{used}");
+    }
 
     #[test]
     fn a_message_says_everything_once() {

@@ -1,5 +1,7 @@
 //! Inspect: what the table stores, without anything that would let the reader change it.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::{
@@ -9,6 +11,7 @@ use crate::{
     outcomes::{LifetimeKind, Previous},
     pagination::Cursor,
     row::{Limit, Record, Row, Stored, Term},
+    start::{StartItem, StartStatus},
     store::{Address, Entry, Store, What},
     values::{Counter, Holder, KeepTime, Key, Metadata, Ttl},
 };
@@ -190,7 +193,6 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::apply`].
     pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
-        let (now, passed) = (self.now(), self.takeover_deadline());
         let rows = self.store().read_key(key, self.limit()).await?;
         let mut standings = Vec::with_capacity(rows.len());
         for (permit, stored) in rows {
@@ -199,17 +201,7 @@ impl<S: Store> Leases<S> {
                 Stored::Absent => {}
                 Stored::Foreign(reason) => return Err(corrupt(key, reason)),
                 Stored::Row(row) => {
-                    let lease = self.view(Address { key, permit }, &row);
-                    standings.push(Inspection {
-                        state: state(&lease, &row, (now, passed)),
-                        previous: row.last_ended(),
-                        frozen: row.frozen.is_some(),
-                        limit: row.limit.clone(),
-                        opens_at: row.opens_at.filter(|_| row.is_closed(passed)),
-                        waiting: row.waiting().len() as u64,
-                        operator: row.operator.clone(),
-                        lease,
-                    });
+                    standings.push(self.inspection(Address { key, permit }, &row));
                 }
             }
         }
@@ -221,6 +213,44 @@ impl<S: Store> Leases<S> {
             first,
             permits: if semaphore { standings } else { Vec::new() },
         })
+    }
+
+    /// The permits of `key`, 0 for a mutex, that were granted to a start whose execution is not known to have begun: Step Functions
+    /// was not called yet, or did not accept the call. The stack calls again.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub async fn not_begun(&self, key: &Key) -> Result<BTreeSet<u16>, Error> {
+        let mut not_begun = BTreeSet::new();
+        for (permit, stored) in self.store().read_key(key, self.limit()).await? {
+            if let Stored::Row(row) = stored
+                && row.request.is_start()
+                && row.holding().is_some()
+            {
+                let request = &row.request;
+                let item = self.store().start_item(key, request, self.limit());
+                let is_waiting = |item: StartItem| item.status == StartStatus::Waiting;
+                if item.await?.is_some_and(is_waiting) {
+                    not_begun.insert(permit);
+                }
+            }
+        }
+        Ok(not_begun)
+    }
+
+    pub(crate) fn inspection(&self, address: Address, row: &Row) -> Inspection {
+        let (now, passed) = (self.now(), self.takeover_deadline());
+        let lease = self.view(address, row);
+        Inspection {
+            state: state(&lease, row, (now, passed)),
+            previous: row.last_ended(),
+            frozen: row.frozen.is_some(),
+            limit: row.limit.clone(),
+            opens_at: row.opens_at.filter(|_| row.is_closed(passed)),
+            waiting: row.waiting().len() as u64,
+            operator: row.operator.clone(),
+            lease,
+        }
     }
 
     /// The leases that `holder` holds, at most `limit` at a time. The result says where to continue, as that of

@@ -33,6 +33,7 @@ pub mod fence;
 mod follow;
 mod hold;
 mod inspect;
+mod key_lists;
 mod leases;
 mod look;
 pub mod metrics;
@@ -79,6 +80,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error, ErrorKind, Retriable};
 pub use executions::Executions;
 pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
+pub use key_lists::RestrictedKeys;
 pub use leases::Leases;
 pub use operate::{
     AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, LimitOutcome,

@@ -79,14 +79,50 @@ fn is_enabled_already(error: &UpdateTimeToLiveError) -> bool {
             .is_some_and(|m| m.contains("already enabled"))
 }
 
+/// The part of a table in which it differs from a lease table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// Its keys, billing or Regions.
+    Table,
+    /// Its index.
+    Index,
+    /// Its TTL.
+    Ttl,
+}
+
+/// One difference of a table from a lease table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub part: Part,
+    /// What, for people.
+    pub what: String,
+}
+
 /// Checks that the table `name` is a lease table.
 ///
 /// # Errors
 /// [`Error::Misconfigured`], naming everything that differs: keys, index, billing or TTL, or that the
-/// table is a global one;
+/// table is a global one; and those of [`faults`].
+pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
+    let faults = faults(client, name).await?;
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let faults: Vec<_> = faults.into_iter().map(|fault| fault.what).collect();
+    Err(Error::Misconfigured {
+        problem: format!("table {name} is not a lease table: {}", faults.join("; ")),
+        source: None,
+    })
+}
+
+/// Everything in which the table `name` differs from a lease table.
+///
+/// # Errors
 /// [`Error::Denied`] without `dynamodb:DescribeTable` or `DescribeTimeToLive`; and those of any
 /// request.
-pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
+pub async fn faults(client: &Client, name: &str) -> Result<Vec<Fault>, Error> {
     let described = client.describe_table().table_name(name).send().await;
     let described = described.map_err(|e| failed("dynamodb:DescribeTable", name, e))?;
     let ttl = client.describe_time_to_live().table_name(name).send().await;
@@ -106,44 +142,47 @@ pub async fn check(client: &Client, name: &str) -> Result<(), Error> {
             )
         });
     if !on || ttl.and_then(|t| t.attribute_name()) != Some(at::PURGE_AT) {
-        faults.push(format!("its TTL attribute is not {}", at::PURGE_AT));
+        faults.push(Fault {
+            part: Part::Ttl,
+            what: format!("its TTL attribute is not {}", at::PURGE_AT),
+        });
     }
-    if faults.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Misconfigured {
-        problem: format!("table {name} is not a lease table: {}", faults.join("; ")),
-        source: None,
-    })
+    Ok(faults)
 }
 
-fn shape_faults(table: &TableDescription) -> Result<Vec<String>, Error> {
+fn shape_faults(table: &TableDescription) -> Result<Vec<Fault>, Error> {
     let mut faults = Vec::new();
+    let mut add = |part, what| faults.push(Fault { part, what });
     if !same(table.key_schema(), &key_schema(&KEYS)?) {
-        faults.push("its keys are not pk (HASH) and sk (RANGE)".to_owned());
+        add(
+            Part::Table,
+            "its keys are not pk (HASH) and sk (RANGE)".to_owned(),
+        );
     }
     for attribute in attributes()? {
         if !table.attribute_definitions().contains(&attribute) {
             let name = attribute.attribute_name();
-            faults.push(format!("its attribute {name} is not a string"));
+            add(Part::Table, format!("its attribute {name} is not a string"));
         }
     }
     let wanted = index()?;
     let mut indexes = table.global_secondary_indexes().iter();
     let found = indexes.find(|index| index.index_name() == Some(at::INDEX));
     if !found.is_some_and(|index| is_index(index, &wanted)) {
-        faults.push(format!(
-            "its index {} is missing or of another shape",
-            at::INDEX
-        ));
+        let what = format!("its index {} is missing or of another shape", at::INDEX);
+        add(Part::Index, what);
     }
     // A table that was never on demand has no summary.
     let billing = table.billing_mode_summary().and_then(|b| b.billing_mode());
     if billing != Some(&BILLING) {
-        faults.push(format!("its billing is not {}", BILLING.as_str()));
+        add(
+            Part::Table,
+            format!("its billing is not {}", BILLING.as_str()),
+        );
     }
     if is_global(table) {
-        faults.push(
+        add(
+            Part::Table,
             "it is a global table, and a lease table has one Region: with several, the last writer wins or there are no \
              transactions"
                 .to_owned(),
@@ -258,7 +297,9 @@ mod tests {
         ] {
             let table = described.build();
             let faults = shape_faults(&table).expect("faults");
-            let refused = faults.iter().any(|fault| fault.contains("global table"));
+            let refused = faults
+                .iter()
+                .any(|fault| fault.what.contains("global table"));
             assert_eq!(refused, global, "{table:?}");
         }
     }

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import threading
 import time
 import uuid
@@ -17,6 +18,15 @@ from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 from moto.stepfunctions.responses import StepFunctionResponse
 
 _TREES = 32
+# A longer list of what the parser expects says nothing.
+_EXPECTED = 10
+
+
+class DefinitionRefused(AWSError):
+    """Gap: the error has no name."""
+
+    TYPE = "InvalidDefinition"
+    STATUS = 400
 
 
 class ExecutionNotRedrivable(AWSError):
@@ -122,19 +132,38 @@ def _check_targets(definition, path=""):
     def check(target, where):
         if target is not None and target not in states:
             raise InvalidDefinition(
-                message=f"SCHEMA_VALIDATION_FAILED: MISSING_TRANSITION_TARGET: {path}{where} names '{target}'"
+                message=f"SCHEMA_VALIDATION_FAILED: MISSING_TRANSITION_TARGET: there is no state '{target}' at {path}/{where}"
             )
 
     check(definition.get("StartAt"), "StartAt")
     for name, state in states.items():
-        check(state.get("Next"), f"{name}.Next")
-        check(state.get("Default"), f"{name}.Default")
+        here = f"States/{name}"
+        check(state.get("Next"), f"{here}/Next")
+        check(state.get("Default"), f"{here}/Default")
         for field in ("Catch", "Choices"):
-            for rule in state.get(field, []):
-                check(rule.get("Next"), f"{name}.{field}.Next")
-        inner = [state[field] for field in ("ItemProcessor", "Iterator") if field in state]
-        for program in state.get("Branches", []) + inner:
-            _check_targets(program, f"{path}{name}/")
+            for number, rule in enumerate(state.get(field, [])):
+                check(rule.get("Next"), f"{here}/{field}[{number}]/Next")
+        for field in ("ItemProcessor", "Iterator"):
+            _check_targets(state.get(field, {}), f"{path}/{here}/{field}")
+        for number, program in enumerate(state.get("Branches", [])):
+            _check_targets(program, f"{path}/{here}/Branches[{number}]")
+
+
+def _brief(message):
+    """Gap: a refused definition is answered with the parser's whole grammar, or with the definition itself. What is left here: the
+    line and the column, both from 1, and what is wrong there."""
+    if found := re.search(r"line (\d+):(\d+), at (.*?), (.*)", message, re.DOTALL):
+        line, column, token, problem = found.groups()
+        expected = re.search(r"expecting \{(.*?)\}", problem, re.DOTALL)
+        short = expected and expected[1].count(",") < _EXPECTED
+        instead = f", expected is one of {expected[1]}" if short else ""
+        return f"SCHEMA_VALIDATION_FAILED: line {line}:{int(column) + 1}: {token} is not possible here{instead}"
+    if found := re.search(r"Error=\w+ Args=\[([\"'])(.*)\1\] in definition", message, re.DOTALL):
+        state = re.search(r"'name': '(.*?)'", found[2])
+        problem = re.sub(r"<class '[\w.]*?(\w+)'>", r"\1", found[2].replace("\\'", "'")).split(" in context:")[0]
+        problem = problem.split(": '(")[0].rstrip(".")
+        return f"SCHEMA_VALIDATION_FAILED: {problem}" + (f" at /States/{state[1]}" if state else "")
+    return message
 
 
 def _own_query_languages():
@@ -175,8 +204,11 @@ def install():
     parse = StepFunctionsParserBackend._validate_definition
 
     def validate(definition):
-        parse(definition)
-        _check_targets(json.loads(definition))
+        try:
+            parse(definition)
+            _check_targets(json.loads(definition))
+        except InvalidDefinition as refused:
+            raise DefinitionRefused(f"Invalid State Machine Definition: '{_brief(refused.message)}'") from None
 
     StepFunctionsParserBackend._validate_definition = staticmethod(validate)
     for handler in (start_execution, start_sync_execution, describe_execution, stop_execution,

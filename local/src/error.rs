@@ -3,7 +3,8 @@
 use std::fmt::{Debug, Display};
 use std::path::PathBuf;
 
-use aws_sdk_sfn::error::{DisplayErrorContext, SdkError};
+use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
+use leasehold::Cause;
 
 /// Why the local stack, or a part of it, could not be started or called.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,14 @@ pub enum Error {
         /// The template file.
         file: PathBuf,
         /// What is wrong in it.
+        message: String,
+    },
+    /// A user's definition is refused.
+    #[error("{place}: {message}")]
+    Definition {
+        /// The file, with line and column if they are known.
+        place: String,
+        /// What is wrong there.
         message: String,
     },
     /// Function binaries are missing.
@@ -66,13 +75,32 @@ impl Error {
 }
 
 /// The failure of a request that an SDK has sent, with the name of its operation.
-impl<E: std::error::Error + 'static, R: Debug + 'static> From<SdkError<E, R>> for Error {
+impl<E, R> From<SdkError<E, R>> for Error
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: Debug + 'static,
+{
     fn from(error: SdkError<E, R>) -> Self {
         // `StartExecutionError`, after its modules.
         let kind = std::any::type_name::<E>().rsplit(':').next();
         let operation = kind.unwrap_or_default().trim_end_matches("Error");
-        Self::call(operation, DisplayErrorContext(&error))
+        Self::call(operation, said(&error))
     }
+}
+
+/// What a service answered, in one line: the name of its error, and its message. Without an answer, why there is none.
+pub(crate) fn said<E, R>(error: &SdkError<E, R>) -> String
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: Debug + 'static,
+{
+    let text = match (error.code(), error.message()) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => Cause::of(error).to_string(),
+    };
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Makes an error of the operating system that names the failed act.

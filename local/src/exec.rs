@@ -1,14 +1,14 @@
 //! `leasehold-local exec`: a command with the stack beside it, such as the tests of somebody's project.
 
-use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Signal, getpgrp};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::signal::unix::SignalKind;
 
 use crate::arguments::Arguments;
@@ -20,10 +20,12 @@ const EXAMPLES: &str = "Examples:
   leasehold-local exec --sweep-every 5 -- npx vitest run
   leasehold-local exec --function Charge='python -m awslambdaric app.handler' --machine order=order.asl.json -- pytest
 
-The command begins when everything is ready. Its environment has the endpoints, the Region and the credentials for every SDK.
+The command begins when everything is ready. A --function that cannot start, or that ends, is reported with the end of what it
+printed; the command begins all the same. Its environment has the endpoints, the Region and the credentials for every SDK.
 
 Exit codes: the command's own, 128 and the number of the signal that ended it, 127 if there is no such command; 1 if the
-stack failed to start or failed later, 2 wrong arguments. A command beside a stack that fails gets SIGTERM, and ten seconds.";
+stack failed to start or failed later, 2 wrong arguments. A command beside a stack that fails gets SIGTERM, and ten seconds;
+if this program is killed, SIGTERM.";
 
 /// How long a command may take to end after the stack has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -67,7 +69,12 @@ async fn beside(
     let Some((program, arguments)) = words.split_first() else {
         return Ok(ExitCode::FAILURE);
     };
-    let mut command = Command::new(program);
+    let what = format!("run {}", program.display());
+    if !is_there(program) {
+        eprintln!("leasehold-local: could not {what}: there is no such command");
+        return Ok(ExitCode::from(127));
+    }
+    let mut command = process::command_ending_with_us(program);
     command
         .args(arguments)
         .envs(stack.variables())
@@ -75,14 +82,7 @@ async fn beside(
     for name in installation::VARIABLES.iter().chain(&installation::HIDING) {
         command.env_remove(name);
     }
-    let what = format!("run {}", program.display());
-    let mut child = match command.spawn() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("leasehold-local: could not {what}: {error}");
-            return Ok(ExitCode::from(127));
-        }
-        spawned => spawned.map_err(io(what.clone()))?,
-    };
+    let mut child = process::spawn(command).map_err(io(what.clone()))?;
     loop {
         tokio::select! {
             status = child.wait() => return Ok(exit_code(status.map_err(io(what))?)),
@@ -95,6 +95,16 @@ async fn beside(
             }
         }
     }
+}
+
+/// Whether a shell would find the program: by its path, or in one of the directories of `PATH`.
+fn is_there(program: &OsStr) -> bool {
+    let path = Path::new(program);
+    if path.components().nth(1).is_some() {
+        return path.exists();
+    }
+    let directories = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&directories).any(|directory| directory.join(path).is_file())
 }
 
 /// Passes a signal on, but for Ctrl-C of a terminal, which sends it to every process of its group itself.

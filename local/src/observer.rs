@@ -5,6 +5,9 @@ pub trait Observer: std::fmt::Debug + Send + Sync {
     /// An event or a response of a function, or a request or a response of `DynamoDB` or Step Functions.
     fn learn(&self, passing: &[u8]);
 
-    /// What is wrong with the log of a function. If there is something, the end of the stack is a panic.
+    /// What is wrong with the log of a function.
     fn finds(&self, log: &[u8]) -> Option<String>;
+
+    /// The stack has ended, and this was found in the logs of its functions.
+    fn ended(&self, found: &[String]);
 }

@@ -1,14 +1,16 @@
 //! A user's own functions and state machines, beside those of the template.
 
 use std::collections::BTreeMap;
+use std::future::Future as _;
 use std::path::{Path, PathBuf};
+use std::task::Poll;
 use std::time::Duration;
 
-use aws_sdk_sfn::error::DisplayErrorContext;
 use clap::Args;
+use serde::de::IgnoredAny;
 
 use crate::arn;
-use crate::error::{Error, io};
+use crate::error::{Error, io, said};
 use crate::lambda::{Code, Function};
 use crate::stack::Stack;
 
@@ -75,6 +77,22 @@ impl Own {
                 concurrency: CONCURRENCY,
             });
         }
+        // Together, because most of the time is the runtimes' own.
+        let functions = stack.functions();
+        let mut trials: Vec<_> = self
+            .function
+            .iter()
+            .map(|(name, _)| Box::pin(functions.try_start(name)))
+            .collect();
+        std::future::poll_fn(|context| {
+            trials.retain_mut(|trial| trial.as_mut().poll(context).is_pending());
+            if trials.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
         let values = substitutions(stack);
         let mut created = BTreeMap::new();
         for (name, file) in &self.machine {
@@ -106,20 +124,62 @@ async fn create(
 ) -> Result<String, Error> {
     let read = std::fs::read_to_string(file);
     let text = read.map_err(io(format!("read {}", file.display())))?;
-    let wrong = |message: String| Error::Template {
-        file: file.to_owned(),
+    let wrong = |place: Option<(usize, usize)>, message: String| Error::Definition {
+        place: match place {
+            Some((line, column)) => format!("{}:{line}:{column}", file.display()),
+            None => file.display().to_string(),
+        },
         message,
     };
+    let definition = filled(&text, values).map_err(|message| wrong(None, message))?;
+    if let Err(error) = serde_json::from_str::<IgnoredAny>(&definition) {
+        let message = error.to_string();
+        let problem = message.split(" at line ").next().unwrap_or_default();
+        return Err(wrong(
+            Some((error.line(), error.column())),
+            problem.to_owned(),
+        ));
+    }
     let created = stack
         .sfn()
         .create_state_machine()
         .name(name)
-        .definition(filled(&text, values).map_err(wrong)?)
+        .definition(&definition)
         .role_arn(arn::role("own"))
         .send()
         .await;
-    let created = created.map_err(|error| wrong(DisplayErrorContext(&error).to_string()))?;
+    let created = created.map_err(|error| {
+        let message = said(&error);
+        wrong(place(&definition, &message), message)
+    })?;
     Ok(created.state_machine_arn().to_owned())
+}
+
+/// Line and column of what a message is about: those that it names, or those of the field that it names by its path.
+fn place(definition: &str, message: &str) -> Option<(usize, usize)> {
+    if let Some((_, rest)) = message.split_once("line ") {
+        let mut numbers = rest.split(|c: char| !c.is_ascii_digit());
+        if let (Some(Ok(line)), Some(Ok(column))) = (
+            numbers.next().map(str::parse),
+            numbers.next().map(str::parse),
+        ) {
+            return Some((line, column));
+        }
+    }
+    let (_, path) = message.split_once(" at /")?;
+    let mut at = 0;
+    for part in path.trim_end_matches('\'').split('/') {
+        let name = part.split('[').next().unwrap_or_default();
+        let field = serde_json::to_string(name).ok()?;
+        let is_field = |(start, _): &(usize, &str)| {
+            let after = &definition[at + start + field.len()..];
+            after.trim_start().starts_with(':')
+        };
+        at += definition[at..].match_indices(&field).find(is_field)?.0;
+    }
+    let before = &definition[..at];
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    Some((before.matches('\n').count() + 1, line.chars().count() + 1))
 }
 
 /// A definition with each `${…}` replaced by its value.
@@ -144,7 +204,7 @@ fn filled(text: &str, values: &BTreeMap<String, String>) -> Result<String, Strin
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::filled;
+    use super::{filled, place};
 
     #[test]
     fn a_definition_is_filled_or_says_what_is_missing() {
@@ -156,5 +216,21 @@ mod tests {
         let missing = filled("${BookArn}", &values).unwrap_err();
         assert!(missing.contains("--function Book=…"), "{missing}");
         assert!(filled("${open", &values).is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_placed_in_the_file() {
+        let definition = "{\n \"StartAt\": \"A\",\n \"States\": {\n  \"B\": {\"Next\": \"A\"},\n  \"A\": {\"Next\": \"C\"}}}";
+        for (message, expected) in [
+            (
+                "SCHEMA_VALIDATION_FAILED: line 5:12: \"Psas\"",
+                Some((5, 12)),
+            ),
+            ("there is no state 'C' at /States/A/Next'", Some((5, 9))),
+            ("there is no state 'C' at /States/D/Next'", None),
+            ("no place", None),
+        ] {
+            assert_eq!(place(definition, message), expected, "{message}");
+        }
     }
 }

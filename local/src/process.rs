@@ -59,6 +59,30 @@ static SETPRIV: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     found.filter(|_| cfg!(target_os = "linux"))
 });
 
+/// Makes a command whose process gets SIGTERM when this process dies, however it dies, so that it can end what it has started in its
+/// turn. It is to be started by [`spawn`].
+pub(crate) fn command_ending_with_us(program: &OsStr) -> Command {
+    let Some(setpriv) = SETPRIV.as_deref() else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    command
+}
+
+/// Starts a process on the thread that starts them all.
+pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+    let (answer, started) = mpsc::sync_channel(1);
+    let request = Start {
+        command,
+        runtime: Handle::current(),
+        answer,
+    };
+    let gone = || io::Error::other("the thread that starts processes is gone");
+    STARTER.send(request).map_err(|_| gone())?;
+    started.recv().map_err(|_| gone())?
+}
+
 impl Program<'_> {
     /// Starts the program in a process group of its own, so that a Ctrl-C in the terminal reaches this process
     /// only and the children are ended in order.
@@ -87,18 +111,7 @@ impl Program<'_> {
             .stderr(self.output)
             .process_group(0)
             .kill_on_drop(true);
-        let (answer, started) = mpsc::sync_channel(1);
-        let request = Start {
-            command,
-            runtime: Handle::current(),
-            answer,
-        };
-        STARTER
-            .send(request)
-            .map_err(|_| io::Error::other("the thread that starts processes is gone"))?;
-        started
-            .recv()
-            .map_err(|_| io::Error::other("the thread that starts processes is gone"))?
+        spawn(command)
     }
 }
 

@@ -41,7 +41,7 @@ Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed lat
 pub struct Up {
     #[command(flatten)]
     what: Arguments,
-    /// Let DynamoDB and Step Functions listen at this address too, for functions in containers; without a value, at Docker's 172.17.0.1
+    /// Let DynamoDB, Lambda and Step Functions listen at this address too, for functions in containers; without a value, at Docker's 172.17.0.1
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "172.17.0.1")]
     container_address: Option<IpAddr>,
     /// End when standard input closes, as it does when the process at its other end dies
@@ -148,7 +148,7 @@ struct Containers {
 }
 
 impl Containers {
-    /// Lets DynamoDB and Step Functions listen at `address` too, if one is given. Otherwise they listen on loopback only.
+    /// Lets DynamoDB, Lambda and Step Functions listen at `address` too, if one is given. Otherwise they listen on loopback only.
     async fn reach(stack: &mut Stack, address: Option<IpAddr>) -> Result<Self, Error> {
         if let Some(ip) = address {
             stack.listen_also(ip).await?;

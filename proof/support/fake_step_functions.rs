@@ -343,8 +343,9 @@ impl ServerState {
             return refused(StatusCode::INTERNAL_SERVER_ERROR, error);
         }
         if operation == "StartExecution" {
-            let Some(arn) = self.start_execution(&body) else {
-                return refused(StatusCode::BAD_REQUEST, "StateMachineDoesNotExist");
+            let arn = match self.start_execution(&body) {
+                Ok(arn) => arn,
+                Err(name) => return refused(StatusCode::BAD_REQUEST, name),
             };
             let operation = operation.to_owned();
             self.received.push(StepFunctionsCall { operation, body });
@@ -405,16 +406,24 @@ impl ServerState {
         }
     }
 
-    /// The execution runs from here on, unless its state machine does not exist.
-    fn start_execution(&mut self, body: &Value) -> Option<String> {
-        if self.missing.contains(body["stateMachineArn"].as_str()?) {
-            return None;
+    /// The execution runs from here on. As in the service, a name that is in use is refused, but for a repeated call while the
+    /// execution runs.
+    fn start_execution(&mut self, body: &Value) -> Result<String, &'static str> {
+        let text = |name: &str| body[name].as_str().ok_or("ValidationException");
+        if self.missing.contains(text("stateMachineArn")?) {
+            return Err("StateMachineDoesNotExist");
         }
-        let (arn, input) = (execution_of(body)?, body["input"].as_str()?);
+        let arn = execution_of(body).ok_or("ValidationException")?;
+        let input = text("input")?;
+        match self.started.get(&arn) {
+            Some(before) if before == input && self.running.contains(&arn) => return Ok(arn),
+            Some(_) => return Err("ExecutionAlreadyExists"),
+            None => {}
+        }
         self.not_begun.remove(&arn);
         self.running.insert(arn.clone());
         self.started.insert(arn.clone(), input.to_owned());
-        Some(arn)
+        Ok(arn)
     }
 
     fn is_unknown(&self, arn: &Value) -> bool {
@@ -535,4 +544,29 @@ fn stop() -> f64 {
 fn now() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_used_once() {
+        let mut state = ServerState::default();
+        let machine = "arn:aws:states:us-east-1:123456789012:stateMachine:m";
+        let mut start = |input: &str, ends: bool| {
+            let body = json!({"stateMachineArn": machine, "name": "n", "input": input});
+            let (_, answer) = state.perform("StartExecution", body.clone());
+            if ends {
+                let execution = json!({"executionArn": answer["executionArn"]});
+                state.perform("StopExecution", execution);
+            }
+            answer["__type"].as_str().map(str::to_owned)
+        };
+        let in_use = || Some("ExecutionAlreadyExists".to_owned());
+        assert_eq!(start("{}", false), None);
+        assert_eq!(start("{\"n\": 1}", false), in_use());
+        assert_eq!(start("{}", true), None, "the same again, while it runs");
+        assert_eq!(start("{}", false), in_use());
+    }
 }

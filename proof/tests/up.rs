@@ -212,13 +212,19 @@ fn containers_find_dynamodb_at_the_address_they_can_reach() {
         "--container-address",
         "127.0.0.2",
     ]);
-    let endpoint = &up.env_json()["EchoFunction"]["AWS_ENDPOINT_URL_DYNAMODB"];
-    let expected = up.endpoint("DYNAMODB").replace("127.0.0.1", "127.0.0.2");
-    assert_eq!(endpoint, &expected);
-    let address = expected.replace("http://", "");
     let token = up.token();
-    let answer = post(&address, "/", &[("Host", &address), (TOKEN, &token)]);
-    assert!(answer.contains("server: Dynoxide"), "{answer}");
+    let lambda = "/2015-03-31/functions/EchoFunction/invocations";
+    for (service, path, expected) in [
+        ("DYNAMODB", "/", "server: Dynoxide"),
+        ("LAMBDA", lambda, "\"echo\""),
+    ] {
+        let endpoint = &up.env_json()["EchoFunction"][format!("AWS_ENDPOINT_URL_{service}")];
+        let at = up.endpoint(service).replace("127.0.0.1", "127.0.0.2");
+        assert_eq!(endpoint, &at);
+        let address = at.replace("http://", "");
+        let answer = post(&address, path, &[("Host", &address), (TOKEN, &token)]);
+        assert!(answer.contains(expected), "{answer}");
+    }
     up.end(Signal::TERM);
 }
 
@@ -242,6 +248,24 @@ fn without_containers_only_loopback_is_listened_on() {
     assert!(!at.is_empty());
     // 127/8, since the database of another test may have the same port at an address of its own.
     assert!(at.iter().all(|at| at[..8].ends_with("7F")), "{at:?}");
+    up.end(Signal::TERM);
+}
+
+/// Nobody makes the stack read what it will refuse.
+#[test]
+fn a_stranger_is_refused_before_the_body() {
+    let mut up = up(&["--no-engine", "--no-sweep"]);
+    for service in ["DYNAMODB", "LAMBDA"] {
+        let address = up.endpoint(service).replace("http://", "");
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        let timeout = Some(std::time::Duration::from_secs(20));
+        stream.set_read_timeout(timeout).unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: {address}\r\nContent-Length: 1000000\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut status = String::new();
+        BufReader::new(stream).read_line(&mut status).unwrap();
+        assert!(status.contains(" 403 "), "{service}: {status}");
+    }
     up.end(Signal::TERM);
 }
 

@@ -401,13 +401,20 @@ impl Planner<'_, '_> {
         let mut state = object! { "Type" => "Fail", "Comment" => self.reason(section, reason) };
         self.in_jsonata(&mut state);
         state.set("Error", error.into());
-        state.set(
-            "Cause",
-            format!("{{% $exists(${failure}.Cause) ? ${failure}.Cause : '' %}}").into(),
-        );
+        let cause = if is_open {
+            format!(
+                "{{% ${failure}.Cause ? ${failure}.Cause : ${failure}.Error = 'States.Timeout' ? '{TIMED_OUT}' : '' %}}"
+            )
+        } else {
+            format!("{{% $exists(${failure}.Cause) ? ${failure}.Cause : '' %}}")
+        };
+        state.set("Cause", cause.into());
         state
     }
 }
+
+/// Why a step failed with `Lease.StepTimeout`: of a time limit Step Functions gives no cause.
+const TIMED_OUT: &str = "The step reached its time limit and may still run, so nothing was released. The limit is its own, or the ttl less the guard and the time that was used before: a longer ttl_seconds gives the step more.";
 
 /// A text as a literal in a JSONata expression.
 fn expression(text: &str) -> String {

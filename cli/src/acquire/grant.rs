@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use crate::connect::TableClient;
 use crate::durations::render;
 use crate::exit::{Code, Failure, in_full};
+use crate::failed_starts::quoted;
 use crate::lease_text;
 use crate::output::print_error;
 use crate::signals::Signals;
@@ -43,18 +44,35 @@ async fn ask(
         Err(error @ (Error::Throttled { .. } | Error::Unavailable { .. })) if !wait.is_zero() => {
             in_full(&error)
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(may_be_granted(error, request)),
     };
     if !quiet {
         print_error(&format!("{why}; retries for {}", render(wait)));
     }
     match leases
         .acquire_within(request.clone(), RetryPolicy::with_budget(wait))
-        .await?
+        .await
+        .map_err(|error| may_be_granted(error, request))?
     {
         AcquireOutcome::Granted(granted) => Ok(granted),
         AcquireOutcome::TimedOut(contention) => Err(held(table_client, &contention)),
     }
+}
+
+/// Without its id, a request whose outcome is unknown could not be repeated.
+fn may_be_granted(error: Error, request: &Acquire) -> Failure {
+    let is_unknown = matches!(error, Error::Unavailable { .. });
+    let failure = Failure::from(error);
+    if !is_unknown {
+        return failure;
+    }
+    let (holder, id) = (request.holder.as_str(), request.request_id.as_str());
+    failure.advice(format!(
+        "it may have been granted: the same command with --holder {} --request-id {} asks for the same lease; otherwise one that was \
+         granted expires by itself",
+        quoted(holder),
+        quoted(id)
+    ))
 }
 
 /// A request may still be in flight. Repeating it with the same request id shows its outcome.

@@ -25,7 +25,7 @@ use leasehold::{Acquired, AtLeast, BadValue, Holder, Key, Metadata, Permits, Req
 use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
 use crate::instants::Instants;
-use crate::output::{json_in_lines, print_error, print_lines};
+use crate::output::{self, json_in_lines, print_error, print_lines};
 use crate::signals::Signals;
 use crate::{durations, environment};
 use supervise::Work;
@@ -121,6 +121,9 @@ impl Acquire {
         let request = self.request().map_err(Failure::usage)?;
         if let Some(path) = &self.handle_file {
             handle_file::may_write(path).map_err(Failure::usage)?;
+        } else if self.command.is_empty() && output::is_closed() {
+            let what = "standard output is closed, and the lease's handle would be lost";
+            return Err(Failure::usage(what).advice("write it to a file with --handle-file"));
         }
         let table_client = self.table_args.connect().await?;
         let usable = self

@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::PointInTimeRecoveryStatus;
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::{LastUpdateStatus, State};
-use leasehold::{Environment, Error, Settings, table};
+use leasehold::table::{self, Part};
+use leasehold::{Environment, Error, Settings};
 use leasehold_asl::plain;
 use serde_json::json;
 
@@ -37,26 +38,35 @@ const RUNTIME: &str = "provided.al2023";
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 30] = [
+    "AcquireLogs",
     "AcquireRole",
     "ExecutionEndRule",
+    "ExtendLogs",
     "ExtendRole",
+    "InspectLogs",
     "InspectRole",
+    "LookingPolicy",
+    "OperateLogs",
     "OperateRole",
     "ReapDeadLetterQueue",
+    "ReapLogs",
     "ReapQueue",
     "ReapQueuesPolicy",
     "ReapRole",
     "RedriveRule",
+    "ReleaseLogs",
     "ReleaseRole",
     "SendingAwayPolicy",
+    "StartLogs",
     "StartRole",
     "StartedPolicy",
     "StartingPolicy",
+    "SweepFunctionEventInvokeConfig",
     "SweepFunctionSchedule",
     "SweepFunctionSchedulePermission",
+    "SweepLogs",
     "SweepRole",
-    "LookingPolicy",
     "WakingPolicy",
     "WithLeaseStateMachineRole",
 ];
@@ -233,32 +243,21 @@ fn recovery(
 /// The library's own check of the table. Its faults belong to several checks.
 async fn of_table(account: &Account, table: &str, report: &mut Report) {
     let checks = ["table", "index", "ttl"];
-    let error = match table::check(&account.dynamodb, table).await {
-        Ok(()) => return report.record_all(&checks, &Outcome::Pass),
+    let error = match table::faults(&account.dynamodb, table).await {
+        Ok(faults) => {
+            for (check, part) in checks
+                .into_iter()
+                .zip([Part::Table, Part::Index, Part::Ttl])
+            {
+                let found = faults.iter().filter(|fault| fault.part == part);
+                let found = found.map(|fault| plain(&fault.what));
+                report.record(check, Outcome::of(found.collect()));
+            }
+            return;
+        }
         Err(error) => error,
     };
     match error {
-        Error::Misconfigured {
-            problem,
-            source: None,
-        } => {
-            let faults = problem
-                .split_once(": ")
-                .map_or(problem.as_str(), |(_, faults)| faults);
-            let mut by_check: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-            for fault in faults.split("; ") {
-                let check = match fault {
-                    fault if fault.contains("TTL") => "ttl",
-                    fault if fault.contains("index") => "index",
-                    _ => "table",
-                };
-                by_check.entry(check).or_default().push(plain(fault));
-            }
-            for check in checks {
-                let found = by_check.remove(check).unwrap_or_default();
-                report.record(check, Outcome::of(found));
-            }
-        }
         Error::Denied { action, .. } => {
             let why = format!("your credentials may not {action}");
             report.record_all(&checks, &Outcome::not_checked(why));
@@ -582,6 +581,15 @@ mod tests {
         for id in expected.iter().chain(&QUEUE_MAPPINGS).chain(&OTHERS) {
             assert!(resources.contains_key(*id), "{id}");
         }
+        // What every stack has is expected, and what only some have is not.
+        let always = resources
+            .iter()
+            .filter(|(_, one)| one["Condition"].is_null());
+        let always: BTreeSet<_> = always.map(|(id, _)| id.as_str()).collect();
+        let functions = FUNCTIONS.iter().map(|(id, ..)| id);
+        let wanted = [MACHINE].into_iter().chain(QUEUE_MAPPINGS).chain(OTHERS);
+        let wanted: BTreeSet<_> = wanted.chain(functions.copied()).collect();
+        assert_eq!(wanted, always);
         let functions = resources
             .iter()
             .filter(|(_, one)| one["Type"] == "AWS::Lambda::Function");

@@ -156,14 +156,19 @@ impl Report {
     }
 }
 
-/// Replaces account numbers: the parts of an ARN that consist of twelve digits.
+/// Replaces account numbers: twelve digits, in an ARN, in the address of a queue, or alone.
 fn without_account(text: &str) -> String {
-    let is_number = |part: &str| part.len() == 12 && part.bytes().all(|b| b.is_ascii_digit());
-    let parts = text.split(':');
-    let parts: Vec<_> = parts
-        .map(|part| if is_number(part) { "ACCOUNT" } else { part })
-        .collect();
-    parts.join(":")
+    let is_number = |word: &str| word.len() == 12 && word.bytes().all(|b| b.is_ascii_digit());
+    let words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
+    let words = words.map(|word| {
+        let bare = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if is_number(bare) {
+            word.replacen(bare, "ACCOUNT", 1)
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect()
 }
 
 /// The report as JSON.
@@ -276,10 +281,11 @@ mod tests {
     fn neither_secrets_nor_the_account_are_told() {
         let mut report = report(false);
         report.keep_secret("c0ffee");
-        let said = "arn:aws:states:eu-west-1:123456789012:execution:a:b has c0ffee at 123456789012";
+        let said = "arn:aws:states:eu-west-1:123456789012:execution:a:b has c0ffee at \
+                    https://sqs.eu-west-1.amazonaws.com/123456789012/q, 1234567890123";
         report.record("queue", Outcome::fail(said));
-        let expected =
-            "arn:aws:states:eu-west-1:ACCOUNT:execution:a:b has (secret) at 123456789012";
+        let expected = "arn:aws:states:eu-west-1:ACCOUNT:execution:a:b has (secret) at \
+                        https://sqs.eu-west-1.amazonaws.com/ACCOUNT/q, 1234567890123";
         let json = serde_json::to_string(&report.answer()).unwrap();
         for told in [report.answer().markdown(), json] {
             assert!(told.contains(expected) && !told.contains("c0ffee"));

@@ -5,7 +5,7 @@ mod changes;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::{Clock as _, Inspected, Key, LeaseView, SystemClock, Timestamp};
+use leasehold::{Clock as _, Error, Inspected, Key, LeaseView, SystemClock, Timestamp};
 use serde::Serialize;
 
 use crate::connect::{TableArgs, TableClient};
@@ -30,8 +30,9 @@ It prints a line for each change, or with --json an object: {\"at\", \"change\",
 expired or free, and lease is as in `leasehold ls --json`. At its start every held lease is a change. It does not see what
 happens between two looks. Ctrl-C ends it.
 
-A look costs about one read unit for each held lease and two more for the list, or one unit for each named key. A watch
-consumes at most 25 units a second: with many leases it looks less often than --every says.")]
+A look costs about one read unit for each held lease and two more for the list, or one unit for each named key,
+of a semaphore at most one for each permit. A watch consumes at most 25 units a second: with many leases it looks less often than
+--every says.")]
 pub(crate) struct Watch {
     /// Only these keys
     #[arg(conflicts_with = "prefix", value_parser = |text: &str| Key::new(text))]
@@ -60,6 +61,14 @@ fn every(text: &str) -> Result<Duration, String> {
         return Err("at least 1s".to_owned());
     }
     Ok(length)
+}
+
+/// Read units of a key, whose rows are read consistently: one for each, which is more than small rows take.
+fn units_of(seen: &Inspected) -> u32 {
+    match seen {
+        Inspected::Absent => 1,
+        Inspected::Found { permits, .. } => u32::try_from(permits.len()).unwrap_or(u32::MAX).max(1),
+    }
 }
 
 /// A change as JSON.
@@ -100,15 +109,18 @@ impl Watch {
             let units = u32::try_from(read).unwrap_or(u32::MAX).saturating_add(2);
             return Ok(Look { leases, units });
         }
+        let mut units = 0;
         for key in &self.keys {
-            if let Inspected::Found { first, permits } = table_client.leases.inspect(key).await? {
+            let seen = table_client.leases.inspect(key).await;
+            let seen = seen.map_err(Error::of_a_read)?;
+            units += units_of(&seen);
+            if let Inspected::Found { first, permits } = seen {
                 permits
                     .into_iter()
                     .chain([first])
                     .for_each(|one| add(one.lease));
             }
         }
-        let units = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
         Ok(Look { leases, units })
     }
 
@@ -156,6 +168,40 @@ impl Watch {
                 () = SystemClock.sleep(pause) => {}
                 _ = signals.next() => return Ok(Code::DONE),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::{Counter, Inspection, LeaseState};
+
+    use super::*;
+
+    #[test]
+    fn each_permit_is_read() {
+        let permit = |permit| Inspection {
+            state: LeaseState::Free,
+            lease: LeaseView {
+                key: Key::new("k").expect("valid"),
+                held: None,
+                fencing_token: Counter::MIN,
+                version: Counter::MIN,
+                permit,
+            },
+            previous: None,
+            frozen: false,
+            limit: None,
+            opens_at: None,
+            waiting: 0,
+            operator: None,
+        };
+        let found = |permits: u16| Inspected::Found {
+            first: permit(0),
+            permits: (0..permits).map(permit).collect(),
+        };
+        for (seen, units) in [(Inspected::Absent, 1), (found(0), 1), (found(500), 500)] {
+            assert_eq!(units_of(&seen), units);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::fixture::{Fixture, code, ended, signal, until};
 use leasehold::LeaseState;
+use leasehold_local::Fault;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -235,4 +236,40 @@ async fn a_lease_that_could_not_be_handed_over_is_released() {
         .run(&["acquire", "k", "--no-wait", "--", "true"])
         .await;
     assert_eq!(next.code, Some(0), "{next:?}");
+}
+
+#[tokio::test]
+async fn a_handle_that_would_be_lost_is_not_made() {
+    let fixture = Fixture::start().await;
+    let mut command = fixture.program("sh");
+    command.args(["-c", "$LEASEHOLD acquire k >&-"]);
+    let ran = ended(command).await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("--handle-file"), "{ran:?}");
+    assert_eq!(fixture.proxy.counts().iter().count(), 0);
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_can_be_repeated() {
+    let fixture = Fixture::start().await;
+    fixture.proxy.inject(Fault::LoseAnswer, "UpdateItem", 20);
+    let ran = fixture.run(&["acquire", "k", "--no-wait"]).await;
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let (_, rest) = ran.err.split_once(" with --holder ").unwrap();
+    let (given, _) = rest.split_once(" asks for").unwrap();
+    let words = given.replace(" --request-id ", " ");
+    let (holder, id) = words.split_once(' ').unwrap();
+    fixture.proxy.reset();
+    let again = [
+        "acquire",
+        "k",
+        "--no-wait",
+        "--holder",
+        holder,
+        "--request-id",
+        id,
+    ];
+    let ran = fixture.run(&again).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("\"grant\": \"replayed\""), "{ran:?}");
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::fixture::{Fixture, code, masked, signal};
 use leasehold::{AuditReason, Key, Operator, Reason};
+use leasehold_local::Fault;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -88,12 +89,8 @@ async fn a_long_list_comes_whole_and_its_pages_line_up() {
 #[tokio::test]
 async fn a_key_is_shown_with_all_that_is_known_of_it() {
     let fixture = filled().await;
-    let because = AuditReason {
-        who: Operator::new("alice").unwrap(),
-        why: Reason::new("incident 77").unwrap(),
-    };
     let key = Key::new("orders/1").unwrap();
-    let _ = fixture.leases().freeze(&key, &because).await.unwrap();
+    let _ = fixture.leases().freeze(&key, &incident()).await.unwrap();
     let ran = fixture.run(&["show", "orders/1"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(
@@ -125,6 +122,105 @@ async fn a_key_is_shown_with_all_that_is_known_of_it() {
         (absent.code, absent.out.as_str()),
         (Some(1), "{\n  \"outcome\": \"absent\"\n}\n")
     );
+}
+
+fn incident() -> AuditReason {
+    AuditReason {
+        who: Operator::new("alice").unwrap(),
+        why: Reason::new("incident 77").unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn keys_that_nobody_holds_are_counted_and_listed() {
+    let fixture = filled().await;
+    let leases = fixture.leases();
+    let key = |key: &str| Key::new(key).unwrap();
+    for frozen in ["orders/1", "idle"] {
+        let _ = leases.freeze(&key(frozen), &incident()).await.unwrap();
+    }
+    let none = Some(leasehold::LimitedTo::new(0).unwrap());
+    let _ = leases
+        .limit_to(&key("idle"), none, &incident())
+        .await
+        .unwrap();
+    let ran = fixture.run(&["ls"]).await;
+    assert_eq!(
+        ran.err,
+        "leasehold: 2 keys frozen (--frozen); 1 key limited (--limited)\n"
+    );
+    let ran = fixture.run(&["ls", "--prefix", "deploy"]).await;
+    assert_eq!(ran.err, "");
+    let ran = fixture.run(&["ls", "--frozen", "--waiting"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        masked(&ran.out),
+        "KEY  STATE  FROZEN  LIMIT  WAITING  HOLDER\n\
+         idle  free  yes  0\n\
+         orders/1  held  yes  worker 1\n"
+    );
+    let ran = fixture.run(&["ls", "--limited", "--json"]).await;
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    let keys = printed["keys"].as_array().unwrap();
+    assert_eq!(keys.len(), 1);
+    assert_eq!(
+        (
+            &keys[0]["outcome"],
+            &keys[0]["lease"]["key"],
+            &keys[0]["limit"]["permits"]
+        ),
+        (&"found".into(), &"idle".into(), &0.into())
+    );
+    let ran = fixture.run(&["ls", "--waiting"]).await;
+    assert_eq!(
+        (ran.code, &*ran.err),
+        (Some(0), "leasehold: no key matches\n")
+    );
+}
+
+#[tokio::test]
+async fn a_list_goes_on_without_the_right_to_count() {
+    let fixture = filled().await;
+    let on_the_table = "attribute_exists";
+    fixture
+        .proxy
+        .inject_matching(Fault::Denied, "Scan", on_the_table, 1);
+    let ran = fixture.run(&["ls"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.err.contains("needs dynamodb:Scan on the table"),
+        "{ran:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_read_without_an_answer_changed_nothing() {
+    let fixture = filled().await;
+    for (arguments, request) in [
+        (&["ls"][..], "Scan"),
+        (&["ls", "--waiting"], "Scan"),
+        (&["show", "deploy"], "Query"),
+        (&["watch", "deploy"], "Query"),
+        (&["holders", "bob"], "Query"),
+        (&["table", "check"], "DescribeTable"),
+    ] {
+        fixture.proxy.reset();
+        fixture.proxy.inject(Fault::ServerError, request, 10);
+        let ran = fixture.run(arguments).await;
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        assert!(!ran.err.contains("outcome is unknown"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_semaphore_says_how_many_permits_are_held() {
+    let fixture = Fixture::start().await;
+    let lease = fixture.grant_permit("pool", "a", 3).await;
+    fixture.grant_permit("pool", "b", 3).await;
+    let _ = fixture.leases().release(&lease).await.unwrap();
+    let ran = fixture.run(&["show", "pool"]).await;
+    let said = masked(&ran.out);
+    assert!(said.contains("\npermits  1 of 2 held\n"), "{said}");
 }
 
 #[tokio::test]

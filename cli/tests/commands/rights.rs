@@ -69,6 +69,7 @@ async fn each_command_needs_what_is_written_and_no_more() {
         ("repeat-start", &["repeat-start", "f", FAILED]),
         ("dismiss-start", &["dismiss-start", "f", FAILED]),
         ("ls", &["ls"]),
+        ("ls --frozen", &["ls", "--frozen", "--limited", "--waiting"]),
         ("show", &["show", "handle"]),
         ("holders", &["holders"]),
         ("holders HOLDER", &["holders", "worker"]),

@@ -129,6 +129,83 @@ async fn starts_share_a_key_and_keep_its_pace() {
 }
 
 #[tokio::test]
+async fn a_key_that_only_has_waiters_is_listed() {
+    let all = Starts::new().await;
+    let limit = [
+        "limit", "k", "0", "--who", "alice", "--why", "test", "--yes",
+    ];
+    assert_eq!(all.run(&limit).await.code, Some(0));
+    for name in ["a", "b"] {
+        let ran = all.run(&["start", "k", MACHINE, "--name", name]).await;
+        assert!(ran.out.starts_with("in the queue"), "{ran:?}");
+    }
+    let ran = all.run(&["ls"]).await;
+    assert_eq!(
+        ran.err,
+        "leasehold: no lease matches\nleasehold: 2 wait for 1 key (--waiting); 1 key limited (--limited)\n"
+    );
+    let ran = all.run(&["ls", "--waiting"]).await;
+    assert_eq!(
+        masked(&ran.out),
+        "KEY  STATE  FROZEN  LIMIT  WAITING  HOLDER\nk  free  0  2\n"
+    );
+    let none = [
+        "limit", "k", "none", "--who", "alice", "--why", "test", "--yes",
+    ];
+    let ran = all.run(&none).await;
+    let who = "2 wait in the queue: the next sweep of the stack, within a minute, grants it to the first\n";
+    assert!(ran.out.ends_with(who), "{ran:?}");
+}
+
+#[tokio::test]
+async fn who_waits_behind_the_evicted_is_told_of() {
+    let all = Starts::new().await;
+    all.fixture.grant("k", "worker", LONG).await;
+    let ran = all.start("k", &[]).await;
+    assert!(ran.out.starts_with("in the queue"), "{ran:?}");
+    let evict = [
+        "force-release",
+        "k",
+        "--who",
+        "alice",
+        "--why",
+        "test",
+        "--yes",
+    ];
+    let ran = all.run(&evict).await;
+    assert!(ran.out.contains("\none waits in the queue: "), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_start_that_is_not_taken_has_not_begun() {
+    let all = Starts::new().await;
+    all.server.fail_with(Some("ThrottlingException"));
+    let ran = all.start("k", &[]).await;
+    assert!(ran.out.starts_with("in the queue"), "{ran:?}");
+    let ran = all.run(&["show", "k"]).await;
+    assert!(
+        ran.out.contains("held, its execution has not begun"),
+        "{ran:?}"
+    );
+    all.server.fail_with(None);
+    let ran = all.start("k", &[]).await;
+    assert!(ran.out.starts_with("started"), "{ran:?}");
+    let ran = all.run(&["show", "k"]).await;
+    assert!(ran.out.contains("while its execution runs"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_machine_may_be_an_option() {
+    let all = Starts::new().await;
+    let ran = all
+        .run(&["start", "k", "--state-machine", MACHINE, "--name", "one"])
+        .await;
+    assert_eq!((ran.code, ran.out), (Some(0), format!("started: {ONE}\n")));
+    let ran = all.run(&["start", "k"]).await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+#[tokio::test]
 async fn an_input_comes_from_a_file_and_gets_the_lease() {
     let all = Starts::new().await;
     let file = all.fixture.home().join("input.json");

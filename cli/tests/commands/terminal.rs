@@ -123,6 +123,22 @@ async fn on_a_terminal_it_shows_whom_and_asks() {
 }
 
 #[tokio::test]
+async fn an_arn_is_cut_to_fit_a_row() {
+    let fixture = Fixture::start().await;
+    let execution = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
+    fixture.grant("k", execution, LONG).await;
+    let session = Session::start(&fixture, "$LEASEHOLD ls; $LEASEHOLD holders; echo over");
+    session.until_it_says("over").await;
+    let said = session.said();
+    assert!(
+        said.contains("orders:7f3c") && !said.contains("arn:"),
+        "{said}"
+    );
+    let ran = fixture.run(&["ls"]).await;
+    assert!(ran.out.contains(execution), "{ran:?}");
+}
+
+#[tokio::test]
 async fn only_the_one_who_was_shown_is_evicted() {
     let fixture = Fixture::start().await;
     let lease = fixture.grant("k", "worker 7", LONG).await.lease;

@@ -143,6 +143,10 @@ export class Leasehold extends Construct {
     const given: { [name: string]: string } = { ...props.parameters };
     if (given.Architecture !== undefined) throw new Error('Leasehold: the property `architecture` says what the parameter Architecture is');
     const architecture = (props.architecture ?? lambda.Architecture.ARM_64).name;
+    const packed = architectures();
+    if (!packed.includes(architecture)) {
+      throw new Error(`Leasehold: this package has functions for ${packed.join(' and ')} only, and not for ${architecture}: set the property \`architecture\``);
+    }
     given.Architecture = architecture;
     // A nested stack's own name is too long for the names of state machines.
     given.NamePrefix ??= `${Stack.of(this).stackName}-${id}`;
@@ -271,6 +275,13 @@ export class Leasehold extends Construct {
     }
     return found;
   }
+}
+
+/** The instruction sets that this package was built for. */
+function architectures(): string[] {
+  const files = fs.readdirSync(ASSETS).filter((file) => file.endsWith('.zip'));
+  const all = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
+  return all.filter((one) => files.some((file) => file.endsWith(`-${one}.zip`)));
 }
 
 /** A definition with a placeholder for each reference in it. */

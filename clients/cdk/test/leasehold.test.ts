@@ -33,6 +33,11 @@ test('a parameter that the template has not is refused', () => {
   assert.throws(() => world({ parameters: { Architecture: 'arm64' } }), /architecture/);
 });
 
+test('an instruction set that the package has not is refused with those that it has', () => {
+  const other = lambda.Architecture.custom('riscv');
+  assert.throws(() => world({ architecture: other }), new RegExp(`has functions for .*${architecture.name}.* not for riscv`));
+});
+
 test('a section leaves the other clauses and the limit of a task, behind its proof', () => {
   const { leasehold, stack, task, machine, states } = world();
   const charge = task('Charge', { retryOnServiceExceptions: false }).addCatch(sfn.Succeed.jsonata(stack, 'Told'), { errors: ['Order.Told'] });

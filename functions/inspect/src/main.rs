@@ -66,7 +66,7 @@ async fn main() -> Result<(), Fatal> {
 
 pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
     let (limit, cursor) = (request.limit, request.cursor);
-    match (request.key, request.holder, request.list) {
+    let answer = match (request.key, request.holder, request.list) {
         (Some(key), None, false) if limit.is_none() && cursor.is_none() => {
             leases.inspect(&key).await.map(Answer::Key)
         }
@@ -83,5 +83,6 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
             "key",
             "give exactly one of key, holder, or list (limit and cursor go with holder and list)",
         )),
-    }
+    };
+    answer.map_err(Error::of_a_read)
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{TriedPermit, check_keep, other_keys};
 use crate::{
-    error::Error,
+    error::{Error, TOKEN_USED},
     leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::Granted,
@@ -438,8 +438,9 @@ fn answer(told: Told) -> Result<Queued, Error> {
         return Ok(Queued::Acquired);
     }
     Err(told.into_error().unwrap_or_else(|| Error::Unavailable {
-        problem: "nobody waits with this token: its task or callback has ended, or timed out"
-            .to_owned(),
+        problem: format!(
+            "nobody waits with this token: its task or callback has ended, or timed out{TOKEN_USED}"
+        ),
         source: None,
     }))
 }

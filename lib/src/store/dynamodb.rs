@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 mod clocks;
 mod redrivable;
+mod restricted;
 mod starts;
 mod superseded;
 mod transactions;

@@ -21,15 +21,25 @@ from types import TracebackType
 from typing import Any, Dict, List, NoReturn, Optional, Sequence, Type
 
 HERE = Path(__file__).resolve().parent
-PROGRAM = HERE / "bin" / "leasehold-local"
+IS_PACKAGED = (HERE / "bin").is_dir()
+# In a clone of the repository this is the program that `make local-programs` builds, which finds its files there.
+PROGRAM = HERE / "bin" / "leasehold-local" if IS_PACKAGED else HERE.parents[2] / "target" / "debug" / "leasehold-local"
 # The first words of what `up` prints when everything is ready.
 READY = "Leasehold is up"
 # What it prints is in this file of its directory.
 OUTPUT = "output.txt"
 
 
+class StackFailed(Exception):
+    """The stack did not start, or ended by itself. The message is what it printed."""
+
+
 def environment() -> Dict[str, str]:
     """This process's environment, with what the program needs to find its files and the packages of its engine."""
+    if not IS_PACKAGED:
+        if not PROGRAM.exists():
+            raise StackFailed(f"{PROGRAM} is not built: `make local-programs` builds it")
+        return dict(os.environ)
     own = {"LEASEHOLD_HOME": str(HERE / "home"), "LEASEHOLD_PYTHON": sys.executable, "LEASEHOLD_PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return {**os.environ, **own}
 
@@ -37,10 +47,6 @@ def environment() -> Dict[str, str]:
 def main() -> NoReturn:
     """The command `leasehold-local`."""
     os.execve(PROGRAM, ["leasehold-local", *sys.argv[1:]], environment())
-
-
-class StackFailed(Exception):
-    """The stack did not start, or ended by itself. The message is what it printed."""
 
 
 class Stack:

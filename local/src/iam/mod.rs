@@ -9,7 +9,7 @@
 mod requests;
 mod services;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hyper::HeaderMap;
@@ -36,7 +36,35 @@ struct Seen {
     /// The machine of each role: one of the template's, or one that a test has created.
     machines: BTreeMap<String, String>,
     /// The machine that waits with a token.
-    tokens: BTreeMap<String, String>,
+    tokens: Recent,
+}
+
+/// How much is remembered, so that a stack may run for days. A test asks for much less.
+const REMEMBERED: usize = 10_000;
+
+/// What the latest keys stand for.
+#[derive(Debug, Default)]
+struct Recent {
+    values: BTreeMap<String, String>,
+    order: VecDeque<String>,
+}
+
+impl Recent {
+    fn insert(&mut self, key: String, value: String) {
+        if self.values.insert(key.clone(), value).is_some() {
+            return;
+        }
+        self.order.push_back(key);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.values.remove(&oldest);
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&String> {
+        self.values.get(key)
+    }
 }
 
 /// A granted request of a role.
@@ -175,6 +203,9 @@ impl Roles {
         let mut allowed = allowed.iter();
         let may = allowed.any(|one| one.covers(&need.action, resource, &context));
         let mut seen = self.seen();
+        if may && seen.asked.len() >= REMEMBERED {
+            return Ok(());
+        }
         if may {
             seen.asked.insert(AuthorizationRequest {
                 role: role.to_owned(),
@@ -190,7 +221,9 @@ impl Roles {
             "User: arn:aws:sts::{ACCOUNT}:assumed-role/{role}/local is not authorized to perform: {action}{on} because no \
              identity-based policy allows the {action} action"
         );
-        seen.refused.push(refusal.clone());
+        if seen.refused.len() < REMEMBERED {
+            seen.refused.push(refusal.clone());
+        }
         Err(refusal)
     }
 
@@ -226,5 +259,20 @@ pub(crate) fn of(template: &Template) -> Result<Roles, Vec<String>> {
         Ok(roles)
     } else {
         Err(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{REMEMBERED, Recent};
+
+    #[test]
+    fn only_the_latest_tokens_are_remembered() {
+        let mut recent = Recent::default();
+        for n in 0..=REMEMBERED {
+            recent.insert(n.to_string(), "machine".to_owned());
+        }
+        assert_eq!(recent.values.len(), REMEMBERED);
+        assert!(recent.get("0").is_none() && recent.get("1").is_some());
     }
 }

@@ -3,15 +3,18 @@
 //! The runner's executions have no ARNs, but a name and an id. The clients of `clients/` make an ARN of them for Leasehold; here it is
 //! undone.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Method, Response, StatusCode};
 use axum::routing::any;
+use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
@@ -20,6 +23,13 @@ use crate::arn;
 
 use super::host::Inner;
 use super::invoke_api::refuse;
+
+/// How long the runner may take to answer a call.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One for all calls, which keeps its connections.
+static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> =
+    LazyLock::new(|| Client::builder(TokioExecutor::new()).build_http());
 
 /// More than the service takes.
 const LARGEST: usize = 8 * 1024 * 1024;
@@ -65,15 +75,19 @@ async fn forward(State(host): State<Arc<Inner>>, request: Request) -> Response<B
         Ok(onward) => onward,
         Err(error) => return failed(error.to_string()),
     };
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let answered = match client.request(onward).await {
-        Ok(answered) => answered,
-        Err(error) => return failed(format!("{runner}: {error}")),
-    };
-    let (head, body) = answered.into_parts();
-    let body = match body.collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => return failed(format!("{runner}: {error}")),
+    let answered = tokio::time::timeout(LIMIT, async {
+        let answered = CLIENT
+            .request(onward)
+            .await
+            .map_err(|error| error.to_string())?;
+        let (head, body) = answered.into_parts();
+        let body = body.collect().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>((head, body.to_bytes()))
+    });
+    let (head, body) = match answered.await {
+        Ok(Ok(answered)) => answered,
+        Ok(Err(error)) => return failed(format!("{runner}: {error}")),
+        Err(_) => return failed(format!("{runner} did not answer within {LIMIT:?}")),
     };
     if !head.status.is_success() {
         // Where SDKs look for the name of an error, the runner has none.

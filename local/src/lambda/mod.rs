@@ -13,9 +13,11 @@ mod function;
 mod host;
 mod invoke_api;
 mod outcome;
+mod printed;
 mod remote;
 mod runtime_api;
 mod sandbox;
+mod trial;
 
 pub use code::Code;
 pub use function::Function;

@@ -121,7 +121,7 @@ async fn init_error(
     body: String,
 ) -> Response<Body> {
     if let Some(sandbox) = host.sandbox(&sandbox) {
-        sandbox.fail_init(Outcome::FunctionError(body));
+        sandbox.fail_init(body);
     }
     respond(StatusCode::ACCEPTED, "OK")
 }

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
@@ -11,10 +11,11 @@ use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::outcome::Outcome;
+use super::printed::Printed;
 use crate::process;
 
 /// How long a new process may take until it polls for its first event.
-const INIT_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const INIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// An event on its way into a sandbox.
 #[derive(Debug)]
@@ -50,6 +51,12 @@ pub(super) struct Sandbox {
     /// How the process ended. None while it runs.
     ended: watch::Receiver<Option<String>>,
     current: Mutex<Option<Current>>,
+    /// Whether the process has asked for an event.
+    polled: watch::Sender<bool>,
+    /// The error that the process reported instead.
+    init_error: OnceLock<String>,
+    /// Of a user's command: what it prints.
+    printed: Option<Printed>,
 }
 
 #[derive(Debug)]
@@ -59,19 +66,23 @@ struct Current {
 }
 
 impl Sandbox {
-    /// Supervises a process, and calls `gone` once it has ended.
+    /// Supervises a process, and calls `gone` once it has ended. The user is told of a command that ends by itself.
     pub(super) fn new(
         id: String,
         function: String,
         timeout: Duration,
-        child: Child,
+        (child, printed): (Child, Option<Printed>),
         gone: impl FnOnce() + Send + 'static,
     ) -> Self {
         let (events, inbox) = mpsc::channel(1);
         let (orders, received) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(None);
+        let (named, prints) = (function.clone(), printed.clone());
         tokio::spawn(async move {
-            let how = supervise(child, received).await;
+            let (how, by_itself) = supervise(child, received).await;
+            if let Some(printed) = prints.filter(|_| by_itself) {
+                printed.tell(&named, &format!("has ended: {how}"));
+            }
             end.send_replace(Some(how));
             gone();
         });
@@ -86,6 +97,35 @@ impl Sandbox {
             orders,
             ended,
             current: Mutex::new(None),
+            polled: watch::channel(false).0,
+            init_error: OnceLock::new(),
+            printed,
+        }
+    }
+
+    /// Waits until the process has asked for an event.
+    pub(super) async fn polled(&self) {
+        let _ = self.polled.subscribe().wait_for(|polled| *polled).await;
+    }
+
+    /// The error with which the process could not initialize, as it reported it.
+    pub(super) fn init_error(&self) -> Option<&str> {
+        self.init_error.get().map(String::as_str)
+    }
+
+    /// Tells the user something about the function, with the end of what it printed.
+    pub(super) fn tell(&self, what: &str) {
+        if let Some(printed) = &self.printed {
+            printed.tell(&self.function, what);
+        }
+    }
+
+    /// How the process ended, for whoever invoked it.
+    fn end(&self, how: &str) -> String {
+        let line = self.printed.as_ref().and_then(Printed::last_line);
+        match line {
+            Some(line) => format!("{how}: {line}"),
+            None => how.to_owned(),
         }
     }
 
@@ -148,7 +188,7 @@ impl Sandbox {
         let outcome = tokio::select! {
             biased;
             Some(outcome) = work => outcome,
-            how = self.ended() => Outcome::exited(request_id, &how),
+            how = self.ended() => Outcome::exited(request_id, &self.end(&how)),
         };
         if self.current().take().is_some() {
             // There was no response. The process is killed, because its late response must not reach another event.
@@ -161,6 +201,7 @@ impl Sandbox {
 
     /// The next event for the polling process. Waits for ever if there is none.
     pub(super) async fn next_event(&self) -> Option<(Event, SystemTime)> {
+        self.polled.send_replace(true);
         let event = self.inbox.lock().await.recv().await?;
         Some((event, SystemTime::now() + self.timeout))
     }
@@ -175,7 +216,9 @@ impl Sandbox {
     }
 
     /// Fails the waiting event, because the process could not initialize.
-    pub(super) fn fail_init(&self, outcome: Outcome) {
+    pub(super) fn fail_init(&self, error: String) {
+        let outcome = Outcome::FunctionError(error.clone());
+        let _ = self.init_error.set(error);
         if let Some(current) = self.current().take() {
             let _ = current.answer.send(outcome);
         }
@@ -195,18 +238,22 @@ impl Event {
     }
 }
 
-/// Owns the process until it has ended, so that signals are only sent to a process that has not been waited for.
-async fn supervise(mut child: Child, mut orders: mpsc::UnboundedReceiver<Order>) -> String {
+/// Owns the process until it has ended, so that signals are only sent to a process that has not been waited for. Returns how it ended,
+/// and whether by itself.
+async fn supervise(mut child: Child, mut orders: mpsc::UnboundedReceiver<Order>) -> (String, bool) {
     loop {
         tokio::select! {
-            status = child.wait() => return status.map_or_else(|error| error.to_string(), describe),
+            status = child.wait() => {
+                return (status.map_or_else(|error| error.to_string(), describe), true);
+            }
             order = orders.recv() => match order {
                 Some(Order::Freeze) => process::signal(&child, Signal::STOP),
                 Some(Order::Thaw) => process::signal(&child, Signal::CONT),
                 // Nothing can use it any more.
                 Some(Order::Kill) | None => {
                     process::kill(&mut child);
-                    return child.wait().await.map_or_else(|error| error.to_string(), describe);
+                    let status = child.wait().await;
+                    return (status.map_or_else(|error| error.to_string(), describe), false);
                 }
             }
         }

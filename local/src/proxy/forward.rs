@@ -61,10 +61,10 @@ async fn handle(
     reset: Arc<AtomicBool>,
 ) -> Result<Response<AnswerBody>, NoAnswer> {
     let (mut head, body) = request.into_parts();
-    let body = body.collect().await?.to_bytes();
     if let Some(why) = guard::refusal(head.uri.path(), &head.headers) {
         return Ok(error_response(StatusCode::FORBIDDEN, &guard::refused(why)));
     }
+    let body = body.collect().await?.to_bytes();
     let target = head
         .headers
         .get("x-amz-target")

@@ -61,19 +61,19 @@ struct State {
 }
 
 impl Proxy {
-    /// Starts a proxy for `upstream` on 127.0.0.1. Port 0 takes a free one.
+    /// Starts a proxy for DynamoDB at `upstream` on 127.0.0.1. Port 0 takes a free one.
     ///
     /// # Errors
     /// [`Error::Io`] when the port cannot be bound.
     pub async fn start(upstream: SocketAddr, port: u16) -> Result<Self, Error> {
-        let proxy = Self::start_before(port).await?;
+        let proxy = Self::start_before("DynamoDB", port).await?;
         proxy.set_upstream(upstream);
         Ok(proxy)
     }
 
-    /// Starts a proxy without an upstream. Until [one is set](Self::set_upstream), it answers 502.
-    pub(crate) async fn start_before(port: u16) -> Result<Self, Error> {
-        let what = format!("bind port {port} of 127.0.0.1 for DynamoDB");
+    /// Starts a proxy for a service without an upstream. Until [one is set](Self::set_upstream), it answers 502.
+    pub(crate) async fn start_before(service: &str, port: u16) -> Result<Self, Error> {
+        let what = format!("bind port {port} of 127.0.0.1 for {service}");
         let listener = TcpListener::bind(("127.0.0.1", port))
             .await
             .map_err(io(what))?;

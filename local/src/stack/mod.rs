@@ -10,7 +10,6 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use aws_sdk_sfn::error::DisplayErrorContext;
 use serde_json::{Value, json};
 
 use directory::RunDirectory;
@@ -19,7 +18,7 @@ pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 use crate::arn;
 use crate::dynamodb::DynamoDb;
 use crate::engine::{Engine, Wiring};
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::events::Events;
 use crate::guard::session_token;
 use crate::iam::{self, Roles};
@@ -175,7 +174,7 @@ impl Stack {
                 .await
                 .map_err(|error| {
                     let what = format_args!("CreateStateMachine {}", machine.logical_id);
-                    Error::call(what, DisplayErrorContext(&error))
+                    Error::call(what, error::said(&error))
                 })?;
             arns.insert(
                 machine.logical_id.clone(),
@@ -269,12 +268,13 @@ impl Stack {
         self.proxy.url()
     }
 
-    /// Lets DynamoDB, and Step Functions if there is an engine, listen at `ip` too, at the same ports.
+    /// Lets DynamoDB, Lambda, and Step Functions if there is an engine, listen at `ip` too, at the same ports.
     ///
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or a port is taken there.
     pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
         self.proxy.listen_also(ip).await?;
+        self.lambda.listen_also(ip).await?;
         if let Some(machines) = &mut self.machines {
             machines.proxy.listen_also(ip).await?;
         }
@@ -421,12 +421,13 @@ impl Machines {
         mut wiring: Wiring,
         roles: &Arc<Roles>,
     ) -> Result<Self, Error> {
-        let nested = Proxy::start_before(0).await?;
+        let nested = Proxy::start_before("Step Functions", 0).await?;
         nested.enforce_roles(roles);
         wiring.sfn = nested.url();
         let engine = Engine::start(&options.root, logs, options.ports.sfn, &wiring).await?;
         nested.set_upstream(engine.address());
-        let proxy = Proxy::start(engine.address(), 0).await?;
+        let proxy = Proxy::start_before("Step Functions", 0).await?;
+        proxy.set_upstream(engine.address());
         proxy.enforce_roles(roles);
         Ok(Self {
             engine,

@@ -10,11 +10,10 @@ use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     Client,
-    error::DisplayErrorContext,
     operation::update_item::{UpdateItemError, builders::UpdateItemFluentBuilder},
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
-use leasehold::{Clock as _, SystemClock, Timestamp};
+use leasehold::{Cause, Clock as _, SystemClock, Timestamp};
 use serde::Deserialize;
 
 use crate::Failure;
@@ -180,7 +179,7 @@ fn stale(pass: &Pass, before: &Item) -> Failure {
 }
 
 fn unavailable(error: &(dyn std::error::Error + 'static)) -> Failure {
-    Failure::Unavailable(DisplayErrorContext(error).to_string())
+    Failure::Unavailable(Cause::of(error).to_string())
 }
 
 fn text(value: impl Into<String>) -> AttributeValue {
