@@ -370,7 +370,10 @@ impl Planner<'_, '_> {
 
     fn fail(&self, section: usize, reason: &str, is_open: bool) -> JsonValue {
         let failure = self.sections[section].vars.failure();
-        let own = format!("$replace(${failure}.Error, /^States[.]/, 'Step.')");
+        // Whoever answers a task token may leave out both, which are null then.
+        let own = format!(
+            "$type(${failure}.Error) = 'string' ? $replace(${failure}.Error, /^States[.]/, 'Step.') : 'Step.Failed'"
+        );
         let error = if is_open {
             format!("{{% ${failure}.Error = 'States.Timeout' ? 'Lease.StepTimeout' : {own} %}}")
         } else {
@@ -381,7 +384,7 @@ impl Planner<'_, '_> {
         state.set("Error", error.into());
         state.set(
             "Cause",
-            format!("{{% $exists(${failure}.Cause) ? ${failure}.Cause : '' %}}").into(),
+            format!("{{% $type(${failure}.Cause) = 'string' ? ${failure}.Cause : '' %}}").into(),
         );
         state
     }
