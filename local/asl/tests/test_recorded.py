@@ -62,6 +62,10 @@ class Refused(unittest.TestCase):
         self.assertEqual(self.code(fixture.client.send_task_success, taskToken=said, output="not json")["Code"], "InvalidOutput")
         fixture.client.send_task_success(taskToken=said, output="1")
         self.assertEqual(ended(execution)["output"], "1")
+        # Each event of the task follows the one before it.
+        found = kinds(execution)
+        self.assertEqual(found[2:6], ["TaskScheduled", "TaskStarted", "TaskSubmitted", "TaskSucceeded"])
+        self.assertEqual([event["previousEventId"] for event in history(execution)[2:6]], [2, 3, 4, 5])
 
     def test_a_machine_has_its_name_alone(self):
         definition = json.dumps({"StartAt": "A", "States": {"A": END}})
@@ -78,6 +82,7 @@ class Refused(unittest.TestCase):
 
     def test_a_success_is_not_redrivable(self):
         described = run({"A": END})
+        self.assertEqual((described["redriveCount"], described["redriveStatus"]), (0, "NOT_REDRIVABLE"))
         self.assertEqual(described["redriveStatusReason"], "Execution is SUCCEEDED and cannot be redriven")
 
 
