@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::account::{Account, CallError, Resources};
 use super::clocks::ClockOffset;
+use super::grace::of_grace;
 use super::report::{Outcome, Report};
 use crate::exit::in_full;
 
@@ -37,16 +38,18 @@ const RUNTIME: &str = "provided.al2023";
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 23] = [
     "AcquireRole",
     "ExecutionEndRule",
     "ExtendRole",
     "InspectRole",
     "OperateRole",
     "ReapDeadLetterQueue",
+    "ReapDeadLetterQueuePolicy",
     "ReapLaterQueue",
+    "ReapLaterQueuePolicy",
     "ReapQueue",
-    "ReapQueuesPolicy",
+    "ReapQueuePolicy",
     "ReapRole",
     "ReleaseRole",
     "SendingAwayPolicy",
@@ -133,6 +136,15 @@ pub(super) async fn inspect(
     report.record("alarms", of_alarms(account, resources).await);
     let of_acquire = |name: &str| environments.get("acquire")?.get(name).cloned();
     let settings = Environment::from(of_acquire).map(|found| found.settings);
+    if let Ok(settings) = &settings {
+        let lists =
+            ["LEASE_EXECUTIONS", "LEASE_STARTS"].map(|list| of_acquire(list).unwrap_or_default());
+        let lists = lists.each_ref().map(String::as_str);
+        report.record(
+            "grace",
+            of_grace(account, &lists, settings.reap_grace).await,
+        );
+    }
     let names = FUNCTIONS.iter().filter_map(|(id, verb, _)| {
         let resource = resources.get(*id)?;
         Some((*verb, resource.id.clone()))
