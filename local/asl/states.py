@@ -254,7 +254,7 @@ def _abort_the_others():
         env.map_items = []
         try:
             iterate(self, env)
-        except FailureEventException:
+        except Exception:
             for job, item in env.map_items:
                 if not isinstance(job.job_output, Exception):
                     details = MapIterationEventDetails(name=job.map_name, index=job.job_index)

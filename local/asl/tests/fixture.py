@@ -1,6 +1,7 @@
 """An engine with functions, for the tests beside it, and what they do with it."""
 
 import http.server
+import itertools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:"
 INVOKE = "arn:aws:states:::lambda:invoke"
 WAIT = "arn:aws:states:::lambda:invoke.waitForTaskToken"
 END = {"Type": "Pass", "End": True}
+numbers = itertools.count()
 ALL_TO_CAUGHT = [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]
 
 
@@ -88,13 +90,12 @@ def end():
     functions.server_close()
 
 
-def machine(states, jsonata=True, name=[0]):
+def machine(states, jsonata=True):
     """Creates the machine of these states, which begins at the first."""
-    name[0] += 1
     definition = {"StartAt": next(iter(states)), "States": states}
     if jsonata:
         definition["QueryLanguage"] = "JSONata"
-    answer = client.create_state_machine(name=f"m{name[0]}", definition=json.dumps(definition), roleArn=ROLE)
+    answer = client.create_state_machine(name=f"m{next(numbers)}", definition=json.dumps(definition), roleArn=ROLE)
     return answer["stateMachineArn"]
 
 
