@@ -42,7 +42,9 @@ QUESTIONS = [
     ("a TimeoutSeconds without a value", calls("lambda:invoke", {"FunctionName": FUNCTION}, TimeoutSeconds=NOTHING), MOCK,
      {"error": "States.QueryEvaluationError"}),
     ("an output without a value", passes(NOTHING), {}, {"error": "States.QueryEvaluationError"}),
-    ("RedriveCount before a redrive", passes("{% $states.context.Execution.RedriveCount %}"), {}, {"output": "0"}),
+    # TestState has no such member of its own.
+    ("RedriveCount, which an expression reads", passes("{% $states.context.Execution.RedriveCount %}"),
+     {"context": '{"Execution": {"RedriveCount": 3}}'}, {"output": "3"}),
     ("a whole number above 2^53 through JSONata", passes("{% $states.input.n %}"), {"input": '{"n": 9007199254740993}'},
      {"output": "9007199254740992"}),
     ("a refusal of Lambda, by lambda:invoke", calls("lambda:invoke", {"FunctionName": FUNCTION}), None,

@@ -38,7 +38,11 @@ class Stub(BaseHTTPRequestHandler):
             return {"status": "FAILED", "error": next(name for part, name in NAMES.items() if part in state["Resource"])}
         if "nothing" in request["definition"]:
             return {"status": "FAILED", "error": "States.QueryEvaluationError"}
-        return {"status": "SUCCEEDED", "output": "0" if "RedriveCount" in request["definition"] else "9007199254740992"}
+        if "RedriveCount" in request["definition"]:
+            if "context" not in request:
+                return {"status": "FAILED", "error": "States.QueryEvaluationError"}
+            return {"status": "SUCCEEDED", "output": str(json.loads(request["context"])["Execution"]["RedriveCount"])}
+        return {"status": "SUCCEEDED", "output": "9007199254740992"}
 
     def log_message(self, *_):
         pass

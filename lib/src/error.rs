@@ -144,7 +144,8 @@ pub enum Error {
         source: Option<Cause>,
     },
 
-    /// The table throttled the request, after the library's own retries. Retry with backoff.
+    /// The table throttled the request, after the library's own retries. If the response to one of those was lost, it may have been
+    /// applied. Retry the same request with backoff.
     #[error("{action} on {resource} was throttled")]
     Throttled {
         /// The IAM action.

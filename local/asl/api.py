@@ -10,8 +10,10 @@ import uuid
 import executions
 from moto.core.exceptions import AWSError
 from moto.core.responses import ActionResult
-from moto.stepfunctions.parser.api import InvalidDefinition
+from moto.stepfunctions.parser import api
+from moto.stepfunctions.parser.api import InvalidDefinition, InvalidExecutionInput, StateMachineAlreadyExists
 from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
+from moto.stepfunctions.parser.asl.parse import preprocessor
 from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
@@ -42,11 +44,12 @@ def _start(self):
     """Gap: any name is accepted for an execution."""
     name = self._get_param("name") or str(uuid.uuid4())
     self.stepfunction_backend._validate_name(name)
-    return self.stepfunction_backend.start_execution(
-        self._get_param("stateMachineArn"),
-        name,
-        self._get_param("input", if_none="{}"),
-    )
+    given = self._get_param("input", if_none="{}")
+    try:
+        json.loads(given)
+    except ValueError as ex:
+        raise InvalidExecutionInput(f"Invalid State Machine Execution Input: '{ex}'") from None
+    return self.stepfunction_backend.start_execution(self._get_param("stateMachineArn"), name, given)
 
 
 def _find(self):
@@ -110,7 +113,7 @@ def redrive_execution(self):
     """Gap: not served. See executions.py."""
     execution = _find(self)
     if execution.status not in executions.REDRIVABLE:
-        raise ExecutionNotRedrivable(f"Execution is {execution.status} and cannot be redriven.")
+        raise ExecutionNotRedrivable(f"Execution is {execution.status} and cannot be redriven")
     executions.redrive(execution)
     return _answer({"redriveDate": execution.redrive_date})
 
@@ -198,7 +201,49 @@ def _parse_once():
     ASLParser.state_machine = state_machine
 
 
+def _name_refusals():
+    """Gap: the interpreter's refusals have no code."""
+    for refusal in vars(api).values():
+        if isinstance(refusal, type) and issubclass(refusal, AWSError) and refusal is not AWSError and not refusal.TYPE:
+            refusal.TYPE = refusal.__name__
+
+
+def _texts_are_json():
+    """Gap: texts in a definition are read as Python's or not at all, so that escapes stay or become others."""
+
+    def text(context):
+        said = context.getText()
+        if not said.startswith('"'):
+            return said
+        try:
+            return json.loads(said, strict=False)
+        except ValueError:
+            return said[1:-1]
+
+    def inner(parser_rule_context):
+        return None if parser_rule_context.getText() == "null" else text(parser_rule_context)
+
+    Preprocessor._inner_string_of = staticmethod(inner)
+    preprocessor.from_string_literal = lambda parser_rule_context: text(parser_rule_context)
+
+
+def _one_machine_per_name():
+    """Gap: another definition under a name that exists is accepted, and forgotten."""
+    create = StepFunctionsParserBackend.create_state_machine
+
+    def create_state_machine(self, name, definition, *arguments, **named):
+        for other in self.state_machines:
+            if other.name == name and (other.definition, other.sm_type) != (definition, named.get("sm_type") or other.sm_type):
+                raise StateMachineAlreadyExists(f"State Machine Already Exists: '{other.arn}'")
+        return create(self, name, definition, *arguments, **named)
+
+    StepFunctionsParserBackend.create_state_machine = create_state_machine
+
+
 def install():
+    _name_refusals()
+    _texts_are_json()
+    _one_machine_per_name()
     _own_query_languages()
     _parse_once()
     parse = StepFunctionsParserBackend._validate_definition

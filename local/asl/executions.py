@@ -146,7 +146,9 @@ def _remember_entry(evaluate):
         env.entered = Position(self.name, env.states.get_input(), variables)
         if not env.is_frame():
             env.event_manager.branches = {}
+        env.at = self
         evaluate(self, env)
+        env.at = None
 
     return eval_body
 
@@ -154,7 +156,7 @@ def _remember_entry(evaluate):
 def redrive_fields(execution):
     """The redrive fields of DescribeExecution and the status events."""
     redrivable = execution.status in REDRIVABLE
-    reason = f"Execution is {execution.status} and cannot be redriven."
+    reason = f"Execution is {execution.status} and cannot be redriven"
     return {
         "redriveCount": execution.redrive_count,
         "redriveDate": execution.redrive_date,

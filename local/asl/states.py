@@ -5,7 +5,8 @@ import datetime
 import threading
 import time
 
-from moto.stepfunctions.parser.api import ExecutionFailedEventDetails, HistoryEventType
+import expressions
+from moto.stepfunctions.parser.api import ExecutionFailedEventDetails, HistoryEventType, MapIterationEventDetails
 from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
 from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import ErrorEqualsDecl
 from moto.stepfunctions.parser.asl.component.common.error_name.error_name import ErrorName
@@ -15,16 +16,26 @@ from moto.stepfunctions.parser.asl.component.common.error_name.failure_event imp
 )
 from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
 from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
+from moto.stepfunctions.parser.asl.component.common.string.string_expression import StringJSONata
 from moto.stepfunctions.parser.asl.component.state import state as state_module
 from moto.stepfunctions.parser.asl.component.state.choice.state_choice import StateChoice
 from moto.stepfunctions.parser.asl.component.state.exec.execute_state import ExecutionState
+from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration.inline_iteration_component import InlineIterationComponent
+from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration.itemprocessor.inline_item_processor_worker import (
+    InlineItemProcessorWorker,
+)
+from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration.iteration_worker import IterationWorker
+from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration.iterator.inline_iterator_worker import InlineIteratorWorker
 from moto.stepfunctions.parser.asl.component.state.exec.state_map.state_map import StateMap
+from moto.stepfunctions.parser.asl.component.state.exec.state_parallel.branch_worker import BranchWorker
 from moto.stepfunctions.parser.asl.component.state.exec.state_parallel.state_parallel import StateParallel
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.state_task import StateTask
+from moto.stepfunctions.parser.asl.component.state.wait.state_wait import StateWait
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function import timestamp
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
-from moto.stepfunctions.parser.asl.eval.event.event_manager import EventManager
+from moto.stepfunctions.parser.asl.eval.event.event_manager import EventHistoryContext, EventManager
 from moto.stepfunctions.parser.asl.eval.program_state import ProgramStopped, ProgramTimedOut
 
 _LAST_EVENTS = {"ExecutionSucceeded", "ExecutionFailed", "ExecutionAborted", "ExecutionTimedOut"}
@@ -77,7 +88,7 @@ def _end_at_once():
             set_error(self, error=error)
 
     def add_event_unless_over(self, *args, **kwargs):
-        if getattr(self, "over", False):
+        if getattr(self, "over", False) or getattr(kwargs["context"], "muted", False):
             return -1
         kind = kwargs.get("event_type")
         self.over = str(getattr(kind, "value", kind)) in _LAST_EVENTS
@@ -113,7 +124,10 @@ def _wait_exactly():
     def seconds(self, env):
         self.string.eval(env=env)
         text = env.stack.pop()
-        instant = parse(text)
+        instant = parse(text) if isinstance(text, str) else None
+        if instant is None and isinstance(self.string, StringJSONata):
+            cause = f"The Timestamp field cannot be parsed as an ISO-8601 extended offset date-time format string: {text}"
+            raise expressions.failed(env, cause, "Timestamp")
         if instant is None:
             raise FailureEventException(self._create_failure_event(env, text))
         now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
@@ -125,15 +139,18 @@ def _wait_exactly():
 
 
 def _errors_as_on_the_service():
-    """Gaps: States.ALL catches States.Runtime and States.DataLimitExceeded; a States.* error that leaves a Parallel branch, or that a Fail state
-    names, is refused and cannot be caught; a Choice without a match is States.Runtime; an error in
-    a Task's Output ends the execution instead of going to its Retry and Catch."""
-    not_all = {StatesErrorNameType.StatesRuntime.to_name(), "States.DataLimitExceeded"}
+    """Gaps: States.ALL catches States.Runtime, and the States.DataLimitExceeded of a state that is no Task; a States.* error that
+    leaves a Parallel branch, or that a Fail state names, is refused and cannot be caught; a Choice without a match is
+    States.Runtime; an error in a Task's Output ends the execution instead of going to its Retry and Catch; an error or a cause
+    that was not given is an empty text, but only a time-out has an empty cause."""
     choose, matches, evaluate = StateChoice._eval_state, ErrorEqualsDecl._eval_body, ExecutionState._evaluate_with_timeout
 
     def error_equals(self, env):
-        name = env.stack[-1].error_name
-        if name in not_all:
+        error = env.stack[-1]
+        name = error and error.error_name
+        # A Task's own is a name of the interpreter; what leaves a branch or an item is a text.
+        is_large = name == "States.DataLimitExceeded" and not isinstance(error, StatesErrorName)
+        if name == StatesErrorNameType.StatesRuntime.to_name() or is_large:
             env.stack.pop()
             env.stack.append(any(name == listed.error_name for listed in self.error_names))
         else:
@@ -166,7 +183,13 @@ def _errors_as_on_the_service():
             env.states._states_data.update(before)
             del env.stack[depth:]
 
+    def error_output(failure_event):
+        [given] = failure_event.event_details.values()
+        is_late = given.get("error") == StatesErrorNameType.StatesTimeout.to_name()
+        return {"Error": given.get("error"), "Cause": given.get("cause", "" if is_late else None)}
+
     ErrorEqualsDecl._eval_body = error_equals
+    ExecutionState._construct_error_output_value = staticmethod(error_output)
     CustomErrorName.__init__ = lambda self, error_name: ErrorName.__init__(self, error_name=error_name)
     StateChoice._eval_state = choice
     ExecutionState._evaluate_with_timeout = evaluate_then_try_output
@@ -182,8 +205,79 @@ def _entered_time_in_milliseconds():
     state_module.StateData = state_data
 
 
+def _items_are_selected():
+    """Gap: some states of an item have the item's data in their context and some have not. It is documented for ItemSelector, and
+    here nothing else has it."""
+
+    def selecting(select):
+        def eval_input(self, env_frame):
+            select(self, env_frame)
+            env_frame.states.context_object.context_object_data.pop("Map")
+
+        return eval_input
+
+    for kind in (InlineItemProcessorWorker, InlineIteratorWorker):
+        kind._eval_input = selecting(kind._eval_input)
+
+
+def _abort_the_others():
+    """Gap: what a failing branch or item aborts has no event, and may write later ones."""
+    kinds = {
+        StateTask: HistoryEventType.TaskStateAborted,
+        StateWait: HistoryEventType.WaitStateAborted,
+        StateParallel: HistoryEventType.ParallelStateAborted,
+        StateMap: HistoryEventType.MapStateAborted,
+    }
+    stop, iterate, evaluate = BranchWorker.stop, InlineIterationComponent._eval_body, IterationWorker._eval_job
+
+    def write(env, kind, details=None):
+        events = env.event_manager
+        # All of them follow the event of the failure.
+        last = next(event for event in reversed(events.get_event_history()) if not event["type"].endswith("Aborted"))
+        events.add_event(context=EventHistoryContext(last["id"]), event_type=kind, event_details=details)
+
+    def abort(env):
+        for frame in list(env._frames):
+            abort(frame)
+        state = getattr(env, "at", None)
+        env.at = None
+        env.event_history_context.muted = True
+        for kind, event in kinds.items():
+            if isinstance(state, kind):
+                write(env, event)
+
+    def stop_branch(self, *arguments, **named):
+        abort(self.env)
+        stop(self, *arguments, **named)
+
+    def iterate_inline(self, env):
+        env.map_items = []
+        try:
+            iterate(self, env)
+        except Exception:
+            for job, item in env.map_items:
+                if not isinstance(job.job_output, Exception):
+                    details = MapIterationEventDetails(name=job.map_name, index=job.job_index)
+                    write(env, HistoryEventType.MapIterationAborted, EventDetails(mapIterationAbortedEventDetails=details))
+                abort(item)
+            raise
+
+    def evaluate_item(self, env, job):
+        job.map_name, begun = self._work_name, (job, env)
+        self._env.map_items.append(begun)
+        evaluate(self, env, job)
+        if not isinstance(job.job_output, Exception):
+            self._env.map_items.remove(begun)
+
+    BranchWorker.stop = stop_branch
+    InlineIterationComponent._eval_body = iterate_inline
+    IterationWorker._eval_job = evaluate_item
+
+
 def install():
     _errors_as_on_the_service()
     _end_at_once()
     _wait_exactly()
     _entered_time_in_milliseconds()
+    _items_are_selected()
+    _abort_the_others()

@@ -50,7 +50,11 @@ def client_for(region, service, state_credentials=None):
 # Its users import the name, so it must be replaced before they are loaded, that is, before the imports below.
 boto_client.boto_client_for = client_for
 
-from moto.stepfunctions.parser.api import HistoryEventType, TaskFailedEventDetails  # noqa: E402
+from moto.stepfunctions.parser.api import (  # noqa: E402
+    HistoryEventType,
+    LambdaFunctionFailedEventDetails,
+    TaskFailedEventDetails,
+)
 from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName  # noqa: E402
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEvent  # noqa: E402
 from moto.stepfunctions.parser.asl.component.state.exec.execute_state import ExecutionState  # noqa: E402
@@ -64,6 +68,7 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_sfn import (  # noqa: E402
     StateTaskServiceSfn,
 )
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.state_task_lambda import StateTaskLambda  # noqa: E402
 from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails  # noqa: E402
 
 
@@ -92,10 +97,11 @@ def _spell_as_the_service():
 
 
 def _name_client_errors():
-    """Gap: a refused or broken connection is States.Runtime here, which nothing may catch. The
-    service says <Service>.SdkClientException, and definitions retry on it. A Lambda endpoint that
-    answers an error without a request id is forgiven."""
+    """Gap: a refused or broken connection is States.Runtime here, which nothing may catch, or, where a function is the resource,
+    an Exception, as if the function had raised it; so is a refusal there. The service says <Service>.SdkClientException, and definitions retry on it. A
+    Lambda endpoint that answers an error without a request id is forgiven."""
     unnamed, lambda_cause = ExecutionState._from_error, StateTaskServiceLambda._error_cause_from_client_error
+    by_resource = StateTaskLambda._from_error
 
     def from_error(self, env, ex):
         if not isinstance(ex, botocore.exceptions.BotoCoreError) or not isinstance(self, service.StateTaskService):
@@ -113,11 +119,27 @@ def _name_client_errors():
             event_details=EventDetails(taskFailedEventDetails=details),
         )
 
+    def from_resource(self, env, ex):
+        if isinstance(ex, botocore.exceptions.BotoCoreError):
+            name, cause = "Lambda.SdkClientException", str(ex)
+        elif isinstance(ex, botocore.exceptions.ClientError):
+            name, cause = error_cause(ex)
+        else:
+            return by_resource(self, env, ex)
+        details = LambdaFunctionFailedEventDetails(error=name, cause=cause)
+        return FailureEvent(
+            env=env,
+            error_name=CustomErrorName(name),
+            event_type=HistoryEventType.LambdaFunctionFailed,
+            event_details=EventDetails(lambdaFunctionFailedEventDetails=details),
+        )
+
     def error_cause(error):
         error.response.setdefault("ResponseMetadata", {}).setdefault("RequestId", "none")
         return lambda_cause(error)
 
     ExecutionState._from_error = from_error
+    StateTaskLambda._from_error = from_resource
     StateTaskServiceLambda._error_cause_from_client_error = staticmethod(error_cause)
 
 

@@ -76,7 +76,10 @@ def _answer(token, outcome):
 
 
 def send_task_success(self):
+    """Gap: the output is judged before the token."""
     token, output = self._get_param("taskToken"), self._get_param("output")
+    with _lock:
+        _find(token)
     try:
         json.loads(output)
     except (TypeError, ValueError):
@@ -101,12 +104,17 @@ def _waits(state):
     return state.resource.condition == ResourceCondition.WaitForTaskToken
 
 
+def _has_token(state):
+    """A state that waits for something else may be answered by its token, too."""
+    return state.resource.condition and ResourceCondition.WaitForTaskToken in state._supported_integration_patterns
+
+
 def _token_per_attempt():
     """Gap: all attempts of a Retry have the first attempt's token."""
     evaluate = StateTaskServiceCallback._evaluate_with_timeout
 
     def evaluate_with_token(self, env):
-        if not _waits(self):
+        if not _has_token(self):
             return evaluate(self, env)
         token = _new_token()
         endpoint = env.callback_pool_manager.add(token)

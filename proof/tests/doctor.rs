@@ -149,6 +149,16 @@ async fn a_sound_stack_passes_every_check_and_is_left_as_it_was() {
     let passed = "\n## Passed\n\n* **stack** (F26) ";
     assert!(out.contains(passed), "{out}");
     assert!(!out.contains("123456789012"), "{out}");
+
+    // A grace that is shorter than the time limits of the functions that with-lease calls.
+    let mut acquire = stack.functions().function("acquire").unwrap();
+    let grace = ("LEASE_REAP_GRACE_SECONDS".to_owned(), "5".to_owned());
+    acquire.environment.extend([grace]);
+    stack.functions().register(acquire);
+    let ran = doctor(&stack, &["--read-only", "--format", "json"]).await;
+    assert!(ran.checks("failed").contains("grace"), "{}", ran.out);
+    let told = "may run 10 seconds, and the grace has 5";
+    assert!(ran.out.contains(told), "{}", ran.out);
     stack.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! The failures of a task, and where each one leads.
 //!
-//! `States.Runtime` is left out, because no definition can catch it. `States.DataLimitExceeded` is left out if no clause names it,
-//! because `States.ALL` does not catch it.
+//! `States.Runtime` is left out, because no definition can catch it. `States.DataLimitExceeded` is left out if no clause names it: it
+//! ends the execution then, or `States.ALL` catches it, which leads to where an unexpected error leads.
 
 use crate::check::calls::{Call, StillRunning, outlives_errors};
 use crate::check::lease::{Env, Key, join, key};

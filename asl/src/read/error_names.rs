@@ -1,13 +1,14 @@
 //! The names of errors that matter to a lease, and which errors a clause with given names catches.
 
 pub(crate) const TIMEOUT: &str = "States.Timeout";
-/// Matches every error except `States.DataLimitExceeded` and `States.Runtime`.
+/// Matches every error except `States.Runtime`, and perhaps [`TOO_LARGE`].
 pub(crate) const ALL: &str = "States.ALL";
 /// Matches every error of a task except a timeout.
 pub(crate) const TASK_FAILED: &str = "States.TaskFailed";
 /// An expression has no value.
 pub(crate) const NO_VALUE: &str = "States.QueryEvaluationError";
-/// Not caught by `States.ALL`.
+/// AWS documents that `States.ALL` does not match it, and was recorded to match it if it is of a task's result. So nothing relies on
+/// either.
 pub(crate) const TOO_LARGE: &str = "States.DataLimitExceeded";
 /// The same of a path in JSONPath's Parameters.
 pub(crate) const NO_PARAMETER: &str = "States.ParameterPathFailure";
@@ -28,7 +29,12 @@ pub(crate) const MAY_STILL_RUN: [&str; 6] = [
 ];
 
 /// Errors of an acquire that may have been granted nevertheless.
-pub const OUTCOME_UNKNOWN: [&str; 3] = ["Lease.Unavailable", TIMEOUT, "Lambda.ServiceException"];
+pub const OUTCOME_UNKNOWN: [&str; 4] = [
+    "Lease.Throttled",
+    "Lease.Unavailable",
+    TIMEOUT,
+    "Lambda.ServiceException",
+];
 
 /// Errors of Leasehold's functions and of Lambda after which a retry helps, because the outcome is unknown or the cause passes.
 /// The timeout is last.

@@ -392,7 +392,10 @@ impl Planner<'_, '_> {
 
     fn fail(&self, section: usize, reason: &str, is_open: bool) -> JsonValue {
         let failure = self.sections[section].vars.failure();
-        let own = format!("$replace(${failure}.Error, /^States[.]/, 'Step.')");
+        // Whoever answers a task token may leave out both, which are null then.
+        let own = format!(
+            "$type(${failure}.Error) = 'string' ? $replace(${failure}.Error, /^States[.]/, 'Step.') : 'Step.Failed'"
+        );
         let error = if is_open {
             format!("{{% ${failure}.Error = 'States.Timeout' ? 'Lease.StepTimeout' : {own} %}}")
         } else {
@@ -403,10 +406,10 @@ impl Planner<'_, '_> {
         state.set("Error", error.into());
         let cause = if is_open {
             format!(
-                "{{% ${failure}.Cause ? ${failure}.Cause : ${failure}.Error = 'States.Timeout' ? '{TIMED_OUT}' : '' %}}"
+                "{{% $type(${failure}.Cause) = 'string' and ${failure}.Cause != '' ? ${failure}.Cause : ${failure}.Error = 'States.Timeout' ? '{TIMED_OUT}' : '' %}}"
             )
         } else {
-            format!("{{% $exists(${failure}.Cause) ? ${failure}.Cause : '' %}}")
+            format!("{{% $type(${failure}.Cause) = 'string' ? ${failure}.Cause : '' %}}")
         };
         state.set("Cause", cause.into());
         state

@@ -85,6 +85,12 @@ const INSPECTIONS: &[[&str; 4]] = &[
         "give every function the same variables: deploy the stack again; the parameters ClockMarginMs, GuardMs and the others set them everywhere",
     ],
     [
+        "grace",
+        "F41",
+        "No function of a listed state machine may run longer than its execution's leases are kept after the execution's end.",
+        "raise ReapGraceSeconds to the function's time limit, or shorten that: a lease may end while the function works",
+    ],
+    [
         "machine",
         "F23",
         "The state machine with-lease is active, and calls the functions of this stack.",

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::account::{Account, CallError, Resources};
 use super::clocks::ClockOffset;
+use super::grace::of_grace;
 use super::report::{Outcome, Report};
 use crate::exit::in_full;
 
@@ -38,7 +39,7 @@ const RUNTIME: &str = "provided.al2023";
 const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 30] = [
+const OTHERS: [&str; 31] = [
     "AcquireLogs",
     "AcquireRole",
     "ExecutionEndRule",
@@ -50,9 +51,10 @@ const OTHERS: [&str; 30] = [
     "OperateLogs",
     "OperateRole",
     "ReapDeadLetterQueue",
+    "ReapDeadLetterQueuePolicy",
     "ReapLogs",
     "ReapQueue",
-    "ReapQueuesPolicy",
+    "ReapQueuePolicy",
     "ReapRole",
     "RedriveRule",
     "ReleaseLogs",
@@ -144,6 +146,15 @@ pub(super) async fn inspect(
     report.record("alarms", of_alarms(account, resources).await);
     let of_acquire = |name: &str| environments.get("acquire")?.get(name).cloned();
     let settings = Environment::from(of_acquire).map(|found| found.settings);
+    if let Ok(settings) = &settings {
+        let lists =
+            ["LEASE_EXECUTIONS", "LEASE_STARTS"].map(|list| of_acquire(list).unwrap_or_default());
+        let lists = lists.each_ref().map(String::as_str);
+        report.record(
+            "grace",
+            of_grace(account, &lists, settings.reap_grace).await,
+        );
+    }
     let names = FUNCTIONS.iter().filter_map(|(id, verb, _)| {
         let resource = resources.get(*id)?;
         Some((*verb, resource.id.clone()))

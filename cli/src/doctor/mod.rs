@@ -4,6 +4,7 @@ mod account;
 mod checks;
 mod clocks;
 mod exercise;
+mod grace;
 mod inspect;
 mod queue;
 mod report;

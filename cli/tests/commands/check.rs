@@ -181,7 +181,7 @@ fn the_checker_knows_the_names_of_the_librarys_errors() {
         assert_eq!(checkers, librarys.map(|kind| kind.name).collect());
     };
     same(&leasehold_asl::RETRYABLE_ERRORS, |kind| {
-        matches!(kind.retry, Retriable::Yes | Retriable::OutcomeUnknown)
+        kind.retry == Retriable::OutcomeUnknown
     });
     same(&leasehold_asl::ERRORS_OF_UNKNOWN_OUTCOME, |kind| {
         kind.retry == Retriable::OutcomeUnknown

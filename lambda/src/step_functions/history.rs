@@ -44,6 +44,8 @@ impl History {
             }
             Event::TaskSucceeded
             | Event::TaskFailed
+            | Event::TaskStartFailed
+            | Event::TaskSubmitFailed
             | Event::LambdaFunctionSucceeded
             | Event::LambdaFunctionFailed
                 if is_over(event) =>
@@ -147,24 +149,21 @@ impl Received {
 /// it; also the function that was invoked with the token may still be at work then.
 fn is_over(event: &HistoryEvent) -> bool {
     let succeeded = event.task_succeeded_event_details();
-    let failed = event.task_failed_event_details();
     let lambda = event.lambda_function_failed_event_details();
     match event.r#type() {
         Event::TaskSucceeded => succeeded.is_some_and(|d| match d.resource_type() {
             "lambda" => d.resource() == "invoke",
             kind => is_request(kind, d.resource()),
         }),
-        Event::TaskFailed => failed.is_some_and(|d| {
-            let error = d.error().unwrap_or(UNNAMED);
-            match (d.resource_type(), d.resource()) {
+        Event::TaskFailed | Event::TaskStartFailed | Event::TaskSubmitFailed => failure(event)
+            .is_some_and(|(kind, resource, error)| match (kind, resource) {
                 ("lambda", "invoke") => is_an_answer(error),
                 ("lambda", "invoke.waitForTaskToken") => error.starts_with("Lease."),
                 ("states", start) if start.starts_with("startExecution") => {
                     NOT_STARTED.contains(&error)
                 }
                 (kind, resource) => is_request(kind, resource) && is_an_answer(error),
-            }
-        }),
+            }),
         // A function that is named as the state's resource.
         Event::LambdaFunctionSucceeded => true,
         Event::LambdaFunctionFailed => {
@@ -172,6 +171,23 @@ fn is_over(event: &HistoryEvent) -> bool {
         }
         _ => false,
     }
+}
+
+/// What failed, by the type and the name of its resource, and the error: a task, its start, or its submission.
+fn failure(event: &HistoryEvent) -> Option<(&str, &str, &str)> {
+    let (kind, resource, error) = if let Some(task) = event.task_failed_event_details() {
+        (task.resource_type(), task.resource(), task.error())
+    } else if let Some(start) = event.task_start_failed_event_details() {
+        (start.resource_type(), start.resource(), start.error())
+    } else {
+        let submission = event.task_submit_failed_event_details()?;
+        (
+            submission.resource_type(),
+            submission.resource(),
+            submission.error(),
+        )
+    };
+    Some((kind, resource, error.unwrap_or(UNNAMED)))
 }
 
 /// Whether a task starts an execution and waits for its end.
@@ -265,8 +281,8 @@ fn is_an_answer(error: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use aws_sdk_sfn::types::{
-        TaskFailedEventDetails, TaskScheduledEventDetails, TaskSubmittedEventDetails,
-        TaskSucceededEventDetails,
+        TaskFailedEventDetails, TaskScheduledEventDetails, TaskStartFailedEventDetails,
+        TaskSubmitFailedEventDetails, TaskSubmittedEventDetails, TaskSucceededEventDetails,
     };
     use aws_smithy_types::DateTime;
 
@@ -284,6 +300,15 @@ mod tests {
                 .resource_type(kind)
                 .resource(resource)
                 .set_error(Some((*error).to_owned()).filter(|error| !error.is_empty()));
+            let unstarted = TaskStartFailedEventDetails::builder()
+                .resource_type(kind)
+                .resource(resource)
+                .set_error(failed.get_error().clone());
+            let unsubmitted = TaskSubmitFailedEventDetails::builder()
+                .resource_type(kind)
+                .resource(resource)
+                .set_error(failed.get_error().clone());
+            let (unstarted, unsubmitted) = (unstarted.build().ok(), unsubmitted.build().ok());
             let succeeded = TaskSucceededEventDetails::builder()
                 .resource_type(kind)
                 .resource(resource);
@@ -294,6 +319,12 @@ mod tests {
                 .id(id)
                 .previous_event_id(*previous)
                 .set_task_failed_event_details(failed.filter(|_| *event == Event::TaskFailed))
+                .set_task_start_failed_event_details(
+                    unstarted.filter(|_| *event == Event::TaskStartFailed),
+                )
+                .set_task_submit_failed_event_details(
+                    unsubmitted.filter(|_| *event == Event::TaskSubmitFailed),
+                )
                 .set_task_succeeded_event_details(
                     succeeded.filter(|_| *event == Event::TaskSucceeded),
                 );
@@ -392,22 +423,28 @@ mod tests {
 
     #[test]
     fn a_start_that_the_service_refused_started_nothing() {
-        use Event::{ExecutionFailed, ExecutionStarted, TaskFailed, TaskScheduled, TaskStarted};
+        use Event::{
+            ExecutionFailed, ExecutionStarted, TaskFailed, TaskScheduled, TaskStartFailed,
+            TaskStarted, TaskSubmitFailed,
+        };
+        let ends = [TaskFailed, TaskStartFailed, TaskSubmitFailed];
         for (error, over) in [
             ("StepFunctions.InvalidNameException", true),
             ("StepFunctions.StateMachineDoesNotExistException", true),
             ("StepFunctions.ExecutionAlreadyExistsException", false),
             ("StepFunctions.SdkClientException", false),
         ] {
-            let events = [
-                (ExecutionStarted, 0, ""),
-                (TaskScheduled, 1, ""),
-                (TaskStarted, 2, ""),
-                (TaskFailed, 3, error),
-                (ExecutionFailed, 4, ""),
-            ];
-            let read = of(("states", "startExecution.sync:2"), &events);
-            assert_eq!(read.all_answered(), over, "{error}");
+            for end in &ends {
+                let events = [
+                    (ExecutionStarted, 0, ""),
+                    (TaskScheduled, 1, ""),
+                    (TaskStarted, 2, ""),
+                    (end.clone(), 3, error),
+                    (ExecutionFailed, 4, ""),
+                ];
+                let read = of(("states", "startExecution.sync:2"), &events);
+                assert_eq!(read.all_answered(), over, "{error} {end:?}");
+            }
         }
     }
 

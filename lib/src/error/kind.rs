@@ -34,8 +34,6 @@ pub enum Retriable {
     No,
     /// It may be granted when something else has changed: a lease has ended, a queue is shorter.
     Later,
-    /// The cause passes by itself.
-    Yes,
     /// The cause passes by itself, and the request may have been granted: only the same request finds that out.
     OutcomeUnknown,
 }
@@ -105,9 +103,9 @@ kinds! {
     Misconfigured "Lease.Misconfigured", ERROR, Some(Metric::Denied), 2, 3, No,
         "There is no such table, or it has other keys, or the environment is wrong.",
         "An operator must act.";
-    Throttled "Lease.Throttled", ERROR, Some(Metric::Throttles), 0, 75, Yes,
-        "The table throttled the request.",
-        "Retry with backoff.";
+    Throttled "Lease.Throttled", ERROR, Some(Metric::Throttles), 0, 75, OutcomeUnknown,
+        "The table throttled the request; an attempt before, whose response was lost, may have been applied.",
+        "Retry with the same request, with backoff.";
     Unavailable "Lease.Unavailable", ERROR, Some(Metric::Unavailable), 1, 3, OutcomeUnknown,
         "The outcome is unknown: time-out, connection, server error, a panic of the function.",
         "Retry with the same request.";

@@ -145,7 +145,8 @@ pub fn refusal(code: &str, action: &'static str, resource: String, source: Cause
     }
 }
 
-/// Whether the service throttled the request.
+/// Whether the service throttled the request, which it did not apply. `TransactionInProgressException` is no such code: a
+/// transaction with this token, whose response was lost, is still under way.
 fn is_throttling(code: &str) -> bool {
     matches!(
         code,
@@ -159,7 +160,6 @@ fn is_throttling(code: &str) -> bool {
             | "ProvisionedThroughputExceededException"
             | "RequestLimitExceeded"
             | "TransactionConflictException"
-            | "TransactionInProgressException"
             | "TooManyRequestsException"
     )
 }
@@ -248,6 +248,14 @@ mod tests {
             assert_eq!(sdk.as_service_error().unwrap().code(), Some(code));
             assert!(below.any(<dyn std::error::Error + 'static>::is::<UpdateItemError>));
         }
+    }
+
+    #[test]
+    fn a_transaction_in_progress_may_be_applied() {
+        let error = request().failed(refusal("TransactionInProgressException"));
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        let error = request().failed(refusal("TransactionConflictException"));
+        assert!(matches!(error, Error::Throttled { .. }), "{error:?}");
     }
 
     #[test]

@@ -22,8 +22,14 @@ from typing import Any, Dict, List, NoReturn, Optional, Sequence, Type
 
 HERE = Path(__file__).resolve().parent
 IS_PACKAGED = (HERE / "bin").is_dir()
-# In a clone of the repository this is the program that `make local-programs` builds, which finds its files there.
-PROGRAM = HERE / "bin" / "leasehold-local" if IS_PACKAGED else HERE.parents[2] / "target" / "debug" / "leasehold-local"
+# In a clone of the repository this is the program that `make local-programs` or `make test` has built last, which finds its
+# files there.
+BUILT = [HERE.parents[2] / "target" / profile / "leasehold-local" for profile in ("lean", "debug")]
+PROGRAM = (
+    HERE / "bin" / "leasehold-local"
+    if IS_PACKAGED
+    else max(BUILT, key=lambda program: program.stat().st_mtime if program.exists() else 0)
+)
 # The first words of what `up` prints when everything is ready.
 READY = "Leasehold is up"
 # What it prints is in this file of its directory.

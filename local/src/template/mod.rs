@@ -338,9 +338,16 @@ impl Template {
                 self.permissions.push(properties::permission(&properties)?);
             }
             "AWS::SQS::Queue" => self.queues.push(properties::queue(&name, &properties)?),
-            "AWS::SQS::QueuePolicy" => self
-                .permissions
-                .extend(properties::queue_policy(&properties)?),
+            "AWS::SQS::QueuePolicy" => {
+                let (queue, permissions) = properties::queue_policy(&properties)?;
+                let mut others = self.permissions.iter();
+                if others.any(|other| other.allowed.resource == arn::queue(&queue)) {
+                    return Err(format!(
+                        "{queue} has a policy already, which this one replaces"
+                    ));
+                }
+                self.permissions.extend(permissions);
+            }
             "AWS::StepFunctions::StateMachine" => {
                 self.state_machines
                     .push(properties::state_machine(id, name, &properties, root)?);
@@ -494,7 +501,28 @@ mod tests {
             resource(json!({"Type": "AWS::Events::Rule", "Properties": properties}))
         };
         let pattern = json!({"a": ["b"]});
+        let policy = |queues: &[&str], resources: &[&str]| {
+            let resources: Vec<_> = resources.iter().map(|name| arn::queue(name)).collect();
+            let statement = json!({"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
+                "Resource": resources, "Condition": {"ArnEquals": {"aws:SourceArn": "rule"}}});
+            let properties =
+                json!({"Queues": queues, "PolicyDocument": {"Statement": [statement]}});
+            resource(json!({"Type": "AWS::SQS::QueuePolicy", "Properties": properties}))
+        };
+        let mut twice = policy(&["Q"], &["Q"]);
+        twice["Resources"]["S"] = twice["Resources"]["R"].clone();
         for (template, said) in [
+            (policy(&["Q", "P"], &["Q"]), "R: a policy of several queues"),
+            (
+                policy(&["Q"], &["Q", "P"]),
+                "R: a statement of the policy of Q",
+            ),
+            (policy(&["Q"], &["P"]), "R: a statement of the policy of Q"),
+            (twice, "S: Q has a policy already"),
+            (
+                rule(json!({"a": ["b".repeat(2039)]}), arn::function("Take")),
+                "R: the pattern has 2049 characters",
+            ),
             (
                 variable(json!({"Ref": "X"})),
                 "Take: Ref X: no such parameter or resource",
@@ -692,7 +720,8 @@ mod tests {
     fn machines_are_the_stacks_by_name_and_by_list() {
         let machine = |name: &str| arn::state_machine(name);
         let event = |name: &str| {
-            let detail = json!({"status": "FAILED", "stateMachineArn": machine(name)});
+            let execution = machine(name).replace("stateMachine", "execution") + ":one";
+            let detail = json!({"status": "FAILED", "stateMachineArn": machine(name), "executionArn": execution});
             json!({"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail})
         };
         let list = format!("{},{}", machine("one"), machine("two-*"));
@@ -819,6 +848,19 @@ mod tests {
             ),
         ] {
             assert!(roles.may(role, action, &arn), "{role} {action}");
+        }
+    }
+
+    /// As many as the parameter's description says. A rule with a wildcard for each would be refused at eleven.
+    #[test]
+    fn a_list_fills_its_rule() {
+        for (count, length, fits) in [(11, 40, true), (16, 10, true), (17, 40, false)] {
+            let name = |number| format!("m{number:0>length$}", length = length - 1);
+            let list: Vec<_> = (0..count)
+                .map(|number| arn::state_machine(&name(number)))
+                .collect();
+            let read = read(&own(), &[("LeasingStateMachine", &list.join(","))]);
+            assert_eq!(read.is_ok(), fits, "{count} of {length}: {:?}", read.err());
         }
     }
 

@@ -1,6 +1,8 @@
 //! Event patterns of rules and event source mappings: the part of the language that the templates here use.
 //! Anything else in a pattern is refused when it is read, because ignoring it would deliver other events than AWS.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::policy;
@@ -13,9 +15,19 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// The part that is no pattern, or is not supported here, and its place.
+    /// The part that is no pattern, is not supported here, or would be refused by the service, and its place.
     pub(crate) fn read(pattern: &Value) -> Result<Self, String> {
         check(pattern, "")?;
+        let mut wildcards = BTreeMap::new();
+        collect(pattern, "", &mut wildcards);
+        if let Some(place) = wildcards
+            .iter()
+            .find_map(|(place, wildcards)| is_complex(wildcards).then_some(place))
+        {
+            return Err(format!(
+                "{place}: Rule is too complex - try using fewer wildcard characters"
+            ));
+        }
         Ok(Self(pattern.clone()))
     }
 
@@ -27,6 +39,63 @@ impl Pattern {
 
 /// Of several patterns one has to match.
 const OR: &str = "$or";
+
+/// How many wildcards one text may have under way at the same instant. The service's own matcher counts them so; a rule of nine
+/// was taken, and one of twelve refused.
+const COMPLEXITY: usize = 10;
+
+/// The wildcards of each member, whichever of several patterns they are in.
+fn collect<'a>(pattern: &'a Value, place: &str, found: &mut BTreeMap<String, Vec<&'a str>>) {
+    for (name, member) in pattern.as_object().into_iter().flatten() {
+        let inside = format!("{place}.{name}");
+        match member {
+            Value::Array(patterns) if name == OR => {
+                patterns.iter().for_each(|one| collect(one, place, found));
+            }
+            Value::Array(tests) => {
+                let wildcards = tests.iter().filter_map(|test| test["wildcard"].as_str());
+                found.entry(inside).or_default().extend(wildcards);
+            }
+            member => collect(member, &inside, found),
+        }
+    }
+}
+
+/// Whether some text is, after some of its characters, at more than [`COMPLEXITY`] places of these wildcards.
+fn is_complex(wildcards: &[&str]) -> bool {
+    let wildcards: Vec<Vec<char>> = wildcards.iter().map(|one| one.chars().collect()).collect();
+    // At an asterisk, a text is before and behind it at once.
+    let settled = |mut places: BTreeSet<(usize, usize)>| {
+        for (one, at) in places.clone() {
+            if wildcards[one].get(at) == Some(&'*') {
+                places.insert((one, at + 1));
+            }
+        }
+        places
+    };
+    let characters: BTreeSet<char> = wildcards.iter().flatten().copied().collect();
+    let mut seen = BTreeSet::new();
+    let mut open = vec![settled((0..wildcards.len()).map(|one| (one, 0)).collect())];
+    while let Some(places) = open.pop() {
+        if places.len() > COMPLEXITY {
+            return true;
+        }
+        for next in &characters {
+            let moved = places.iter().filter_map(|(one, at)| {
+                let here = wildcards[*one].get(*at)?;
+                match here {
+                    '*' => Some((*one, *at)),
+                    here => (here == next).then_some((*one, at + 1)),
+                }
+            });
+            let moved = settled(moved.collect());
+            if !moved.is_empty() && seen.insert(moved.clone()) {
+                open.push(moved);
+            }
+        }
+    }
+    false
+}
 
 fn check(pattern: &Value, place: &str) -> Result<(), String> {
     let members = pattern.as_object().filter(|members| !members.is_empty());
@@ -64,11 +133,9 @@ fn is_known(test: &Value) -> bool {
                 operator.len() == 1 && name == "numeric" && bound.len() == 2 && above(bound)
             }
             // An asterisk matches any text, even the empty one. A question mark has no meaning here.
-            Some((name, Value::String(wildcard))) => {
-                operator.len() == 1
-                    && name == "wildcard"
-                    && !wildcard.contains(['\\', '?'])
-                    && !wildcard.contains("**")
+            Some((name, Value::String(text))) if operator.len() == 1 => {
+                name == "prefix"
+                    || name == "wildcard" && !text.contains(['\\', '?']) && !text.contains("**")
             }
             _ => false,
         },
@@ -99,12 +166,17 @@ fn holds(test: &Value, value: Option<&Value>) -> bool {
             .and_then(Value::as_f64)
             .is_some_and(|found| found > bound);
     }
-    match (test["wildcard"].as_str(), leaf) {
-        (_, None) => false,
+    match leaf {
+        None => false,
         // One element of a list is enough.
-        (_, Some(Value::Array(items))) => items.iter().any(|item| holds(test, Some(item))),
-        (Some(pattern), Some(Value::String(found))) => policy::matches(pattern, found),
-        (_, Some(found)) => test == found,
+        Some(Value::Array(items)) => items.iter().any(|item| holds(test, Some(item))),
+        Some(Value::String(found)) if test.is_object() => {
+            let begins = test["prefix"].as_str();
+            let matched = test["wildcard"].as_str();
+            begins.is_some_and(|begin| found.starts_with(begin))
+                || matched.is_some_and(|pattern| policy::matches(pattern, found))
+        }
+        Some(found) => test == found,
     }
 }
 
@@ -194,10 +266,50 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_is_a_beginning() {
+        let pattern = json!({"a": [{"prefix": "one:"}, "two"]});
+        for (text, wanted) in [
+            ("one:", true),
+            ("one:a", true),
+            ("one", false),
+            ("two", true),
+        ] {
+            assert_eq!(matches(&pattern, &json!({"a": text})), wanted, "{text}");
+        }
+        assert!(!matches(&pattern, &json!({"a": 1})));
+    }
+
+    #[test]
+    fn a_complex_pattern_is_refused() {
+        let named = |count: usize| -> Vec<Value> {
+            let names = (0..count).map(|name| json!({"wildcard": format!("arn:name{name}*")}));
+            names.collect()
+        };
+        let in_two = |count: usize| {
+            let (one, two) = (named(count), named(2));
+            json!({"detail": {"$or": [{"s": ["x"], "arn": one}, {"arn": two, "s": ["y"]}]}})
+        };
+        for (pattern, is_taken) in [
+            (json!({"arn": named(10)}), true),
+            (json!({"arn": named(11)}), false),
+            (in_two(8), true),
+            (in_two(9), false),
+            (json!({"arn": named(9), "other": named(9)}), true),
+            (
+                json!({"arn": [{"wildcard": "a*a*a*a*a*b"}, {"wildcard": "*a*a*a*a*a*c"}]}),
+                false,
+            ),
+            (json!({"arn": vec![json!({"prefix": "arn"}); 50]}), true),
+        ] {
+            assert_eq!(Pattern::read(&pattern).is_ok(), is_taken, "{pattern}");
+        }
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused_and_not_ignored() {
         for pattern in [
             json!({"a": [{"numeric": ["<", 1]}]}),
-            json!({"a": [{"prefix": "b"}]}),
+            json!({"a": [{"prefix": {"equals-ignore-case": "b"}}]}),
             json!({"a": [{"exists": true, "wildcard": "b"}]}),
             json!({"a": [{"wildcard": "a\\*"}]}),
             json!({"a": [{"wildcard": "a?"}]}),

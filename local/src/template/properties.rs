@@ -161,8 +161,20 @@ pub(super) fn rule(id: &str, properties: &Value) -> Result<RuleResource, String>
     })
 }
 
+/// The longest pattern, in characters.
+const PATTERN_LIMIT: usize = 2048;
+
 /// A pattern may also be given as a text.
 fn pattern(said: &Value) -> Result<Pattern, String> {
+    let length = said.as_str().map_or_else(
+        || said.to_string().chars().count(),
+        |text| text.chars().count(),
+    );
+    if length > PATTERN_LIMIT {
+        return Err(format!(
+            "the pattern has {length} characters, of {PATTERN_LIMIT} that a rule may have"
+        ));
+    }
     match said {
         Value::String(text) => {
             let pattern = serde_json::from_str(text)
@@ -243,20 +255,34 @@ pub(super) fn permission(properties: &Value) -> Result<Permission, String> {
     })
 }
 
-pub(super) fn queue_policy(properties: &Value) -> Result<Vec<Permission>, String> {
+/// The queue of a policy, and what the policy allows. As in the service, a statement has one resource, which is the queue.
+pub(super) fn queue_policy(properties: &Value) -> Result<(String, Vec<Permission>), String> {
+    let [queue] = &policy::texts(&properties["Queues"])?[..] else {
+        return Err("a policy of several queues: each needs its own".to_owned());
+    };
     let mut all = Vec::new();
     for statement in policy::list(&properties["PolicyDocument"]["Statement"]) {
-        let source = text(&statement["Condition"]["ArnEquals"]["aws:SourceArn"])?;
+        if policy::texts(&statement["Resource"])? != [arn::queue(queue)] {
+            return Err(format!(
+                "a statement of the policy of {queue} has another resource, or several"
+            ));
+        }
+        let sources = policy::texts(&statement["Condition"]["ArnEquals"]["aws:SourceArn"])?;
         let mut unconditional = statement.clone();
         unconditional["Condition"] = Value::Null;
         let allowed = policy::allowed(&serde_json::json!({"Statement": unconditional}))?;
         for principal in policy::texts(&statement["Principal"]["Service"])? {
-            all.extend(allowed.iter().map(|allowed| Permission {
-                principal: principal.clone(),
-                source: source.clone(),
-                allowed: allowed.clone(),
-            }));
+            for source in &sources {
+                all.extend(allowed.iter().map(|allowed| Permission {
+                    principal: principal.clone(),
+                    source: source.clone(),
+                    allowed: allowed.clone(),
+                }));
+            }
         }
     }
-    Ok(all)
+    if all.is_empty() {
+        return Err(format!("the policy of {queue} allows nothing to a rule"));
+    }
+    Ok((queue.clone(), all))
 }

@@ -117,9 +117,10 @@ async fn a_stack_with_an_unusable_rule_does_not_start() {
     let queue = changed(&directory, &actions("ReapRole", 2), queue);
     refuses(queue, "sqs:ReceiveMessage").await;
 
-    let queues = "/Resources/ReapQueuesPolicy/Properties/PolicyDocument/Statement/0/Resource";
-    let queues = changed(&directory, queues, |arns| {
-        arns.as_array_mut().unwrap().remove(1);
+    let queues =
+        "/Resources/ReapDeadLetterQueuePolicy/Properties/PolicyDocument/Statement/0/Action";
+    let queues = changed(&directory, queues, |action| {
+        *action = json!("sqs:ReceiveMessage")
     });
     let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
     refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;

@@ -54,10 +54,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
-        "every error of AWS that is known by name is a question of an hour on AWS",
+        "every error of AWS that is known by name was recorded or is a question of an hour on AWS",
         names_of_aws,
         &[
             (HOUR, "`Lambda.Unknown`", "`Lambda.Unknowable`"),
+            (RECORDED, "`Sandbox.Timedout`", "`Sandbox.TimedOut`"),
             (
                 "statemachines/observe.asl.json",
                 "\"Lambda.Unknown\"",
@@ -515,8 +516,9 @@ fn regions(files: &Files) -> Vec<String> {
 }
 
 const HOUR: &str = "docs/how-to/an-hour-on-aws.md";
+const RECORDED: &str = "docs/explanation/aws.md";
 
-/// A name of AWS's that a machine catches, or that the checker knows, has its line there, and no other has.
+/// A name of AWS's that a machine catches, or that the checker knows, has its line in one of the two, and no other has.
 fn names_of_aws(files: &Files) -> Vec<String> {
     let machines = files.all("statemachines/", ".asl.json");
     let checker = files.all("asl/src/read/error_names.rs", "");
@@ -525,17 +527,19 @@ fn names_of_aws(files: &Files) -> Vec<String> {
         .flat_map(|(_, text)| text.split('"'))
         .filter(|word| is_name_of_aws(word))
         .collect();
-    let table = files
-        .text(HOUR)
-        .lines()
-        .filter(|line| line.starts_with("| `"));
-    let asked: BTreeSet<&str> = table
+    let tables = [HOUR, RECORDED].map(|page| files.text(page).lines());
+    let asked: BTreeSet<&str> = tables
+        .into_iter()
+        .flatten()
+        .filter(|line| line.starts_with("| `"))
         .flat_map(|line| line.split('`'))
         .filter(|word| is_name_of_aws(word))
         .collect();
     let differing = known.symmetric_difference(&asked);
     differing
-        .map(|name| format!("{name}: not both known by name and in the table of {HOUR}"))
+        .map(|name| {
+            format!("{name}: not both known by name and in the tables of {HOUR} and {RECORDED}")
+        })
         .collect()
 }
 

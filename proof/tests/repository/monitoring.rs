@@ -91,8 +91,8 @@ const NAMESPACE: &str = "Leasehold";
 /// Of the metrics that log filters make.
 const FILTERED: &str = "Leasehold/${StackName}";
 /// A report of the platform on an invocation that ended without an answer. Answers that are errors have an `errorType` of
-/// their own, such as `Lease.Held`.
-const CRASH: &str = "{ $.type = \"platform.report\" && ($.record.status = \"timeout\" || $.record.errorType = \"Runtime.*\") }";
+/// their own, such as `Lease.Held`, which Lambda may report as `Runtime.Unknown`.
+const CRASH: &str = "{ $.type = \"platform.report\" && ($.record.status = \"timeout\" || ($.record.errorType = \"Runtime.*\" && $.record.errorType != \"Runtime.Unknown\")) }";
 
 /// What every paragraph of an alarm says, in bold.
 const PARTS: [&str; 5] = ["It means", "At stake", "Look", "Do", "Ignore it"];

@@ -30,14 +30,21 @@ async fn the_end_of_a_leasing_execution_reaches_reap_once() {
     let mut invocations = stack.functions().invocations();
     stack.proxy().reset();
     stack.put_event(&event("reap-running-again"));
-    let mut stranger = event("reap-aborted");
-    stranger["detail"]["stateMachineArn"] =
-        json!("arn:aws:states:us-east-1:123456789012:stateMachine:somebody-elses");
-    stranger["detail"]["executionArn"] = json!(STRANGE);
-    stack.put_event(&stranger);
-    let mut of_a_user = event("reap-aborted");
-    of_a_user["detail"]["stateMachineArn"] =
-        json!("arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_orders");
+    let of = |machine: &str, execution: &str| {
+        let mut event = event("reap-aborted");
+        for (name, kind) in [
+            ("stateMachineArn", format!("stateMachine:{machine}")),
+            ("executionArn", format!("execution:{machine}:{execution}")),
+        ] {
+            event["detail"][name] = json!(format!("arn:aws:states:us-east-1:123456789012:{kind}"));
+        }
+        event
+    };
+    // A machine of another stack, whose name begins with one of this stack's, and one that is not in the list.
+    for machine in ["leasehold-with-lease-2", "somebody-elses"] {
+        stack.put_event(&of(machine, STRANGE));
+    }
+    let of_a_user = of("leasehold_leasing_orders", "mine");
     for whole in [event("reap-aborted"), event("reap-succeeded"), of_a_user] {
         assert!(whole["detail"]["input"].is_string(), "{whole}");
         stack.put_event(&whole);
@@ -61,7 +68,8 @@ async fn the_end_of_a_listed_durable_execution_reaches_reap_once() {
         let arn = format!("arn:aws:lambda:us-east-1:123456789012:function:{function}");
         event["detail"]["durableExecutionArn"] =
             json!(format!("{arn}/durable-execution/{execution}/1"));
-        event["detail"]["functionArn"] = json!(arn);
+        // Its qualifier is optional.
+        event["detail"]["functionArn"] = json!(arn.rsplit_once(':').unwrap().0);
         event["detail"]["status"] = json!(status);
         event
     };

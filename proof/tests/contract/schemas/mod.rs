@@ -278,7 +278,6 @@ fn the_page_of_errors_has_the_librarys_table() {
         let retry = match kind.retry {
             Retriable::No => "no",
             Retriable::Later => "later",
-            Retriable::Yes => "yes",
             Retriable::OutcomeUnknown => "yes, the same request",
         };
         format!("| `{name}` | {fact} | {cure} | {retry} | {exit_code} |\n")
