@@ -150,7 +150,7 @@ Examples:
 
 Exit codes: 0 the key has a row, 1 the key was never leased, or its row has been purged.
 --json prints the response of the function inspect, with --waiters also
-waiters: [{place, holder, start, since, until, metadata}].")]
+waiters: [{place, holder, start, permits, since, until, metadata}].")]
 pub(crate) struct Show {
     /// Which key
     #[arg(value_parser = |text: &str| Key::new(text))]
@@ -186,7 +186,15 @@ impl Show {
         let now = table_client.leases.now();
         match seen {
             Inspected::Found { first, permits } => {
-                print_lines(&pairs(lease_text::details(&first, now)))?;
+                let mut details = lease_text::details(&first, now);
+                let waiting = waiters.as_deref().unwrap_or_default();
+                let all = if permits.is_empty() {
+                    std::slice::from_ref(&first)
+                } else {
+                    &permits
+                };
+                details.extend(lease_text::other_numbers(all, waiting));
+                print_lines(&pairs(details))?;
                 if !permits.is_empty() {
                     print_lines(&format!("\n{}", lease_text::permits(&permits, now)))?;
                 }
