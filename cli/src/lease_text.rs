@@ -1,11 +1,12 @@
 //! A lease as text for people.
 
+use std::collections::BTreeSet;
+
 use leasehold::{
-    HeldLease, HeldUntil, HeldView, Inspection, LeaseState, LeaseView, Previous, Record, Timestamp,
-    ViewUntil, WaiterView,
+    HeldLease, HeldUntil, HeldView, Inspection, LeaseState, LeaseView, Permits, Previous, Record,
+    Timestamp, ViewUntil, WaiterView,
 };
 
-use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 
 use crate::columns::Columns;
@@ -185,6 +186,31 @@ pub(crate) fn waiters(waiters: &[WaiterView], now: Timestamp) -> String {
     };
     let rows: Vec<_> = waiters.iter().map(row).collect();
     Columns::new(&["PLACE", "CAME", "GIVES UP", "WHAT", "WHO"]).page(&rows)
+}
+
+/// That those who have a permit, or wait for one, ask for different numbers of permits.
+pub(crate) fn other_numbers(
+    seen: &[Inspection],
+    waiters: &[WaiterView],
+) -> Option<(&'static str, String)> {
+    let taken = seen.iter().filter(|one| one.state != LeaseState::Free);
+    let numbers = taken.filter_map(|one| one.lease.permits);
+    let numbers = numbers.chain(waiters.iter().filter_map(|one| one.permits));
+    let numbers: BTreeSet<_> = numbers.map(Permits::get).collect();
+    if numbers.len() < 2 {
+        return None;
+    }
+    let numbers: Vec<_> = numbers.iter().map(u16::to_string).collect();
+    let counts = if seen.iter().any(|one| one.limit.is_some()) {
+        "the limit"
+    } else {
+        "the smallest of those who have one"
+    };
+    let numbers = numbers.join(", ");
+    Some((
+        "permits",
+        format!("callers ask for {numbers}; {counts} counts"),
+    ))
 }
 
 /// A key and its permit.

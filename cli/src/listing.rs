@@ -185,7 +185,7 @@ Examples:
 
 Exit codes: 0 the key has a row, 1 the key was never leased, or its row has been purged.
 --json prints the response of the function inspect, with --waiters also
-waiters: [{place, holder, start, since, until, metadata}].")]
+waiters: [{place, holder, start, permits, since, until, metadata}].")]
 pub(crate) struct Show {
     /// Which key
     #[arg(value_parser = |text: &str| Key::new(text))]
@@ -233,6 +233,13 @@ impl Show {
                 if not_begun.contains(&first.lease.permit) {
                     details[1] = ("state", format!("held, {}", lease_text::NOT_BEGUN));
                 }
+                let waiting = waiters.as_deref().unwrap_or_default();
+                let all = if permits.is_empty() {
+                    std::slice::from_ref(&first)
+                } else {
+                    &permits
+                };
+                details.extend(lease_text::other_numbers(all, waiting));
                 print_lines(&pairs(details))?;
                 if !permits.is_empty() {
                     let permits = lease_text::permits(&permits, &not_begun, &ended, now);

@@ -8,9 +8,10 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, corrupt, frozen_error, stopped_error},
+    leases::{Leases, changed, corrupt, frozen_error, stopped_error},
+    metrics::{self, Metric},
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
-    queue::number,
+    queue::{number, numbers},
     requests::{Acquire, Lifetime},
     row::{Row, Stored, Term},
     start::StartStatus,
@@ -144,7 +145,8 @@ impl<S: Store> Leases<S> {
             return Err(consumed());
         }
         let first = rows.get(&0).and_then(ours);
-        let permits = number(first.as_ref(), permits);
+        let limit = number(first.as_ref(), permits, taken(&rows, grant));
+        note_other_numbers(key, permits, first.as_ref(), taken(&rows, grant));
         if let Some(first) = first {
             if first.waiting().contains(&grant.request) {
                 // It has its place, also while the key is frozen.
@@ -153,7 +155,7 @@ impl<S: Store> Leases<S> {
             if first.frozen.is_some() {
                 return Err(frozen_error(key.clone(), first));
             }
-            if first.head().is_some() || permits == 0 {
+            if first.head().is_some() || limit == 0 {
                 // Whoever waits comes first, or nobody is to be granted one.
                 return Ok(TriedPermit::Taken(rows));
             }
@@ -172,14 +174,14 @@ impl<S: Store> Leases<S> {
         } else {
             0
         };
-        for permit in permits_starting_at(start, permits) {
+        for permit in permits_starting_at(start, limit) {
             // Permits above the number count as well: a lowered number takes effect when enough of them have been
-            // returned. Count again in each round, because another request may have been faster.
-            let out = rows.values().filter(|stored| is_taken(stored, grant));
-            if out.count() >= usize::from(permits) {
+            // returned. Count again in each round, because another request may have been faster, and have asked for fewer.
+            let limit = number(row_of(&rows, 0), permits, taken(&rows, grant));
+            if taken(&rows, grant).count() >= usize::from(limit) {
                 break;
             }
-            if !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
+            if permit >= limit || !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
                 continue;
             }
             let at = address(permit);
@@ -206,11 +208,7 @@ impl<S: Store> Leases<S> {
         rows: &BTreeMap<u16, Stored>,
         grant: &Grant,
     ) -> Result<Contention, Error> {
-        let first = match rows.get(&0) {
-            Some(Stored::Row(first)) => Some(first),
-            _ => None,
-        };
-        let permits = number(first, permits);
+        let first = row_of(rows, 0);
         let mut out = Vec::new();
         let (mut frozen, mut foreign) = (None, None);
         for (permit, stored) in rows {
@@ -229,7 +227,13 @@ impl<S: Store> Leases<S> {
             }
         }
         out.sort_by_key(|(at, permit, _)| (*at, *permit));
-        let too_many = out.len().saturating_sub(permits.max(1).into());
+        // So many have to end before one may be granted; with a limit of 0, all.
+        let mut ends = 1..out.len();
+        let ends = ends.find(|ends| {
+            let left = out.iter().skip(*ends).map(|(_, _, row)| *row);
+            left.clone().count() < usize::from(number(first, permits, left))
+        });
+        let makes_room = ends.unwrap_or(out.len()).saturating_sub(1);
         let limited = first.filter(|first| first.is_limited_to_none()).cloned();
         let frozen = frozen.or(limited);
         if out.is_empty()
@@ -240,7 +244,7 @@ impl<S: Store> Leases<S> {
             // A place that nobody has is taken out of the queue; the caller asks again.
             self.who_waits(&key, first, head).await?;
         }
-        match (out.into_iter().nth(too_many), frozen, foreign) {
+        match (out.into_iter().nth(makes_room), frozen, foreign) {
             (Some((_, permit, row)), ..) => {
                 let mut contention = self
                     .contention(Address { key, permit }, row.clone(), &grant.holder)
@@ -292,6 +296,7 @@ impl<S: Store> Leases<S> {
             request: RequestDigest::of(&asked.holder, &asked.request_id),
             holder: asked.holder.clone(),
             keys,
+            permits: asked.permits,
             lease_id: LeaseId::random(),
             term,
             metadata: asked.metadata.clone(),
@@ -569,17 +574,44 @@ impl Acquired {
 /// How many attempts adapt a write to the row. One is enough, unless somebody changes the floor meanwhile.
 const FLOOR_TRIES: usize = 4;
 
+/// The row of this permit, if it is ours.
+fn row_of(rows: &BTreeMap<u16, Stored>, permit: u16) -> Option<&Row> {
+    match rows.get(&permit) {
+        Some(Stored::Row(row)) => Some(row),
+        _ => None,
+    }
+}
+
+/// The permits that this grant may not take over.
+fn taken<'a>(rows: &'a BTreeMap<u16, Stored>, grant: &'a Grant) -> impl Iterator<Item = &'a Row> {
+    let taken = rows.values().filter(|stored| is_taken(stored, grant));
+    taken.filter_map(|stored| match stored {
+        Stored::Row(row) => Some(row),
+        _ => None,
+    })
+}
+
+/// Counts a request for another number of permits than that of somebody who has one: one of the two is set up wrongly, or a new
+/// number has just been deployed. An operator's limit stands in place of all of them.
+fn note_other_numbers<'a>(
+    key: &Key,
+    asked: Permits,
+    first: Option<&Row>,
+    taken: impl Iterator<Item = &'a Row>,
+) {
+    let is_limited = first.is_some_and(|row| row.limit.is_some());
+    if let Some(other) = numbers(taken).find(|other| *other != asked)
+        && !is_limited
+    {
+        metrics::record(Metric::PermitsDiffer, 1);
+        let (asked, other) = (asked.get(), other.get());
+        tracing::warn!(%key, asked, other, "callers ask for different numbers of permits: the smallest counts");
+    }
+}
+
 /// Whether a permit is held by somebody; false if this grant may take it over.
 fn is_taken(stored: &Stored, grant: &Grant) -> bool {
     matches!(stored, Stored::Row(row) if !grant.over.allows(row) || row.head().is_some())
-}
-
-/// Somebody else wrote the row meanwhile: ask again.
-pub(crate) fn changed(key: &Key) -> Error {
-    Error::Unavailable {
-        problem: format!("{key} changed during this request"),
-        source: None,
-    }
 }
 
 pub(crate) fn other_keys() -> Error {

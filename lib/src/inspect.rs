@@ -13,7 +13,7 @@ use crate::{
     row::{Limit, Record, Row, Stored, Term},
     start::{StartItem, StartStatus},
     store::{Address, Entry, Store, What},
-    values::{Counter, Holder, KeepTime, Key, Metadata, Ttl},
+    values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
 };
 
 /// What is stored under a key.
@@ -94,6 +94,10 @@ pub struct LeaseView {
     pub version: Counter,
     /// Which of a semaphore's permits; 0 for a mutex.
     pub permit: u16,
+    /// Of how many permits the current or last grant asked for one; none for the mutex, and where a version granted it that did
+    /// not store this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permits: Option<Permits>,
 }
 
 /// What a lease shows only while it is held.
@@ -371,6 +375,7 @@ impl<S: Store> Leases<S> {
             fencing_token: row.fencing_token,
             version: row.version,
             permit: address.permit,
+            permits: row.permits,
         }
     }
 }

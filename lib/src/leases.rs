@@ -334,6 +334,14 @@ pub(crate) fn stopped_error(key: Key) -> Error {
     }
 }
 
+/// Somebody else wrote the row meanwhile: ask again.
+pub(crate) fn changed(key: &Key) -> Error {
+    Error::Unavailable {
+        problem: format!("{key} changed during this request"),
+        source: None,
+    }
+}
+
 pub(crate) fn corrupt(key: Key, reason: &str) -> Error {
     Error::Corrupt {
         key,

@@ -35,6 +35,7 @@ metrics! {
     HeldTime "Milliseconds";
     WaitTime "Milliseconds";
     QueueDepth "Count";
+    PermitsDiffer "Count";
     Lost "Count";
     Revived "Count";
     Corrupt "Count";
@@ -188,6 +189,35 @@ mod tests {
         .await;
         let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
         assert_eq!((told, &values(&counts)[..]), ("done", &expected[..]));
+    }
+
+    #[tokio::test]
+    async fn another_number_of_permits_is_counted() {
+        let leases = Leases::new(Memory::new(), Settings::default());
+        let ask = async |permits, id: &str| {
+            let request = make::request(make::key("k"), "h", Duration::from_mins(1));
+            let request = request.request_id(make::request_id(id));
+            let asked = leases.acquire(request.permits(make::permits(permits)));
+            let (asked, counts) = counted(asked).await;
+            let _ = asked.expect("an answer");
+            counts
+        };
+        for (permits, id) in [(2, "a"), (2, "b"), (2, "c")] {
+            assert_eq!(ask(permits, id).await, Counts::default());
+        }
+        for permits in [1, 3] {
+            let counts = ask(permits, "c").await;
+            assert_eq!(values(&counts), [("PermitsDiffer", 1)], "{permits}");
+        }
+        assert_eq!(ask(3, "a").await, Counts::default(), "a replay");
+        let (key, limit) = (make::key("k"), crate::LimitedTo::new(2).ok());
+        let limited = leases.limit_to(&key, limit, &make::because()).await;
+        let _ = limited.expect("an answer");
+        assert_eq!(
+            ask(3, "c").await,
+            Counts::default(),
+            "a stored limit counts"
+        );
     }
 
     #[tokio::test]

@@ -438,6 +438,7 @@ impl<S: Store> Leases<S> {
             request: RequestDigest::of(&holder, &RequestId::random()),
             granted_to: holder,
             request_keys: None,
+            permits: None,
             past_requests: [None, None, None],
             past_releases: [None; 3],
             previous: None,

@@ -21,7 +21,7 @@ pub use view::WaiterView;
 
 pub(crate) use hand_over::{EndedTerm, Told};
 pub(crate) use maintenance::{Waiting, Waits, its_place_is_lost, place_in};
-pub(crate) use rows::{Rows, number};
+pub(crate) use rows::{Rows, number, numbers};
 pub(crate) use turn::{
     Begins, CALLS_WITHIN, Known, has_failed, is_untold, not_started_reason, shows_all_calls,
 };

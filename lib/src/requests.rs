@@ -43,8 +43,9 @@ pub struct Acquire<K = Key> {
     pub request_id: RequestId,
     /// What others may see of the lease.
     pub metadata: Metadata,
-    /// How many may hold the key at once. All requests for a key should use the same number. It may be lowered at any
-    /// time; a lower number takes effect as permits are returned. If not set, the key is a mutex: the request uses
+    /// How many may hold the key at once. If requests for a key differ, the smallest number of whoever asks and of those who
+    /// hold it counts, unless an operator has stored one: a lower number takes effect as permits are returned, and a higher
+    /// one when those with a lower one have ended. If not set, the key is a mutex: the request uses
     /// the first permit and does not look at others, which saves the query. Not with several keys.
     pub permits: Option<Permits>,
     /// The key stays closed so long after the grant, also if it is given back before: nobody is granted it until then. With

@@ -8,7 +8,9 @@ use serde::Serialize;
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    values::{Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, RequestDigest, Ttl},
+    values::{
+        Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl,
+    },
 };
 
 pub(crate) mod attributes;
@@ -52,6 +54,9 @@ pub struct Row {
     pub request: RequestDigest,
     /// Which keys that request asked for, if it asked for several.
     pub request_keys: Option<KeysDigest>,
+    /// Of how many permits that request asked for one: nobody else may make them more as long as the row is held or closed.
+    /// None for the mutex, and where a version granted it that did not store this.
+    pub permits: Option<Permits>,
     /// The requests of the three grants before that, latest first.
     pub past_requests: [Option<RequestDigest>; 3],
     /// The tokens of the last three grants that were released, latest first: a repeated release is told so, also after

@@ -589,6 +589,7 @@ impl<S: Store> Leases<S> {
             holder: item.execution(),
             request: item.request(),
             keys: None,
+            permits: item.permits,
             lease_id: LeaseId::random(),
             term: Term::Execution {
                 keep: item.keep,

@@ -8,8 +8,8 @@ use crate::{
     outcomes::Ended,
     row::{Holding, Row, State, Stored, Telling, Term},
     values::{
-        AtLeast, Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, RequestDigest,
-        Ttl,
+        AtLeast, Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, Permits,
+        RequestDigest, Ttl,
     },
 };
 
@@ -60,6 +60,8 @@ pub struct Grant {
     pub request: RequestDigest,
     /// Which keys the request asks for, if for several.
     pub keys: Option<KeysDigest>,
+    /// Of how many permits the request asks for one; none for the mutex.
+    pub permits: Option<Permits>,
     /// Proof of the new grant.
     pub lease_id: LeaseId,
     /// How long it lasts.
@@ -294,6 +296,7 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
 fn first_grant(grant: &Grant) -> Option<Row> {
     matches!(grant.tokens, TokenFloor::Reached(_)).then(|| Row {
         request_keys: grant.keys.clone(),
+        permits: grant.permits,
         opens_at: opens_at(grant.now, grant.at_least),
         state: State::Held(granted(grant)),
         ..first_row(
@@ -319,6 +322,7 @@ pub(crate) fn first_row(
         granted_to: holder.clone(),
         request: request.clone(),
         request_keys: None,
+        permits: None,
         past_requests: [None, None, None],
         past_releases: [None; 3],
         previous: None,
@@ -353,6 +357,7 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     let token = row.fencing_token.max(grant.tokens.floor()).plus(1);
     Some(Row {
         request_keys: grant.keys.clone(),
+        permits: grant.permits,
         purge_at: None,
         opens_at: opens_at(grant.now, grant.at_least),
         state: State::Held(granted(grant)),
@@ -379,6 +384,7 @@ pub(crate) fn succeeded(
         granted_to: holder.clone(),
         request: request.clone(),
         request_keys: None,
+        permits: None,
         past_requests: [Some(row.request.clone()), first, second],
         previous: Some(row.last_grant()),
         ..row.clone()

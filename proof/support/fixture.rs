@@ -474,6 +474,7 @@ fn item_of(handle: &Value) -> Item {
         operator: None,
         purge_at: None,
         request_keys: None,
+        permits: None,
         queue: Vec::new(),
         state: State::Held(Holding {
             lease_id: lease.lease_id,

@@ -117,6 +117,7 @@ mod tests {
                 fencing_token: leasehold::Counter::new(*token).expect("valid"),
                 version: leasehold::Counter::new(*token).expect("valid"),
                 permit: 0,
+                permits: None,
             };
             ((key.to_string(), 0), lease)
         };

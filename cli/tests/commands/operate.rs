@@ -241,6 +241,37 @@ async fn a_limit_stands_in_place_of_what_requests_say() {
 }
 
 #[tokio::test]
+async fn show_names_different_numbers_of_permits() {
+    let fixture = Fixture::start().await;
+    let ask = async |permits| {
+        let one = ["acquire", "k", "--permits", permits, "--no-wait"];
+        fixture.run(&one).await.code
+    };
+    let shown = async || fixture.run(&["show", "k"]).await.out;
+    assert_eq!([ask("3").await, ask("3").await], [Some(0); 2]);
+    assert!(!shown().await.contains("callers"), "{}", shown().await);
+    let limit = async |permits| {
+        let limit = [&["limit", "k", permits, "--yes"][..], &BECAUSE].concat();
+        fixture.run(&limit).await.code
+    };
+    assert_eq!(limit("3").await, Some(0));
+    assert_eq!(ask("2").await, Some(0));
+    let said = "permits   callers ask for 2, 3; the limit counts\n";
+    assert!(shown().await.contains(said), "{}", shown().await);
+    assert_eq!(limit("none").await, Some(0));
+    let said = "callers ask for 2, 3; the smallest of those who have one counts\n";
+    assert!(shown().await.contains(said), "{}", shown().await);
+    assert_eq!(ask("4").await, Some(75));
+    let seen = fixture.run(&["show", "k", "--json"]).await.out;
+    let seen: Value = serde_json::from_str(&seen).unwrap();
+    let permits = seen["permits"].as_array().unwrap().iter();
+    let numbers = permits.map(|one| one["lease"]["permits"].as_u64().unwrap());
+    let mut numbers: Vec<_> = numbers.collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3, 3]);
+}
+
+#[tokio::test]
 async fn a_key_stays_closed_for_as_long_as_the_last_grant_has_said() {
     let fixture = Fixture::start().await;
     let nightly = [

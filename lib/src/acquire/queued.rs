@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{TriedPermit, check_keep, other_keys};
 use crate::{
     error::{Error, TOKEN_USED},
-    leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
+    leases::{Leases, TRIES, address_of, changed, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::Granted,
     queue::{EndedTerm, Rows, Told, its_place_is_lost},
@@ -329,13 +329,13 @@ impl<S: Store> Leases<S> {
             check_latest(&latest, waiter)?;
             let marked = self.mark(at, &row, Some(latest.ticket)).await?;
             told_by = Some(latest);
-            marked.ok_or_else(|| super::changed(key))?
+            marked.ok_or_else(|| changed(key))?
         } else {
             // No item shows whether a later call has another token. So a refusal says nothing, and is not noted: a look at
             // its history takes the lease back when no task waits any more.
             let ticket = row.holding().and_then(|held| held.telling?.ticket);
             let marked = self.mark(at, &row, ticket).await?;
-            marked.ok_or_else(|| super::changed(key))?
+            marked.ok_or_else(|| changed(key))?
         };
         let granted: Granted = self.as_replay(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
@@ -415,7 +415,7 @@ fn queue_in<'a>(key: &Key, rows: &'a BTreeMap<u16, Stored>) -> Result<&'a [Reque
         Some(Stored::Row(first)) => Ok(first.waiting()),
         Some(Stored::Foreign(reason)) => Err(corrupt(key.clone(), reason)),
         // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
-        Some(Stored::Absent) | None => Err(super::changed(key)),
+        Some(Stored::Absent) | None => Err(changed(key)),
     }
 }
 

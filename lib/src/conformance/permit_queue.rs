@@ -13,6 +13,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     so_many_run_and_the_others_follow_in_order(bench).await;
     a_copy_of_a_request_gets_no_second_permit(bench).await;
     a_lowered_number_takes_effect_as_permits_come_back(bench).await;
+    a_raised_number_waits_for_the_older(bench).await;
+    the_first_in_line_brings_its_number(bench).await;
     nobody_passes_those_who_wait_for_a_permit(bench).await;
     who_waits_in_vain_is_passed_over(bench).await;
     who_was_not_told_of_its_permit_is_told_by_sweep(bench).await;
@@ -166,6 +168,41 @@ async fn a_lowered_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B)
     case.release(order[2]).await;
     let b = case.turn_of("b").lease;
     assert!(b.permit < 2 && b.permit != a.permit);
+}
+
+async fn a_raised_number_waits_for_the_older<B: Bench>(bench: &B) {
+    let (case, held) = QueueCase::<B>::full(bench, "permits/raised later", 2, &[]).await;
+    case.waits_for_permit(3, "a").await;
+    case.waits_for_permit(3, "b").await;
+    case.waits_for_permit(3, "c").await;
+    assert!(!case.hand_over().await);
+    case.release(&held[0]).await;
+    case.turn_of("a");
+    case.has_waiting(&["b", "c"]).await;
+    // The last of the older ones makes room for two.
+    case.release(&held[1]).await;
+    let told: Vec<_> = case.answers().into_iter().map(|(who, _)| who).collect();
+    assert_eq!(told, ["b", "c"]);
+    case.waits_for_permit(3, "d").await;
+}
+
+async fn the_first_in_line_brings_its_number<B: Bench>(bench: &B) {
+    let (case, held) = QueueCase::<B>::full(bench, "permits/smaller", 3, &[]).await;
+    case.waits_for_permit(2, "a").await;
+    case.waits_for_permit(3, "b").await;
+    case.release(&held[0]).await;
+    case.expect_no_answers();
+    case.release(&held[1]).await;
+    let a = case.turn_of("a").lease;
+    assert!(!case.hand_over().await, "two are held, of two at most");
+    case.has_waiting(&["b"]).await;
+    // A proof keeps the number.
+    let a = case.prove(&a).await;
+    assert!(!case.hand_over().await);
+    case.release(&a).await;
+    case.turn_of("b");
+    case.has_permit(3, "c").await;
+    case.waits_for_permit(3, "d").await;
 }
 
 async fn nobody_passes_those_who_wait_for_a_permit<B: Bench>(bench: &B) {
@@ -332,8 +369,10 @@ async fn a_permit_that_nobody_had_is_granted_to_who_waits<B: Bench>(bench: &B) {
     case.waits_for_permit(3, "b").await;
     case.waits_for_permit(3, "c").await;
     case.release(&lease).await;
-    case.turn_of("a");
+    let a = case.turn_of("a").lease;
     case.sweep().await;
+    case.expect_no_answers();
+    case.release(&a).await;
     let answers = case.answers();
     let told: Vec<_> = answers.iter().map(|(who, _)| who.as_str()).collect();
     assert_eq!(told, ["b", "c"]);
@@ -341,7 +380,7 @@ async fn a_permit_that_nobody_had_is_granted_to_who_waits<B: Bench>(bench: &B) {
         let output = answer.as_ref().expect("its turn");
         output["lease"]["permit"].as_u64().expect("a number")
     });
-    assert_eq!(permits.collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(permits.collect::<Vec<_>>(), [0, 1]);
     // A late write of a client that knows nothing of it is none of theirs.
     let stranger = Leases::new(bench.store(), Settings::default());
     let gone = stranger.release(&lease).await.expect("an answer");

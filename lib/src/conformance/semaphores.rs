@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{Bench, Case, MS, TTL, contention, grant, make};
+use super::{Bench, Case, MARGIN, MS, TTL, contention, grant, make};
 use crate::{
-    Acquire, Contention, GrantKind, Granted, Lease, LeaseState, ReleaseOutcome, store::Address,
+    Acquire, AtLeast, Contention, GrantKind, Granted, Lease, LeaseState, LimitedTo, ReleaseOutcome,
+    store::Address,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -12,7 +13,11 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_request_finds_its_own_permit_again(bench).await;
     a_permit_is_a_lease_of_its_own(bench).await;
     a_lower_number_takes_effect_as_permits_come_back(bench).await;
+    the_smallest_number_counts(bench).await;
+    a_closed_permit_keeps_its_number(bench).await;
+    a_mutex_has_no_number(bench).await;
     what_is_told_of_is_what_a_waiter_waits_for(bench).await;
+    what_is_told_of_lifts_the_number(bench).await;
     a_strangers_row_is_not_a_permit(bench).await;
     a_frozen_semaphore_grants_nothing(bench).await;
     a_holder_may_reenter_its_permit(bench).await;
@@ -28,6 +33,13 @@ impl<B: Bench> Case<'_, B> {
     async fn permit_of(&self, permits: u16, holder: &str) -> Granted {
         let request = self.one_of(permits, holder, &format!("by {holder}"));
         grant(&self.leases, request).await
+    }
+
+    async fn limited_to(&self, permits: Option<u16>) {
+        let permits = permits.map(|n| LimitedTo::new(n).expect("valid"));
+        let key = &self.address.key;
+        let limited = self.leases.limit_to(key, permits, &make::because()).await;
+        let _ = limited.expect("an answer");
     }
 
     async fn full(&self, permits: u16) -> Contention {
@@ -141,6 +153,74 @@ async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
     case.full(1).await;
 }
 
+/// A caller with a larger number does not break the limit of those who hold, and a raised one counts when they have ended.
+async fn the_smallest_number_counts<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/smallest");
+    let older = [case.permit_of(2, "a").await, case.permit_of(2, "b").await];
+    case.full(3).await;
+    case.full(1000).await;
+    case.give_back(&older[0].lease).await;
+    let c = case.permit_of(3, "c").await.lease;
+    case.full(3).await;
+    // An extended lease keeps its number, and one that has expired is none.
+    let b = case.extended(&older[1].lease).await;
+    case.full(3).await;
+    let (first, permits) = case.inspected().await;
+    let numbers = permits.iter().map(|one| one.lease.permits);
+    let numbers: BTreeSet<_> = numbers.collect();
+    assert_eq!(numbers, [2, 3].map(|n| Some(make::permits(n))).into());
+    assert!(first.limit.is_none());
+    case.give_back(&c).await;
+    case.clock.set(b.expires_at().plus(MARGIN + MS));
+    let mut leases = Vec::new();
+    for who in ["d", "e", "f"] {
+        leases.push(case.permit_of(3, who).await.lease);
+    }
+    case.full(3).await;
+    case.full(1000).await;
+    // What a version granted that stored no number counts with what is asked.
+    case.tamper(|item| drop(item.remove("permits"))).await;
+    case.full(3).await;
+    for lease in leases.iter().filter(|lease| lease.permit > 0) {
+        case.give_back(lease).await;
+    }
+    for who in ["g", "h", "i"] {
+        case.permit_of(4, who).await;
+    }
+    case.full(4).await;
+}
+
+async fn a_closed_permit_keeps_its_number<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/closed");
+    for who in ["a", "b"] {
+        let request = case
+            .one_of(2, who, "1")
+            .at_least(AtLeast::new(TTL).expect("valid"));
+        let lease = grant(&case.leases, request).await.lease;
+        case.give_back(&lease).await;
+    }
+    case.full(3).await;
+    case.expire();
+    case.pass(MS);
+    for who in ["c", "d", "e"] {
+        case.permit_of(3, who).await;
+    }
+}
+
+async fn a_mutex_has_no_number<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/mutex");
+    let lease = case.permit_of(2, "a").await.lease;
+    assert_eq!(lease.permit, 0);
+    case.give_back(&lease).await;
+    assert!(case.row().await.permits.is_some());
+    case.lease("b").await;
+    assert!(case.row().await.permits.is_none());
+    for who in ["c", "d"] {
+        case.permit_of(3, who).await;
+    }
+    case.full(3).await;
+}
+
 /// The contention names the lease whose end makes room: with four held and two allowed that is the third to end, not
 /// the first; and not one that has expired already.
 async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
@@ -161,6 +241,22 @@ async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
     case.full(2).await;
     case.clock.set(last);
     case.permit_of(2, "next").await;
+}
+
+/// Three of two are held after an operator's limit: the end of the one that asked for two makes room among three.
+async fn what_is_told_of_lifts_the_number<B: Bench>(bench: &B) {
+    let case = Case::new(bench, "semaphore/lifted");
+    case.limited_to(Some(3)).await;
+    let mut leases = Vec::new();
+    for (permits, who) in [(2, "a"), (5, "b"), (5, "c")] {
+        leases.push(case.permit_of(permits, who).await.lease);
+        case.pass(TTL / 10);
+    }
+    case.limited_to(None).await;
+    assert_eq!(case.full(5).await.held.permit, leases[0].permit);
+    assert_eq!(case.full(2).await.held.permit, leases[1].permit);
+    case.give_back(&leases[0]).await;
+    case.permit_of(5, "d").await;
 }
 
 async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {

@@ -814,6 +814,17 @@ async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
     };
     let refused = case.case.leases.start(lowered.clone()).await;
     assert!(matches!(refused, Err(Error::Held(_))), "{refused:?}");
+    // A higher number counts when those with the lower one have ended.
+    let raised = Start {
+        if_held: IfHeld::Skip,
+        permits: Some(make::permits(3)),
+        ..case.request("raised")
+    };
+    let skipped = case.case.leases.start(raised).await;
+    assert!(
+        matches!(skipped, Ok(Started::Skipped { .. })),
+        "{skipped:?}"
+    );
     // Whichever ends, the next begins.
     case.ends("b").await;
     case.has_started(&["a", "b", "c"]);

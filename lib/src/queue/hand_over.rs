@@ -25,6 +25,7 @@ pub(crate) struct Heir<'a> {
     pub(crate) request: &'a RequestDigest,
     pub(crate) holder: &'a Holder,
     pub(crate) keep: KeepTime,
+    pub(crate) permits: Option<Permits>,
     pub(crate) at_least: AtLeast,
     pub(crate) metadata: &'a Metadata,
     /// Of a waiter with a task token: which wait it is.
@@ -62,6 +63,7 @@ impl<'a> From<&'a Waiter> for Heir<'a> {
             request: &waiter.request,
             holder: &waiter.holder,
             keep: waiter.keep,
+            permits: waiter.permits,
             at_least: waiter.at_least,
             metadata: &waiter.metadata,
             ticket: Some(waiter.ticket),
@@ -91,6 +93,7 @@ impl Next {
                 request: head,
                 holder: execution,
                 keep: item.keep,
+                permits: item.permits,
                 at_least: item.at_least,
                 metadata: &item.metadata,
                 ticket: None,
@@ -398,6 +401,7 @@ impl<S: Store> Leases<S> {
         });
         let next = Row {
             purge_at: None,
+            permits: heir.permits,
             opens_at: opens_at(now, heir.at_least),
             state,
             ..match row {
@@ -643,6 +647,7 @@ impl<S: Store> Leases<S> {
                 .unwrap_or_else(|| RequestDigest::of(&row.granted_to, &RequestId::random())),
             past_requests: [second, third, None],
             request_keys: None,
+            permits: None,
             previous: None,
             purge_at: Some(row.purge_once_free(self.purge_at(row.fencing_token))),
             opens_at: None,

@@ -72,7 +72,7 @@ impl Rows {
                 .values()
                 .filter(|row| row.holding().is_some())
         };
-        let most = self.number(asked).map_or(1, usize::from);
+        let most = asked.map_or(1, |asked| number(self.first(), asked, held()).into());
         held().next().filter(|_| held().count() >= most)
     }
 
@@ -86,25 +86,26 @@ impl Rows {
         self.all || self.first().is_some_and(|row| row.holding().is_none())
     }
 
-    /// How many may hold the key at once: as the first row says, or as whoever waits has asked. None for the mutex.
-    fn number(&self, asked: Option<Permits>) -> Option<u16> {
-        asked.map(|asked| number(self.first(), asked))
+    /// The permits that nobody else is granted now.
+    fn taken(&self, passed: Timestamp) -> impl Iterator<Item = &Row> {
+        let rows = self.by_permit.values();
+        rows.filter(move |row| row.holding().is_some() || row.is_closed(passed))
+    }
+
+    /// How many may hold the key at once if whoever waits first asks for so many.
+    fn number(&self, asked: Permits, passed: Timestamp) -> u16 {
+        number(self.first(), asked, self.taken(passed))
     }
 
     /// How many of so many permits may be granted. Permits above the number count as well: a lowered number takes effect when
     /// enough of them have been returned.
     fn room(&self, permits: u16, passed: Timestamp) -> usize {
-        let taken = self
-            .by_permit
-            .values()
-            .filter(|row| row.holding().is_some() || row.is_closed(passed));
-        usize::from(permits).saturating_sub(taken.count())
+        usize::from(permits).saturating_sub(self.taken(passed).count())
     }
 
     /// Whether at least two permits may be granted.
     pub(crate) fn have_more_room(&self, asked: Option<Permits>, passed: Timestamp) -> bool {
-        let permits = self.number(asked);
-        permits.is_some_and(|permits| self.room(permits, passed) > 1)
+        asked.is_some_and(|asked| self.room(self.number(asked, passed), passed) > 1)
     }
 
     /// The permit that whoever waits first may have, with its row, if there is one: of a mutex the first only.
@@ -117,7 +118,7 @@ impl Rows {
             Some(row) => row.holding().is_none() && row.frozen.is_none() && !row.is_closed(passed),
             None => *permit > 0 && !self.foreign.contains(permit),
         };
-        let free = match self.number(asked) {
+        let free = match asked.map(|asked| self.number(asked, passed)) {
             None => Some(0).filter(is_free),
             Some(permits) if self.room(permits, passed) > 0 => (0..permits).find(is_free),
             Some(_) => None,
@@ -132,10 +133,23 @@ impl Rows {
     }
 }
 
-/// How many may hold a key at once, whose first row is this.
-pub(crate) fn number(first: Option<&Row>, asked: Permits) -> u16 {
-    let limit = first.and_then(|row| row.limit.as_ref());
-    limit.map_or(asked.get(), |limit| limit.permits)
+/// How many may hold a key at once: what an operator has stored in its first row, or else the smallest number that whoever
+/// asks and those who have these permits have asked for.
+pub(crate) fn number<'a>(
+    first: Option<&Row>,
+    asked: Permits,
+    taken: impl Iterator<Item = &'a Row>,
+) -> u16 {
+    if let Some(limit) = first.and_then(|row| row.limit.as_ref()) {
+        return limit.permits;
+    }
+    numbers(taken).fold(asked, Permits::min).get()
+}
+
+/// The numbers that those asked for who have these permits. The first may be free, and taken because others wait for it.
+pub(crate) fn numbers<'a>(taken: impl Iterator<Item = &'a Row>) -> impl Iterator<Item = Permits> {
+    let had = taken.filter(|row| row.free_at().is_some());
+    had.filter_map(|row| row.permits)
 }
 
 impl<S: Store> Leases<S> {

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::place_in;
 use crate::{
-    acquire::changed,
     clock::Timestamp,
     error::Error,
-    leases::{LATEST_ANSWER, Leases, TRIES},
+    leases::{LATEST_ANSWER, Leases, TRIES, changed},
     metrics::{self, Metric},
     row::{Holding, Row, Stored, Term},
     start::{StartItem, StartStatus},

@@ -9,7 +9,7 @@ use crate::{
     retry::some_at_a_time,
     row::Row,
     store::Store,
-    values::{Holder, Key, Metadata, RequestDigest},
+    values::{Holder, Key, Metadata, Permits, RequestDigest},
 };
 
 /// One that waits for a key.
@@ -22,6 +22,9 @@ pub struct WaiterView {
     pub holder: Holder,
     /// Whether it is a start: its execution begins when it is its turn.
     pub start: bool,
+    /// Of how many permits it asks for one; none for the mutex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permits: Option<Permits>,
     /// Since when.
     pub since: Timestamp,
     /// When it gives up.
@@ -60,6 +63,7 @@ impl<S: Store> Leases<S> {
                 place,
                 holder: item.execution(),
                 start: true,
+                permits: item.permits,
                 since: item.asked_at,
                 until: item.deadline,
                 metadata: item.metadata,
@@ -70,6 +74,7 @@ impl<S: Store> Leases<S> {
             place,
             holder: waiter.holder,
             start: false,
+            permits: waiter.permits,
             since: Timestamp::from_millis(waiter.ticket),
             until: waiter.deadline,
             metadata: waiter.metadata,

@@ -62,7 +62,8 @@ pub(crate) const OPENS_AT: &str = "opens_at";
 /// Of a waiter or a start: how long the row stays closed after its grant.
 pub(crate) const AT_LEAST_MS: &str = "at_least_ms";
 
-/// Of a waiter or a start: of how many permits it waits for one; 0 for the mutex.
+/// Of the current or last grant, a waiter or a start: of how many permits it asked for one. For the mutex absent from a row, and
+/// otherwise 0.
 pub(crate) const PERMITS: &str = "permits";
 
 /// The queue, first come first: a list of the digests of the requests. It exists from the first grant on, because the
@@ -101,7 +102,7 @@ pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const ENDED_AT: &str = "ended_at";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 39] = [
+pub(crate) const ALL: [&str; 40] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -118,6 +119,7 @@ pub(crate) const ALL: [&str; 39] = [
     GRANTED_TO,
     REQUEST,
     REQUEST_KEYS,
+    PERMITS,
     PAST_REQUESTS[0],
     PAST_REQUESTS[1],
     PAST_REQUESTS[2],

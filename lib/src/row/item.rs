@@ -32,6 +32,7 @@ impl Row {
                 .map(RequestDigest::stored)
                 .ok_or("request is not binary")?,
             request_keys: bytes(item, at::REQUEST_KEYS).map(KeysDigest::stored),
+            permits: permits(item),
             past_requests: at::PAST_REQUESTS
                 .map(|name| bytes(item, name).map(RequestDigest::stored)),
             past_releases: at::PAST_RELEASES.map(|name| counter(item, name)),
@@ -73,6 +74,9 @@ impl Row {
         set(at::REQUEST, b(self.request.as_bytes()));
         if let Some(keys) = &self.request_keys {
             set(at::REQUEST_KEYS, b(keys.as_bytes()));
+        }
+        if let Some(permits) = self.permits {
+            set(at::PERMITS, n(permits.get().into()));
         }
         for (name, past) in at::PAST_REQUESTS.iter().zip(&self.past_requests) {
             set(name, past.as_ref().map_or(NULL, |p| b(p.as_bytes())));
@@ -319,7 +323,7 @@ pub(crate) fn whole(item: &Item, name: &str) -> Option<u64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-/// Of how many permits whoever waits wants one; none for the mutex, also where the attribute is missing.
+/// Of how many permits whoever has the row, or waits, asked for one; none for the mutex, also where the attribute is missing.
 pub(crate) fn permits(item: &Item) -> Option<Permits> {
     let permits = whole(item, at::PERMITS)?.try_into().ok()?;
     Permits::new(permits).ok()

@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     outcomes::Ended,
     row::{Term, attributes as at},
-    row::{b, instant, metadata_value, n, s},
+    row::{b, instant, metadata_value, n, permits_value, s},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release, ReplaceIfUnchanged,
         ShortenDeadline, TakeoverRule, TokenFloor, opens_at,
@@ -146,6 +146,10 @@ fn granting(grant: &Grant) -> Expressions {
         None => ("", ", #request_keys"),
         Some(_) => (", #request_keys = :request_keys", ""),
     };
+    let (limits, unlimited) = match grant.permits {
+        None => ("", ", #permits"),
+        Some(_) => (", #permits = :permits", ""),
+    };
     let which_tokens = floor_condition(grant.tokens);
     // Where there need be no row, there need be no queue.
     let (next_token, absent, queue) = match grant.tokens {
@@ -170,8 +174,8 @@ fn granting(grant: &Grant) -> Expressions {
         {term}, #metadata = :metadata, #acquired_at = :now, #sweep_after = :sweep_after, \
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, {queue}\
-        #request = :request, {telling}{closes}{HISTORY}{several} \
-        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{opens}{single}"
+        #request = :request, {telling}{closes}{HISTORY}{several}{limits} \
+        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{opens}{single}{unlimited}"
     );
     let term = match grant.term {
         Term::Ttl { ttl, expires_at } => [
@@ -196,6 +200,7 @@ fn granting(grant: &Grant) -> Expressions {
             ("floor", n(grant.tokens.floor().get())),
             ("lifted", n(grant.tokens.floor().plus(1).get())),
             ("request_keys", b(keys.unwrap_or_default())),
+            ("permits", permits_value(grant.permits)),
         ]
         .into_iter()
         .chain(term)

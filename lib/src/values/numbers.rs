@@ -211,7 +211,7 @@ impl<'de> Deserialize<'de> for ObservedVersion {
 }
 
 /// How many may hold a key at once: 1 to 1000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Permits(u16);
 
 impl Permits {

@@ -146,6 +146,7 @@ impl Message {
             holder: names::holder(self.from),
             request: names::request(self.from, self.attempt()),
             keys: None,
+            permits: None,
             lease_id: names::lease_id(self.lease()),
             term: Term::Ttl {
                 ttl: names::ttl(scope.ttl),

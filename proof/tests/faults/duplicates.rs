@@ -23,6 +23,7 @@ fn delayed(scenario: &Scenario) -> Grant {
         request: RequestDigest::of(&holder, &RequestId::new("1").unwrap()),
         holder,
         keys: None,
+        permits: None,
         lease_id: LeaseId::random(),
         term: Term::Ttl {
             ttl: Ttl::new(TTL).unwrap(),

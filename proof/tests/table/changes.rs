@@ -174,6 +174,7 @@ impl Written<'_> {
             request: digest(step.who, step.request),
             holder: holder(step.who),
             keys: step.strict.then(two_keys).flatten(),
+            permits: step.strict.then(|| of_permits(step.at)).flatten(),
             lease_id: id(step.proof),
             term: if step.execution {
                 of_execution(step.ttl)
@@ -288,6 +289,11 @@ pub fn together(stored: &Stored, step: &Step) -> [Change; 2] {
     [if step.strict { confirm } else { grant.clone() }, grant]
 }
 
+/// Another number than that of a moment before.
+fn of_permits(at: u8) -> Option<Permits> {
+    Permits::new(u16::from(at % 7) + 1).ok()
+}
+
 fn at_least(seconds: u8) -> AtLeast {
     AtLeast::new(Duration::from_secs(seconds.into())).unwrap()
 }
@@ -372,6 +378,7 @@ fn made(act: u8) -> Row {
         granted_to: holder(0),
         request: digest(0, 0),
         request_keys: None,
+        permits: None,
         past_requests: [None, None, None],
         past_releases: [None; 3],
         previous: None,
@@ -429,6 +436,7 @@ fn another(row: Row, act: u8) -> Row {
         granted_to: holder(2),
         request: digest(2, 20),
         request_keys: (act == 5).then(two_keys).flatten(),
+        permits: (act == 5).then(|| of_permits(36)).flatten(),
         past_requests: [21, 22, 23].map(|n| Some(digest(2, n))),
         past_releases: [3, 2, 1].map(|token| Counter::new(token).filter(|_| act != 6)),
         previous: Some(Previous {

@@ -304,7 +304,7 @@ impl Simulation {
         let entries = page.expect("memory does not fail").entries.into_iter();
         let keys = entries.map(|entry| match entry.what {
             Known::Lease(address) => address.key,
-            Known::Waiter(key, _) => key,
+            Known::Waiter(key, _) | Known::Redrivable(key, _) => key,
             Known::Foreign => unreachable!("nobody else writes here"),
         });
         keys.collect()

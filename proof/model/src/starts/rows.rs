@@ -249,6 +249,7 @@ fn granted(start: Start, token: Counter, now: Tick) -> Change {
         holder: holder(start),
         request: request(start),
         keys: None,
+        permits: None,
         lease_id: lease_id(token),
         term: design::execution(),
         metadata: Metadata::default(),
