@@ -188,6 +188,7 @@ mod tests {
                 fencing_token: Counter::MIN,
                 version: Counter::MIN,
                 permit,
+                permits: None,
             },
             previous: None,
             frozen: false,

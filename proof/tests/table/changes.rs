@@ -225,7 +225,8 @@ impl Written<'_> {
         let place = queue.iter().position(|waits| *waits == request);
         let seen = step.place.map(usize::from);
         Leave {
-            place: seen.or(place),
+            // Of a start that is settled without a place.
+            place: (!step.execution).then(|| seen.or(place).unwrap_or(0)),
             request,
             because: match (step.strict, step.told) {
                 (true, _) => LeaveReason::Superseded(digest(step.proof, step.request)),

@@ -65,7 +65,7 @@ pub struct Step {
     pub observed: bool,
     /// A grant of several keys, a check beside a grant, a deadline that must not have passed, or a place behind others only.
     pub strict: bool,
-    /// A grant that lasts as long as an execution, or a place in the queue for a permit.
+    /// A grant that lasts as long as an execution, a place in the queue for a permit, or a start that has none.
     pub execution: bool,
     /// A grant to one that waits with a task token, a look that finds it in the history of its holder, or a place in the queue
     /// that is left for a permit.
@@ -373,6 +373,14 @@ pub const fn leave(who: u8) -> Step {
     Step {
         who,
         ..of(Write::Leave)
+    }
+}
+
+/// Is settled, as long as it has no place and never had the key.
+pub const fn unplaced(who: u8) -> Step {
+    Step {
+        execution: true,
+        ..leave(who)
     }
 }
 
