@@ -16,7 +16,8 @@ use super::{
 };
 use crate::design::{Flaw, flawed};
 use leasehold::{
-    Counter, Ended, Error, Holder, Key, RequestDigest, StartItem, TableRules,
+    Counter, Ended, Error, Holder, Key, RequestDigest, StartItem, TableRules, Timestamp,
+    redrivable::Redrivable,
     row::{Holding, Row, Stored},
     store::{
         Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment,
@@ -553,6 +554,44 @@ impl Store for FaultyStore {
         let (key, request) = (key.clone(), request.clone());
         self.call(call, move |store| {
             at_once(store.memory.start_item(&key, &request, LIMIT))
+        })
+        .await
+    }
+
+    async fn redrivable(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        _: Duration,
+    ) -> Result<Option<Redrivable>, Error> {
+        let call = Call::read("read note", Some(key));
+        let (key, request) = (key.clone(), request.clone());
+        self.call(call, move |store| {
+            at_once(store.memory.redrivable(&key, &request, LIMIT))
+        })
+        .await
+    }
+
+    async fn note_redrivable(
+        &self,
+        noted: &Redrivable,
+        seen: Option<u64>,
+        times: (Timestamp, u64),
+        _: Duration,
+    ) -> Result<bool, Error> {
+        let call = Call::write("note", Some(&noted.key));
+        let noted = noted.clone();
+        self.call(call, move |store| {
+            at_once(store.memory.note_redrivable(&noted, seen, times, LIMIT))
+        })
+        .await
+    }
+
+    async fn forget_redrivable(&self, noted: &Redrivable, _: Duration) -> Result<(), Error> {
+        let call = Call::write("forget note", Some(&noted.key));
+        let noted = noted.clone();
+        self.call(call, move |store| {
+            at_once(store.memory.forget_redrivable(&noted, LIMIT))
         })
         .await
     }
