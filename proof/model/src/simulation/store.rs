@@ -518,8 +518,11 @@ impl Store for FaultyStore {
         let (key, waiter, by) = (key.clone(), waiter.clone(), by.clone());
         let leave = leave.clone();
         self.call(call, move |store| {
-            let memory = &store.memory;
-            at_once(memory.supersede_waiter(&key, &waiter, &by, &leave, LIMIT))
+            let changes = [(first_of(&key), Change::Leave(leave.clone()))];
+            store.changes(&changes, None, || {
+                let memory = &store.memory;
+                at_once(memory.supersede_waiter(&key, &waiter, &by, &leave, LIMIT))
+            })
         })
         .await
     }

@@ -88,6 +88,8 @@ pub enum Call {
     Start {
         who: usize,
         had_place: bool,
+        /// How often it had been stored.
+        puts: u64,
     },
     Ask {
         who: usize,
@@ -330,13 +332,17 @@ impl World {
 
     /// One more call for this start.
     pub fn ask(&mut self, who: usize) {
-        let (start, had_place) = self.judge(|judge| {
+        let (start, had_place, puts) = self.judge(|judge| {
             let record = &judge.starts[who];
             let has_place = judge.has_place(&record.start.key, &record.request);
-            (record.start.clone(), has_place)
+            (record.start.clone(), has_place, record.puts)
         });
         let leases = self.leases();
-        let call = Call::Start { who, had_place };
+        let call = Call::Start {
+            who,
+            had_place,
+            puts,
+        };
         self.spawn(format!("start s{who}"), call, async move {
             Answer::Started(leases.start(start).await)
         });
@@ -344,11 +350,15 @@ impl World {
 
     /// An operator repeats a start that has failed.
     pub fn repeat(&mut self, who: usize) {
-        let start = self.judge(|judge| judge.starts[who].start.clone());
+        let (start, puts) = self.judge(|judge| {
+            let record = &judge.starts[who];
+            (record.start.clone(), record.puts)
+        });
         let leases = self.leases();
         let call = Call::Start {
             who,
             had_place: false,
+            puts,
         };
         self.spawn(format!("repeat s{who}"), call, async move {
             let execution = start.execution();
@@ -648,11 +658,20 @@ impl World {
             }
         }
         match (call, answer) {
-            (Call::Start { who, had_place }, Answer::Started(answer)) => {
+            (
+                Call::Start {
+                    who,
+                    had_place,
+                    puts,
+                },
+                Answer::Started(answer),
+            ) => {
                 self.judge(|judge| {
                     let record = &judge.starts[who];
                     let has_place = judge.has_place(&record.start.key, &record.request);
-                    judge.answered(who, &answer, had_place && has_place, now);
+                    // It was stored again by other calls, once more than by this one.
+                    let is_stale = had_place && record.status.is_none() || record.puts > puts + 1;
+                    judge.answered(who, &answer, (had_place && has_place, is_stale), now);
                 });
             }
             (
@@ -669,7 +688,14 @@ impl World {
                 _ if self.tokens[who].attempts == attempt
                     && self.tokens[who].state == TokenState::Waits =>
                 {
-                    if had_place && matches!(error, Error::Frozen { .. } | Error::QueueFull { .. })
+                    let ask = RequestId::new("ask").expect("valid");
+                    let request = &RequestDigest::of(&self.tokens[who].holder, &ask);
+                    let key = &self.tokens[who].key;
+                    let mut has_place = false;
+                    self.judge(|judge| has_place = judge.has_place(key, request));
+                    if had_place
+                        && has_place
+                        && matches!(error, Error::Frozen { .. } | Error::QueueFull { .. })
                     {
                         let name = self.tokens[who].name.clone();
                         self.is_wrong(format!(
