@@ -1,6 +1,9 @@
 //! The rows of a key: the first, which has the queue, and those of a semaphore's other permits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::{
     clock::Timestamp,
@@ -79,6 +82,20 @@ impl Rows {
     /// Whether one of the rows was granted to this request.
     pub(crate) fn remember(&self, request: &RequestDigest) -> bool {
         self.by_permit.values().any(|row| row.remembers(request))
+    }
+
+    /// Until when at the latest this request had the key, whose rows remember it, as far as they say so: until the last of their
+    /// grants that goes on, or until its end, by when the row is purged.
+    pub(crate) fn remembered_until(&self, request: &RequestDigest, kept: Duration) -> Timestamp {
+        let rows = self.by_permit.values();
+        let until = rows.filter(|row| row.remembers(request)).map(|row| {
+            let ended = || row.purge_at.filter(|at| *at < Row::NEVER);
+            row.holding().map_or_else(
+                || ended().map(|at| Timestamp::from_millis(at.saturating_mul(1000)).minus(kept)),
+                |held| Some(held.acquired_at),
+            )
+        });
+        until.flatten().max().unwrap_or(Timestamp::from_millis(0))
     }
 
     /// Whether whoever waits first may find a place here. Where only the first row is known and is held, it may not.

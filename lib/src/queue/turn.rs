@@ -433,7 +433,9 @@ impl<S: Store> Leases<S> {
         };
         if settled == Settled::Done && (had_no_row || item.permits.is_some()) {
             let rows = self.read_rows_for(&item.key, item.permits).await?;
-            if rows.remember(&request) {
+            if rows.remember(&request) || rows.waiting().contains(&request) {
+                // Another call has given it its place meanwhile: it waits on, unless it has begun.
+                let _ = self.store().put_start(item, true, self.limit()).await?;
                 return Err(changed(&item.key));
             }
         }

@@ -166,8 +166,11 @@ impl<S: Store> Leases<S> {
         match self.known(workflows, item).await? {
             Known::Ours => self.has_begun(item).await.map(drop),
             Known::No | Known::Unasked => {
-                // It may have been granted the key just before it gave up.
-                let called_by = item.deadline.plus(CALLS_WITHIN);
+                // It may have been granted the key just before it gave up, or later, if nobody saw that.
+                let rows = self.read_rows_for(&item.key, item.permits).await?;
+                let had_it_until =
+                    rows.remembered_until(&item.request(), self.settings().retention);
+                let called_by = item.deadline.plus(CALLS_WITHIN).max(had_it_until);
                 if self.now() < shows_all_calls(called_by, self.settings().clock_margin) {
                     return Ok(());
                 }

@@ -404,7 +404,11 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
         join_for_permit(0),
         join_behind(0),
         observes(0, 2, 9),
-        unplaced(2),
+        // A request of its own: the second one waits.
+        Step {
+            request: 3,
+            ..unplaced(2)
+        },
         swap(0),
         grant(0, 30),
     ];

@@ -64,6 +64,8 @@ struct KeyRecord {
     /// Since when anybody could be granted it, if so.
     free_since: Option<u64>,
     opens_at: u64,
+    /// When its first row was made.
+    made_at: u64,
 }
 
 #[derive(Default)]
@@ -218,6 +220,9 @@ impl Judge {
             Stored::Row(row) => Some(row),
             _ => None,
         };
+        if before.is_none() && at.permit == 0 {
+            self.key(&at.key).made_at = now;
+        }
         self.queue_changed(at, before, after);
         let lease = |row: &Row| row.holding().map(|held| held.lease_id.clone());
         let (had, has) = (before.and_then(lease), lease(after));
@@ -419,14 +424,16 @@ impl Judge {
             Settlement::Withdrawn => "withdrawn",
             Settlement::Dismissed => "dismissed",
         };
+        // Of a permit's own row, and of one that was not there yet, the transaction says nothing: whoever settles it reads the
+        // rows afterwards, and puts it back; and whoever begins it writes that down all the same.
+        let made_at = self.keys.get(&item.key).map_or(0, |key| key.made_at);
+        let no_row_says = has_key && record.start.permits.is_some() || made_at >= record.put_at;
         let mut wrong = Vec::new();
         if word == "begun" {
             if record.run.is_none() {
                 wrong.push(format!("{name} is written down as begun, and never was"));
             }
-        } else if !(has_key && record.start.permits.is_some()) {
-            // Of a permit's own row the transaction says nothing: whoever settles it reads the rows afterwards, and whoever
-            // begins it writes that down all the same.
+        } else if !no_row_says {
             // What nobody may ask about ends after the grace, as what the service does not know.
             let was_unasked = word == "failed" && record.fickle && self.troubled;
             if record.run.is_some() && !was_unasked {
@@ -450,9 +457,11 @@ impl Judge {
                     wrong.push(format!("{name} was superseded by {by}"));
                 }
             }
-            Settlement::Failed(_) => {
+            Settlement::Failed(reason) => {
                 let over = now + SKEW >= record.deadline.as_millis();
-                let refused = record.fickle && self.troubled || record.cancelling;
+                let refused = record.fickle && self.troubled
+                    || record.cancelling
+                    || reason.contains("an operator ended it");
                 // A repetition that is refused has failed again.
                 if !(over || refused || record.has_failed || record.puts > 1) {
                     wrong.push(format!("{name} has failed without a cause"));
@@ -464,7 +473,7 @@ impl Judge {
                 }
             }
             Settlement::Withdrawn => {
-                if accepted && !(has_key && record.start.permits.is_some()) {
+                if accepted && !no_row_says {
                     wrong.push(format!("lost: {name} was accepted, and is deleted"));
                 } else if record.has_failed {
                     wrong.push(format!(
@@ -704,6 +713,8 @@ impl Judge {
             {
                 None
             }
+            // A repetition of what was dismissed meanwhile.
+            Err(Error::Invalid { .. }) if record.dismissing || record.status.is_none() => None,
             Err(Error::Invalid { .. } | Error::Denied { .. }) if record.fickle && self.troubled => {
                 None
             }
