@@ -854,7 +854,7 @@ mod tests {
     /// As many as the parameter's description says. A rule with a wildcard for each would be refused at eleven.
     #[test]
     fn a_list_fills_its_rule() {
-        for (count, length, fits) in [(11, 40, true), (16, 10, true), (17, 40, false)] {
+        for (count, length, fits) in [(10, 40, true), (15, 10, true), (17, 40, false)] {
             let name = |number| format!("m{number:0>length$}", length = length - 1);
             let list: Vec<_> = (0..count)
                 .map(|number| arn::state_machine(&name(number)))
