@@ -690,6 +690,8 @@ impl Judge {
                 }
                 Some(_) => None,
             },
+            // Dismissed at the moment at which it was granted a permit: it has begun all the same.
+            Ok(Started::Skipped { .. }) if record.dismissing => None,
             Ok(Started::Skipped { .. }) => (says != "skipped")
                 .then(|| format!("{name} is answered skipped, and its item is {says}")),
             Ok(Started::Superseded { .. }) => (says != "superseded")
