@@ -497,12 +497,11 @@ impl<S: Store> Leases<S> {
                 IfHeld::Replace(_) if row.holding().is_none() => {}
                 IfHeld::Replace(_) if self.started_holder(&row, item).await?.is_some() => {}
                 IfHeld::Fail | IfHeld::Skip | IfHeld::Replace(_) => {
-                    let in_the_way = match item.permits {
-                        Some(permits) => self.all_taken(key.clone(), permits, &rows, &grant).await,
-                        None => {
-                            let first = first.clone();
-                            self.contention(first, row.clone(), &grant.holder).await
-                        }
+                    let in_the_way = if let Some(permits) = item.permits {
+                        self.all_taken(key.clone(), permits, &rows, &grant).await
+                    } else {
+                        let first = first.clone();
+                        self.contention(first, row.clone(), &grant.holder).await
                     };
                     let settled = match in_the_way {
                         Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await?,

@@ -75,12 +75,9 @@ impl<S: Store> Leases<S> {
         let asked = (keep, permits, request.at_least);
         let waiter = self.waiter(&grant, asked, queue);
         let stopped = self.settings().stopped;
-        if stopped && permits.is_none() {
-            // Its place stays, whatever stops new grants.
-            let rows = self.read_rows_for(&key, None).await?;
-            if rows.waiting().contains(&waiter.request) {
-                return self.still_queued(workflows, &key, &waiter, latest).await;
-            }
+        if stopped && permits.is_none() && self.has_place(&key, &waiter).await? {
+            // It stays, whatever stops new grants.
+            return self.still_queued(workflows, &key, &waiter, latest).await;
         }
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
         if permits.is_none() && (reentrant || stopped) {
@@ -162,6 +159,12 @@ impl<S: Store> Leases<S> {
             problem: format!("{key} changed again and again during this request"),
             source: None,
         })
+    }
+
+    /// Whether a waiter for the mutex is in the queue.
+    async fn has_place(&self, key: &Key, waiter: &Waiter) -> Result<bool, Error> {
+        let rows = self.read_rows_for(key, None).await?;
+        Ok(rows.waiting().contains(&waiter.request))
     }
 
     /// A permit, if one may be had and the request asks for one. A permit has a row of its own: whoever may have one need not

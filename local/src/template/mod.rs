@@ -717,6 +717,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table, and what each row is asked")]
     fn machines_are_the_stacks_by_name_and_by_list() {
         let machine = |name: &str| arn::state_machine(name);
         let event = |name: &str| {

@@ -50,7 +50,9 @@ fn collect<'a>(pattern: &'a Value, place: &str, found: &mut BTreeMap<String, Vec
         let inside = format!("{place}.{name}");
         match member {
             Value::Array(patterns) if name == OR => {
-                patterns.iter().for_each(|one| collect(one, place, found));
+                for one in patterns {
+                    collect(one, place, found);
+                }
             }
             Value::Array(tests) => {
                 let wildcards = tests.iter().filter_map(|test| test["wildcard"].as_str());
@@ -133,9 +135,9 @@ fn is_known(test: &Value) -> bool {
                 operator.len() == 1 && name == "numeric" && bound.len() == 2 && above(bound)
             }
             // An asterisk matches any text, even the empty one. A question mark has no meaning here.
-            Some((name, Value::String(text))) if operator.len() == 1 => {
-                name == "prefix"
-                    || name == "wildcard" && !text.contains(['\\', '?']) && !text.contains("**")
+            Some((name, Value::String(wanted))) if operator.len() == 1 => {
+                let plain = !wanted.contains(['\\', '?']) && !wanted.contains("**");
+                name == "prefix" || name == "wildcard" && plain
             }
             _ => false,
         },

@@ -120,7 +120,7 @@ async fn a_stack_with_an_unusable_rule_does_not_start() {
     let queues =
         "/Resources/ReapDeadLetterQueuePolicy/Properties/PolicyDocument/Statement/0/Action";
     let queues = changed(&directory, queues, |action| {
-        *action = json!("sqs:ReceiveMessage")
+        *action = json!("sqs:ReceiveMessage");
     });
     let queue = "arn:aws:sqs:us-east-1:123456789012:ReapDeadLetterQueue";
     refuses(queues, &format!("sqs:SendMessage on resource: {queue}")).await;

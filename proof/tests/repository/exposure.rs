@@ -297,18 +297,17 @@ fn names(value: &Value) -> Vec<String> {
 /// What belongs to a name: its executions, for example.
 fn of(name: &str, what: &str, end: &str) -> String {
     let (first, condition) = name.split_once(" if ").unwrap_or((name, ""));
-    let belongs = match first.contains("arn:") {
-        true => {
-            first.replace(
-                ":stateMachine:",
-                if end == "/*" {
-                    ":stateMachine:"
-                } else {
-                    ":execution:"
-                },
-            ) + end
-        }
-        false => format!("{what} of {first}"),
+    let belongs = if first.contains("arn:") {
+        first.replace(
+            ":stateMachine:",
+            if end == "/*" {
+                ":stateMachine:"
+            } else {
+                ":execution:"
+            },
+        ) + end
+    } else {
+        format!("{what} of {first}")
     };
     match condition {
         "" => belongs,

@@ -682,7 +682,6 @@ impl Judge {
                 // The call was suspended, and what it was told of is gone.
                 _ if is_stale => None,
                 None if record.dismissing => None,
-                None if record.dismissing => None,
                 None => Some(format!("lost: {name} is answered queued, and has no item")),
                 Some(StartStatus::Waiting | StartStatus::Begun) => {
                     record.accepted_at.get_or_insert(now);
