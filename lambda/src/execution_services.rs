@@ -109,11 +109,7 @@ impl Workflows for ExecutionServices {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Option<Redrives>> {
-        if execution.is_durable_execution() {
-            self.durable_functions.redrives(execution, limit)
-        } else {
-            self.step_functions.redrives(execution, limit)
-        }
+        ask!(self, execution, redrives(execution, limit))
     }
 
     fn stop_redriven<'a>(
