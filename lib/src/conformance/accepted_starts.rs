@@ -8,7 +8,7 @@ use crate::{
     Acquire, Acquired, Execution, ExecutionName, ForceReleaseOutcome, IfHeld, Leases, Lifetime,
     Queue, Queued, Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken,
     WaitTime,
-    store::{Settlement, Store as _},
+    store::{Settled, Settlement, Store as _},
     transition::Change,
     transition::Join,
     transition::JoinRule,
@@ -22,6 +22,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_lost_place_is_given_again(bench).await;
     stranded_starts_go_in_their_order(bench).await;
     a_refused_repetition_has_failed_again(bench).await;
+    what_is_stored_anew_is_another(bench).await;
     an_unlisted_machine_passes_the_key_on(bench).await;
     a_denied_start_ends_after_the_grace(bench).await;
     what_cannot_be_asked_has_an_end(bench).await;
@@ -224,6 +225,27 @@ async fn a_refused_repetition_has_failed_again<B: Bench>(bench: &B) {
         case.ends(name).await;
     }
     case.has_started(&["first", "a", "b"]);
+}
+
+/// A call that was suspended may settle only what it has read.
+async fn what_is_stored_anew_is_another<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "stored anew").await;
+    let (leases, key) = (&case.case.leases, &case.case.address.key);
+    case.queues("a").await;
+    let read = case.item("a").await.expect("an item");
+    case.case.pass(HOUR);
+    case.case.swept().await;
+    case.fails("a", "not free").await;
+    let repeated = leases.repeat_start(key, &execution("a")).await;
+    repeated.expect("an answer");
+    let withdrawn = leases
+        .store()
+        .settle_start(&read, &Settlement::Withdrawn, None, LIMIT);
+    assert_eq!(withdrawn.await.expect("an answer"), Settled::NotWaiting);
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    case.ends("first").await;
+    case.ends("a").await;
+    case.has_started(&["first", "a"]);
 }
 
 async fn an_unlisted_machine_passes_the_key_on<B: Bench>(bench: &B) {
