@@ -15,7 +15,7 @@ use crate::{
     requests::{Acquire, Lifetime},
     row::{Row, Stored, Term},
     start::StartStatus,
-    store::{Address, Applied, Store},
+    store::{Address, Applied, Operations, Store},
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
     },
@@ -366,7 +366,7 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<Result<Row, GrantRefusal>, Error> {
-        let stored = self.store().read(address, self.limit()).await?;
+        let stored = self.store().read_row(address, self.limit()).await?;
         match why_not_granted(stored, grant, reentrant) {
             refusal @ (GrantRefusal::Replayed(_)
             | GrantRefusal::Consumed

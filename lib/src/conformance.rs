@@ -14,7 +14,7 @@ use crate::{
     Inspection, Lease, Leases, ManualClock, ReleaseOutcome, Settings, SweepBounds, Swept,
     Timestamp,
     row::{Item, Row, Stored},
-    store::{Address, Memory, Store},
+    store::{Address, Memory, Operations, Store},
 };
 
 /// Asserts that a result is this error.
@@ -268,7 +268,7 @@ impl<'a, B: Bench> Case<'a, B> {
 
     async fn row(&self) -> Row {
         let limit = Duration::from_secs(1);
-        match self.leases.store().read(&self.address, limit).await {
+        match self.leases.store().read_row(&self.address, limit).await {
             Ok(Stored::Row(row)) => row,
             other => panic!("no row but {other:?}"),
         }

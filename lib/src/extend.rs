@@ -8,7 +8,7 @@ use crate::{
     outcomes::{Ended, Extended, Lease},
     requests::ExtendOptions,
     row::{Stored, Term, how_ended},
-    store::{Applied, Store},
+    store::{Applied, Operations, Store},
     transition::{Change, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended},
     values::Ttl,
 };

@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     leases::Leases,
     rules::{LastRead, RulesSource, TableRules},
-    store::Store,
+    store::{Operations, Store},
 };
 
 impl<S: Store> Leases<S> {

@@ -12,7 +12,7 @@ use crate::{
     pagination::Cursor,
     row::{Limit, Record, Row, Stored, Term},
     start::{StartItem, StartStatus},
-    store::{Address, Entry, Store, What},
+    store::{Address, Entry, Operations, Store, What},
     values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
 };
 
@@ -335,7 +335,7 @@ impl<S: Store> Leases<S> {
         });
         let mut views = Vec::new();
         for address in leases {
-            match self.store().read(&address, self.limit()).await? {
+            match self.store().read_row(&address, self.limit()).await? {
                 Stored::Row(row) if row.holding().is_some() => views.push(self.view(address, &row)),
                 Stored::Foreign(reason) => {
                     tracing::warn!(key = %address.key, reason, "an item is not leasehold's");

@@ -9,7 +9,7 @@ use crate::{
     leases::Leases,
     pagination::Cursor,
     row::Stored,
-    store::{Address, DynamoDb, Store, What},
+    store::{Address, DynamoDb, Operations, Store, What},
 };
 
 /// Entries of the index per request.
@@ -45,7 +45,7 @@ impl<S: Store> Leases<S> {
         for key in keys {
             let address = Address::first(&key);
             // Of starts that have failed the index has items too. They are in no queue.
-            if let Stored::Row(row) = self.store().read(&address, self.limit()).await?
+            if let Stored::Row(row) = self.store().read_row(&address, self.limit()).await?
                 && row.head().is_some()
             {
                 seen.push(self.inspection(address, &row));

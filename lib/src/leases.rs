@@ -201,7 +201,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<(Vec<Entry>, Option<Cursor>), Error> {
         let page = self
             .store()
-            .scan_held(cursor.segment(), cursor.after(), most, self.limit())
+            .scan(cursor.segment(), cursor.after(), most, self.limit())
             .await?;
         Ok((page.entries, cursor.next(page.next)))
     }

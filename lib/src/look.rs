@@ -12,7 +12,7 @@ use crate::{
     queue::{Begins, EndedTerm, Known, is_untold, shows_all_calls},
     row::{Holding, Row, Term},
     start::StartStatus,
-    store::{Address, Applied, Store},
+    store::{Address, Applied, Operations, Store},
     transition::{Change, Look},
     values::KeepTime,
     workflows::{Execution, Receipt},

@@ -8,7 +8,7 @@ use crate::{
     leases::Leases,
     redrivable::Redrivable,
     row::{Row, Term},
-    store::{Address, Store},
+    store::{Address, Operations, Store},
     values::RequestDigest,
     workflows::{Execution, Stands},
 };

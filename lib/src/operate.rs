@@ -10,7 +10,7 @@ use crate::{
     leases::{Leases, TRIES, corrupt},
     outcomes::Ended,
     row::{Act, Frozen, Limit, Record, Row, State, Stored},
-    store::{Address, Applied, Store},
+    store::{Address, Applied, Operations, Store},
     transition::{Change, ReplaceIfUnchanged, seed},
     values::{Caller, Counter, Holder, Key, LimitedTo, Operator, Reason, RequestDigest, RequestId},
 };

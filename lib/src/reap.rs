@@ -12,7 +12,7 @@ use crate::{
     queue::Rows,
     retry::{AT_ONCE, some_at_a_time},
     row::{Holding, Row, Stored, Term},
-    store::{Address, Applied, Entry, Store, What},
+    store::{Address, Applied, Entry, Operations, Store, What},
     transition::{Change, ShortenDeadline},
     values::{Holder, Key, RequestDigest},
     workflows::Execution,
@@ -197,7 +197,7 @@ impl<S: Store> Leases<S> {
     async fn read_left(&self, holder: &Holder, what: What) -> Result<Option<Left>, Error> {
         self.check_time()?;
         Ok(match what {
-            What::Lease(address) => match self.store().read(&address, self.limit()).await? {
+            What::Lease(address) => match self.store().read_row(&address, self.limit()).await? {
                 Stored::Row(row) if row.granted_to == *holder && row.holding().is_some() => {
                     Some(Left::Lease(address, Box::new(row)))
                 }

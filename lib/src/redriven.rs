@@ -19,7 +19,7 @@ use crate::{
     redrivable::Redrivable,
     requests::{Acquire, Lifetime},
     retry::{AT_ONCE, some_at_a_time},
-    store::{Address, Store, What},
+    store::{Address, Operations, Store, What},
     values::{Holder, Key, Permits, RequestDigest, RequestId},
     workflows::{Redrives, Stands, Workflows},
 };

@@ -7,7 +7,7 @@ use crate::{
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
     queue::EndedTerm,
     row::{Row, Stored, how_ended},
-    store::{Address, Applied, Store},
+    store::{Address, Applied, Operations, Store},
     transition::{Change, EndIfUnchanged, Release, ReleaseRefusal, why_not_released},
 };
 

@@ -24,7 +24,7 @@ use crate::{
     start::{
         ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
     },
-    store::{Address, Applied, PutStart, Settled, Settlement, Store},
+    store::{Address, Applied, Operations, PutStart, Settled, Settlement, Store},
     transition::{
         Change, Grant, GrantRefusal, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor,
         why_not_joined,

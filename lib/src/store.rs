@@ -5,22 +5,21 @@ use std::{future::Future, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
-    redrivable::Redrivable,
     row::attributes,
-    row::{Row, Stored},
+    row::{Item, Row, Stored},
     rules::TableRules,
     start::StartItem,
-    transition::{Change, Join, Leave},
     values::{Holder, Key, RequestDigest},
-    waiter::Waiter,
 };
 
 mod dynamodb;
 mod expressions;
 mod failures;
 mod memory;
+mod operations;
 #[cfg(test)]
 pub(crate) mod wire;
+mod write;
 
 pub use dynamodb::{Connection, DynamoDb};
 pub(crate) use failures::failed;
@@ -28,6 +27,8 @@ pub(crate) use failures::failed;
 #[doc(hidden)]
 pub use failures::{lacks_credentials, refusal};
 pub use memory::Memory;
+pub use operations::Operations;
+pub use write::{ItemAddress, Note, Slot, Write};
 
 /// The address of a lease row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -206,218 +207,67 @@ pub struct ScanSegment {
     pub total: u8,
 }
 
-/// A table of lease rows.
+/// What became of writes that happen together or not at all.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Written {
+    /// All happened. If there was only one: what it found.
+    Done(Slot),
+    /// Some conditions failed; nothing was written. For each write: what it found, or none if its own condition held.
+    Refused(Vec<Option<Slot>>),
+    /// Somebody was writing one of several items at that moment; nothing was written. Ask again.
+    Conflict,
+}
+
+/// A table: what a provider of another one implements.
 ///
-/// An implementation guarantees three things. A write is atomic: it applies [`crate::transition::transition`] to the
-/// item that is stored at that moment, or does nothing. A refusal returns the item that was stored, from the same
-/// moment. A read is consistent: it sees every write whose response arrived before the read began. The suite in
-/// `conformance` tests them.
+/// An implementation guarantees three things. A write is atomic: it applies [`Write::after`] to the items that are stored at
+/// that moment, or does nothing. A refusal returns the items that were stored, from the same moment. A read is consistent: it
+/// sees every write whose response arrived before the read began. The suite in `conformance` tests them. [`Memory`] is the
+/// shortest one.
 ///
-/// A failed call leaves the outcome open, and so does a dropped future. To resolve it, call again with the same
-/// change.
+/// A failed call leaves the outcome open, and so does a dropped future. To resolve it, call again with the same writes.
 pub trait Store: Send + Sync {
     /// The name of the table in messages.
     fn name(&self) -> &str;
 
-    /// Writes one row, within `limit`.
+    /// Writes up to 100 different items within `limit`, all or none. One alone waits for others that are writing the item.
     ///
     /// # Errors
     /// [`Error::Denied`], [`Error::Misconfigured`], [`Error::Throttled`], [`Error::Unavailable`],
     /// or [`Error::Corrupt`] for an item so large that it cannot be ours.
-    fn apply(
+    fn write(
         &self,
-        address: &Address,
-        change: &Change,
+        writes: &[Write],
         limit: Duration,
-    ) -> impl Future<Output = Result<Applied, Error>> + Send;
+    ) -> impl Future<Output = Result<Written, Error>> + Send;
 
-    /// Reads one row.
+    /// Reads up to 100 items, as they were at one moment, in the order given. Returns none if there are several and somebody
+    /// was writing one of them at that moment: ask again.
     ///
     /// # Errors
-    /// As [`Store::apply`].
+    /// As [`Store::write`].
     fn read(
         &self,
-        address: &Address,
+        items: &[ItemAddress],
         limit: Duration,
-    ) -> impl Future<Output = Result<Stored, Error>> + Send;
-
-    /// Writes several rows within `limit`, all or none: at most 100, no two changes of one row. To learn the new
-    /// rows, call [`Store::read_all`].
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn apply_all(
-        &self,
-        changes: &[(Address, Change)],
-        limit: Duration,
-    ) -> impl Future<Output = Result<AppliedAll, Error>> + Send;
-
-    /// Reads several rows, at most 100, as they were at one moment, in the order given. Returns none if somebody was
-    /// writing one of them at that moment. Ask again.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn read_all(
-        &self,
-        addresses: &[Address],
-        limit: Duration,
-    ) -> impl Future<Output = Result<Option<Vec<Stored>>, Error>> + Send;
+    ) -> impl Future<Output = Result<Option<Vec<Slot>>, Error>> + Send;
 
     /// Reads all rows of a key: one, or one for each permit of a semaphore that was ever granted.
     ///
     /// # Errors
-    /// As [`Store::apply`].
+    /// As [`Store::write`].
     fn read_key(
         &self,
         key: &Key,
         limit: Duration,
     ) -> impl Future<Output = Result<Vec<(u16, Stored)>, Error>> + Send;
 
-    /// Puts a request at the end of the queue of `key`'s first permit, and stores the waiter's item, both or neither.
-    /// The item of an earlier wait of the same request is replaced.
+    /// Reads a part of the index, up to `most` entries at a time: every item that has a `holder`.
     ///
     /// # Errors
-    /// As [`Store::apply`].
-    fn join(
-        &self,
-        key: &Key,
-        join: &Join,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Joined, Error>> + Send;
-
-    /// Reads a waiter's item; none if there is none, or it is not ours.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn waiter(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Option<Waiter>, Error>> + Send;
-
-    /// Stores the token of `waiter` in the item of the same request, unless the request has asked later with another
-    /// token. Everything else of an existing item stays. Returns the item as it is then.
-    ///
-    /// # Errors
-    /// As [`Store::apply`], and [`Error::Corrupt`] if the item is not ours.
-    fn update_task_token(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Waiter, Error>> + Send;
-
-    /// Deletes a waiter's item, if its token is still the one that was read. Of one that was
-    /// superseded the note stays, and is no waiter any more.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn delete_waiter(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> impl Future<Output = Result<(), Error>> + Send;
-
-    /// Takes a waiter out of the queue of `key`'s first permit, and notes in its item that `by` came later, both or neither; if
-    /// its token is still the one that was read. From then on no copy of its request joins.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn supersede_waiter(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        by: &Holder,
-        leave: &Leave,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Settled, Error>> + Send;
-
-    /// Stores a start that waits, if there is no start under its name, or, to repeat it, one that has failed.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn put_start(
-        &self,
-        item: &StartItem,
-        repeat: bool,
-        limit: Duration,
-    ) -> impl Future<Output = Result<PutStart, Error>> + Send;
-
-    /// Reads a start's item; none if there is none, or it is not ours.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn start_item(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Option<StartItem>, Error>> + Send;
-
-    /// Settles a start that waits, or dismisses one that has failed, and changes a row of its key, both or neither. That its
-    /// execution has begun is written whatever became of it before.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn settle_start(
-        &self,
-        item: &StartItem,
-        settlement: &Settlement,
-        with: Option<(&Address, &Change)>,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Settled, Error>> + Send;
-
-    /// Reads the item of an execution whose lease has ended and that may be redriven; none if there is none, or it is not ours.
-    ///
-    /// # Errors
-    /// As [`Store::apply`], and [`Error::Misconfigured`] of a store that keeps no such items.
-    fn redrivable(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Option<Redrivable>, Error>> + Send {
-        let _ = (key, request, limit);
-        std::future::ready(Err(notes_nothing(self.name())))
-    }
-
-    /// Stores such an item, with when to look next and when to purge it, if its version is the one that was seen, or if there is none
-    /// and none was seen. Returns whether it did.
-    ///
-    /// # Errors
-    /// As [`Store::redrivable`].
-    fn note_redrivable(
-        &self,
-        noted: &Redrivable,
-        seen: Option<u64>,
-        times: (Timestamp, u64),
-        limit: Duration,
-    ) -> impl Future<Output = Result<bool, Error>> + Send {
-        let _ = (noted, seen, times, limit);
-        std::future::ready(Err(notes_nothing(self.name())))
-    }
-
-    /// Deletes such an item, if its version is still the same.
-    ///
-    /// # Errors
-    /// As [`Store::redrivable`].
-    fn forget_redrivable(
-        &self,
-        noted: &Redrivable,
-        limit: Duration,
-    ) -> impl Future<Output = Result<(), Error>> + Send {
-        let _ = (noted, limit);
-        std::future::ready(Err(notes_nothing(self.name())))
-    }
-
-    /// Reads held rows and waiters, up to `most` at a time.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn scan_held(
+    /// As [`Store::write`].
+    fn scan(
         &self,
         segment: ScanSegment,
         from: Option<&Position>,
@@ -425,10 +275,10 @@ pub trait Store: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
 
-    /// Reads the rows that `holder` holds or waits for, up to `most` at a time.
+    /// Reads what the index has under `holder`, up to `most` entries at a time: what it holds or waits for.
     ///
     /// # Errors
-    /// As [`Store::apply`].
+    /// As [`Store::write`].
     fn held_by(
         &self,
         holder: &Holder,
@@ -436,32 +286,6 @@ pub trait Store: Send + Sync {
         most: u32,
         limit: Duration,
     ) -> impl Future<Output = Result<Page, Error>> + Send;
-
-    /// Reads the rules that all users of the table share; none if nobody has published any.
-    ///
-    /// # Errors
-    /// As [`Store::apply`], and [`Error::Misconfigured`] if the item is not ours.
-    fn rules(
-        &self,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Option<TableRules>, Error>> + Send;
-
-    /// Publishes the rules, unless that would lower the token floor. Returns whether it did.
-    ///
-    /// # Errors
-    /// As [`Store::apply`].
-    fn publish_rules(
-        &self,
-        rules: &TableRules,
-        limit: Duration,
-    ) -> impl Future<Output = Result<bool, Error>> + Send;
-}
-
-fn notes_nothing(table: &str) -> Error {
-    Error::Misconfigured {
-        problem: format!("the store {table} does not note executions that may be redriven"),
-        source: None,
-    }
 }
 
 /// Another program's item is in the place of the rules.
@@ -477,10 +301,18 @@ pub(crate) fn foreign_rules(table: &str) -> Error {
     }
 }
 
-/// When sweep has to examine an item of the index.
-fn sweep_after(item: &crate::row::Item) -> Option<Timestamp> {
-    let millis = item.get(attributes::SWEEP_AFTER)?.as_n().ok()?;
-    millis.parse().ok().map(Timestamp::from_millis)
+impl Entry {
+    /// Of an item of the index.
+    #[must_use]
+    pub fn of(pk: &str, sk: &str, item: &Item) -> Self {
+        let millis = item
+            .get(attributes::SWEEP_AFTER)
+            .and_then(|at| at.as_n().ok());
+        Self {
+            what: what(pk, sk),
+            sweep_after: millis.and_then(|millis| millis.parse().ok().map(Timestamp::from_millis)),
+        }
+    }
 }
 
 /// The kind of an item of the index.
@@ -530,10 +362,5 @@ impl Settlement {
             Self::Dismissed => Some("failed"),
             _ => Some("waiting"),
         }
-    }
-
-    /// Whether no item is left.
-    pub(crate) const fn deletes(&self) -> bool {
-        matches!(self, Self::Withdrawn | Self::Dismissed)
     }
 }

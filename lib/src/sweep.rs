@@ -13,7 +13,7 @@ use crate::{
     queue::{Waiting, Waits},
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
-    store::{Address, Store, What},
+    store::{Address, Operations, Store, What},
     values::{Holder, Key},
 };
 
@@ -249,10 +249,14 @@ impl<S: Store> Leases<S> {
             return vec![Ok(Read::Seen(Seen::LEFT))];
         }
         let read = match &due {
-            ToRead::Row(address) => self.store().read(address, self.limit()).await.map(|row| {
-                let permit = address.permit;
-                vec![(permit, row)]
-            }),
+            ToRead::Row(address) => self
+                .store()
+                .read_row(address, self.limit())
+                .await
+                .map(|row| {
+                    let permit = address.permit;
+                    vec![(permit, row)]
+                }),
             ToRead::Contended(key) => self.store().read_key(key, self.limit()).await,
         };
         let (key, contended) = match due {

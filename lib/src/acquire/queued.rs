@@ -13,7 +13,7 @@ use crate::{
     queue::{EndedTerm, Rows, Told, its_place_is_lost},
     requests::{Acquire, Lifetime, Queue},
     row::{Row, Stored},
-    store::{Address, Joined, Store, foreign_item},
+    store::{Address, Joined, Operations, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, JoinRule, why_not_joined},
     values::{AtLeast, Counter, KeepTime, Key, LeaseId, Permits, RequestDigest},
     waiter::Waiter,

@@ -8,7 +8,7 @@ use crate::{
     Acquire, Acquired, Execution, ExecutionName, ForceReleaseOutcome, IfHeld, Leases, Lifetime,
     Queue, Queued, Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken,
     WaitTime,
-    store::{Settled, Settlement, Store as _},
+    store::{Operations as _, Settled, Settlement},
     transition::Change,
     transition::Join,
     transition::JoinRule,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{Bench, Case, MS, TTL, UNEXPIRED, make};
-use crate::{ExtendOptions, Extended, Lease, row::Stored, store::Store as _};
+use crate::{ExtendOptions, Extended, Lease, row::Stored, store::Operations as _};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     an_extend_moves_the_deadline(bench).await;
@@ -110,7 +110,7 @@ async fn a_grant_that_is_over_is_lost<B: Bench>(bench: &B) {
     let lease = deleted.lease("a").await;
     deleted.delete().await;
     deleted.is_lost(&lease).await;
-    let stored = deleted.leases.store().read(&deleted.address, TTL).await;
+    let stored = deleted.leases.store().read_row(&deleted.address, TTL).await;
     assert!(
         matches!(stored, Ok(Stored::Absent)),
         "an extend never creates a row: {stored:?}"

@@ -7,7 +7,7 @@ use crate::{
     Act, Counter, Ended, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, GrantKind,
     LeaseView, Previous, ReleaseOutcome, UnfreezeOutcome,
     row::{Row, Stored, s},
-    store::{Applied, Store as _},
+    store::{Applied, Operations as _},
     transition::{Change, ReplaceIfUnchanged},
 };
 

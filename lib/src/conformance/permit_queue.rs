@@ -235,7 +235,7 @@ async fn who_waits_in_vain_is_passed_over<B: Bench>(bench: &B) {
         let (case, held) = QueueCase::<B>::full(bench, &key, 2, &["a", "b", "c"]).await;
         case.calls.expire_token(&case.token("a"));
         let item = case.waiter("b").await.expect("an item");
-        let deleted = crate::store::Store::delete_waiter(
+        let deleted = crate::store::Operations::delete_waiter(
             case.leases.store(),
             &case.address.key,
             &item,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Bench, Case, FakeStepFunctions, Lost, make};
 use crate::{
     Acquire, Error, Execution, Granted, Lease, Leases, Queue, Queued, ReleaseOutcome,
-    RequestDigest, Settings, TaskToken, WaitTime, store::Store as _, waiter::Waiter,
+    RequestDigest, Settings, TaskToken, WaitTime, store::Operations as _, waiter::Waiter,
 };
 
 /// A key whose waiters can be notified.

@@ -126,7 +126,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
     let (key, limit) = (&case.address.key, Duration::from_secs(1));
     let waiter = case.waiter("a").await.expect("an item");
     let store = case.leases.store();
-    crate::store::Store::delete_waiter(store, key, &waiter, limit)
+    crate::store::Operations::delete_waiter(store, key, &waiter, limit)
         .await
         .expect("forgotten");
     case.release(&holder).await;
@@ -135,7 +135,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
 
 /// Items that were left by calls that died.
 async fn what_is_left_of_those_who_were_served_is_cleared_up<B: Bench>(bench: &B) {
-    use crate::store::Store as _;
+    use crate::store::Operations as _;
     let (case, _) = QueueCase::held(bench, "queue/served", &["a", "b"]).await;
     let (store, key) = (case.leases.store(), &case.address.key);
     let limit = Duration::from_secs(1);

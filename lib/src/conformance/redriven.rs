@@ -6,7 +6,7 @@ use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, make};
 use crate::{
     Execution, ExecutionName, ForceReleaseOptions, Holder, IfHeld, Leases, Permits, Queue, Reaped,
     Redrives, Settings, Stands, Start, StartRules, Started, StateMachineArn, TaskToken, WaitTime,
-    store::Store as _, values::RequestDigest,
+    store::Operations as _, values::RequestDigest,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {

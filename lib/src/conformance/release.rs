@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::{Bench, Case, MS, TTL, invalid, make};
 use crate::{
     Ended, GrantKind, Inspected, Lease, LeaseState, LeaseView, ReleaseOutcome, SweepBounds, Swept,
-    store::{Applied, Store as _},
+    store::{Applied, Operations as _},
     transition::{Change, EndIfUnchanged},
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Bench, Case, MARGIN, MS, TTL, contention, grant, make, queue::QueueCase};
 use crate::{
     AcquireAll, Counter, Error, ExtendOptions, Leases, ReleaseOutcome, Settings, TableRules,
-    store::Store as _,
+    store::Operations as _,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {

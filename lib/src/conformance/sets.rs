@@ -6,7 +6,7 @@ use super::{Bench, Case, MS, TTL, invalid, make};
 use crate::{
     AcquireAll, AcquiredAll, Contention, Ended, Error, GrantKind, GrantedAll, Key, Lease,
     row::{Row, Stored},
-    store::{Address, AppliedAll, Store as _},
+    store::{Address, AppliedAll, Operations as _},
     transition::{Change, CheckHeld},
 };
 
@@ -54,7 +54,7 @@ impl<B: Bench> Case<'_, B> {
 
     pub(super) async fn stored(&self, name: &str) -> Stored {
         let (address, limit) = (self.at(name), Duration::from_secs(1));
-        let stored = self.leases.store().read(&address, limit).await;
+        let stored = self.leases.store().read_row(&address, limit).await;
         stored.expect("an answer")
     }
 

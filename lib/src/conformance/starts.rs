@@ -9,7 +9,7 @@ use crate::{
     Started, StateMachineArn, WaitTime,
     leases::address_of,
     row::{Row, Stored},
-    store::{PutStart, Store as _},
+    store::{Operations as _, PutStart},
     values::RequestDigest,
 };
 
@@ -554,7 +554,7 @@ async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
     case.starts("c").await;
     assert_eq!(case.status("c").await, StartStatus::Begun);
     let (address, limit) = (&case.case.address, Duration::from_secs(1));
-    let stored = case.case.leases.store().read(address, limit).await;
+    let stored = case.case.leases.store().read_row(address, limit).await;
     assert_eq!(
         stored.expect("an answer"),
         Stored::Absent,

@@ -103,7 +103,7 @@ async fn whoever_asks_again_is_told_by_its_new_token<B: Bench>(bench: &B) {
 
 /// Between the read of its item and the grant, so that it is told by its old token first.
 async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(bench: &B) {
-    use crate::store::Store as _;
+    use crate::store::Operations as _;
     let (case, holder) = QueueCase::held(bench, "queue/asked just before", &["a", "b"]).await;
     let old = case.waiter("a").await.expect("an item");
     case.pass(MS);

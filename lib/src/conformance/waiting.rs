@@ -9,7 +9,7 @@ use super::{
 use crate::{
     AcquireAll, AcquiredAll, Contention, Ended, Error, Holder, Queued, Settings,
     row::Row,
-    store::{Joined, Store as _},
+    store::{Joined, Operations as _},
     transition::{Join, JoinRule, TakeoverRule},
     waiter::Waiter,
 };

@@ -36,7 +36,7 @@ async fn force<S: Store>(leases: &Leases<S>) -> ForceReleaseOutcome {
 }
 
 async fn row(table: &Memory) -> Row {
-    match table.read(&address(), Duration::MAX).await {
+    match table.read_row(&address(), Duration::MAX).await {
         Ok(Stored::Row(row)) => row,
         other => panic!("{other:?}"),
     }

@@ -9,7 +9,7 @@ use crate::{
     outcomes::{Acquired, Ended, GrantKind, Granted, Lease},
     row::{Holding, Row, State, Stored, Telling, Term},
     start::{StartItem, StartStatus},
-    store::{Address, Applied, AppliedAll, Connection, Store},
+    store::{Address, Applied, AppliedAll, Connection, Operations, Store},
     transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, opens_at, succeeded},
     values::{
         AtLeast, Counter, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest,

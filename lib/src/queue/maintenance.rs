@@ -10,7 +10,7 @@ use crate::{
     metrics::{self, Metric},
     retry::some_at_a_time,
     row::{Row, Stored},
-    store::{Address, Applied, Store},
+    store::{Address, Applied, Operations, Store},
     transition::{Change, Leave, LeaveReason},
     values::{Key, RequestDigest},
     waiter::Waiter,

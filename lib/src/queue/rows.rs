@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     leases::{Leases, corrupt},
     row::{Row, Stored},
-    store::{Address, Store},
+    store::{Address, Operations, Store},
     values::{Holder, Key, Permits, RequestDigest},
 };
 
@@ -176,7 +176,7 @@ impl<S: Store> Leases<S> {
     }
 
     pub(crate) async fn read_row(&self, at: &Address) -> Result<Option<Row>, Error> {
-        match self.store().read(at, self.limit()).await? {
+        match self.store().read_row(at, self.limit()).await? {
             Stored::Row(row) => Ok(Some(row)),
             Stored::Absent => Ok(None),
             Stored::Foreign(reason) => Err(corrupt(at.key.clone(), reason)),

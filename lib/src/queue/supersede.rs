@@ -6,7 +6,7 @@ use crate::{
     leases::{Leases, TRIES},
     row::Row,
     start::StartStatus,
-    store::{Settled, Settlement, Store},
+    store::{Operations, Settled, Settlement, Store},
     transition::{Leave, LeaveReason},
     values::{Holder, Key, RequestDigest},
     waiter::Waiter,

@@ -10,7 +10,7 @@ use crate::{
     metrics::{self, Metric},
     row::{Holding, Row, Stored, Term},
     start::{StartItem, StartStatus},
-    store::{Address, Applied, Settled, Settlement, Store},
+    store::{Address, Applied, Operations, Settled, Settlement, Store},
     transition::{Change, Leave, LeaveReason, Look, ReplaceIfUnchanged},
     values::{Counter, Key, RequestDigest},
     workflows::{Begun, Workflows},

@@ -8,7 +8,7 @@ use crate::{
     leases::Leases,
     retry::some_at_a_time,
     row::Row,
-    store::Store,
+    store::{Operations, Store},
     values::{Holder, Key, Metadata, Permits, RequestDigest},
 };
 

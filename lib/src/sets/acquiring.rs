@@ -9,7 +9,7 @@ use crate::{
     outcomes::GrantKind,
     requests::AcquireAll,
     row::{Holding, Row, Stored},
-    store::{Address, AppliedAll, Store},
+    store::{Address, AppliedAll, Operations, Store},
     transition::{Change, CheckHeld, Grant, GrantRefusal, Prove, why_not_granted},
     values::{Key, KeysDigest, LeaseId},
 };
@@ -97,7 +97,7 @@ impl<S: Store> Leases<S> {
         let addresses: Vec<_> = changes.iter().map(|(address, _)| address.clone()).collect();
         let mut backoff = self.conflict_backoff();
         loop {
-            match self.store().read_all(&addresses, backoff.left()).await? {
+            match self.store().read_rows(&addresses, backoff.left()).await? {
                 Some(rows) => return Ok(rows),
                 None if backoff.wait().await => {}
                 None => return Err(self.contention_error()),

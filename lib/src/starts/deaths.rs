@@ -213,7 +213,7 @@ impl World {
             self.look();
         }
         assert_eq!(self.running, []);
-        let left = self.leases.store().table.scan_held(
+        let left = self.leases.store().table.scan(
             ScanSegment {
                 segment: 0,
                 total: 1,

@@ -11,7 +11,7 @@ use crate::{
     retry::{AT_ONCE, some_at_a_time},
     row::Row,
     start::{StartItem, StartStatus},
-    store::{Address, Settled, Settlement, Store},
+    store::{Address, Operations, Settled, Settlement, Store},
     values::{Key, RequestDigest},
     workflows::Workflows,
 };

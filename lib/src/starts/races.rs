@@ -12,7 +12,7 @@ use crate::{
     conformance::{FakeStepFunctions, make},
     row::{Item, Row, attributes as at},
     store::{
-        Address, Settled, Settlement, Store,
+        Address, Operations, Settled, Settlement, Store,
         wire::{Before, Wire},
     },
     values::RequestDigest,
@@ -292,6 +292,8 @@ async fn superseded_while_it_is_asked_for_again() {
         assert!(matches!(first, Ok(Started::Started { .. })), "{first:?}");
         let queued = leases.start(start("second", if_held)).await;
         assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+        // In the same millisecond it would be the same call.
+        race.clock.advance(Duration::from_millis(1));
         let again: Result<Started, Error> = leases.start(start("second", if_held)).await;
         assert!(store.is_done(), "it was sent away");
         assert!(matches!(again, Ok(Started::Superseded { .. })), "{again:?}");

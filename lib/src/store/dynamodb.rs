@@ -1,53 +1,28 @@
 //! The table in DynamoDB.
 
-use std::{collections::HashMap, future::Future, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::{
     Client,
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig},
-    error::{ProvideErrorMetadata, SdkError},
-    operation::{
-        transact_get_items::TransactGetItemsError,
-        update_item::{UpdateItemError, UpdateItemOutput},
-    },
-    types::{AttributeValue, CancellationReason, ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 use aws_smithy_types::{retry::RetryConfig, timeout::TimeoutConfig};
-use tokio::time::sleep;
 
 mod clocks;
-mod redrivable;
+mod requests;
 mod restricted;
-mod starts;
-mod superseded;
-mod transactions;
 
 use super::{
-    Address, Applied, AppliedAll, Entry, Joined, Page, Position, PutStart, ScanSegment, Settled,
-    Settlement, Store, What,
-    expressions::{self, Expressions},
-    failures::Request,
-    foreign_item, foreign_rules, sweep_after, what,
+    Entry, ItemAddress, Page, Position, ScanSegment, Slot, Store, Write, Written, failures::Request,
 };
 use crate::{
-    clock::{Timestamp, stopwatch},
+    clock::stopwatch,
     error::Error,
-    redrivable::Redrivable,
-    retry::Backoff,
     row::attributes as at,
-    row::{Holding, Item, Stored, s, text},
-    rules::TableRules,
-    start::StartItem,
-    transition::{Change, Join, Leave, transition},
-    values::{Holder, Key, RequestDigest},
-    waiter::Waiter,
-};
-use superseded::SAME_TOKEN;
-use transactions::{
-    LATEST, Transacted, WRITE, WRITE_AND_CHECK, is_conflict, is_refused, settled_unless,
-    transact_get, unbuilt,
+    row::{Item, Stored, s, text},
+    values::{Holder, Key},
 };
 
 /// A DynamoDB table of lease rows.
@@ -133,55 +108,6 @@ impl DynamoDb {
         &self.table
     }
 
-    async fn update(
-        &self,
-        address: &Address,
-        change: &Change,
-        limit: Duration,
-    ) -> Result<UpdateItemOutput, SdkError<UpdateItemError>> {
-        let Expressions {
-            condition,
-            update,
-            names,
-            values,
-        } = expressions::of(change);
-        // A grant returns the whole new row, with its token; the others return the attributes that they changed.
-        let answer = match change {
-            Change::Grant(_) => ReturnValue::AllNew,
-            _ => ReturnValue::AllOld,
-        };
-        let update = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .set_key(Some(primary_key(address)))
-            .condition_expression(condition)
-            .set_update_expression(Some(update).filter(|update| !update.is_empty()))
-            .set_expression_attribute_names(Some(names))
-            .set_expression_attribute_values(Some(values))
-            .return_values(answer)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        within(update.customize(), limit).send().await
-    }
-
-    /// The item at this address, of this key if it is one of a key. Never a stale one.
-    async fn item_at(
-        &self,
-        place: Item,
-        key: Option<&Key>,
-        limit: Duration,
-    ) -> Result<Option<Item>, Error> {
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(place))
-            .consistent_read(true);
-        let output = within(get.customize(), limit).send().await;
-        let output = output.map_err(|e| self.request("dynamodb:GetItem", key).failed(e))?;
-        Ok(output.item)
-    }
-
     fn request<'a>(&'a self, action: &'static str, key: Option<&'a Key>) -> Request<'a> {
         Request {
             action,
@@ -210,105 +136,22 @@ impl Store for DynamoDb {
         &self.table
     }
 
-    async fn apply(
-        &self,
-        address: &Address,
-        change: &Change,
-        limit: Duration,
-    ) -> Result<Applied, Error> {
-        // On the heap, because otherwise the futures of the callers nest too deep for the compiler.
-        let answered = Box::pin(retry_on_conflict(limit, |limit| {
-            self.update(address, change, limit)
-        }));
-        match answered.await {
-            Ok(output) => match (Stored::read(output.attributes()), change) {
-                (Stored::Row(row), Change::Grant(_)) => Ok(Applied::Done {
-                    row,
-                    deadline_before: None,
-                }),
-                // There was no row, and not every engine says so in the same way.
-                (_, Change::ReplaceIfUnchanged(swap)) if swap.seen.is_none() => Ok(Applied::Done {
-                    row: swap.row.clone(),
-                    deadline_before: None,
-                }),
-                (before, _) => match (transition(&before, change), before) {
-                    (Some(row), Stored::Row(before)) => Ok(Applied::Done {
-                        row,
-                        deadline_before: before.holding().map(Holding::expires_at),
-                    }),
-                    (_, before) => Err(overwritten(address, &before)),
-                },
-            },
-            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
-                Ok(Applied::Refused(refused_by(refusal.err())))
-            }
-            Err(error) => {
-                let request = self.request("dynamodb:UpdateItem", Some(&address.key));
-                Err(request.failed(error))
-            }
+    async fn write(&self, writes: &[Write], limit: Duration) -> Result<Written, Error> {
+        match writes {
+            [write] if !write.is_check() => self.write_alone(write, limit).await,
+            _ => self.write_together(writes, limit).await,
         }
     }
 
-    async fn apply_all(
+    async fn read(
         &self,
-        changes: &[(Address, Change)],
+        items: &[ItemAddress],
         limit: Duration,
-    ) -> Result<AppliedAll, Error> {
-        let checks = |(_, change): &(_, Change)| matches!(change, Change::CheckHeld(_));
-        let action = if changes.iter().any(checks) {
-            WRITE_AND_CHECK
-        } else {
-            WRITE
-        };
-        let items = changes
-            .iter()
-            .map(|(address, change)| self.transact_item(address, change));
-        let key_of = |at: usize| changes.get(at).map(|(address, _)| &address.key);
-        let request = self.request(action, None);
-        Ok(match self.transact(request, items, key_of, limit).await? {
-            Transacted::Done => AppliedAll::Done,
-            Transacted::Conflict => AppliedAll::Conflict,
-            Transacted::Refused(reasons) => {
-                let refused = reasons
-                    .iter()
-                    .map(|reason| is_refused(reason).then(|| Stored::read(reason.item())));
-                AppliedAll::Refused(refused.collect())
-            }
-        })
-    }
-
-    async fn read_all(
-        &self,
-        addresses: &[Address],
-        limit: Duration,
-    ) -> Result<Option<Vec<Stored>>, Error> {
-        let request = self.request("dynamodb:GetItem", None);
-        let gets = addresses
-            .iter()
-            .map(|address| transact_get(&self.table, address));
-        let gets = gets
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| request.failed::<TransactGetItemsError, ()>(unbuilt(error)))?;
-        let get = self
-            .client
-            .transact_get_items()
-            .set_transact_items(Some(gets));
-        match within(get.customize(), limit).send().await {
-            Ok(output) => {
-                let items = output.responses().iter();
-                let rows = items.map(|found| Stored::read(found.item()));
-                Ok(Some(rows.collect()))
-            }
-            // The SDK does not retry a read that conflicts with a writer.
-            Err(SdkError::ServiceError(refusal)) if is_conflict(refusal.err()) => Ok(None),
-            Err(error) => Err(request.failed(error)),
+    ) -> Result<Option<Vec<Slot>>, Error> {
+        match items {
+            [item] => Ok(Some(vec![self.read_alone(item, limit).await?])),
+            _ => self.read_together(items, limit).await,
         }
-    }
-
-    async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {
-        let place = primary_key(address);
-        let item = self.item_at(place, Some(&address.key), limit).await?;
-        Ok(Stored::read(item.as_ref()))
     }
 
     async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
@@ -344,206 +187,7 @@ impl Store for DynamoDb {
         }
     }
 
-    async fn join(
-        &self,
-        key: &Key,
-        join: &Join,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> Result<Joined, Error> {
-        let request = self.request(WRITE, Some(key));
-        let address = Address::first(key);
-        let join = self.transact_item(&address, &Change::Join(join.clone()));
-        let items = [join, self.put_beside(key, waiter)].into_iter();
-        let reasons = match self.transact(request, items, |_| Some(key), limit).await? {
-            Transacted::Done => return Ok(Joined::Done),
-            Transacted::Conflict => return Ok(Joined::Conflict),
-            Transacted::Refused(reasons) => reasons,
-        };
-        let beside = reasons.get(1).and_then(CancellationReason::item);
-        if let Some(by) = beside.and_then(Waiter::superseded_by) {
-            return Ok(Joined::Superseded(by));
-        }
-        if let Some(row) = reasons.first().filter(|reason| is_refused(reason)) {
-            return Ok(Joined::Refused(Stored::read(row.item())));
-        }
-        Ok(match beside.and_then(Waiter::read) {
-            Some(found) if found.request == waiter.request => Joined::SupersededByLaterCall,
-            _ => Joined::ForeignItem,
-        })
-    }
-
-    async fn waiter(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        limit: Duration,
-    ) -> Result<Option<Waiter>, Error> {
-        let place = place(key, &at::wait_sk(request));
-        let item = self.item_at(place, Some(key), limit).await?;
-        Ok(item.as_ref().and_then(Waiter::read))
-    }
-
-    async fn update_task_token(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> Result<Waiter, Error> {
-        let attributes = waiter.attributes();
-        // The other attributes stay, because the place in the queue belongs to the first call.
-        let set = attributes.each_ref().map(|(name, _)| match *name {
-            at::TASK_TOKEN | at::ASKED_AT => format!("#{name} = :{name}"),
-            _ => format!("#{name} = if_not_exists(#{name}, :{name})"),
-        });
-        let mut update = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
-            .condition_expression(LATEST)
-            .update_expression(format!("SET {}", set.join(", ")))
-            .expression_attribute_names("#pk", at::PK)
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        for (name, value) in attributes {
-            update = update
-                .expression_attribute_names(format!("#{name}"), name)
-                .expression_attribute_values(format!(":{name}"), value);
-        }
-        let answered = retry_on_conflict(limit, |limit| {
-            within(update.clone().customize(), limit).send()
-        });
-        match answered.await {
-            Ok(output) => output
-                .attributes()
-                .and_then(Waiter::read)
-                .ok_or_else(|| foreign_item(key, &waiter.request)),
-            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => {
-                let item = match refusal.err() {
-                    UpdateItemError::ConditionalCheckFailedException(refused) => refused.item(),
-                    _ => None,
-                };
-                if let Some(by) = item.and_then(Waiter::superseded_by) {
-                    let key = key.clone();
-                    return Err(Error::Superseded { key, by });
-                }
-                let found = item.and_then(Waiter::read);
-                let same = found.filter(|found| found.request == waiter.request);
-                same.ok_or_else(|| foreign_item(key, &waiter.request))
-            }
-            Err(error) => Err(self.request("dynamodb:UpdateItem", Some(key)).failed(error)),
-        }
-    }
-
-    async fn delete_waiter(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        limit: Duration,
-    ) -> Result<(), Error> {
-        if waiter.superseded_by.is_some() {
-            return self.keep_note(key, waiter, limit).await;
-        }
-        let token: AttributeValue = s(waiter.task_token.expose());
-        let delete = self
-            .client
-            .delete_item()
-            .table_name(&self.table)
-            .set_key(Some(place(key, &at::wait_sk(&waiter.request))))
-            .condition_expression(SAME_TOKEN)
-            .expression_attribute_names("#task_token", at::TASK_TOKEN)
-            .expression_attribute_values(":task_token", token)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
-        let answered = retry_on_conflict(limit, |limit| {
-            within(delete.clone().customize(), limit).send()
-        });
-        match answered.await {
-            Ok(_) => Ok(()),
-            Err(SdkError::ServiceError(refusal))
-                if refusal.err().is_conditional_check_failed_exception() =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(self.request("dynamodb:DeleteItem", Some(key)).failed(error)),
-        }
-    }
-
-    async fn supersede_waiter(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        by: &Holder,
-        leave: &Leave,
-        limit: Duration,
-    ) -> Result<Settled, Error> {
-        let address = Address::first(key);
-        let left = self.transact_item(&address, &Change::Leave(leave.clone()));
-        let items = [left, self.superseding(key, waiter, by)].into_iter();
-        let request = self.request(WRITE, Some(key));
-        let reasons = match self.transact(request, items, |_| Some(key), limit).await? {
-            Transacted::Done => return Ok(Settled::Done),
-            Transacted::Conflict => return Ok(Settled::Conflict),
-            Transacted::Refused(reasons) => reasons,
-        };
-        Ok(settled_unless(&reasons))
-    }
-
-    async fn put_start(
-        &self,
-        item: &StartItem,
-        repeat: bool,
-        limit: Duration,
-    ) -> Result<PutStart, Error> {
-        self.put_start_item(item, repeat, limit).await
-    }
-
-    async fn start_item(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        limit: Duration,
-    ) -> Result<Option<StartItem>, Error> {
-        self.read_start_item(key, request, limit).await
-    }
-
-    async fn settle_start(
-        &self,
-        item: &StartItem,
-        settlement: &Settlement,
-        with: Option<(&Address, &Change)>,
-        limit: Duration,
-    ) -> Result<Settled, Error> {
-        match with {
-            None => self.settle_alone(item, settlement, limit).await,
-            Some(change) => self.settle_with(item, settlement, change, limit).await,
-        }
-    }
-
-    async fn redrivable(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        limit: Duration,
-    ) -> Result<Option<Redrivable>, Error> {
-        self.read_redrivable(key, request, limit).await
-    }
-
-    async fn note_redrivable(
-        &self,
-        noted: &Redrivable,
-        seen: Option<u64>,
-        times: (Timestamp, u64),
-        limit: Duration,
-    ) -> Result<bool, Error> {
-        self.write_redrivable(noted, seen, times, limit).await
-    }
-
-    async fn forget_redrivable(&self, noted: &Redrivable, limit: Duration) -> Result<(), Error> {
-        self.delete_redrivable(noted, limit).await
-    }
-
-    async fn scan_held(
+    async fn scan(
         &self,
         segment: ScanSegment,
         from: Option<&Position>,
@@ -589,115 +233,6 @@ impl Store for DynamoDb {
             .map_err(|e| self.request("dynamodb:Query", None).failed(e))?;
         Ok(page(output.items(), output.last_evaluated_key()))
     }
-
-    async fn rules(&self, limit: Duration) -> Result<Option<TableRules>, Error> {
-        let item = self.item_at(place_of_rules(), None, limit).await?;
-        item.as_ref()
-            .map(|item| TableRules::read(item).ok_or_else(|| foreign_rules(&self.table)))
-            .transpose()
-    }
-
-    async fn publish_rules(&self, rules: &TableRules, limit: Duration) -> Result<bool, Error> {
-        let attributes = rules.attributes();
-        let set = attributes
-            .each_ref()
-            .map(|(name, _)| format!("#{name} = :{name}"));
-        let mut update = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .set_key(Some(place_of_rules()))
-            .condition_expression(
-                "attribute_not_exists(#token_floor) OR #token_floor <= :token_floor",
-            )
-            .update_expression(format!("SET {}", set.join(", ")))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::None);
-        for (name, value) in attributes {
-            update = update
-                .expression_attribute_names(format!("#{name}"), name)
-                .expression_attribute_values(format!(":{name}"), value);
-        }
-        match within(update.customize(), limit).send().await {
-            Ok(_) => Ok(true),
-            Err(SdkError::ServiceError(refusal)) if is_condition(refusal.err()) => Ok(false),
-            Err(error) => Err(self.request("dynamodb:UpdateItem", None).failed(error)),
-        }
-    }
-}
-
-fn place_of_rules() -> Item {
-    Item::from([
-        (at::PK.to_owned(), s(TableRules::PK)),
-        (at::SK.to_owned(), s(TableRules::SK)),
-    ])
-}
-
-fn primary_key(address: &Address) -> HashMap<String, AttributeValue> {
-    place(&address.key, &at::lease_sk(address.permit))
-}
-
-fn place(key: &Key, sk: &str) -> HashMap<String, AttributeValue> {
-    HashMap::from([
-        (at::PK.to_owned(), s(key.as_str())),
-        (at::SK.to_owned(), s(sk)),
-    ])
-}
-
-fn is_condition(error: &UpdateItemError) -> bool {
-    error.is_conditional_check_failed_exception()
-}
-
-fn refused_by(error: &UpdateItemError) -> Stored {
-    match error {
-        UpdateItemError::ConditionalCheckFailedException(refusal) => Stored::read(refusal.item()),
-        _ => Stored::Absent,
-    }
-}
-
-/// The condition allowed a write that the rules do not allow, because an attribute was wrong in a way that conditions
-/// cannot see, such as a number with a fraction.
-fn overwritten(address: &Address, before: &Stored) -> Error {
-    let reason = match before {
-        Stored::Foreign(reason) => reason,
-        _ => "the table and the library disagree about it",
-    };
-    Error::Corrupt {
-        key: address.key.clone(),
-        reason: format!("{reason}; the condition could not see it, and the item was changed"),
-    }
-}
-
-/// Repeats a write that conflicts with a transaction on its item, until it succeeds or `limit` has passed.
-///
-/// DynamoDB refuses such a write with `TransactionConflictException`, and certainly did not apply it. The SDK does
-/// not retry it. Without a retry, a holder could lose its lease because of the transactions of waiters that join its
-/// queue.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the SDK waits in real time as well"
-)]
-pub(super) async fn retry_on_conflict<T, E, R, F>(
-    limit: Duration,
-    write: impl Fn(Duration) -> F,
-) -> Result<T, SdkError<E, R>>
-where
-    E: ProvideErrorMetadata,
-    F: Future<Output = Result<T, SdkError<E, R>>>,
-{
-    let began = stopwatch();
-    let mut pauses = Backoff::within(limit);
-    let mut left = limit;
-    loop {
-        let answer = write(left).await;
-        let conflict = matches!(&answer, Err(SdkError::ServiceError(refusal))
-            if refusal.err().code() == Some("TransactionConflictException"));
-        left = limit.saturating_sub(began.elapsed());
-        match pauses.next(left).filter(|_| conflict) {
-            Some(pause) => sleep(pause).await,
-            None => return answer,
-        }
-        left = limit.saturating_sub(began.elapsed());
-    }
 }
 
 fn page(items: &[Item], last: Option<&Item>) -> Page {
@@ -710,9 +245,9 @@ fn page(items: &[Item], last: Option<&Item>) -> Page {
     Page {
         entries: items
             .iter()
-            .map(|item| Entry {
-                what: place(item).map_or(What::Foreign, |(pk, sk)| what(&pk, &sk)),
-                sweep_after: sweep_after(item),
+            .map(|item| {
+                let (pk, sk) = place(item).unwrap_or_default();
+                Entry::of(&pk, &sk, item)
             })
             .collect(),
         next: last.and_then(|item| {
@@ -736,8 +271,9 @@ mod tests {
     use super::*;
     use crate::{
         clock::Timestamp,
-        transition::Extend,
-        values::{Counter, LeaseId, RequestId},
+        store::{Address, Operations as _},
+        transition::{Change, Extend},
+        values::{Counter, LeaseId, RequestDigest, RequestId},
     };
     use aws_smithy_runtime_api::box_error::BoxError;
     use aws_smithy_runtime_api::client::interceptors::Intercept;
@@ -800,7 +336,7 @@ mod tests {
         let store = DynamoDb::new(Client::from_conf(config.build()), "leases");
         let (key, limit) = (Key::new("orders/42").unwrap(), Duration::from_secs(1));
         let address = Address::first(&key);
-        let _ = store.read(&address, limit).await;
+        let _ = store.read_row(&address, limit).await;
         let _ = store.read_key(&key, limit).await;
         let _ = store
             .waiter(

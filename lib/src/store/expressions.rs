@@ -13,6 +13,7 @@ use crate::{
     outcomes::Ended,
     row::{Term, attributes as at},
     row::{b, instant, metadata_value, n, permits_value, s},
+    store::write::{Plan, Write},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release, ReplaceIfUnchanged,
         ShortenDeadline, TakeoverRule, TokenFloor, opens_at,
@@ -22,18 +23,44 @@ use crate::{
 use build::{build, build_once};
 
 mod build;
+mod items;
 mod queue;
 
-/// One conditional update.
+/// One conditional write.
 #[derive(Debug)]
 pub(super) struct Expressions {
     pub(super) condition: String,
-    pub(super) update: String,
+    pub(super) act: Act,
     pub(super) names: HashMap<String, String>,
     pub(super) values: HashMap<String, AttributeValue>,
 }
 
-pub(super) fn of(change: &Change) -> Expressions {
+/// What is done if the condition holds.
+#[derive(Debug)]
+pub(super) enum Act {
+    Update(String),
+    Delete,
+    /// Nothing.
+    Check,
+}
+
+impl Act {
+    pub(super) fn into_update(self) -> Option<String> {
+        match self {
+            Self::Update(text) => Some(text),
+            Self::Delete | Self::Check => None,
+        }
+    }
+}
+
+pub(super) fn of(write: &Write) -> Expressions {
+    match write.plan() {
+        Plan::Row(change) => of_row(change),
+        Plan::Item(plan) => items::of(plan),
+    }
+}
+
+fn of_row(change: &Change) -> Expressions {
     match change {
         Change::Grant(grant) => granting(grant),
         Change::Extend(extend) => extending(extend),

@@ -11,20 +11,15 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment, Settled,
-    Settlement, Store,
+    Address, ItemAddress, Memory, Operations as _, Page, Position, ScanSegment, Slot, Store, Write,
+    Written,
 };
 use crate::{
-    clock::Timestamp,
     conformance::make,
     error::{Cause, Error},
-    redrivable::Redrivable,
     row::{Row, Stored},
-    rules::TableRules,
-    start::StartItem,
-    transition::{Change, Join, Leave},
-    values::{Holder, Key, RequestDigest},
-    waiter::Waiter,
+    transition::Change,
+    values::{Holder, Key},
 };
 
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(10);
@@ -210,7 +205,7 @@ impl Wire {
 
     pub(crate) async fn row(&self) -> Row {
         let address = Address::first(&make::key("k"));
-        match self.table.read(&address, Duration::MAX).await {
+        match self.table.read_row(&address, Duration::MAX).await {
             Ok(Stored::Row(row)) => row,
             other => panic!("{other:?}"),
         }
@@ -227,35 +222,7 @@ impl Wire {
         scripted.or(state.always).unwrap_or(Fate::Answered)
     }
 
-    async fn silence(limit: Duration) -> Error {
-        tokio::time::sleep(limit).await;
-        Error::Unavailable {
-            problem: "no answer".to_owned(),
-            source: None,
-        }
-    }
-}
-
-/// The calls that reach the table unharmed.
-macro_rules! as_it_is {
-    ($($call:ident($($given:ident: $type:ty),+) -> $answer:ty;)+) => {$(
-        async fn $call(&self, $($given: $type,)+ limit: Duration) -> Result<$answer, Error> {
-            self.life.request(self.table.$call($($given,)+ limit)).await
-        }
-    )+};
-}
-
-impl Store for Wire {
-    fn name(&self) -> &str {
-        self.table.name()
-    }
-
-    async fn apply(
-        &self,
-        address: &Address,
-        change: &Change,
-        limit: Duration,
-    ) -> Result<Applied, Error> {
+    async fn write_row(&self, row: &[Write], limit: Duration) -> Result<Written, Error> {
         self.at(Before::Apply);
         let fate = self.next();
         if fate == Fate::RequestLost {
@@ -268,102 +235,107 @@ impl Store for Wire {
                 source: Cause::said("ThrottlingException"),
             });
         }
-        let apply = self.table.apply(address, change, limit);
-        let mut applied = self.life.request(apply).await?;
+        let mut written = self.life.request(self.table.write(row, limit)).await?;
         if fate == Fate::SentAgain {
-            applied = self.table.apply(address, change, limit).await?;
+            written = self.table.write(row, limit).await?;
         }
-        let granted = matches!((&applied, change), (Applied::Done { .. }, Change::Grant(_)));
+        let granted = matches!(
+            (&written, row),
+            (Written::Done(_), [Write::Row(_, Change::Grant(_))])
+        );
         self.state().grants += u32::from(granted);
         if fate == Fate::AnswerLost || limit < ROUND_TRIP {
             return Err(Self::silence(limit).await);
         }
         tokio::time::sleep(ROUND_TRIP).await;
-        Ok(applied)
+        Ok(written)
     }
 
-    async fn apply_all(
-        &self,
-        changes: &[(Address, Change)],
-        limit: Duration,
-    ) -> Result<AppliedAll, Error> {
-        if self.conflicts() {
-            return Ok(AppliedAll::Conflict);
+    async fn silence(limit: Duration) -> Error {
+        tokio::time::sleep(limit).await;
+        Error::Unavailable {
+            problem: "no answer".to_owned(),
+            source: None,
         }
-        self.at(Before::ApplyAll);
-        let apply = self.table.apply_all(changes, limit);
-        let mut applied = self.life.request(apply).await?;
-        if let AppliedAll::Refused(stood) = &mut applied
+    }
+}
+
+impl Store for Wire {
+    fn name(&self) -> &str {
+        self.table.name()
+    }
+
+    async fn write(&self, writes: &[Write], limit: Duration) -> Result<Written, Error> {
+        if let [Write::Row(..)] = writes {
+            return self.write_row(writes, limit).await;
+        }
+        let kind = if writes.iter().all(|write| matches!(write, Write::Row(..))) {
+            Some(Before::ApplyAll)
+        } else if writes.iter().any(|write| matches!(write, Write::Wait(..))) {
+            Some(Before::Join)
+        } else {
+            None
+        };
+        if kind.is_some() && self.conflicts() {
+            return Ok(Written::Conflict);
+        }
+        if let Some(kind) = kind {
+            self.at(kind);
+        } else if writes
+            .iter()
+            .any(|write| matches!(write, Write::Settle(..)))
+        {
+            self.at(Before::Settle);
+        }
+        let write = self.table.write(writes, limit);
+        let mut written = self.life.request(write).await?;
+        if let Written::Refused(parts) = &mut written
+            && kind == Some(Before::ApplyAll)
             && std::mem::take(&mut self.state().leaves_one_out)
         {
-            stood.pop();
-            stood.push(None);
+            parts.pop();
+            parts.push(None);
         }
-        Ok(applied)
+        Ok(written)
     }
 
-    async fn read_all(
+    async fn read(
         &self,
-        rows: &[Address],
+        items: &[ItemAddress],
         limit: Duration,
-    ) -> Result<Option<Vec<Stored>>, Error> {
-        if self.conflicts() {
-            return Ok(None);
+    ) -> Result<Option<Vec<Slot>>, Error> {
+        match items {
+            [ItemAddress::Row(_)] => self.at(Before::Read),
+            [_] => {}
+            _ if self.conflicts() => return Ok(None),
+            _ => self.at(Before::ReadAll),
         }
-        self.at(Before::ReadAll);
-        self.life.request(self.table.read_all(rows, limit)).await
+        self.life.request(self.table.read(items, limit)).await
     }
 
-    async fn join(
+    async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
+        self.life.request(self.table.read_key(key, limit)).await
+    }
+
+    async fn scan(
         &self,
-        key: &Key,
-        join: &Join,
-        waiter: &Waiter,
+        segment: ScanSegment,
+        from: Option<&Position>,
+        most: u32,
         limit: Duration,
-    ) -> Result<Joined, Error> {
-        if self.conflicts() {
-            return Ok(Joined::Conflict);
-        }
-        self.at(Before::Join);
-        self.life
-            .request(self.table.join(key, join, waiter, limit))
-            .await
+    ) -> Result<Page, Error> {
+        let scan = self.table.scan(segment, from, most, limit);
+        self.life.request(scan).await
     }
 
-    async fn read(&self, address: &Address, limit: Duration) -> Result<Stored, Error> {
-        self.at(Before::Read);
-        self.life.request(self.table.read(address, limit)).await
-    }
-
-    async fn settle_start(
+    async fn held_by(
         &self,
-        item: &StartItem,
-        settlement: &Settlement,
-        with: Option<(&Address, &Change)>,
+        holder: &Holder,
+        from: Option<&Position>,
+        most: u32,
         limit: Duration,
-    ) -> Result<Settled, Error> {
-        self.at(Before::Settle);
-        let settle = self.table.settle_start(item, settlement, with, limit);
-        self.life.request(settle).await
-    }
-
-    as_it_is! {
-        read_key(key: &Key) -> Vec<(u16, Stored)>;
-        waiter(key: &Key, request: &RequestDigest) -> Option<Waiter>;
-        update_task_token(key: &Key, waiter: &Waiter) -> Waiter;
-        delete_waiter(key: &Key, waiter: &Waiter) -> ();
-        supersede_waiter(key: &Key, waiter: &Waiter, by: &Holder, leave: &Leave) -> Settled;
-        put_start(item: &StartItem, repeat: bool) -> PutStart;
-        start_item(key: &Key, request: &RequestDigest) -> Option<StartItem>;
-        redrivable(key: &Key, request: &RequestDigest) -> Option<Redrivable>;
-        note_redrivable(noted: &Redrivable, seen: Option<u64>, times: (Timestamp, u64)) -> bool;
-        forget_redrivable(noted: &Redrivable) -> ();
-        scan_held(segment: ScanSegment, from: Option<&Position>, most: u32) -> Page;
-        held_by(holder: &Holder, from: Option<&Position>, most: u32) -> Page;
-        publish_rules(rules: &TableRules) -> bool;
-    }
-
-    async fn rules(&self, limit: Duration) -> Result<Option<TableRules>, Error> {
-        self.life.request(self.table.rules(limit)).await
+    ) -> Result<Page, Error> {
+        let read = self.table.held_by(holder, from, most, limit);
+        self.life.request(read).await
     }
 }

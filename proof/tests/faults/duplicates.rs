@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{
     AtLeast, GrantKind, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
     row::{Stored, Term},
-    store::{Address, Applied, Store as _},
+    store::{Address, Applied, Operations as _},
     transition::{Change, Grant, TakeoverRule, TokenFloor},
 };
 

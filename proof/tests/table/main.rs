@@ -4,6 +4,7 @@
 
 mod changes;
 mod golden;
+mod item_writes;
 mod items;
 mod mutations;
 mod restore;

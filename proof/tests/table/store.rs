@@ -7,7 +7,7 @@ use leasehold::{
     Acquire, Acquired, Clock as _, Error, ExtendOptions, GrantKind, Holder, KeepTime, Key,
     Lifetime, Queue, RequestDigest, RequestId, TaskToken, WaitTime,
     conformance::{self, FakeStepFunctions},
-    store::{Address, Store as _},
+    store::{Address, Operations as _, Store as _},
 };
 use leasehold_local::Fault;
 

@@ -12,7 +12,7 @@ use std::{
 use leasehold::{
     Key, Memory,
     row::{Item, Stored},
-    store::{Address, Applied, Joined, Store},
+    store::{Address, Applied, Joined, Operations as _},
     transition::Change,
 };
 use leasehold_proof::fixture::Table;
@@ -136,7 +136,7 @@ impl Stores {
     }
 
     async fn ours(&self, address: &Address) -> Stored {
-        self.memory.read(address, LIMIT).await.unwrap()
+        self.memory.read_row(address, LIMIT).await.unwrap()
     }
 
     /// What is stored, or was stored before it was no row of ours.
@@ -249,7 +249,10 @@ impl Stores {
         let ours = self.memory.all().into_iter();
         let ours: BTreeMap<_, _> = ours
             .filter(|(pk, sk, _)| pk == key.as_str() && waits(sk))
-            .map(|(_, sk, item)| (sk, item))
+            .map(|(_, sk, mut item)| {
+                item.retain(|name, _| name != "pk" && name != "sk");
+                (sk, item)
+            })
             .collect();
         let theirs = self.table.items(key).await.into_iter();
         let theirs: BTreeMap<_, _> = theirs

@@ -31,7 +31,7 @@ async fn somebody_elses(name: &str) -> crate::row::Item {
     let leases = Leases::new(Memory::new(), Settings::default());
     grant(&leases, single(name, "x")).await;
     let limit = Duration::from_secs(1);
-    match leases.store().read(&at(name), limit).await {
+    match leases.store().read_row(&at(name), limit).await {
         Ok(Stored::Row(row)) => row.to_item(),
         other => panic!("{other:?}"),
     }

@@ -8,7 +8,7 @@ use std::{
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::Expressions;
+use super::{Act, Expressions};
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
@@ -70,9 +70,14 @@ fn filled(
             all.insert(placeholder.to_owned(), value);
         }
     }
+    let act = if update.is_empty() {
+        Act::Check
+    } else {
+        Act::Update(update)
+    };
     Expressions {
         condition,
-        update,
+        act,
         names: mentioned.names.clone(),
         values: all,
     }

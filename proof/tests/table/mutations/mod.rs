@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::{
     Key, conformance,
     row::{Item, Stored},
-    store::{Joined, Store as _},
+    store::{Joined, Operations as _},
 };
 use leasehold_proof::fixture::{TABLE, Table};
 

@@ -1,0 +1,387 @@
+//! What the library asks of a table, in its own terms: each is one write or one read of a [`Store`], and what its answer means.
+
+use std::{future::Future, time::Duration};
+
+use super::{
+    Address, Applied, AppliedAll, ItemAddress, Joined, Note, PutStart, Settled, Settlement, Slot,
+    Store, Write, Written, foreign_item, foreign_rules,
+};
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    redrivable::Redrivable,
+    row::{Holding, Stored},
+    rules::TableRules,
+    start::StartItem,
+    transition::{Change, Join, Leave, transition},
+    values::{Holder, Key, RequestDigest},
+    waiter::Waiter,
+};
+
+/// An answer that comes.
+type Answer<T> = Result<T, Error>;
+
+/// See the module. Each returns what [`Store::write`] and [`Store::read`] do in case of an error.
+pub trait Operations: Store {
+    /// Writes one row.
+    fn apply(
+        &self,
+        address: &Address,
+        change: &Change,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Applied>> + Send {
+        async move {
+            let write = [Write::Row(address.clone(), change.clone())];
+            let before = match self.write(&write, limit).await? {
+                Written::Done(before) => before.row(),
+                Written::Refused(parts) => return Ok(Applied::Refused(first(&parts).row())),
+                Written::Conflict => return Err(busy(self.name())),
+            };
+            let Some(row) = transition(&before, change) else {
+                return Err(overwritten(address, &before));
+            };
+            let deadline_before = match (&before, change) {
+                (Stored::Row(before), change) if !matches!(change, Change::Grant(_)) => {
+                    before.holding().map(Holding::expires_at)
+                }
+                _ => None,
+            };
+            Ok(Applied::Done {
+                row,
+                deadline_before,
+            })
+        }
+    }
+
+    /// Writes several rows, all or none: at most 100, no two changes of one row. To learn the new rows, call
+    /// [`Operations::read_rows`].
+    fn apply_all(
+        &self,
+        changes: &[(Address, Change)],
+        limit: Duration,
+    ) -> impl Future<Output = Answer<AppliedAll>> + Send {
+        async move {
+            let rows = changes.iter().cloned();
+            let rows: Vec<_> = rows.map(|(at, change)| Write::Row(at, change)).collect();
+            Ok(match self.write(&rows, limit).await? {
+                Written::Done(_) => AppliedAll::Done,
+                Written::Conflict => AppliedAll::Conflict,
+                Written::Refused(parts) => {
+                    let rows = parts.iter().map(|part| part.as_ref().map(Slot::row));
+                    AppliedAll::Refused(rows.collect())
+                }
+            })
+        }
+    }
+
+    /// Reads one row.
+    fn read_row(
+        &self,
+        address: &Address,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Stored>> + Send {
+        async move {
+            let item = ItemAddress::Row(address.clone());
+            Ok(read_one(self, item, limit).await?.row())
+        }
+    }
+
+    /// Reads several rows, at most 100, as they were at one moment. None if somebody was writing one of them: ask again.
+    fn read_rows(
+        &self,
+        addresses: &[Address],
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Option<Vec<Stored>>>> + Send {
+        async move {
+            let items: Vec<_> = addresses.iter().cloned().map(ItemAddress::Row).collect();
+            let slots = self.read(&items, limit).await?;
+            Ok(slots.map(|slots| slots.iter().map(Slot::row).collect()))
+        }
+    }
+
+    /// Puts a request at the end of the queue of `key`'s first permit, and stores the waiter's item.
+    fn join(
+        &self,
+        key: &Key,
+        join: &Join,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Joined>> + Send {
+        async move {
+            let both = [
+                Write::Row(Address::first(key), Change::Join(join.clone())),
+                Write::Wait(key.clone(), waiter.clone()),
+            ];
+            let parts = match self.write(&both, limit).await? {
+                Written::Done(_) => return Ok(Joined::Done),
+                Written::Conflict => return Ok(Joined::Conflict),
+                Written::Refused(parts) => parts,
+            };
+            let beside = parts.get(1).and_then(Option::as_ref);
+            if let Some(by) = beside.and_then(|item| item.read(Waiter::superseded_by)) {
+                return Ok(Joined::Superseded(by));
+            }
+            if let Some(row) = parts.first().and_then(Option::as_ref) {
+                return Ok(Joined::Refused(row.row()));
+            }
+            Ok(match beside.and_then(|item| item.read(Waiter::read)) {
+                Some(found) if found.request == waiter.request => Joined::SupersededByLaterCall,
+                _ => Joined::ForeignItem,
+            })
+        }
+    }
+
+    /// Reads a waiter's item; none if there is none, or it is not ours.
+    fn waiter(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Option<Waiter>>> + Send {
+        async move {
+            let item = ItemAddress::Waiter(key.clone(), request.clone());
+            Ok(read_one(self, item, limit).await?.read(Waiter::read))
+        }
+    }
+
+    /// Stores the token of `waiter`, unless the request has asked later. Returns the item as it is then.
+    ///
+    /// # Errors
+    /// As [`Store::write`], [`Error::Superseded`], and [`Error::Corrupt`] if the item is not ours.
+    fn update_task_token(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Waiter>> + Send {
+        async move {
+            let write = Write::NewToken(key.clone(), waiter.clone());
+            let found = match self.write(std::slice::from_ref(&write), limit).await? {
+                Written::Done(before) => write.after(&before).unwrap_or_default(),
+                Written::Refused(parts) => first(&parts).clone(),
+                Written::Conflict => return Err(busy(self.name())),
+            };
+            if let Some(by) = found.read(Waiter::superseded_by) {
+                let key = key.clone();
+                return Err(Error::Superseded { key, by });
+            }
+            let same = |found: &Waiter| found.request == waiter.request;
+            let found = found.read(Waiter::read).filter(same);
+            found.ok_or_else(|| foreign_item(key, &waiter.request))
+        }
+    }
+
+    /// Deletes a waiter's item, if its token is still the one that was read.
+    fn delete_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<()>> + Send {
+        async move {
+            let write = [Write::Forget(key.clone(), waiter.clone())];
+            self.write(&write, limit).await.map(|_| ())
+        }
+    }
+
+    /// Takes a waiter out of the queue of `key`'s first permit, and notes in its item that `by` came later; if its token is
+    /// still the one that was read. From then on no copy of its request joins.
+    fn supersede_waiter(
+        &self,
+        key: &Key,
+        waiter: &Waiter,
+        by: &Holder,
+        leave: &Leave,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Settled>> + Send {
+        async move {
+            let both = [
+                Write::Row(Address::first(key), Change::Leave(leave.clone())),
+                Write::Supersede(key.clone(), waiter.clone(), by.clone()),
+            ];
+            Ok(settled(self.write(&both, limit).await?, true))
+        }
+    }
+
+    /// Stores a start that waits, if there is no start under its name, or, to repeat it, one that has failed.
+    fn put_start(
+        &self,
+        item: &StartItem,
+        repeat: bool,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<PutStart>> + Send {
+        async move {
+            let put = if repeat { Write::Restart } else { Write::Start };
+            Ok(match self.write(&[put(item.clone())], limit).await? {
+                Written::Done(_) => PutStart::Done,
+                Written::Conflict => return Err(busy(self.name())),
+                Written::Refused(parts) => match first(&parts).read(StartItem::read) {
+                    // The response to this very write was lost.
+                    Some(found) if found == *item => PutStart::Done,
+                    Some(found) => PutStart::Found(found),
+                    None => PutStart::Foreign,
+                },
+            })
+        }
+    }
+
+    /// Reads a start's item; none if there is none, or it is not ours.
+    fn start_item(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Option<StartItem>>> + Send {
+        async move {
+            let item = ItemAddress::Start(key.clone(), request.clone());
+            Ok(read_one(self, item, limit).await?.read(StartItem::read))
+        }
+    }
+
+    /// Settles a start that waits, or dismisses one that has failed, and changes a row of its key, both or neither.
+    fn settle_start(
+        &self,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<(&Address, &Change)>,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Settled>> + Send {
+        async move {
+            let row = with.map(|(address, change)| Write::Row(address.clone(), change.clone()));
+            let settle = Write::Settle(item.clone(), settlement.clone());
+            let writes: Vec<_> = row.into_iter().chain([settle]).collect();
+            Ok(settled(self.write(&writes, limit).await?, with.is_some()))
+        }
+    }
+
+    /// Reads the note of an execution that may be redriven; none if there is none, or it is not ours.
+    fn redrivable(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Option<Redrivable>>> + Send {
+        async move {
+            let item = ItemAddress::Redrivable(key.clone(), request.clone());
+            Ok(read_one(self, item, limit).await?.read(Redrivable::read))
+        }
+    }
+
+    /// Stores such a note, with when to look next and when to purge it, if its version is the one that was seen, or if there
+    /// is none and none was seen. Returns whether it did.
+    fn note_redrivable(
+        &self,
+        noted: &Redrivable,
+        seen: Option<u64>,
+        (look_at, purge_at): (Timestamp, u64),
+        limit: Duration,
+    ) -> impl Future<Output = Answer<bool>> + Send {
+        async move {
+            let note = Note {
+                noted: noted.clone(),
+                seen,
+                look_at,
+                purge_at,
+            };
+            Ok(match self.write(&[Write::Note(note)], limit).await? {
+                Written::Done(_) => true,
+                Written::Conflict => return Err(busy(self.name())),
+                // The response to this very write was lost.
+                Written::Refused(parts) => {
+                    first(&parts).read(Redrivable::read).as_ref() == Some(noted)
+                }
+            })
+        }
+    }
+
+    /// Deletes such a note, if its version is still the same.
+    fn forget_redrivable(
+        &self,
+        noted: &Redrivable,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<()>> + Send {
+        async move {
+            let write = [Write::ForgetNote(noted.clone())];
+            self.write(&write, limit).await.map(|_| ())
+        }
+    }
+
+    /// Reads the rules that all users of the table share; none if nobody has published any.
+    ///
+    /// # Errors
+    /// As [`Store::read`], and [`Error::Misconfigured`] if the item is not ours.
+    fn rules(&self, limit: Duration) -> impl Future<Output = Answer<Option<TableRules>>> + Send {
+        async move {
+            let slot = read_one(self, ItemAddress::Rules, limit).await?;
+            let rules = slot
+                .item()
+                .map(|item| TableRules::read(item).ok_or_else(|| foreign_rules(self.name())));
+            rules.transpose()
+        }
+    }
+
+    /// Publishes the rules, unless that would lower the token floor. Returns whether it did.
+    fn publish_rules(
+        &self,
+        rules: &TableRules,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<bool>> + Send {
+        async move {
+            let written = self.write(&[Write::Rules(*rules)], limit).await?;
+            Ok(matches!(written, Written::Done(_)))
+        }
+    }
+}
+
+impl<S: Store> Operations for S {}
+
+async fn read_one<S: Store + ?Sized>(
+    store: &S,
+    item: ItemAddress,
+    limit: Duration,
+) -> Answer<Slot> {
+    let slots = store.read(&[item], limit).await?;
+    let slot = slots.and_then(|slots| slots.into_iter().next());
+    slot.ok_or_else(|| busy(store.name()))
+}
+
+/// What the only write found, or the first.
+fn first(parts: &[Option<Slot>]) -> &Slot {
+    parts
+        .first()
+        .and_then(Option::as_ref)
+        .unwrap_or(&Slot::EMPTY)
+}
+
+/// What became of a change of a row and of the item beside it, or of the item alone.
+fn settled(written: Written, has_row: bool) -> Settled {
+    match written {
+        Written::Done(_) => Settled::Done,
+        Written::Conflict => Settled::Conflict,
+        Written::Refused(parts) => match parts.first() {
+            Some(Some(row)) if has_row => Settled::Refused(row.row()),
+            _ => Settled::NotWaiting,
+        },
+    }
+}
+
+/// A store waits for others itself, where only one item is written or read.
+fn busy(table: &str) -> Error {
+    Error::Unavailable {
+        problem: format!("the item of the table {table} is being written by somebody else"),
+        source: None,
+    }
+}
+
+/// The condition allowed a write that the rules do not allow, because an attribute was wrong in a way that conditions
+/// cannot see, such as a number with a fraction.
+fn overwritten(address: &Address, before: &Stored) -> Error {
+    let reason = match before {
+        Stored::Foreign(reason) => reason,
+        _ => "the table and the library disagree about it",
+    };
+    Error::Corrupt {
+        key: address.key.clone(),
+        reason: format!("{reason}; the condition could not see it, and the item was changed"),
+    }
+}

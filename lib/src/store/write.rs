@@ -1,0 +1,415 @@
+//! A conditional write of one item: where it goes, under which condition, and what it leaves there.
+//!
+//! The memory store runs [`Write::after`]. The DynamoDB store expresses the same rule as text.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{Address, Settlement};
+use crate::{
+    clock::Timestamp,
+    redrivable::Redrivable,
+    row::attributes as at,
+    row::{Item, Stored, b, instant, n, s, whole},
+    rules::TableRules,
+    start::{FAILED, StartItem},
+    transition::{Change, transition},
+    values::{Holder, Key, RequestDigest},
+    waiter::Waiter,
+};
+
+/// Where an item of the table is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ItemAddress {
+    /// A lease row.
+    Row(Address),
+    /// The item of a waiter with a task token.
+    Waiter(Key, RequestDigest),
+    /// The item of a start.
+    Start(Key, RequestDigest),
+    /// The item of an execution whose lease has ended and that may be redriven.
+    Redrivable(Key, RequestDigest),
+    /// The rules of the table.
+    Rules,
+}
+
+impl ItemAddress {
+    /// The partition key and the sort key.
+    #[must_use]
+    pub fn keys(&self) -> (String, String) {
+        match self {
+            Self::Row(row) => (row.key.as_str().to_owned(), at::lease_sk(row.permit)),
+            Self::Waiter(key, request) => (key.as_str().to_owned(), at::wait_sk(request)),
+            Self::Start(key, request) => StartItem::address(key, request),
+            Self::Redrivable(key, request) => Redrivable::address(key, request),
+            Self::Rules => (TableRules::PK.to_owned(), TableRules::SK.to_owned()),
+        }
+    }
+
+    /// The key that it belongs to; none for the rules.
+    #[must_use]
+    pub const fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Row(row) => Some(&row.key),
+            Self::Waiter(key, _) | Self::Start(key, _) | Self::Redrivable(key, _) => Some(key),
+            Self::Rules => None,
+        }
+    }
+}
+
+/// What is stored at an address: an item, or nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Slot(Option<Item>);
+
+impl Slot {
+    /// One without an item.
+    pub const EMPTY: Self = Self(None);
+
+    /// The item that a table returned. Some return an empty one where there is none.
+    #[must_use]
+    pub fn of(item: Option<Item>) -> Self {
+        Self(item.filter(|item| !item.is_empty()))
+    }
+
+    /// The item.
+    #[must_use]
+    pub const fn item(&self) -> Option<&Item> {
+        self.0.as_ref()
+    }
+
+    /// The same, to keep.
+    #[must_use]
+    pub fn into_item(self) -> Option<Item> {
+        self.0
+    }
+
+    pub(crate) fn row(&self) -> Stored {
+        Stored::read(self.item())
+    }
+
+    pub(crate) fn read<T>(&self, read: impl Fn(&Item) -> Option<T>) -> Option<T> {
+        self.item().and_then(read)
+    }
+}
+
+/// A conditional write of one item. One that has happened and is sent again changes nothing more, or is refused.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Changes a lease row as [`transition`] says, or requires something of it.
+    Row(Address, Change),
+    /// Stores a waiter that joins the queue, unless its request has asked later. The item of an earlier wait is replaced.
+    Wait(Key, Waiter),
+    /// Stores the token of a waiter that asks again, unless its request has asked later. Everything else of an existing
+    /// item stays, because the place in the queue belongs to the first call.
+    NewToken(Key, Waiter),
+    /// Deletes a waiter, if its token is still the one that was read. Of one that was superseded a note stays, which no
+    /// index has.
+    Forget(Key, Waiter),
+    /// Notes in a waiter's item that this one came later, if its token is still the one that was read. It asked at the end
+    /// of time, so that no copy of its request counts as later.
+    Supersede(Key, Waiter, Holder),
+    /// Stores a start that waits, if there is none under its name.
+    Start(StartItem),
+    /// The same, also in place of one that has failed.
+    Restart(StartItem),
+    /// Settles a start that waits, or dismisses one that has failed: the one that was read, and not one that was stored anew
+    /// since. That its execution has begun is written whatever became of it before.
+    Settle(StartItem, Settlement),
+    /// Notes an execution that may be redriven, if the note's version is the one that was seen, or if none was seen and there
+    /// is none.
+    Note(Note),
+    /// Deletes such a note, if its version is still the same.
+    ForgetNote(Redrivable),
+    /// Publishes the table's rules, unless that would lower the token floor.
+    Rules(TableRules),
+}
+
+/// See [`Write::Note`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The execution.
+    pub noted: Redrivable,
+    /// The version that was seen; none if there was no note.
+    pub seen: Option<u64>,
+    /// When sweep looks at it next.
+    pub look_at: Timestamp,
+    /// When DynamoDB may delete it, in epoch seconds.
+    pub purge_at: u64,
+}
+
+impl Write {
+    /// Where.
+    #[must_use]
+    pub fn address(&self) -> ItemAddress {
+        match self {
+            Self::Row(address, _) => ItemAddress::Row(address.clone()),
+            Self::Wait(key, waiter)
+            | Self::NewToken(key, waiter)
+            | Self::Forget(key, waiter)
+            | Self::Supersede(key, waiter, _) => {
+                ItemAddress::Waiter(key.clone(), waiter.request.clone())
+            }
+            Self::Start(item) | Self::Restart(item) | Self::Settle(item, _) => {
+                ItemAddress::Start(item.key.clone(), item.request())
+            }
+            Self::Note(Note { noted, .. }) | Self::ForgetNote(noted) => {
+                ItemAddress::Redrivable(noted.key.clone(), noted.request())
+            }
+            Self::Rules(_) => ItemAddress::Rules,
+        }
+    }
+
+    /// What is stored afterwards; none if the condition refuses the write.
+    #[must_use]
+    pub fn after(&self, before: &Slot) -> Option<Slot> {
+        let plan = match self.plan() {
+            Plan::Row(change) => {
+                let row = transition(&before.row(), change)?;
+                return Some(Slot(Some(row.to_item())));
+            }
+            Plan::Item(plan) => plan,
+        };
+        plan.holds_for(before).then(|| match plan.effect {
+            Effect::Delete => Slot::EMPTY,
+            Effect::Update(update) => {
+                let (pk, sk) = self.address().keys();
+                let address = [(at::PK, s(&pk)), (at::SK, s(&sk))];
+                let mut item = before.item().cloned().unwrap_or_default();
+                for (name, value) in address.into_iter().chain(update.set) {
+                    item.insert(name.to_owned(), value);
+                }
+                for (name, value) in update.set_if_absent {
+                    item.entry(name.to_owned()).or_insert(value);
+                }
+                for name in update.remove {
+                    item.remove(name);
+                }
+                Slot(Some(item))
+            }
+        })
+    }
+
+    /// Whether it writes nothing, and only requires something.
+    pub(super) const fn is_check(&self) -> bool {
+        matches!(self, Self::Row(_, Change::CheckHeld(_)))
+    }
+
+    /// Whether no item is left.
+    pub(super) fn deletes(&self) -> bool {
+        matches!(
+            self.plan(),
+            Plan::Item(ItemPlan {
+                effect: Effect::Delete,
+                ..
+            })
+        )
+    }
+
+    pub(super) fn plan(&self) -> Plan<'_> {
+        Plan::Item(match self {
+            Self::Row(_, change) => return Plan::Row(change),
+            Self::Wait(_, waiter) => unless_asked_later(waiter, waiter.attributes().into()),
+            Self::NewToken(_, waiter) => {
+                let own = |(name, _): &(_, _)| matches!(*name, at::TASK_TOKEN | at::ASKED_AT);
+                let (set, set_if_absent) = waiter.attributes().into_iter().partition(own);
+                ItemPlan {
+                    effect: Effect::Update(Update {
+                        set_if_absent,
+                        ..set_all(set)
+                    }),
+                    ..unless_asked_later(waiter, Vec::new())
+                }
+            }
+            Self::Forget(_, waiter) if waiter.superseded_by.is_some() => {
+                let remove = vec![at::HOLDER, at::SWEEP_AFTER, at::TASK_TOKEN];
+                if_token_is(
+                    waiter,
+                    Effect::Update(Update {
+                        remove,
+                        ..set_all(Vec::new())
+                    }),
+                )
+            }
+            Self::Forget(_, waiter) => if_token_is(waiter, Effect::Delete),
+            Self::Supersede(_, waiter, by) => {
+                let set = vec![
+                    (at::SUPERSEDED_BY, s(by.as_str())),
+                    (at::ASKED_AT, instant(Timestamp::MAX)),
+                ];
+                if_token_is(waiter, Effect::Update(set_all(set)))
+            }
+            Self::Start(item) => ItemPlan {
+                any_of: vec![vec![Test::Absent]],
+                effect: Effect::Update(set_all(item.attributes().into())),
+            },
+            Self::Restart(item) => ItemPlan {
+                any_of: vec![vec![Test::Absent], vec![Test::Is(at::STATUS, s("failed"))]],
+                effect: Effect::Update(Update {
+                    remove: vec![at::REASON],
+                    ..set_all(item.attributes().into())
+                }),
+            },
+            Self::Settle(item, settlement) => settling(item, settlement),
+            Self::Note(note) => ItemPlan {
+                any_of: vec![vec![match note.seen {
+                    Some(version) => Test::Is(at::VERSION, n(version)),
+                    None => Test::Absent,
+                }]],
+                effect: Effect::Update(set_all(
+                    note.noted.attributes((note.look_at, note.purge_at)),
+                )),
+            },
+            Self::ForgetNote(noted) => ItemPlan {
+                any_of: vec![vec![Test::Is(at::VERSION, n(noted.version))]],
+                effect: Effect::Delete,
+            },
+            Self::Rules(rules) => ItemPlan {
+                any_of: vec![
+                    vec![Test::Lacks(TableRules::TOKEN_FLOOR)],
+                    vec![Test::AtMost(
+                        TableRules::TOKEN_FLOOR,
+                        rules.token_floor.get(),
+                    )],
+                ],
+                effect: Effect::Update(set_all(rules.attributes().into())),
+            },
+        })
+    }
+}
+
+/// A write, ready to be carried out or to be expressed as text.
+pub(super) enum Plan<'a> {
+    /// Of a row.
+    Row(&'a Change),
+    /// Of any other item.
+    Item(ItemPlan),
+}
+
+/// When an item that is no row is written, and what is written.
+pub(super) struct ItemPlan {
+    /// All tests of one of these.
+    pub(super) any_of: Vec<Vec<Test>>,
+    pub(super) effect: Effect,
+}
+
+pub(super) enum Effect {
+    Update(Update),
+    Delete,
+}
+
+/// What of an item changes; everything else stays.
+pub(super) struct Update {
+    pub(super) set: Vec<(&'static str, AttributeValue)>,
+    pub(super) set_if_absent: Vec<(&'static str, AttributeValue)>,
+    pub(super) remove: Vec<&'static str>,
+}
+
+/// A question about the item that is stored.
+pub(super) enum Test {
+    /// There is none.
+    Absent,
+    /// It has this attribute.
+    Has(&'static str),
+    /// It does not.
+    Lacks(&'static str),
+    /// The attribute has this value.
+    Is(&'static str, AttributeValue),
+    /// The attribute is a number, and not larger.
+    AtMost(&'static str, u64),
+}
+
+impl ItemPlan {
+    fn holds_for(&self, slot: &Slot) -> bool {
+        let mut any = self.any_of.iter();
+        any.any(|all| all.iter().all(|test| test.holds_for(slot)))
+    }
+}
+
+impl Test {
+    fn holds_for(&self, slot: &Slot) -> bool {
+        let attribute = |name: &str| slot.item().and_then(|item| item.get(name));
+        match self {
+            Self::Absent => slot.item().is_none(),
+            Self::Has(name) => attribute(name).is_some(),
+            Self::Lacks(name) => attribute(name).is_none(),
+            Self::Is(name, value) => attribute(name) == Some(value),
+            Self::AtMost(name, most) => {
+                let number = slot.item().and_then(|item| whole(item, name));
+                number.is_some_and(|number| number <= *most)
+            }
+        }
+    }
+}
+
+const fn set_all(set: Vec<(&'static str, AttributeValue)>) -> Update {
+    Update {
+        set,
+        set_if_absent: Vec::new(),
+        remove: Vec::new(),
+    }
+}
+
+/// There is no item, or an item of the same request that was not written later.
+fn unless_asked_later(waiter: &Waiter, set: Vec<(&'static str, AttributeValue)>) -> ItemPlan {
+    ItemPlan {
+        any_of: vec![
+            vec![Test::Absent],
+            vec![
+                Test::Is(at::REQUEST, b(waiter.request.as_bytes())),
+                Test::AtMost(at::ASKED_AT, waiter.asked_at.as_millis()),
+            ],
+        ],
+        effect: Effect::Update(set_all(set)),
+    }
+}
+
+/// The waiter has not asked again since it was read.
+fn if_token_is(waiter: &Waiter, effect: Effect) -> ItemPlan {
+    let token = s(waiter.task_token.expose());
+    ItemPlan {
+        any_of: vec![vec![Test::Is(at::TASK_TOKEN, token)]],
+        effect,
+    }
+}
+
+fn settling(item: &StartItem, settlement: &Settlement) -> ItemPlan {
+    let tests = match settlement.before() {
+        Some(word) => vec![
+            Test::Is(at::STATUS, s(word)),
+            Test::Is(at::ASKED_AT, instant(item.asked_at)),
+        ],
+        None => vec![Test::Has(at::STATUS)],
+    };
+    let (set, remove) = match settlement {
+        Settlement::Withdrawn | Settlement::Dismissed => {
+            return ItemPlan {
+                any_of: vec![tests],
+                effect: Effect::Delete,
+            };
+        }
+        // Listed under a holder of their own; sweep leaves alone what has no `sweep_after`.
+        Settlement::Failed(reason) => (
+            vec![(at::REASON, s(reason)), (at::HOLDER, s(FAILED))],
+            vec![],
+        ),
+        Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => (
+            vec![(at::PURGE_AT, n(*purge_at))],
+            vec![at::HOLDER, at::REASON, at::SUPERSEDED_BY],
+        ),
+        Settlement::Superseded { by, purge_at } => (
+            vec![
+                (at::SUPERSEDED_BY, s(by.as_str())),
+                (at::PURGE_AT, n(*purge_at)),
+            ],
+            vec![at::HOLDER],
+        ),
+    };
+    let status = (at::STATUS, s(settlement.word()));
+    ItemPlan {
+        any_of: vec![tests],
+        effect: Effect::Update(Update {
+            set: [status].into_iter().chain(set).collect(),
+            set_if_absent: Vec::new(),
+            remove: [at::SWEEP_AFTER].into_iter().chain(remove).collect(),
+        }),
+    }
+}
