@@ -15,8 +15,9 @@
 //!
 //! Versions cover everything that is documented here. [`store::Store`], [`Memory`],
 //! [`conformance`](https://docs.rs/leasehold/latest/leasehold/conformance/) and [`Workflows`] serve those who write a
-//! store or an engine of their own. A store uses the types of the modules `row`, `transition` and `waiter`. These
-//! modules are public but hidden, and may change with any version.
+//! store or an engine of their own. A store takes what the module [`store`] has: it need not look into a
+//! [`store::Write`]. What that consists of, in the modules `row`, `transition` and `waiter`, is hidden, and may change with any
+//! version.
 //!
 //! # Cookbook
 //!

@@ -5,8 +5,8 @@ use std::{future::Future, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
+    row::Row,
     row::attributes,
-    row::{Item, Row, Stored},
     rules::TableRules,
     start::StartItem,
     values::{Holder, Key, RequestDigest},
@@ -21,6 +21,7 @@ mod operations;
 pub(crate) mod wire;
 mod write;
 
+pub use crate::row::{Item, Stored};
 pub use dynamodb::{Connection, DynamoDb};
 pub(crate) use failures::failed;
 // For the client of Step Functions in `leasehold-lambda`; not covered by versions.
@@ -40,6 +41,15 @@ pub struct Address {
 }
 
 impl Address {
+    /// Of the row at these two keys; none if they are no row's.
+    #[must_use]
+    pub fn of(pk: &str, sk: &str) -> Option<Self> {
+        match what(pk, sk) {
+            What::Lease(address) => Some(address),
+            _ => None,
+        }
+    }
+
     /// The row of a mutex, which also has the queue of the key.
     pub(crate) fn first(key: &Key) -> Self {
         Self {
@@ -196,6 +206,24 @@ pub struct Position {
     pub(crate) holder: String,
     pub(crate) pk: String,
     pub(crate) sk: String,
+}
+
+impl Position {
+    /// That of an item of the index.
+    #[must_use]
+    pub fn of(pk: &str, sk: &str, item: &Item) -> Option<Self> {
+        Some(Self {
+            holder: item.get(attributes::HOLDER)?.as_s().ok()?.clone(),
+            pk: pk.to_owned(),
+            sk: sk.to_owned(),
+        })
+    }
+
+    /// The partition key and the sort key of the item.
+    #[must_use]
+    pub fn keys(&self) -> (&str, &str) {
+        (&self.pk, &self.sk)
+    }
 }
 
 /// A part of the held rows, as of a parallel scan.

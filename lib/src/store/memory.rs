@@ -86,18 +86,14 @@ impl Memory {
             .filter_map(|(place, item)| {
                 let holds = item.get(at::HOLDER)?.as_s().ok()?;
                 let wanted = holder.is_none_or(|holder| holder.as_str() == holds);
-                wanted.then_some((place, holds, item))
+                wanted.then_some((place, item))
             })
             .peekable();
         let mut page = Page::default();
-        while let Some(((pk, sk), holds, item)) = held.next() {
+        while let Some(((pk, sk), item)) = held.next() {
             page.entries.push(Entry::of(pk, sk, item));
             if page.entries.len() >= most && held.peek().is_some() {
-                page.next = Some(Position {
-                    holder: holds.clone(),
-                    pk: pk.clone(),
-                    sk: sk.clone(),
-                });
+                page.next = Position::of(pk, sk, item);
                 break;
             }
         }

@@ -10,20 +10,18 @@ use std::{
 };
 
 use super::{
-    first_of,
     shared::{Broken, Delayed, DeliveryFault, START, Shared, kind_of, no_answer, too_busy},
     world::at_once,
 };
 use crate::design::{Flaw, flawed};
 use leasehold::{
-    Counter, Ended, Error, Holder, Key, RequestDigest, StartItem, TableRules, Timestamp,
-    redrivable::Redrivable,
+    Counter, Ended, Error, Holder, Key,
     row::{Holding, Row, Stored},
     store::{
-        Address, Applied, AppliedAll, Joined, Memory, Page, Position, PutStart, ScanSegment,
-        Settled, Settlement, Store,
+        Address, Applied, ItemAddress, Memory, Operations as _, Page, Position, ScanSegment, Slot,
+        Store, Write, Written,
     },
-    transition::{Change, EndIfUnchanged, Join, Leave, ShortenDeadline},
+    transition::{Change, EndIfUnchanged, ShortenDeadline},
     waiter::Waiter,
 };
 
@@ -188,7 +186,7 @@ impl FaultyStore {
     }
 
     fn stored(&self, address: &Address) -> Stored {
-        at_once(self.memory.read(address, LIMIT)).expect("memory does not fail")
+        at_once(self.memory.read_row(address, LIMIT)).expect("memory does not fail")
     }
 
     /// Rows are changed, and the oracle sees it.
@@ -230,6 +228,81 @@ impl FaultyStore {
             }
         }
         Ok(answer)
+    }
+
+    /// Writes take effect, as a broken library would send them.
+    fn carry_out(&self, mut writes: Vec<Write>) -> Result<Written, Error> {
+        if let [Write::Row(address, change)] = &mut writes[..] {
+            *change = self.broken(address, change.clone());
+            self.end_without_margin(address, change)?;
+        }
+        let alone = matches!(&writes[..], [Write::Row(address, change), Write::Settle(..)]
+            if self.settles_alone(address, change));
+        if alone {
+            writes.remove(0);
+        }
+        let rows = writes.iter().filter_map(|write| match write {
+            Write::Row(address, change) => Some((address.clone(), change.clone())),
+            _ => None,
+        });
+        let rows: Vec<_> = rows.collect();
+        let waiter = writes.iter().find_map(|write| match write {
+            Write::Wait(_, waiter) => Some(waiter),
+            _ => None,
+        });
+        let mut written =
+            self.changes(&rows, waiter, || at_once(self.memory.write(&writes, LIMIT)))?;
+        for write in &writes {
+            self.judge_of(write, matches!(written, Written::Done(_)));
+        }
+        if let Written::Refused(parts) = &mut written
+            && alone
+        {
+            parts.insert(0, None);
+        }
+        Ok(written)
+    }
+
+    /// The judge of starts sees what became of their items.
+    fn judge_of(&self, write: &Write, is_done: bool) {
+        let mut shared = self.shared.get();
+        let now = shared.now;
+        match write {
+            Write::Start(item) | Write::Restart(item) if is_done => {
+                shared.judge(|judge| judge.put(item, now));
+            }
+            Write::Settle(item, settlement) if is_done => {
+                shared.note(|| format!("  {}: {settlement:?}", item.name));
+                shared.judge(|judge| judge.settled(item, settlement, now));
+            }
+            Write::Settle(item, _) => shared.note(|| format!("  {}: not settled", item.name)),
+            _ => {}
+        }
+    }
+
+    /// What a broken library does with what it has read, and what it would remember of it.
+    fn was_read(&self, item: &ItemAddress, slot: &Slot) -> Result<(), Error> {
+        match item {
+            ItemAddress::Row(at) => {
+                if let Stored::Row(row) = Stored::read(slot.item())
+                    && let Some(held) = row.holding()
+                {
+                    let read = (at.clone(), row.version);
+                    let mut shared = self.shared.get();
+                    shared.read.insert(read, held.lease_id.clone());
+                }
+            }
+            ItemAddress::Waiter(key, _) => {
+                if self.shared.get().broken == Some(Broken::ForgottenWhenRead)
+                    && let Some(found) = slot.item().and_then(Waiter::read)
+                {
+                    let forget = [Write::Forget(key.clone(), found)];
+                    let _ = at_once(self.memory.write(&forget, LIMIT))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn change(&self, address: &Address, change: Change) -> Result<Applied, Error> {
@@ -308,7 +381,7 @@ impl FaultyStore {
     }
 
     /// Whether a broken library would not ask the row whether a start has a place there.
-    fn settles_alone(&self, (address, change): &(Address, Change)) -> bool {
+    fn settles_alone(&self, address: &Address, change: &Change) -> bool {
         let Change::Leave(leave) = change else {
             return false;
         };
@@ -361,55 +434,73 @@ fn closed_until(stored: &Stored) -> String {
     format!(", closed until {at}")
 }
 
+/// What a write is called in a trace.
+fn name_of(writes: &[Write]) -> String {
+    let token = |what: &str, waiter: &Waiter| format!("{what} {}", waiter.task_token.expose());
+    match writes {
+        [Write::Row(_, change)] => kind_of(change),
+        [_, Write::Wait(..)] => "join".to_owned(),
+        [Write::NewToken(_, waiter)] => token("call back", waiter),
+        [Write::Forget(_, waiter)] => token("forget", waiter),
+        [.., Write::Supersede(_, waiter, _)] => token("supersede", waiter),
+        [Write::Start(_) | Write::Restart(_)] => "put start".to_owned(),
+        [.., Write::Settle(..)] => "settle start".to_owned(),
+        [Write::Note(_)] => "note".to_owned(),
+        [Write::ForgetNote(_)] => "forget note".to_owned(),
+        _ => "write all".to_owned(),
+    }
+}
+
+/// The key that all of them are about.
+fn key_of(mut all: impl Iterator<Item = ItemAddress>) -> Option<Key> {
+    let key = all.next()?.key()?.clone();
+    all.all(|other| other.key() == Some(&key)).then_some(key)
+}
+
 impl Store for FaultyStore {
     fn name(&self) -> &'static str {
         "step by step"
     }
 
-    async fn apply(&self, at: &Address, change: &Change, _: Duration) -> Result<Applied, Error> {
-        let call = Call::write(kind_of(change), Some(&at.key));
-        let (at, change) = (at.clone(), change.clone());
-        self.call(call, move |store| {
-            let change = store.broken(&at, change.clone());
-            store.end_without_margin(&at, &change)?;
-            store.change(&at, change)
-        })
-        .await
+    async fn write(&self, writes: &[Write], _: Duration) -> Result<Written, Error> {
+        // The table's rules do not change here.
+        if let [Write::Rules(_)] = writes {
+            return self.memory.write(writes, LIMIT).await;
+        }
+        let key = key_of(writes.iter().map(Write::address));
+        let mut call = Call::write(name_of(writes), key.as_ref());
+        if let [Write::NewToken(..)] = writes {
+            call.is_write = !self.shared.get().clocks_differ;
+        }
+        if writes.len() > 1 {
+            call = call.once().or_if_busy(Written::Conflict);
+        }
+        let writes = writes.to_vec();
+        self.call(call, move |store| store.carry_out(writes.clone()))
+            .await
     }
 
-    async fn read(&self, at: &Address, _: Duration) -> Result<Stored, Error> {
-        let (call, at) = (Call::read("read", Some(&at.key)), at.clone());
+    async fn read(&self, items: &[ItemAddress], _: Duration) -> Result<Option<Vec<Slot>>, Error> {
+        let name = match items {
+            [ItemAddress::Rules] => return self.memory.read(items, LIMIT).await,
+            [ItemAddress::Row(_)] => "read",
+            [ItemAddress::Waiter(..)] => "read waiter",
+            [ItemAddress::Start(..)] => "read start",
+            [ItemAddress::Redrivable(..)] => "read note",
+            _ => "read all",
+        };
+        let key = key_of(items.iter().cloned());
+        let mut call = Call::read(name, key.as_ref());
+        if items.len() > 1 {
+            call = call.or_if_busy(None);
+        }
+        let items = items.to_vec();
         self.call(call, move |store| {
-            let stored = store.stored(&at);
-            if let Stored::Row(row) = &stored
-                && let Some(held) = row.holding()
-            {
-                let read = (at.clone(), row.version);
-                let mut shared = store.shared.get();
-                shared.read.insert(read, held.lease_id.clone());
+            let slots = at_once(store.memory.read(&items, LIMIT))?;
+            for (item, slot) in items.iter().zip(slots.iter().flatten()) {
+                store.was_read(item, slot)?;
             }
-            Ok(stored)
-        })
-        .await
-    }
-
-    async fn apply_all(&self, all: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
-        let call = Call::write("write all", None)
-            .once()
-            .or_if_busy(AppliedAll::Conflict);
-        let all = all.to_vec();
-        self.call(call, move |store| {
-            let made = || at_once(store.memory.apply_all(&all, LIMIT));
-            store.changes(&all, None, made)
-        })
-        .await
-    }
-
-    async fn read_all(&self, all: &[Address], _: Duration) -> Result<Option<Vec<Stored>>, Error> {
-        let call = Call::read("read all", None).or_if_busy(None);
-        let all = all.to_vec();
-        self.call(call, move |store| {
-            at_once(store.memory.read_all(&all, LIMIT))
+            Ok(slots)
         })
         .await
     }
@@ -436,203 +527,7 @@ impl Store for FaultyStore {
         .await
     }
 
-    async fn join(
-        &self,
-        key: &Key,
-        join: &Join,
-        waiter: &Waiter,
-        _: Duration,
-    ) -> Result<Joined, Error> {
-        let call = Call::write("join", Some(key))
-            .once()
-            .or_if_busy(Joined::Conflict);
-        let (key, join, waiter) = (key.clone(), join.clone(), waiter.clone());
-        self.call(call, move |store| {
-            let changes = [(first_of(&key), Change::Join(join.clone()))];
-            store.changes(&changes, Some(&waiter), || {
-                at_once(store.memory.join(&key, &join, &waiter, LIMIT))
-            })
-        })
-        .await
-    }
-
-    async fn waiter(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        _: Duration,
-    ) -> Result<Option<Waiter>, Error> {
-        let call = Call::read("read waiter", Some(key));
-        let (key, request) = (key.clone(), request.clone());
-        self.call(call, move |store| {
-            let (memory, shared) = (&store.memory, &store.shared);
-            let found = at_once(memory.waiter(&key, &request, LIMIT))?;
-            if shared.get().broken == Some(Broken::ForgottenWhenRead)
-                && let Some(found) = &found
-            {
-                at_once(memory.delete_waiter(&key, found, LIMIT))?;
-            }
-            Ok(found)
-        })
-        .await
-    }
-
-    async fn update_task_token(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        _: Duration,
-    ) -> Result<Waiter, Error> {
-        let name = format!("call back {}", waiter.task_token.expose());
-        let call = Call {
-            is_write: !self.shared.get().clocks_differ,
-            ..Call::read(name, Some(key))
-        };
-        let (key, waiter) = (key.clone(), waiter.clone());
-        self.call(call, move |store| {
-            at_once(store.memory.update_task_token(&key, &waiter, LIMIT))
-        })
-        .await
-    }
-
-    async fn delete_waiter(&self, key: &Key, waiter: &Waiter, _: Duration) -> Result<(), Error> {
-        let name = format!("forget {}", waiter.task_token.expose());
-        let call = Call::write(name, Some(key));
-        let (key, waiter) = (key.clone(), waiter.clone());
-        self.call(call, move |store| {
-            at_once(store.memory.delete_waiter(&key, &waiter, LIMIT))
-        })
-        .await
-    }
-
-    async fn supersede_waiter(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        by: &Holder,
-        leave: &Leave,
-        _: Duration,
-    ) -> Result<Settled, Error> {
-        let name = format!("supersede {}", waiter.task_token.expose());
-        let call = Call::write(name, Some(key)).once();
-        let (key, waiter, by) = (key.clone(), waiter.clone(), by.clone());
-        let leave = leave.clone();
-        self.call(call, move |store| {
-            let changes = [(first_of(&key), Change::Leave(leave.clone()))];
-            store.changes(&changes, None, || {
-                let memory = &store.memory;
-                at_once(memory.supersede_waiter(&key, &waiter, &by, &leave, LIMIT))
-            })
-        })
-        .await
-    }
-
-    async fn put_start(
-        &self,
-        item: &StartItem,
-        repeat: bool,
-        _: Duration,
-    ) -> Result<PutStart, Error> {
-        let call = Call::write("put start", Some(&item.key));
-        let item = item.clone();
-        self.call(call, move |store| {
-            let put = at_once(store.memory.put_start(&item, repeat, LIMIT))?;
-            if put == PutStart::Done {
-                let mut shared = store.shared.get();
-                let now = shared.now;
-                shared.judge(|judge| judge.put(&item, now));
-            }
-            Ok(put)
-        })
-        .await
-    }
-
-    async fn start_item(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        _: Duration,
-    ) -> Result<Option<StartItem>, Error> {
-        let call = Call::read("read start", Some(key));
-        let (key, request) = (key.clone(), request.clone());
-        self.call(call, move |store| {
-            at_once(store.memory.start_item(&key, &request, LIMIT))
-        })
-        .await
-    }
-
-    async fn redrivable(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-        _: Duration,
-    ) -> Result<Option<Redrivable>, Error> {
-        let call = Call::read("read note", Some(key));
-        let (key, request) = (key.clone(), request.clone());
-        self.call(call, move |store| {
-            at_once(store.memory.redrivable(&key, &request, LIMIT))
-        })
-        .await
-    }
-
-    async fn note_redrivable(
-        &self,
-        noted: &Redrivable,
-        seen: Option<u64>,
-        times: (Timestamp, u64),
-        _: Duration,
-    ) -> Result<bool, Error> {
-        let call = Call::write("note", Some(&noted.key));
-        let noted = noted.clone();
-        self.call(call, move |store| {
-            at_once(store.memory.note_redrivable(&noted, seen, times, LIMIT))
-        })
-        .await
-    }
-
-    async fn forget_redrivable(&self, noted: &Redrivable, _: Duration) -> Result<(), Error> {
-        let call = Call::write("forget note", Some(&noted.key));
-        let noted = noted.clone();
-        self.call(call, move |store| {
-            at_once(store.memory.forget_redrivable(&noted, LIMIT))
-        })
-        .await
-    }
-
-    async fn settle_start(
-        &self,
-        item: &StartItem,
-        settlement: &Settlement,
-        with: Option<(&Address, &Change)>,
-        _: Duration,
-    ) -> Result<Settled, Error> {
-        let mut call = Call::write("settle start", Some(&item.key));
-        if with.is_some() {
-            call = call.once().or_if_busy(Settled::Conflict);
-        }
-        let with = with.map(|(address, change)| (address.clone(), change.clone()));
-        let (item, settlement) = (item.clone(), settlement.clone());
-        self.call(call, move |store| {
-            let with = with.as_ref().filter(|with| !store.settles_alone(with));
-            let change = with.map(|(address, change)| (address, change));
-            let changes: Vec<_> = with.into_iter().cloned().collect();
-            let settled = store.changes(&changes, None, || {
-                at_once(store.memory.settle_start(&item, &settlement, change, LIMIT))
-            })?;
-            let mut shared = store.shared.get();
-            if settled == Settled::Done {
-                let now = shared.now;
-                shared.note(|| format!("  {}: {settlement:?}", item.name));
-                shared.judge(|judge| judge.settled(&item, &settlement, now));
-            } else {
-                shared.note(|| format!("  {}: not settled", item.name));
-            }
-            Ok(settled)
-        })
-        .await
-    }
-
-    async fn scan_held(
+    async fn scan(
         &self,
         segment: ScanSegment,
         from: Option<&Position>,
@@ -641,8 +536,7 @@ impl Store for FaultyStore {
     ) -> Result<Page, Error> {
         let from = from.cloned();
         self.call(Call::read("walk", None), move |store| {
-            let walk =
-                |memory: &Memory| at_once(memory.scan_held(segment, from.as_ref(), most, LIMIT));
+            let walk = |memory: &Memory| at_once(memory.scan(segment, from.as_ref(), most, LIMIT));
             Ok(store.late(walk(&store.memory)?, walk))
         })
         .await
@@ -662,14 +556,5 @@ impl Store for FaultyStore {
             Ok(store.late(walk(&store.memory)?, walk))
         })
         .await
-    }
-
-    // The table's rules do not change here.
-    async fn rules(&self, _: Duration) -> Result<Option<TableRules>, Error> {
-        self.memory.rules(LIMIT).await
-    }
-
-    async fn publish_rules(&self, rules: &TableRules, _: Duration) -> Result<bool, Error> {
-        self.memory.publish_rules(rules, LIMIT).await
     }
 }
