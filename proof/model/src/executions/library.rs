@@ -15,7 +15,7 @@ use leasehold::{
     Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory, Operator, Permits, Queue, Reason,
     RequestDigest, Settings, SweepBounds, Timestamp, Ttl, WaitTime,
     row::{Item as Stored, Row},
-    store::{Address, ScanSegment, Store as _},
+    store::{Address, Operations as _, ScanSegment, Store as _},
 };
 
 use super::{
@@ -511,7 +511,7 @@ fn performed(memory: &Memory, ask: &Ask) -> Answer {
             let changes: Vec<_> = changes.collect();
             at_once(memory.apply_all(&changes, limit)).map(Answer::AppliedAll)
         }
-        Ask::Read(permit) => at_once(memory.read(&at(permit), limit)).map(Answer::Stored),
+        Ask::Read(permit) => at_once(memory.read_row(&at(permit), limit)).map(Answer::Stored),
         Ask::ReadKey => at_once(memory.read_key(&key, limit)).map(Answer::Rows),
         Ask::Join(join, item) => {
             at_once(memory.join(&key, join, &item.0, limit)).map(Answer::Joined)
@@ -525,7 +525,7 @@ fn performed(memory: &Memory, ask: &Ask) -> Answer {
         Ask::Supersede(item, by, leave) => {
             at_once(memory.supersede_waiter(&key, &item.0, by, leave, limit)).map(Answer::Settled)
         }
-        Ask::Scan => at_once(memory.scan_held(segment, None, 100, limit)).map(Answer::Page),
+        Ask::Scan => at_once(memory.scan(segment, None, 100, limit)).map(Answer::Page),
         Ask::HeldBy(holder) => at_once(memory.held_by(holder, None, 100, limit)).map(Answer::Page),
         Ask::Succeed(..) | Ask::Fail(_) | Ask::Describe(_) | Ask::Received(..) => {
             unreachable!("not the table's")

@@ -10,7 +10,7 @@ use super::{
 use std::time::Duration;
 
 use super::first_of;
-use leasehold::{row::Stored, store::Store as _};
+use leasehold::{row::Stored, store::Operations as _};
 
 const LONG: u64 = 200_000;
 

@@ -15,7 +15,7 @@ use leasehold::{
     Acquired, AcquiredAll, Error, Execution, Holder, KeepTime, Key, Lease, RequestDigest,
     RequestId, Timestamp, Ttl, WaitTime,
     row::{Holding, Stored},
-    store::Store as _,
+    store::Operations as _,
 };
 
 #[expect(clippy::struct_excessive_bools, reason = "a switch each")]
@@ -359,7 +359,7 @@ impl Simulation {
             return;
         };
         // Clocks that differ may have shown it another time.
-        let stored = at_once(self.memory.read(&address_of(lease), Duration::MAX));
+        let stored = at_once(self.memory.read_row(&address_of(lease), Duration::MAX));
         let expires_at = match &stored.expect("memory does not fail") {
             Stored::Row(row) => row.holding().map(Holding::expires_at),
             _ => None,

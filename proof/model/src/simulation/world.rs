@@ -14,7 +14,7 @@ use fastrand::Rng;
 use leasehold::{
     Counter, Execution, Holder, KeepTime, Key, RequestDigest, RequestId, Settings, Ttl, WaitTime,
     row::{Item, Row, Stored},
-    store::{Address, Memory, ScanSegment, Store as _, What as Known},
+    store::{Address, Memory, Operations as _, ScanSegment, Store as _, What as Known},
 };
 
 pub struct Simulation {
@@ -163,7 +163,7 @@ impl Simulation {
     }
 
     pub fn row(&self, key: &Key) -> Stored {
-        at_once(self.memory.read(&first_of(key), Duration::MAX)).expect("memory does not fail")
+        at_once(self.memory.read_row(&first_of(key), Duration::MAX)).expect("memory does not fail")
     }
 
     /// Every row of every key.
@@ -300,7 +300,7 @@ impl Simulation {
             segment: 0,
             total: 1,
         };
-        let page = at_once(self.memory.scan_held(segment, None, 100, Duration::MAX));
+        let page = at_once(self.memory.scan(segment, None, 100, Duration::MAX));
         let entries = page.expect("memory does not fail").entries.into_iter();
         let keys = entries.map(|entry| match entry.what {
             Known::Lease(address) => address.key,

@@ -13,7 +13,7 @@ use super::{
 use leasehold::{
     Holder, StartStatus,
     row::Stored,
-    store::{ScanSegment, Store as _, What},
+    store::{Operations as _, ScanSegment, Store as _, What},
 };
 use std::time::Duration;
 
@@ -444,7 +444,7 @@ fn is_at_rest(world: &mut World) {
         segment: 0,
         total: 1,
     };
-    let page = at_once(world.memory.scan_held(segment, None, 1000, Duration::MAX));
+    let page = at_once(world.memory.scan(segment, None, 1000, Duration::MAX));
     for entry in page.expect("memory does not fail").entries {
         let item = match &entry.what {
             What::Waiter(key, request) => {

@@ -26,7 +26,9 @@ use leasehold::{
     Acquire, AuditReason, Error, Execution, ExecutionName, ForceReleaseOptions, Holder, KeepTime,
     Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits, Queue, Queued,
     Reason, RequestDigest, RequestId, Settings, Start, StartRules, Started, StateMachineArn,
-    SweepBounds, TaskToken, WaitTime, row::Stored, store::Address, store::Store as _,
+    SweepBounds, TaskToken, WaitTime,
+    row::Stored,
+    store::{Address, Operations as _},
 };
 
 const MACHINES: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:";
@@ -740,7 +742,7 @@ impl World {
             key: self.keys[key].clone(),
             permit,
         };
-        at_once(self.memory.read(&address, Duration::MAX)).expect("memory does not fail")
+        at_once(self.memory.read_row(&address, Duration::MAX)).expect("memory does not fail")
     }
 }
 
