@@ -12,7 +12,7 @@ use crate::{
     pagination::Cursor,
     row::{Limit, Record, Row, Stored, Term},
     start::{StartItem, StartStatus},
-    store::{Address, Entry, Operations, Store, What},
+    store::{Address, Entry, ItemAddress, Operations, Store},
     values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
 };
 
@@ -329,10 +329,12 @@ impl<S: Store> Leases<S> {
     /// Reads the rows behind index entries. It omits rows that were freed in between, and items that are not ours:
     /// inspect of the key says more.
     async fn views(&self, entries: Vec<Entry>) -> Result<Vec<LeaseView>, Error> {
-        let leases = entries.into_iter().filter_map(|entry| match entry.what {
-            What::Lease(address) => Some(address),
-            What::Waiter(..) | What::Redrivable(..) | What::Foreign => None,
-        });
+        let leases = entries
+            .into_iter()
+            .filter_map(|entry| match entry.address? {
+                ItemAddress::Row(address) => Some(address),
+                _ => None,
+            });
         let mut views = Vec::new();
         for address in leases {
             match self.store().read_row(&address, self.limit()).await? {

@@ -9,7 +9,7 @@ use crate::{
     leases::Leases,
     pagination::Cursor,
     row::Stored,
-    store::{Address, DynamoDb, Operations, Store, What},
+    store::{Address, DynamoDb, ItemAddress, Operations, Store},
 };
 
 /// Entries of the index per request.
@@ -35,10 +35,14 @@ impl<S: Store> Leases<S> {
         let mut cursor = Some(Cursor::start(0));
         while let Some(at) = cursor {
             let (entries, next) = self.page(at, PAGE).await?;
-            keys.extend(entries.into_iter().filter_map(|entry| match entry.what {
-                What::Waiter(key, _) => Some(key),
-                What::Lease(_) | What::Redrivable(..) | What::Foreign => None,
-            }));
+            keys.extend(
+                entries
+                    .into_iter()
+                    .filter_map(|entry| match entry.address? {
+                        ItemAddress::Waiter(key, _) | ItemAddress::Start(key, _) => Some(key),
+                        _ => None,
+                    }),
+            );
             cursor = next;
         }
         let mut seen = Vec::new();

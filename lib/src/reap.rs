@@ -12,7 +12,7 @@ use crate::{
     queue::Rows,
     retry::{AT_ONCE, some_at_a_time},
     row::{Holding, Row, Stored, Term},
-    store::{Address, Applied, Entry, Operations, Store, What},
+    store::{Address, Applied, Entry, ItemAddress, Operations, Store},
     transition::{Change, ShortenDeadline},
     values::{Holder, Key, RequestDigest},
     workflows::Execution,
@@ -189,33 +189,41 @@ impl<S: Store> Leases<S> {
     /// that it is in.
     async fn left_by(&self, holder: &Holder, entries: Vec<Entry>) -> Result<Vec<Left>, Error> {
         let reads = entries.into_iter();
-        let reads = reads.map(|entry| self.read_left(holder, entry.what));
+        let reads = reads.map(|entry| self.read_left(holder, entry.address));
         let read = some_at_a_time(AT_ONCE, reads.collect()).await;
         read.into_iter().filter_map(Result::transpose).collect()
     }
 
-    async fn read_left(&self, holder: &Holder, what: What) -> Result<Option<Left>, Error> {
+    async fn read_left(
+        &self,
+        holder: &Holder,
+        address: Option<ItemAddress>,
+    ) -> Result<Option<Left>, Error> {
         self.check_time()?;
-        Ok(match what {
-            What::Lease(address) => match self.store().read_row(&address, self.limit()).await? {
-                Stored::Row(row) if row.granted_to == *holder && row.holding().is_some() => {
-                    Some(Left::Lease(address, Box::new(row)))
+        Ok(match address {
+            Some(ItemAddress::Row(address)) => {
+                match self.store().read_row(&address, self.limit()).await? {
+                    Stored::Row(row) if row.granted_to == *holder && row.holding().is_some() => {
+                        Some(Left::Lease(address, Box::new(row)))
+                    }
+                    Stored::Foreign(reason) => {
+                        left_alone(&address.key, reason);
+                        None
+                    }
+                    Stored::Row(_) | Stored::Absent => None,
                 }
-                Stored::Foreign(reason) => {
-                    left_alone(&address.key, reason);
-                    None
+            }
+            Some(ItemAddress::Waiter(key, request) | ItemAddress::Start(key, request)) => {
+                match self.read_rows(&key).await {
+                    Ok(rows) => left_of(&rows, (key, request), holder),
+                    Err(Error::Corrupt { key, reason }) => {
+                        left_alone(&key, &reason);
+                        None
+                    }
+                    Err(error) => return Err(error),
                 }
-                Stored::Row(_) | Stored::Absent => None,
-            },
-            What::Waiter(key, request) => match self.read_rows(&key).await {
-                Ok(rows) => left_of(&rows, (key, request), holder),
-                Err(Error::Corrupt { key, reason }) => {
-                    left_alone(&key, &reason);
-                    None
-                }
-                Err(error) => return Err(error),
-            },
-            What::Redrivable(..) | What::Foreign => None,
+            }
+            Some(ItemAddress::Redrivable(..) | ItemAddress::Rules) | None => None,
         })
     }
 
@@ -471,8 +479,8 @@ mod tests {
         let holder = request.holder.clone();
         grant(&leases, request).await;
         let row = leases.read_queue_row(&key).await.expect("an answer");
-        let waits = What::Waiter(key, row.expect("a row").request);
-        let left = leases.read_left(&holder, waits).await;
+        let waits = ItemAddress::Waiter(key, row.expect("a row").request);
+        let left = leases.read_left(&holder, Some(waits)).await;
         let left = left.expect("an answer");
         assert!(matches!(left, Some(Left::Lease(..))), "nothing is left");
     }

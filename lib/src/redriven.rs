@@ -19,7 +19,7 @@ use crate::{
     redrivable::Redrivable,
     requests::{Acquire, Lifetime},
     retry::{AT_ONCE, some_at_a_time},
-    store::{Address, Operations, Store, What},
+    store::{Address, ItemAddress, Operations, Store},
     values::{Holder, Key, Permits, RequestDigest, RequestId},
     workflows::{Redrives, Stands, Workflows},
 };
@@ -64,7 +64,7 @@ impl<S: Store> Leases<S> {
                 .held_by(execution, from.as_ref(), PAGE, self.limit())
                 .await?;
             for entry in page.entries {
-                let What::Redrivable(key, request) = entry.what else {
+                let Some(ItemAddress::Redrivable(key, request)) = entry.address else {
                     continue;
                 };
                 match self.check_redrivable(&key, &request).await? {
@@ -121,7 +121,8 @@ impl<S: Store> Leases<S> {
                 .held_by(execution, from.as_ref(), PAGE, self.limit())
                 .await?;
             for entry in page.entries {
-                let (What::Lease(Address { key, .. }) | What::Redrivable(key, _)) = entry.what
+                let Some(ItemAddress::Row(Address { key, .. }) | ItemAddress::Redrivable(key, _)) =
+                    entry.address
                 else {
                     continue;
                 };
@@ -224,8 +225,10 @@ impl<S: Store> Leases<S> {
             .store()
             .held_by(&noted.execution, None, PAGE, self.limit())
             .await?;
-        let mut waits = page.entries.into_iter().map(|entry| entry.what);
-        Ok(waits.any(|what| matches!(what, What::Waiter(key, _) if key == noted.key)))
+        let mut entries = page.entries.into_iter();
+        Ok(entries.any(
+            |entry| matches!(entry.address, Some(ItemAddress::Waiter(key, _) | ItemAddress::Start(key, _)) if key == noted.key),
+        ))
     }
 
     async fn take_again_or_stop(

@@ -24,7 +24,7 @@ use crate::{
     start::{
         ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
     },
-    store::{Address, Applied, Operations, PutStart, Settled, Settlement, Store},
+    store::{Address, Applied, ItemAddress, Operations, PutStart, Settled, Settlement, Store},
     transition::{
         Change, Grant, GrantRefusal, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor,
         why_not_joined,
@@ -379,7 +379,7 @@ impl<S: Store> Leases<S> {
             .await?;
         let mut items = Vec::new();
         for entry in page.entries {
-            if let crate::store::What::Waiter(key, request) = entry.what
+            if let Some(ItemAddress::Start(key, request)) = entry.address
                 && let Some(item) = self
                     .store()
                     .start_item(&key, &request, self.limit())

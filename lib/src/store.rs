@@ -44,8 +44,8 @@ impl Address {
     /// Of the row at these two keys; none if they are no row's.
     #[must_use]
     pub fn of(pk: &str, sk: &str) -> Option<Self> {
-        match what(pk, sk) {
-            What::Lease(address) => Some(address),
+        match ItemAddress::of(pk, sk)? {
+            ItemAddress::Row(address) => Some(address),
             _ => None,
         }
     }
@@ -180,23 +180,10 @@ pub struct Page {
 /// A held row or a waiter, according to the index. The index may lag behind: read the item before a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is, and where.
-    pub what: What,
+    /// Where it is; none of an item that this library did not write.
+    pub address: Option<ItemAddress>,
     /// Before this instant the lease cannot have expired, and the waiter cannot have given up.
     pub sweep_after: Option<Timestamp>,
-}
-
-/// See [`Entry::what`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A lease row.
-    Lease(Address),
-    /// The item of a waiter, or of a [start](RequestDigest::is_start).
-    Waiter(Key, RequestDigest),
-    /// The item of an execution whose lease has ended and that may be redriven.
-    Redrivable(Key, RequestDigest),
-    /// An item that this library did not write.
-    Foreign,
 }
 
 /// A position in a walk through the held rows: the last row that was read.
@@ -337,27 +324,9 @@ impl Entry {
             .get(attributes::SWEEP_AFTER)
             .and_then(|at| at.as_n().ok());
         Self {
-            what: what(pk, sk),
+            address: ItemAddress::of(pk, sk),
             sweep_after: millis.and_then(|millis| millis.parse().ok().map(Timestamp::from_millis)),
         }
-    }
-}
-
-/// The kind of an item of the index.
-pub(crate) fn what(pk: &str, sk: &str) -> What {
-    if let (Some(key), Some(request)) = (attributes::key_of_start(pk), attributes::start_of(sk)) {
-        return What::Waiter(key, request);
-    }
-    if let (Some(key), Some(request)) = (attributes::key_of_start(pk), attributes::ended_of(sk)) {
-        return What::Redrivable(key, request);
-    }
-    let Ok(key) = Key::new(pk) else {
-        return What::Foreign;
-    };
-    match (attributes::permit_of(sk), attributes::request_of(sk)) {
-        (Some(permit), _) => What::Lease(Address { key, permit }),
-        (None, Some(request)) => What::Waiter(key, request),
-        (None, None) => What::Foreign,
     }
 }
 

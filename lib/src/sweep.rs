@@ -13,7 +13,7 @@ use crate::{
     queue::{Waiting, Waits},
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
-    store::{Address, Operations, Store, What},
+    store::{Address, ItemAddress, Operations, Store},
     values::{Holder, Key},
 };
 
@@ -168,25 +168,24 @@ impl<S: Store> Leases<S> {
             swept.examined += entries.len() as u64;
             let (mut rows, mut waiting, mut ended) = (Vec::new(), Waiting::new(), Vec::new());
             for entry in entries {
-                match entry.what {
-                    What::Lease(address) => {
+                match entry.address {
+                    Some(ItemAddress::Row(address)) => {
                         if entry.sweep_after.is_none_or(|at| at <= self.now()) {
                             rows.push(address);
                         }
                     }
                     // It has failed, and waits for somebody to repeat it.
-                    What::Waiter(_, request)
-                        if request.is_start() && entry.sweep_after.is_none() => {}
-                    What::Waiter(key, request) => {
+                    Some(ItemAddress::Start(..)) if entry.sweep_after.is_none() => {}
+                    Some(ItemAddress::Waiter(key, request) | ItemAddress::Start(key, request)) => {
                         let of_key = waiting.entry(key).or_default();
                         of_key.push((request, entry.sweep_after));
                     }
-                    What::Redrivable(key, request) => {
+                    Some(ItemAddress::Redrivable(key, request)) => {
                         if entry.sweep_after.is_none_or(|at| at <= self.now()) {
                             ended.push((key, request));
                         }
                     }
-                    What::Foreign => swept.skipped_corrupt += 1,
+                    Some(ItemAddress::Rules) | None => swept.skipped_corrupt += 1,
                 }
             }
             // Somebody waits for these keys: all their rows are looked at in every sweep.

@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::{
         row::attributes as at,
-        store::{Address, What, what},
+        store::{Address, ItemAddress},
     };
 
     #[test]
@@ -631,10 +631,12 @@ mod tests {
         fn an_item_is_known_by_its_address(key in text(), permit in 0_u16..1000, id in text()) {
             let Ok(key) = Key::new(key) else { return Ok(()) };
             let address = Address { key: key.clone(), permit };
-            prop_assert_eq!(what(key.as_str(), &at::lease_sk(permit)), What::Lease(address));
+            let row = ItemAddress::Row(address);
+            prop_assert_eq!(ItemAddress::of(key.as_str(), &at::lease_sk(permit)), Some(row));
             let (Ok(holder), Ok(id)) = (Holder::new(id.clone()), RequestId::new(id)) else { return Ok(()) };
             let request = RequestDigest::of(&holder, &id);
-            prop_assert_eq!(what(key.as_str(), &at::wait_sk(&request)), What::Waiter(key, request));
+            let waiter = ItemAddress::Waiter(key.clone(), request.clone());
+            prop_assert_eq!(ItemAddress::of(key.as_str(), &at::wait_sk(&request)), Some(waiter));
         }
 
         // Otherwise one lease could have two items.
@@ -645,10 +647,8 @@ mod tests {
                 text(),
             ],
         ) {
-            match what("k", &sk) {
-                What::Lease(address) => prop_assert_eq!(at::lease_sk(address.permit), sk),
-                What::Waiter(_, request) => prop_assert_eq!(at::wait_sk(&request), sk),
-                What::Redrivable(..) | What::Foreign => {}
+            if let Some(address) = ItemAddress::of("k", &sk) {
+                prop_assert_eq!(address.keys().1, sk);
             }
         }
     }

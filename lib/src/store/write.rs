@@ -33,6 +33,20 @@ pub enum ItemAddress {
 }
 
 impl ItemAddress {
+    /// That of the item at these two keys; none if this library writes none there.
+    #[must_use]
+    pub fn of(pk: &str, sk: &str) -> Option<Self> {
+        if let Some(key) = at::key_of_start(pk) {
+            let start = at::start_of(sk).map(|request| Self::Start(key.clone(), request));
+            return start.or_else(|| Some(Self::Redrivable(key, at::ended_of(sk)?)));
+        }
+        let key = Key::new(pk).ok()?;
+        match at::permit_of(sk) {
+            Some(permit) => Some(Self::Row(Address { key, permit })),
+            None => Some(Self::Waiter(key, at::request_of(sk)?)),
+        }
+    }
+
     /// The partition key and the sort key.
     #[must_use]
     pub fn keys(&self) -> (String, String) {

@@ -147,17 +147,14 @@ fn strange(address: &ItemAddress) -> Slot {
 /// An item and nothing else, on both tables.
 async fn laid(table: &Table, address: &ItemAddress, slot: &Slot) -> Memory {
     let (memory, (pk, sk)) = (Memory::new(), address.keys());
-    match slot.item() {
-        Some(item) => {
-            memory.put_at(&pk, &sk, item);
-            let put = table.client.put_item().table_name(TABLE);
-            put.set_item(Some(item.clone())).send().await.unwrap();
-        }
-        None => {
-            let delete = table.client.delete_item().table_name(TABLE);
-            let delete = delete.key("pk", s(&pk)).key("sk", s(&sk));
-            delete.send().await.unwrap();
-        }
+    if let Some(item) = slot.item() {
+        memory.put_at(&pk, &sk, item);
+        let put = table.client.put_item().table_name(TABLE);
+        put.set_item(Some(item.clone())).send().await.unwrap();
+    } else {
+        let delete = table.client.delete_item().table_name(TABLE);
+        let delete = delete.key("pk", s(&pk)).key("sk", s(&sk));
+        delete.send().await.unwrap();
     }
     memory
 }

@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     row::attributes as at,
     row::{Item, Row, Stored, s, text},
-    store::{Address, What, what},
+    store::Address,
 };
 
 /// Items per request: at the size of a lease row half a second's reading at most.
@@ -44,11 +44,9 @@ impl DynamoDb {
 
 /// A row and its address; none if it is not ours.
 fn read(item: &Item) -> Option<(Address, Row)> {
-    match (
-        what(text(item, at::PK)?, text(item, at::SK)?),
-        Stored::read(Some(item)),
-    ) {
-        (What::Lease(address), Stored::Row(row)) => Some((address, row)),
+    let address = Address::of(text(item, at::PK)?, text(item, at::SK)?)?;
+    match Stored::read(Some(item)) {
+        Stored::Row(row) => Some((address, row)),
         _ => None,
     }
 }

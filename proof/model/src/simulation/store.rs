@@ -168,14 +168,18 @@ impl FaultyStore {
         let mut shared = self.shared.get();
         let mut entries = Vec::new();
         for entry in page.entries {
-            match older.entries.iter().find(|other| other.what == entry.what) {
+            match older
+                .entries
+                .iter()
+                .find(|other| other.address == entry.address)
+            {
                 Some(other) if shared.by_chance() => entries.push(other.clone()),
                 None if shared.by_chance() => {}
                 _ => entries.push(entry),
             }
         }
         for other in older.entries {
-            if !entries.iter().any(|entry| entry.what == other.what) && shared.by_chance() {
+            if !entries.iter().any(|entry| entry.address == other.address) && shared.by_chance() {
                 entries.push(other);
             }
         }

@@ -14,7 +14,7 @@ use fastrand::Rng;
 use leasehold::{
     Counter, Execution, Holder, KeepTime, Key, RequestDigest, RequestId, Settings, Ttl, WaitTime,
     row::{Item, Row, Stored},
-    store::{Address, Memory, Operations as _, ScanSegment, Store as _, What as Known},
+    store::{Address, Memory, Operations as _, ScanSegment, Store as _},
 };
 
 pub struct Simulation {
@@ -302,10 +302,9 @@ impl Simulation {
         };
         let page = at_once(self.memory.scan(segment, None, 100, Duration::MAX));
         let entries = page.expect("memory does not fail").entries.into_iter();
-        let keys = entries.map(|entry| match entry.what {
-            Known::Lease(address) => address.key,
-            Known::Waiter(key, _) | Known::Redrivable(key, _) => key,
-            Known::Foreign => unreachable!("nobody else writes here"),
+        let keys = entries.map(|entry| {
+            let address = entry.address.expect("nobody else writes here");
+            address.key().expect("no rules").clone()
         });
         keys.collect()
     }

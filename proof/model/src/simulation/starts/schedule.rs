@@ -13,7 +13,7 @@ use super::{
 use leasehold::{
     Holder, StartStatus,
     row::Stored,
-    store::{Operations as _, ScanSegment, Store as _, What},
+    store::{ItemAddress, Operations as _, ScanSegment, Store as _},
 };
 use std::time::Duration;
 
@@ -446,13 +446,13 @@ fn is_at_rest(world: &mut World) {
     };
     let page = at_once(world.memory.scan(segment, None, 1000, Duration::MAX));
     for entry in page.expect("memory does not fail").entries {
-        let item = match &entry.what {
-            What::Waiter(key, request) => {
+        let item = match &entry.address {
+            Some(ItemAddress::Start(key, request)) => {
                 let item = world.memory.start_item(key, request, Duration::MAX);
                 at_once(item).expect("memory does not fail")
             }
             // That it may be redriven is known for two weeks.
-            What::Redrivable(..) => continue,
+            Some(ItemAddress::Redrivable(..)) => continue,
             _ => None,
         };
         match item {
