@@ -7,7 +7,7 @@ use leasehold::{
     metrics::{Counts, Metric},
 };
 
-use crate::Summary;
+use crate::response::Summary;
 
 /// Counts what an invocation came to, and its length.
 pub(crate) fn add(counts: &mut Counts, outcome: Result<&Summary, &Arc<Error>>, took: Duration) {

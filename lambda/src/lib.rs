@@ -47,6 +47,7 @@ use leasehold::{
     metrics::{self, Counts},
     store::Store,
 };
+use serde::Serialize;
 use tracing::Instrument as _;
 
 mod boundary;
@@ -76,13 +77,13 @@ pub use execution_events::ExecutionEvent;
 pub use execution_services::ExecutionServices;
 pub use lambda_runtime::{Diagnostic, Error as Fatal};
 pub use names::Names;
-pub use response::{Response, Summary};
 pub use step_functions::StepFunctions;
 
 use boundary::Boundary;
 use emf::EmfWriter;
 use environment::CallbacksOnly;
 use log::About;
+use response::Summary;
 
 /// The time at the end of an invocation that is reserved for sending the response.
 const TO_ANSWER: Duration = Duration::from_millis(200);
@@ -141,7 +142,7 @@ impl Function {
     pub async fn serve<Q, A, H, F>(self, handle: H) -> Result<(), Fatal>
     where
         Q: Request,
-        A: Response,
+        A: Serialize,
         H: Fn(Leases<DynamoDb>, Q) -> F,
         F: Future<Output = Result<A, Error>>,
     {
@@ -222,7 +223,7 @@ pub async fn answer<S, Q, A, H, F>(
 where
     S: Store,
     Q: Request,
-    A: Response,
+    A: Serialize,
     H: Fn(Leases<S>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
@@ -242,7 +243,7 @@ async fn outcome<S, Q, A, H, F>(
 where
     S: Store,
     Q: Request,
-    A: Response,
+    A: Serialize,
     H: Fn(Leases<S>, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
@@ -277,12 +278,7 @@ where
                             problem: "the response could not be written as JSON".to_owned(),
                             source: Some(Cause::of(&error)),
                         })?;
-                    let summary = answer.summary();
-                    debug_assert!(
-                        json["outcome"]
-                            .as_str()
-                            .is_none_or(|word| word == summary.outcome)
-                    );
+                    let summary = Summary::of(&json);
                     Ok((json, summary))
                 };
                 unless_it_panics(work).await.map_err(Arc::new)

@@ -7,7 +7,7 @@ use leasehold::{Counter, Error, Key, metrics};
 use serde_json::Value;
 use tracing::Level;
 
-use crate::{Event, Names, Summary, environment};
+use crate::{Event, Names, environment, response::Summary};
 
 /// The fields that identify an invocation, for its log lines and its error.
 pub(crate) struct About {
@@ -108,7 +108,7 @@ impl About {
                     info,
                     self,
                     token,
-                    summary.outcome,
+                    summary.outcome.as_str(),
                     none,
                     latency,
                     "answered"

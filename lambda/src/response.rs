@@ -1,235 +1,66 @@
-//! What a response came to. Each response says it itself; the rules count what no response says.
+//! What a response came to, as its JSON says it; the rules count what no response says.
 
-use leasehold::{
-    Acquired, AcquiredAll, Counter, ExtendOutcome, Extended, ExtendedAll, ForceReleaseOutcome,
-    FreezeOutcome, GrantKind, Inspected, Lease, LeasePage, LimitOutcome, Queued, RaiseFloorOutcome,
-    Reaped, ReleaseOutcome, Released, ReleasedAll, Started, Swept, UnfreezeOutcome,
-    metrics::Metric,
-};
-use serde::Serialize;
-
-use crate::Handled;
-
-/// A response of a function.
-pub trait Response: Serialize {
-    /// What it came to.
-    fn summary(&self) -> Summary;
-}
+use leasehold::{Counter, metrics::Metric};
+use serde_json::Value;
 
 /// An outcome in a word, the token of the lease, and what to count.
 #[derive(Debug)]
-pub struct Summary {
-    pub(crate) outcome: &'static str,
+pub(crate) struct Summary {
+    pub(crate) outcome: String,
     pub(crate) fencing_token: Option<Counter>,
     pub(crate) counts: Vec<(Metric, u64)>,
 }
 
 impl Summary {
-    /// This outcome, and nothing to count.
-    #[must_use]
-    pub const fn of(outcome: &'static str) -> Self {
+    /// What this response came to.
+    pub(crate) fn of(response: &Value) -> Self {
+        let outcome = word_of(response);
+        let token = &response["lease"]["fencing_token"];
+        // Of a held key the lease is somebody else's.
+        let token = token.as_u64().filter(|_| outcome != "held");
         Self {
-            outcome,
-            fencing_token: None,
-            counts: Vec::new(),
-        }
-    }
-
-    fn lease(mut self, lease: &Lease) -> Self {
-        self.fencing_token = Some(lease.fencing_token);
-        self
-    }
-
-    fn count(mut self, metric: Metric, value: u64) -> Self {
-        self.counts.push((metric, value));
-        self
-    }
-
-    fn granted(grant: GrantKind) -> Self {
-        Self::of("acquired").count(Metric::of_grant(grant), 1)
-    }
-
-    fn held() -> Self {
-        Self::of("held").count(Metric::Refusals, 1)
-    }
-
-    fn revived() -> Self {
-        Self::of("revived").count(Metric::Revived, 1)
-    }
-
-    fn ended(outcome: ReleaseOutcome) -> Self {
-        let summary = Self::of(outcome.as_str());
-        match outcome {
-            ReleaseOutcome::Lost => summary.count(Metric::Lost, 1),
-            ReleaseOutcome::Released | ReleaseOutcome::AlreadyReleased => summary,
+            outcome: outcome.to_owned(),
+            fencing_token: token.and_then(Counter::new),
+            counts: counts_of(outcome, response),
         }
     }
 }
 
-impl Response for Acquired {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::Granted(granted) => Summary::granted(granted.grant).lease(&granted.lease),
-            Self::Held(_) => Summary::held(),
+fn word_of(response: &Value) -> &str {
+    let failures = response["batchItemFailures"].as_array();
+    match (response["outcome"].as_str(), failures) {
+        (Some(word), _) => word,
+        (None, Some(failures)) if failures.is_empty() => "done",
+        (None, Some(_)) => "done_in_part",
+        (None, None) => "listed",
+    }
+}
+
+fn counts_of(outcome: &str, response: &Value) -> Vec<(Metric, u64)> {
+    let number = |name| response[name].as_u64().unwrap_or_default();
+    let once = |metric| vec![(metric, 1)];
+    match outcome {
+        // The grant of a waiter is counted where it is made, and its response says nothing of it: the lease went to its task token.
+        "acquired" => match response["grant"].as_str() {
+            Some("new") => once(Metric::Grants),
+            Some("replayed") => once(Metric::Replays),
+            Some("takeover") => once(Metric::TakeOvers),
+            _ => Vec::new(),
+        },
+        "held" => once(Metric::Refusals),
+        "revived" => once(Metric::Revived),
+        "lost" => once(Metric::Lost),
+        "swept" => {
+            let corrupt = number("skipped_corrupt");
+            let corrupt = (corrupt > 0).then_some((Metric::Corrupt, corrupt));
+            let swept = [
+                (Metric::Sweeps, 1),
+                (Metric::SweepExamined, number("examined")),
+                (Metric::SweepFreed, number("freed")),
+            ];
+            swept.into_iter().chain(corrupt).collect()
         }
-    }
-}
-
-impl Response for AcquiredAll {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::Granted(granted) => Summary::granted(granted.grant),
-            Self::Held(_) => Summary::held(),
-        }
-    }
-}
-
-/// The grant of a waiter is counted where it is made: the lease went to its task token.
-impl Response for Queued {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Acquired => "acquired",
-            Self::Queued { .. } => "queued",
-        })
-    }
-}
-
-impl Response for Extended {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::Extended { lease } => Summary::of("extended").lease(lease),
-            Self::Revived { lease, .. } => Summary::revived().lease(lease),
-        }
-    }
-}
-
-impl Response for ExtendedAll {
-    fn summary(&self) -> Summary {
-        match self.outcome {
-            ExtendOutcome::Extended => Summary::of("extended"),
-            ExtendOutcome::Revived => Summary::revived(),
-        }
-    }
-}
-
-impl Response for Released {
-    fn summary(&self) -> Summary {
-        Summary::ended(self.outcome)
-    }
-}
-
-impl Response for ReleasedAll {
-    fn summary(&self) -> Summary {
-        Summary::ended(self.outcome)
-    }
-}
-
-impl Response for Inspected {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::Found { first, .. } => Summary {
-                fencing_token: Some(first.lease.fencing_token),
-                ..Summary::of("found")
-            },
-            Self::Absent => Summary::of("absent"),
-        }
-    }
-}
-
-impl Response for LeasePage {
-    fn summary(&self) -> Summary {
-        Summary::of("listed")
-    }
-}
-
-impl Response for ForceReleaseOutcome {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Forced { .. } => "forced",
-            Self::Cancelled { .. } => "cancelled",
-            Self::NotHeld => "not_held",
-        })
-    }
-}
-
-impl Response for FreezeOutcome {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Frozen => "frozen",
-            Self::AlreadyFrozen => "already_frozen",
-        })
-    }
-}
-
-impl Response for UnfreezeOutcome {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Unfrozen => "unfrozen",
-            Self::NotFrozen => "not_frozen",
-        })
-    }
-}
-
-impl Response for LimitOutcome {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Limited { .. } => "limited",
-            Self::Unlimited => "unlimited",
-            Self::NotLimited => "not_limited",
-        })
-    }
-}
-
-impl Response for RaiseFloorOutcome {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Raised => "raised",
-            Self::HighEnough => "high_enough",
-        })
-    }
-}
-
-impl Response for Swept {
-    fn summary(&self) -> Summary {
-        let summary = Summary::of("swept")
-            .count(Metric::Sweeps, 1)
-            .count(Metric::SweepExamined, self.examined)
-            .count(Metric::SweepFreed, self.freed);
-        match self.skipped_corrupt {
-            0 => summary,
-            corrupt => summary.count(Metric::Corrupt, corrupt),
-        }
-    }
-}
-
-impl Response for Started {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Started { .. } => "started",
-            Self::Queued { .. } => "queued",
-            Self::Skipped { .. } => "skipped",
-            Self::Superseded { .. } => "superseded",
-        })
-    }
-}
-
-impl Response for Reaped {
-    fn summary(&self) -> Summary {
-        Summary::of(match self {
-            Self::Running => "running",
-            Self::Redriven { .. } => "redriven",
-            Self::Reaped { .. } => "reaped",
-        })
-    }
-}
-
-impl<T: Response> Response for Handled<T> {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::Done(done) => done.summary(),
-            Self::Batch(batch) if batch.batch_item_failures.is_empty() => Summary::of("done"),
-            Self::Batch(_) => Summary::of("done_in_part"),
-        }
+        _ => Vec::new(),
     }
 }
 
@@ -240,16 +71,22 @@ mod tests {
     use aws_lambda_events::event::sqs::SqsBatchResponse;
 
     use leasehold::{
-        Acquire, ExtendOptions, Holder, Key, Leases, ManualClock, Memory, RequestId, Settings,
-        Timestamp, Ttl,
+        Acquire, ExtendOptions, Holder, Key, LeasePage, Leases, ManualClock, Memory, Queued,
+        Reaped, RequestId, Settings, Swept, Timestamp, Ttl,
     };
+    use serde::Serialize;
 
     use super::*;
+    use crate::Handled;
 
-    fn told(response: &impl Response) -> (&'static str, Vec<(&'static str, u64)>) {
+    fn summary(response: &impl Serialize) -> Summary {
+        Summary::of(&serde_json::to_value(response).expect("JSON"))
+    }
+
+    fn told(response: &impl Serialize) -> (String, Vec<(&'static str, u64)>) {
         let Summary {
             outcome, counts, ..
-        } = response.summary();
+        } = summary(response);
         let counts = counts.into_iter();
         let counts = counts.map(|(metric, n)| (metric.name(), n));
         (outcome, counts.collect())
@@ -269,33 +106,39 @@ mod tests {
         };
         let acquire = async |who: &str| leases.acquire(wanted(who)).await.expect("an answer");
         let acquired = acquire("a").await;
-        assert_eq!(told(&acquired), ("acquired", vec![("Grants", 1)]));
+        assert_eq!(
+            told(&acquired),
+            ("acquired".to_owned(), vec![("Grants", 1)])
+        );
         assert_eq!(
             told(&acquire("a").await),
-            ("acquired", vec![("Replays", 1)])
+            ("acquired".to_owned(), vec![("Replays", 1)])
         );
-        assert_eq!(told(&acquire("b").await), ("held", vec![("Refusals", 1)]));
+        assert_eq!(
+            told(&acquire("b").await),
+            ("held".to_owned(), vec![("Refusals", 1)])
+        );
         let lease = acquired.granted().expect("a grant").lease;
         let token = Some(lease.fencing_token);
         let extend = async || {
             let extended = leases.extend(&lease, ExtendOptions::default()).await;
             extended.expect("an answer")
         };
-        assert_eq!(told(&extend().await), ("extended", vec![]));
+        assert_eq!(told(&extend().await), ("extended".to_owned(), vec![]));
         clock.advance(minute);
         let revived = extend().await;
-        assert_eq!(told(&revived), ("revived", vec![("Revived", 1)]));
-        assert_eq!(revived.summary().fencing_token, token);
+        assert_eq!(told(&revived), ("revived".to_owned(), vec![("Revived", 1)]));
+        assert_eq!(summary(&revived).fencing_token, token);
         clock.advance(minute * 2);
         assert_eq!(
             told(&acquire("b").await),
-            ("acquired", vec![("TakeOvers", 1)])
+            ("acquired".to_owned(), vec![("TakeOvers", 1)])
         );
         let shown = leases.inspect(&lease.key).await.expect("an answer");
-        assert!(shown.summary().fencing_token > token);
-        assert_eq!(told(&shown), ("found", vec![]));
+        assert!(summary(&shown).fencing_token > token);
+        assert_eq!(told(&shown), ("found".to_owned(), vec![]));
         let released = leases.release(&lease).await.expect("an answer");
-        assert_eq!(told(&released), ("lost", vec![("Lost", 1)]));
+        assert_eq!(told(&released), ("lost".to_owned(), vec![("Lost", 1)]));
     }
 
     /// The grant of a waiter is counted where it is made, and not again.
@@ -308,13 +151,16 @@ mod tests {
             }
             Handled::<Reaped>::Batch(batch)
         };
-        assert_eq!(told(&Queued::Acquired), ("acquired", vec![]));
-        assert_eq!(told(&Queued::Queued { ticket: 5 }), ("queued", vec![]));
-        assert_eq!(told(&LeasePage::default()), ("listed", vec![]));
-        assert_eq!(told(&batch(&[])), ("done", vec![]));
-        assert_eq!(told(&batch(&["1"])), ("done_in_part", vec![]));
+        assert_eq!(told(&Queued::Acquired), ("acquired".to_owned(), vec![]));
+        assert_eq!(
+            told(&Queued::Queued { ticket: 5 }),
+            ("queued".to_owned(), vec![])
+        );
+        assert_eq!(told(&LeasePage::default()), ("listed".to_owned(), vec![]));
+        assert_eq!(told(&batch(&[])), ("done".to_owned(), vec![]));
+        assert_eq!(told(&batch(&["1"])), ("done_in_part".to_owned(), vec![]));
         let done = Handled::Done(Reaped::Running);
-        assert_eq!(told(&done), ("running", vec![]));
+        assert_eq!(told(&done), ("running".to_owned(), vec![]));
     }
 
     #[test]
@@ -332,8 +178,8 @@ mod tests {
                 ("SweepFreed", freed),
             ]
         };
-        assert_eq!(told(&swept(7, 2, 0)), ("swept", sweeps(7, 2)));
+        assert_eq!(told(&swept(7, 2, 0)), ("swept".to_owned(), sweeps(7, 2)));
         let corrupt = [sweeps(3, 0), vec![("Corrupt", 3)]].concat();
-        assert_eq!(told(&swept(3, 0, 3)), ("swept", corrupt));
+        assert_eq!(told(&swept(3, 0, 3)), ("swept".to_owned(), corrupt));
     }
 }

@@ -8,7 +8,7 @@ use leasehold::{
     Keys, Leases, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued,
     RequestId, TaskToken, Ttl, WaitTime, store::Store,
 };
-use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
+use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Serialize};
 
 /// Asks for the lease of one key, for one permit of a key, or for the leases of several keys.
@@ -108,16 +108,6 @@ pub(crate) enum Answer {
     One(Acquired),
     All(AcquiredAll),
     Queued(Queued),
-}
-
-impl Response for Answer {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::One(answer) => answer.summary(),
-            Self::All(answer) => answer.summary(),
-            Self::Queued(answer) => answer.summary(),
-        }
-    }
 }
 
 #[tokio::main(flavor = "current_thread")]

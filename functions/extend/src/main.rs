@@ -4,7 +4,7 @@
 use leasehold::{
     Error, ExtendOptions, Extended, ExtendedAll, Lease, LeaseSet, Leases, Ttl, store::Store,
 };
-use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
+use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Serialize};
 
 /// Names the lease to extend, or several.
@@ -42,15 +42,6 @@ impl leasehold_lambda::Request for Request {
             require_unexpired: _,
         } = self;
         Names::default().lease(lease).leases(leases)
-    }
-}
-
-impl Response for Answer {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::One(answer) => answer.summary(),
-            Self::All(answer) => answer.summary(),
-        }
     }
 }
 

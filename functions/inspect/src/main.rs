@@ -2,7 +2,7 @@
 //! `Lease.Invalid` if the request does not name exactly one of the three.
 
 use leasehold::{Cursor, Error, Holder, Inspected, Key, LeasePage, Leases, PageSize, store::Store};
-use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
+use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Serialize};
 
 /// Names a key, a holder, or the whole list.
@@ -47,15 +47,6 @@ impl leasehold_lambda::Request for Request {
             cursor: _,
         } = self;
         Names::default().key(key).holder(holder).list(*list)
-    }
-}
-
-impl Response for Answer {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::Key(answer) => answer.summary(),
-            Self::List(answer) => answer.summary(),
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use leasehold::{
     Leases, LimitOutcome, LimitedTo, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome,
     store::Store,
 };
-use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
+use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// What an operator does to a key, who does it, and why.
@@ -88,18 +88,6 @@ impl leasehold_lambda::Request for Request {
             permits: _,
         } = self;
         Names::default().key(key)
-    }
-}
-
-impl Response for Answer {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::Forced(answer) => answer.summary(),
-            Self::Freeze(answer) => answer.summary(),
-            Self::Unfreeze(answer) => answer.summary(),
-            Self::Limit(answer) => answer.summary(),
-            Self::Raised(answer) => answer.summary(),
-        }
     }
 }
 

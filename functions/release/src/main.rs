@@ -2,7 +2,7 @@
 //! outcome is `lost`, or with `strict` the error `Lease.Lost`.
 
 use leasehold::{Error, Lease, LeaseSet, Leases, Released, ReleasedAll, store::Store};
-use leasehold_lambda::{Fatal, Function, Names, Response, Summary};
+use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Serialize};
 
 /// Names the lease to end, or several.
@@ -37,15 +37,6 @@ impl leasehold_lambda::Request for Request {
             strict: _,
         } = self;
         Names::default().lease(lease).leases(leases)
-    }
-}
-
-impl Response for Answer {
-    fn summary(&self) -> Summary {
-        match self {
-            Self::One(answer) => answer.summary(),
-            Self::All(answer) => answer.summary(),
-        }
     }
 }
 
