@@ -315,7 +315,7 @@ fn of(name: &str, what: &str, end: &str) -> String {
     }
 }
 
-fn list(value: &Value) -> &[Value] {
+pub fn list(value: &Value) -> &[Value] {
     match value {
         Value::Null => &[],
         Value::Array(items) => items,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod advisories;
+mod closed;
 mod documents;
 mod exposure;
 mod modules;
@@ -69,6 +70,7 @@ type Rules = Vec<(&'static str, Rule, &'static [SeededEdit])>;
 fn rules() -> Rules {
     [
         documents::RULES,
+        closed::RULES,
         stack::RULES,
         exposure::RULES,
         monitoring::RULES,

@@ -114,17 +114,19 @@ fn a_line_that_is_broken_is_found_out() {
 }
 
 #[test]
-fn a_run_repeats_itself() {
-    let traces = [(); 2].map(|()| {
-        let sim = schedule::run(7, None, true);
-        sim.shared.get().trace.take()
+fn a_failing_run_repeats_itself() {
+    let broken = Some(Broken::QueueIgnored);
+    let mut seeds = 0..5_000;
+    let fails = |seed: &u64| schedule::run(*seed, broken, false).wrong().is_some();
+    let seed = seeds.find(fails).expect("a run that fails");
+    let [once, again] = [(); 2].map(|()| {
+        let sim = schedule::run(seed, broken, true);
+        let trace = sim.shared.get().trace.take().unwrap_or_default();
+        (sim.wrong(), trace)
     });
-    assert!(
-        traces[0]
-            .as_ref()
-            .is_some_and(|trace| trace.lines().count() > 100)
-    );
-    assert_eq!(traces[0], traces[1]);
+    assert!(once.0.is_some(), "LEASEHOLD_SEED={seed}");
+    assert!(once.1.contains("WRONG"), "{}", once.1);
+    assert_eq!(once, again);
 }
 
 /// A simulation in which little happens finds little.
