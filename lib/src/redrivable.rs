@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// An execution that ended without success, whose lease has ended too.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Redrivable {
     /// The key that it had.
     pub key: Key,

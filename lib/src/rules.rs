@@ -21,7 +21,7 @@ use crate::{
 ///
 /// A reader follows the stricter of these and its own settings. So whoever reads them first or last, nobody is laxer
 /// than the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableRules {
     /// See [`Settings::clock_margin`].
     pub clock_margin: Duration,

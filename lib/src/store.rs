@@ -123,7 +123,7 @@ pub enum PutStart {
 }
 
 /// What becomes of a start that waits, or has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Settlement {
     /// Its execution has begun.
     Begun {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter {
     /// The request that waits: its name in the queue, and in the item's sort key.
     pub request: RequestDigest,

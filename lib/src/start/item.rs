@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A start, as it is stored from before it has its place until after its execution has begun.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StartItem {
     /// The key.
     pub key: Key,
@@ -43,7 +43,7 @@ pub struct StartItem {
 }
 
 /// What became of a start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StartStatus {
     /// It waits for its key, or has it and may not have begun.
     Waiting,

@@ -143,7 +143,7 @@ impl fmt::Display for ExecutionName {
 }
 
 /// The input of an execution: JSON of at most 262,144 bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExecutionInput(String);
 
 /// The longest input that Step Functions takes, in bytes.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 use crate::row::s;
 
 /// What is added to the input of an execution, as `leasehold`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PassLease {
     /// Nothing: the input is as it was given.
     #[default]

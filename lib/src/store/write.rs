@@ -106,7 +106,7 @@ impl Slot {
 }
 
 /// A conditional write of one item. One that has happened and is sent again changes nothing more, or is refused.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Write {
     /// Changes a lease row as [`transition`] says, or requires something of it.
     Row(Address, Change),
@@ -138,7 +138,7 @@ pub enum Write {
 }
 
 /// See [`Write::Note`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
     /// The execution.
     pub noted: Redrivable,
