@@ -13,9 +13,17 @@ use crate::{
     Acquire, Acquired, Clock as _, Contention, Error, ExtendOptions, Extended, Granted, Inspected,
     Inspection, Lease, Leases, ManualClock, ReleaseOutcome, Settings, SweepBounds, Swept,
     Timestamp,
+    metrics::{self, Metric},
     row::{Item, Row, Stored},
     store::{Address, Memory, Operations, Store},
 };
+
+/// What `work` comes to, and how much it counts of this metric.
+async fn counted<T>(metric: Metric, work: impl Future<Output = T>) -> (T, u64) {
+    let (done, counts) = metrics::counted(work).await;
+    let of_metric = counts.values().filter(|(of, _)| *of == metric);
+    (done, of_metric.map(|(_, n)| n).sum())
+}
 
 /// Asserts that a result is this error.
 macro_rules! refused {

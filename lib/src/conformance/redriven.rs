@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, make};
+use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, counted, make};
 use crate::{
     Execution, ExecutionName, ForceReleaseOptions, Holder, IfHeld, Leases, Permits, Queue, Reaped,
     Redrives, Settings, Stands, Start, StartRules, Started, StateMachineArn, TaskToken, WaitTime,
-    store::Operations as _, values::RequestDigest,
+    metrics::Metric, store::Operations as _, values::RequestDigest,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -125,8 +125,14 @@ impl<'a, B: Bench> Redriven<'a, B> {
     }
 
     async fn event(&self, name: &str) -> Reaped {
-        let told = self.case.leases.redriven(&self.execution(name)).await;
-        told.expect("an answer")
+        let execution = self.execution(name);
+        let told = self.case.leases.redriven(&execution);
+        let (told, alarmed) = counted(Metric::UnguardedRedrives, told).await;
+        let told = told.expect("an answer");
+        if let Reaped::Redriven { stopped, alone, .. } = told {
+            assert_eq!(alarmed, stopped + alone, "{told:?}");
+        }
+        told
     }
 
     async fn holds(&self, name: &str) -> bool {

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, invalid, make};
+use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, counted, invalid, make};
 use crate::{
     AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
     Lease, LimitedTo, PassLease, ReleaseOutcome, Start, StartItem, StartRules, StartStatus,
     Started, StateMachineArn, WaitTime,
     leases::address_of,
+    metrics::Metric,
     row::{Row, Stored},
     store::{Operations as _, PutStart},
     values::RequestDigest,
@@ -355,7 +356,8 @@ async fn a_refused_start_fails_and_can_be_repeated<B: Bench>(bench: &B) {
     case.queues("a").await;
     case.queues("b").await;
     case.calls.script_starts("a", &[StartFate::Refused]);
-    case.ends("first").await;
+    let ((), failed) = counted(Metric::FailedStarts, case.ends("first")).await;
+    assert_eq!(failed, 1);
     // The turn passes on at once.
     case.has_started(&["first", "b"]);
     case.fails("a", "StateMachineDoesNotExist").await;
@@ -454,7 +456,10 @@ async fn a_start_waits_no_longer_than_it_was_to<B: Bench>(bench: &B) {
     let version = case.case.row().await.version;
     case.calls
         .set_execution(execution("first").as_str(), Execution::Running);
-    case.case.swept().await;
+    for failed in [1, 0] {
+        let (_, counts) = counted(Metric::FailedStarts, case.case.swept()).await;
+        assert_eq!(counts, failed, "once");
+    }
     case.fails("a", "3600 seconds").await;
     let row = case.case.row().await;
     assert_eq!((row.waiting(), row.version), (&[][..], version.plus(1)));

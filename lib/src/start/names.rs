@@ -152,9 +152,9 @@ const LONGEST: usize = 262_144;
 /// How many bytes [`PassLease::Token`] adds at most: a key of 1,024 bytes with every escape, and a number.
 const TOKEN: usize = 6 * 1024 + 100;
 
-/// How many [`PassLease::Handle`] adds: also the handle, with the key, metadata of 4,096 bytes with every escape, and the
-/// execution's ARN.
-const HANDLE: usize = 2 * TOKEN + 6 * 4096 + 1500;
+/// How many [`PassLease::Handle`] adds: also the handle, with the key, the execution's ARN, and metadata of 4,096 bytes with every
+/// escape, in as many entries as it can have.
+const HANDLE: usize = LONGEST - 220_000;
 
 /// The name of what `pass_lease` adds.
 const PASSED: &str = "leasehold";
@@ -299,7 +299,7 @@ impl Default for ExecutionInput {
 mod tests {
     use super::*;
     use crate::{
-        Acquire, Leases, Memory, Settings,
+        Acquire, Leases, Memory, Metadata, Settings,
         conformance::{grant, make},
     };
 
@@ -321,6 +321,51 @@ mod tests {
         assert!(input(long).is(&sent, PassLease::Token));
         let empty = input(" { } ").with(PassLease::Token, None, &lease);
         assert!(input("{}").is(&empty, PassLease::Token), "{empty}");
+    }
+
+    /// As long in JSON as a lease can be: each character has its longest escape, and metadata as many entries as fit.
+    async fn longest_lease() -> Lease {
+        let leases = Leases::new(Memory::new(), Settings::default());
+        let ttl = make::ttl(std::time::Duration::from_mins(1));
+        let request = Acquire::new(make::key("k"), make::holder("h"), ttl);
+        let one = || {
+            (0..32)
+                .map(char::from)
+                .filter(|c| !"\u{8}\t\n\u{c}\r".contains(*c))
+        };
+        let two = || one().flat_map(|a| one().map(move |b| format!("{a}{b}")));
+        let three = one().flat_map(|a| two().map(move |b| format!("{a}{b}")));
+        let names = one().map(String::from).chain(two()).chain(three);
+        let mut bytes = 0;
+        let names = names.take_while(|name| {
+            bytes += name.len();
+            bytes <= 4096
+        });
+        let metadata = names.map(|name| (name, String::new())).collect();
+        let machine = format!(
+            "arn:aws:states:us-east-1:123456789012:execution:{}",
+            "m".repeat(210)
+        );
+        Lease {
+            key: make::key("\"".repeat(1024)),
+            holder: make::holder(format!("{machine}:{}", "\u{10000}".repeat(80))),
+            permit: 999,
+            metadata: Metadata::new(metadata).expect("valid"),
+            ..grant(&leases, request).await.lease
+        }
+    }
+
+    #[tokio::test]
+    async fn whatever_lease_is_passed_fits() {
+        let lease = longest_lease().await;
+        // docs/reference/functions.md says so.
+        for (pass, most) in [(PassLease::Token, 255_900), (PassLease::Handle, 220_000)] {
+            let long = |bytes: usize| input(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8)));
+            assert_eq!(long(most).takes(pass), Ok(()), "{pass:?}");
+            assert!(long(most + 1).takes(pass).is_err(), "{pass:?}");
+            let sent = long(most).with(pass, Some(make::permits(1000)), &lease);
+            assert!(sent.len() <= LONGEST, "{pass:?}: {}", sent.len());
+        }
     }
 
     #[test]

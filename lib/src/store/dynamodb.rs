@@ -282,27 +282,11 @@ mod tests {
     use aws_smithy_types::config_bag::ConfigBag;
     use std::sync::{Arc, Mutex};
 
-    /// With the SDK's defaults, which change with its versions, a Lambda function waits for a silent server until it
-    /// times out.
-    #[test]
-    fn time_limits_and_retries_are_the_pinned_ones() {
-        let config = Connection::pinned(Builder::new().behavior_version_latest());
-        let limits = config.timeout_config().unwrap();
-        let milliseconds = |limit: Option<Duration>| limit.unwrap().as_millis();
-        assert_eq!(milliseconds(limits.connect_timeout()), 500);
-        assert_eq!(milliseconds(limits.operation_attempt_timeout()), 500);
-        assert_eq!(milliseconds(limits.operation_timeout()), 1500);
-        let retries = config.retry_config().unwrap();
-        assert_eq!(retries.max_attempts(), 3);
-        assert_eq!(milliseconds(Some(retries.initial_backoff())), 25);
-        assert_eq!(milliseconds(Some(retries.max_backoff())), 250);
-    }
-
-    /// Records each request and its time limit, and sends nothing.
+    /// Records each request and its time limits, and sends nothing.
     #[derive(Clone, Debug, Default)]
     struct Recorder {
         requests: Arc<Mutex<Vec<String>>>,
-        limits: Arc<Mutex<Vec<Option<Duration>>>>,
+        limits: Arc<Mutex<Vec<TimeoutConfig>>>,
     }
 
     #[aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint]
@@ -319,9 +303,8 @@ mod tests {
         ) -> Result<(), BoxError> {
             let mut requests = self.requests.lock().unwrap();
             requests.push(format!("{:?}", context.input()));
-            let limits = config.load::<TimeoutConfig>();
-            let limit = limits.and_then(TimeoutConfig::operation_timeout);
-            self.limits.lock().unwrap().push(limit);
+            let limits = config.load::<TimeoutConfig>().unwrap();
+            self.limits.lock().unwrap().push(limits.clone());
             Err("nothing is sent".into())
         }
     }
@@ -372,9 +355,17 @@ mod tests {
         for limit in [Duration::from_secs(60), Duration::from_millis(300)] {
             let _ = store.apply(&address, &change, limit).await;
         }
-        assert_eq!(
-            *recorder.limits.lock().unwrap(),
-            [Connection::OPERATION, Duration::from_millis(300)].map(Some)
-        );
+        let in_milliseconds = |limits: &TimeoutConfig| {
+            let of_all = [
+                limits.connect_timeout(),
+                limits.operation_attempt_timeout(),
+                limits.operation_timeout(),
+            ];
+            of_all.map(|limit| limit.unwrap().as_millis())
+        };
+        let limits = recorder.limits.lock().unwrap();
+        let limits: Vec<_> = limits.iter().map(in_milliseconds).collect();
+        // docs/reference/configuration.md says so.
+        assert_eq!(limits, [[500, 500, 1500], [500, 300, 300]]);
     }
 }

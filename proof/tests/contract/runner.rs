@@ -77,6 +77,8 @@ pub enum Beside {
     StopEarlier(String),
     /// An execution runs.
     Run(String),
+    /// There is no such state machine any more.
+    Missing(String),
     /// Nobody waits with a token any more.
     Expire(String),
     /// Step Functions answers with this error, or properly again.
@@ -324,6 +326,7 @@ impl Player {
             Beside::Stop(execution) => self.step_functions.stop(execution),
             Beside::StopEarlier(execution) => self.step_functions.stop_earlier(execution),
             Beside::Run(execution) => self.step_functions.run(execution),
+            Beside::Missing(machine) => self.step_functions.set_missing(machine, true),
             Beside::Expire(token) => self.step_functions.expire_token(token),
             Beside::Fails(error) => {
                 let error = error.as_deref().map(|error| &*error.to_owned().leak());

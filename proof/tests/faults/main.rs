@@ -5,6 +5,7 @@
 mod back_off;
 mod clocks;
 mod duplicates;
+mod histories;
 mod names;
 mod network;
 mod operations;

@@ -1,6 +1,6 @@
 //! What the network and the table do to a call, and tables and clients that do not fit.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leasehold::{
     Connection, DynamoDb, Error, GrantKind, Holder, Leases, ReleaseOutcome, Settings, SweepBounds,
@@ -8,7 +8,7 @@ use leasehold::{
 use leasehold_local::{Fault, create_table};
 use leasehold_proof::fixture::{TABLE, Table};
 
-use crate::operations::{KEY, Operation, Outcome, Scenario, TTL, UPDATE, each};
+use crate::operations::{KEY, Operation, Outcome, Scenario, UPDATE, each};
 
 /// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,13 +113,13 @@ async fn ends(scenario: &Scenario, outcome: Outcome, end: End) {
     }
 }
 
-/// However many attempts are on their way, a holder knows before it must stop.
+/// However many attempts are on their way, a holder knows while it still holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_is_not_waited_for_past_the_lease() {
     each(&[Fault::Hang], &Operation::ALL, async |fault, scenario| {
         // Less than one attempt is left of it, and one attempt is all that is made.
+        let soon = Duration::from_millis(100);
         if let Some(lease) = &scenario.lease {
-            let soon = std::time::Duration::from_millis(100);
             scenario.clock.set(lease.safe_until().minus(soon));
         }
         scenario.table.proxy.inject(fault, UPDATE, 3);
@@ -132,9 +132,11 @@ async fn a_silent_server_is_not_waited_for_past_the_lease() {
         let requests = scenario.requests();
         if scenario.operation == Operation::Extend {
             assert!(requests <= 1, "{requests}");
-            assert!(start.elapsed() < TTL, "before the lease is over");
+            let left = soon + Settings::default().guard;
+            assert!(start.elapsed() < left, "before the lease is over");
         } else {
             assert!((2..=3).contains(&requests), "{requests}");
+            assert!(start.elapsed() >= Connection::OPERATION, "in all");
         }
     })
     .await;

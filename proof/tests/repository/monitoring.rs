@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
-        "every metric is written, shown and documented",
+        "every metric is written, counted by a test, shown and documented",
         metrics,
         &[
+            ("proof/tests/contract/cases/holding.yaml", "Revived: 1", ""),
             (METRICS, "    Lost \"", "    Loss \""),
             (
                 TEMPLATE,
@@ -165,6 +166,22 @@ fn metrics(files: &Files) -> Vec<String> {
         .iter()
         .filter(|name| !documents.contains(&format!("`{name}`")));
     wrong.extend(silent.map(|name| format!("no document names the metric {name}")));
+    let tests: String = files
+        .all("proof/tests/contract/", "")
+        .chain(files.all("lib/src/conformance/", ".rs"))
+        .chain([("", files.text(METRICS))])
+        .map(|(_, text)| text)
+        .collect();
+    let untested = written.iter().filter(|name| {
+        let forms = [
+            format!(" {name}: "),
+            format!("{{{name}: "),
+            format!("\"{name}\""),
+            format!("Metric::{name}"),
+        ];
+        !forms.iter().any(|form| tests.contains(form))
+    });
+    wrong.extend(untested.map(|name| format!("no test counts the metric {name}")));
     wrong
 }
 

@@ -1,22 +1,33 @@
 //! The stack with every parameter at its default, with every parameter set, and with a role that lacks what it needs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use leasehold_local::{Options, Stack};
 use leasehold_proof::fixture::{Fixture, scanned};
 use serde_json::{Value, json};
 
-use crate::{start, template};
+use crate::{read, start, template};
 
 /// Empty, as they are by default: a local stack would fill them in.
 const SAMPLES: [(&str, &str); 2] = [("StepFunctionArn", ""), ("AccountsTableName", "")];
 
-/// Values for every parameter that is empty or off by default. A local stack fills in those of the samples.
-const EVERY: [(&str, &str); 20] = [
+/// Values for every parameter that is empty or off by default. A local stack fills in those of the samples, and has no table of
+/// another stack.
+const EVERY: [(&str, &str); 23] = [
     ("AcquireConcurrency", "10"),
     ("AlarmTopicArn", "arn:aws:sns:us-east-1:123456789012:alarms"),
     ("DeletionProtection", "false"),
+    (
+        "DurableFunction",
+        "arn:aws:lambda:us-east-1:123456789012:function:orders",
+    ),
     ("ExtendConcurrency", "10"),
     ("InspectConcurrency", "1"),
     ("KmsKeyArn", "arn:aws:kms:us-east-1:123456789012:key/a"),
+    (
+        "LeasingStateMachine",
+        "arn:aws:states:us-east-1:123456789012:stateMachine:orders",
+    ),
     ("MachineLogging", "ERROR"),
     ("NamePrefix", "ours"),
     ("OperateConcurrency", "1"),
@@ -40,11 +51,15 @@ const EVERY: [(&str, &str); 20] = [
     ("SubnetIds", "subnet-1,subnet-2"),
     ("SweepConcurrency", "1"),
     ("Tracing", "Active"),
+    (
+        "WrappedStateMachine",
+        "arn:aws:states:us-east-1:123456789012:stateMachine:orders",
+    ),
 ];
 
-/// How many resources the stack has with these parameters: it starts only if every reference resolves, and every service that acts
+/// How many resources of each type the stack has with these parameters: it starts only if every reference resolves, and every service that acts
 /// for a function, a machine or a rule may.
-async fn resources(parameters: &[(&str, &str)]) -> usize {
+async fn resources(parameters: &[(&str, &str)]) -> BTreeMap<String, usize> {
     let parameters = parameters.iter();
     let parameters = parameters.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let started = Stack::start(Options {
@@ -55,18 +70,42 @@ async fn resources(parameters: &[(&str, &str)]) -> usize {
     leasehold::table::check(&stack.dynamodb(), stack.tables()[0])
         .await
         .unwrap();
-    let resources = stack.resources().values().sum();
+    let resources = stack.resources().into_iter();
+    let resources = resources.map(|(kind, n)| (kind.to_owned(), n)).collect();
     stack.stop().await;
     resources
 }
 
 #[tokio::test]
 async fn every_parameter_may_be_left_out_or_set() {
-    let (none, all) = (resources(&SAMPLES).await, resources(&EVERY).await);
-    assert!(
-        none < all,
-        "{none} resources without parameters, {all} with"
-    );
+    let template: Value = serde_json::from_str(&template()).unwrap();
+    let parameters = template["Parameters"].as_object().unwrap().iter();
+    let empty = parameters.filter(|(_, parameter)| parameter["Default"] == "");
+    let empty: BTreeSet<_> = empty.map(|(name, _)| name.as_str()).collect();
+    let set = EVERY.iter().chain(&SAMPLES).map(|(name, _)| *name);
+    let set: BTreeSet<_> = set.chain(["ExistingTableName"]).collect();
+    assert!(empty.is_subset(&set), "not set: {:?}", &empty - &set);
+
+    let written = |files: &[&str], conditions: Option<&[&str]>| {
+        let mut kinds = BTreeMap::<String, usize>::new();
+        for file in files {
+            let template: Value = serde_json::from_str(&read(file)).unwrap();
+            for resource in template["Resources"].as_object().unwrap().values() {
+                let condition = resource["Condition"].as_str();
+                if condition.is_none_or(|one| conditions.is_none_or(|all| all.contains(&one))) {
+                    let kind = resource["Type"].as_str().unwrap();
+                    *kinds.entry(kind.to_owned()).or_default() += 1;
+                }
+            }
+        }
+        kinds
+    };
+    let (core, monitoring) = ("local/template.json", "local/monitoring.json");
+    let by_default: &[_] = &["CreatesTable", "IsMonitored"];
+    let expected = written(&[core, monitoring], Some(by_default));
+    assert_eq!(resources(&SAMPLES).await, expected, "nothing set");
+    let expected = written(&[core, monitoring, "local/samples.json"], None);
+    assert_eq!(resources(&EVERY).await, expected, "everything set");
 }
 
 /// What acquire needs for permits.

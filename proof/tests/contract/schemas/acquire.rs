@@ -1,11 +1,10 @@
-//! The fields of acquire, and which of them go together, stand in its function, its schema, the checker of state machines and the
-//! page of the functions. All combinations of fields show that the first three agree.
+//! The fields of acquire, and which of them go together, stand in its function, its schema and the checker of state machines. All
+//! combinations of fields show that they agree.
 
 use std::sync::LazyLock;
 
 use leasehold::{Error, Leases, Settings, store::Memory};
 use leasehold_asl::{Options, Rule, Source, check};
-use leasehold_proof::root;
 use serde_json::{Map, Value, json};
 
 use super::{SCHEMAS, VALIDATORS, written};
@@ -131,19 +130,4 @@ fn check_refuses_fields_that_never_go_together() {
             assert!(may_become_right, "{request:?}");
         }
     }
-}
-
-#[test]
-fn the_page_of_functions_has_the_fields_of_acquire() {
-    let page = std::fs::read_to_string(root().join("docs/reference/functions.md")).unwrap();
-    let (_, section) = page.split_once("\n## acquire\n\n").unwrap();
-    let (table, _) = section.split_once("\n\n").unwrap();
-    let mut named: Vec<_> = table
-        .lines()
-        .skip(2)
-        .filter_map(|row| row.split('`').nth(1))
-        .collect();
-    named.sort_unstable();
-    let fields = SCHEMAS["acquire.event"]["properties"].as_object().unwrap();
-    assert_eq!(named, fields.keys().collect::<Vec<_>>());
 }
