@@ -12,8 +12,9 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
     queue::{number, numbers},
+    request::Request,
     requests::{Acquire, Lifetime},
-    row::{Row, Stored, Term},
+    row::{Row, Stored},
     start::StartStatus,
     store::{Address, Applied, Operations, Store},
     transition::{
@@ -128,7 +129,7 @@ impl<S: Store> Leases<S> {
             }
         }
         // The request's own permit before any other of its holder.
-        already.sort_by_key(|(_, row)| row.request != grant.request);
+        already.sort_by_key(|(_, row)| row.request != grant.request.digest);
         if let Some((permit, row)) = already.into_iter().next() {
             return Ok(TriedPermit::Replayed(address(permit), row));
         }
@@ -140,7 +141,7 @@ impl<S: Store> Leases<S> {
         if rows
             .values()
             .filter_map(ours)
-            .any(|row| row.remembers(&grant.request))
+            .any(|row| row.remembers(&grant.request.digest))
         {
             return Err(consumed());
         }
@@ -148,7 +149,7 @@ impl<S: Store> Leases<S> {
         let limit = number(first.as_ref(), permits, taken(&rows, grant));
         note_other_numbers(key, permits, first.as_ref(), taken(&rows, grant));
         if let Some(first) = first {
-            if first.waiting().contains(&grant.request) {
+            if first.waiting().contains(&grant.request.digest) {
                 // It has its place, also while the key is frozen.
                 return Ok(TriedPermit::Taken(rows));
             }
@@ -170,7 +171,7 @@ impl<S: Store> Leases<S> {
         };
         // The first row is there before any other, because it has the queue.
         let start = if rows.contains_key(&0) {
-            grant.request.number()
+            grant.request.digest.number()
         } else {
             0
         };
@@ -247,7 +248,7 @@ impl<S: Store> Leases<S> {
         match (out.into_iter().nth(makes_room), frozen, foreign) {
             (Some((_, permit, row)), ..) => {
                 let mut contention = self
-                    .contention(Address { key, permit }, row.clone(), &grant.holder)
+                    .contention(Address { key, permit }, row.clone(), &grant.request.holder)
                     .await?;
                 if let Some(first) = first {
                     contention.held.waiting = first.waiting().len() as u64;
@@ -274,32 +275,29 @@ impl<S: Store> Leases<S> {
         // The deadline counts from before the request is sent.
         let now = self.now();
         let margin = self.settings().clock_margin;
-        let (term, sweep_after) = match asked.lifetime {
+        let sweep_after = match asked.lifetime {
             Lifetime::Ttl(ttl) => {
                 self.check_ttl(ttl)?;
-                let expires_at = now.plus(ttl.as_duration());
-                (Term::Ttl { ttl, expires_at }, expires_at.plus(margin))
+                now.plus(ttl.as_duration()).plus(margin)
             }
             Lifetime::Execution { keep } => {
                 let problem = |problem| Error::invalid("holder", problem);
                 self.executions().check(&asked.holder).map_err(problem)?;
                 check_keep(&asked.holder, keep)?;
-                let term = Term::Execution {
-                    keep,
-                    looked_at: None,
-                    look_again_at: None,
-                };
-                (term, now.plus(self.settings().look))
+                now.plus(self.settings().look)
             }
         };
         Ok(Grant {
-            request: RequestDigest::of(&asked.holder, &asked.request_id),
-            holder: asked.holder.clone(),
-            keys,
-            permits: asked.permits,
+            request: Request {
+                digest: RequestDigest::of(&asked.holder, &asked.request_id),
+                holder: asked.holder.clone(),
+                keys,
+                lifetime: asked.lifetime,
+                permits: asked.permits,
+                at_least: asked.at_least,
+                metadata: asked.metadata.clone(),
+            },
             lease_id: LeaseId::random(),
-            term,
-            metadata: asked.metadata.clone(),
             now,
             over: TakeoverRule {
                 passed: now.minus(margin),
@@ -307,7 +305,6 @@ impl<S: Store> Leases<S> {
             },
             tokens: TokenFloor::Reached(self.settings().token_floor),
             sweep_after,
-            at_least: asked.at_least,
             by_token,
         })
     }
@@ -410,7 +407,7 @@ impl<S: Store> Leases<S> {
                 replayed.map(Acquired::Granted)
             }
             GrantRefusal::Held(row) => self
-                .contention(address, row, &asked.holder)
+                .contention(address, row, &asked.request.holder)
                 .await
                 .map(Acquired::Held),
             GrantRefusal::OtherKeys => Err(other_keys()),
@@ -471,14 +468,14 @@ impl<S: Store> Leases<S> {
             match self.store().start_item(key, head, self.limit()).await {
                 Ok(start) => start
                     .filter(|start| start.status == StartStatus::Waiting)
-                    .map(|start| (start.execution(), start.metadata)),
+                    .map(|start| (start.execution(), start.request.metadata)),
                 // Whose policy covers the rows of its keys may not read starts: it asks again, and meets whoever began.
                 Err(Error::Denied { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             }
         } else {
             let waiter = self.waiting(key, head).await?;
-            waiter.map(|waiter| (waiter.holder, waiter.metadata))
+            waiter.map(|waiter| (waiter.request.holder, waiter.request.metadata))
         };
         if found.is_none() {
             self.pass_over(key, row, head).await?;

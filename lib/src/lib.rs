@@ -49,6 +49,8 @@ mod reap;
 pub mod redrivable;
 mod redriven;
 mod release;
+#[doc(hidden)]
+pub mod request;
 mod requests;
 mod retry;
 mod rules;

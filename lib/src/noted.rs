@@ -73,7 +73,7 @@ impl<S: Store> Leases<S> {
         let (now, is_start) = (self.now(), row.request.is_start());
         let permits = if is_start {
             let item = self.store().start_item(key, &request, self.limit()).await?;
-            item.and_then(|item| item.permits)
+            item.and_then(|item| item.request.permits)
         } else {
             None
         };

@@ -137,7 +137,7 @@ impl<S: Store> Leases<S> {
                     noted.permits
                 } else {
                     let start = self.store().start_item(&key, &started, self.limit());
-                    start.await?.and_then(|start| start.permits)
+                    start.await?.and_then(|start| start.request.permits)
                 };
                 keys.push((key, permits));
             }

@@ -9,7 +9,7 @@ use crate::values::{
 };
 
 /// How long a lease is to last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifetime {
     /// So long, unless it is extended: for a process, which may die unseen.
     Ttl(Ttl),

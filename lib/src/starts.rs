@@ -20,7 +20,9 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
     queue::{Begins, CALLS_WITHIN, EndedTerm, Known, Rows, has_failed, is_untold, place_in},
-    row::{Row, Stored, Term},
+    request::Request,
+    requests::Lifetime,
+    row::{Row, Stored},
     start::{
         ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
     },
@@ -254,8 +256,8 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
         if_held: IfHeld,
     ) -> Result<Option<Started>, Error> {
-        let request = item.request();
-        let rows = self.read_rows_for(&item.key, item.permits).await?;
+        let request = item.digest();
+        let rows = self.read_rows_for(&item.key, item.request.permits).await?;
         if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
             let first = first.clone();
             return self.waits(workflows, first, item, if_held).await.map(Some);
@@ -324,7 +326,7 @@ impl<S: Store> Leases<S> {
         }
         let purge_at = self.purge_start_at();
         let skipped = Settlement::Skipped { purge_at };
-        let rows = self.read_rows_for(key, item.permits).await?;
+        let rows = self.read_rows_for(key, item.request.permits).await?;
         if rows.remember(&request) {
             // It has its turn, or had it: what became of it is written down by whoever began it, or by sweep.
             return Ok(false);
@@ -353,7 +355,7 @@ impl<S: Store> Leases<S> {
         let Some(item) = item else {
             return Ok(false);
         };
-        let rows = self.read_rows_for(key, item.permits).await?;
+        let rows = self.read_rows_for(key, item.request.permits).await?;
         let Some((permit, row)) = rows.held_for(&request).filter(|(_, row)| is_untold(row)) else {
             return Ok(false);
         };
@@ -428,16 +430,22 @@ impl<S: Store> Leases<S> {
         }
         let takes = start.input.takes(start.pass_lease);
         takes.map_err(|problem| Error::invalid("input", problem))?;
+        let holder = start.state_machine.execution(&start.name);
         let item = StartItem {
             key: start.key,
+            request: Request {
+                digest: RequestDigest::of_start(&holder),
+                holder,
+                keys: None,
+                lifetime: Lifetime::Execution { keep: start.keep },
+                permits: start.permits,
+                at_least: start.at_least,
+                metadata: start.metadata,
+            },
             state_machine: start.state_machine,
             name: start.name,
             input: start.input,
             pass_lease: start.pass_lease,
-            keep: start.keep,
-            permits: start.permits,
-            at_least: start.at_least,
-            metadata: start.metadata,
             asked_at: now,
             deadline: now.plus(wait),
             status: StartStatus::Waiting,
@@ -457,8 +465,8 @@ impl<S: Store> Leases<S> {
         let (key, first) = (&item.key, Address::first(&item.key));
         let grant = self.grant_of(item);
         let join = Join {
-            request: grant.request.clone(),
-            rule: match item.permits {
+            request: grant.request.clone().digest,
+            rule: match item.request.permits {
                 None => JoinRule::IfTaken(grant.over),
                 Some(_) => JoinRule::Always,
             },
@@ -489,7 +497,7 @@ impl<S: Store> Leases<S> {
                 }
                 Err(error) => return Err(error),
             };
-            if row.waiting().contains(&grant.request) {
+            if row.waiting().contains(&grant.request.digest) {
                 return self.waits(workflows, row, item, if_held).await;
             }
             match if_held {
@@ -497,11 +505,12 @@ impl<S: Store> Leases<S> {
                 IfHeld::Replace(_) if row.holding().is_none() => {}
                 IfHeld::Replace(_) if self.started_holder(&row, item).await?.is_some() => {}
                 IfHeld::Fail | IfHeld::Skip | IfHeld::Replace(_) => {
-                    let in_the_way = if let Some(permits) = item.permits {
+                    let in_the_way = if let Some(permits) = item.request.permits {
                         self.all_taken(key.clone(), permits, &rows, &grant).await
                     } else {
                         let first = first.clone();
-                        self.contention(first, row.clone(), &grant.holder).await
+                        self.contention(first, row.clone(), &grant.request.holder)
+                            .await
                     };
                     let settled = match in_the_way {
                         Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await?,
@@ -551,12 +560,12 @@ impl<S: Store> Leases<S> {
     /// The key or a permit for a start, if one is free and nobody waits. Otherwise the first row as it was then.
     async fn attempt_start(&self, item: &StartItem, grant: &Grant) -> Result<Attempted, Error> {
         let key = &item.key;
-        if let Some(permits) = item.permits {
+        if let Some(permits) = item.request.permits {
             return Ok(match self.try_permit(key, permits, grant, false).await? {
                 TriedPermit::Granted(at, row) => Attempted::Granted(at, row),
                 TriedPermit::Replayed(at, row) => Attempted::Replayed(at, row),
                 TriedPermit::Taken(rows) => match rows.get(&0) {
-                    Some(Stored::Row(row)) if row.waiting().contains(&grant.request) => {
+                    Some(Stored::Row(row)) if row.waiting().contains(&grant.request.digest) => {
                         Attempted::Held(row.clone(), rows)
                     }
                     _ if self.settings().stopped => return Err(stopped_error(key.clone())),
@@ -572,7 +581,7 @@ impl<S: Store> Leases<S> {
             Err(GrantRefusal::Replayed(row)) => Attempted::Replayed(first, row),
             Err(GrantRefusal::Held(row)) => Attempted::Held(row, BTreeMap::new()),
             // Its place stays, also while the key is frozen.
-            Err(GrantRefusal::Frozen(row)) if row.waiting().contains(&grant.request) => {
+            Err(GrantRefusal::Frozen(row)) if row.waiting().contains(&grant.request.digest) => {
                 Attempted::Held(row, BTreeMap::new())
             }
             Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: key.clone() }),
@@ -585,22 +594,12 @@ impl<S: Store> Leases<S> {
     fn grant_of(&self, item: &StartItem) -> Grant {
         let now = self.now();
         Grant {
-            holder: item.execution(),
-            request: item.request(),
-            keys: None,
-            permits: item.permits,
+            request: item.request.clone(),
             lease_id: LeaseId::random(),
-            term: Term::Execution {
-                keep: item.keep,
-                looked_at: None,
-                look_again_at: None,
-            },
-            metadata: item.metadata.clone(),
             now,
             over: TakeoverRule::by_clock(self.takeover_deadline()),
             tokens: TokenFloor::Reached(self.settings().token_floor),
             sweep_after: now.plus(self.settings().look),
-            at_least: item.at_least,
             by_token: true,
         }
     }
@@ -615,7 +614,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<Started, Error> {
         let kind = GrantKind::after(row.previous.as_ref());
         metrics::record(Metric::of_grant(kind), 1);
-        let request = item.request();
+        let request = item.digest();
         let latest = self
             .store()
             .start_item(&item.key, &request, self.limit())
@@ -646,7 +645,7 @@ impl<S: Store> Leases<S> {
         if_held: IfHeld,
     ) -> Result<Started, Error> {
         // Another call may have settled it before this one joined, and from now on none does without its place.
-        let request = item.request();
+        let request = item.digest();
         let latest = self.store().start_item(&item.key, &request, self.limit());
         let latest = latest.await?;
         let settled = match &latest {
@@ -668,9 +667,9 @@ impl<S: Store> Leases<S> {
         }
         self.stop_replaced(workflows, &row, item, if_held).await?;
         let held = self.held_now(&row, item);
-        if item.permits.is_some() {
+        if item.request.permits.is_some() {
             // What came free before it waited was offered to whoever waited then.
-            if place_in(&row, &item.request()) == Some(0) {
+            if place_in(&row, &item.digest()) == Some(0) {
                 self.try_to_serve(&item.key).await;
                 return match self.as_it_is(item).await? {
                     Started::Queued { execution_arn, .. } => Ok(Started::Queued {
@@ -692,7 +691,7 @@ impl<S: Store> Leases<S> {
 
     /// What the item says by now; until it says something, the start waits or has its turn.
     async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
-        let request = item.request();
+        let request = item.digest();
         let latest = self.store().start_item(&item.key, &request, self.limit());
         match latest.await? {
             Some(latest) => answer_of(&latest).unwrap_or_else(|| Ok(queued(item, None))),
@@ -747,7 +746,7 @@ impl<S: Store> Leases<S> {
 
     /// What the item says by now.
     async fn as_settled(&self, item: &StartItem) -> Result<Started, Error> {
-        let request = item.request();
+        let request = item.digest();
         let latest = self.store().start_item(&item.key, &request, self.limit());
         let latest = latest.await?;
         latest
@@ -856,7 +855,7 @@ impl<S: Store> Leases<S> {
 
     /// Who has the key, if somebody has.
     fn held_now(&self, row: &Row, item: &StartItem) -> Option<Box<HeldLease>> {
-        row.holding().filter(|_| row.request != item.request())?;
+        row.holding().filter(|_| row.request != item.digest())?;
         let contention = self.held(Address::first(&item.key), row, &item.execution());
         contention.ok().map(|contention| Box::new(contention.held))
     }

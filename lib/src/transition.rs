@@ -6,11 +6,9 @@
 use crate::{
     clock::Timestamp,
     outcomes::Ended,
+    request::Request,
     row::{Holding, Row, State, Stored, Telling, Term},
-    values::{
-        AtLeast, Counter, Holder, KeysDigest, LeaseId, Metadata, ObservedVersion, Permits,
-        RequestDigest, Ttl,
-    },
+    values::{Counter, LeaseId, ObservedVersion, RequestDigest, Ttl},
 };
 
 mod queue;
@@ -54,20 +52,10 @@ pub enum Change {
 /// See [`Change::Grant`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// The new holder.
-    pub holder: Holder,
-    /// The request.
-    pub request: RequestDigest,
-    /// Which keys the request asks for, if for several.
-    pub keys: Option<KeysDigest>,
-    /// Of how many permits the request asks for one; none for the mutex.
-    pub permits: Option<Permits>,
+    /// What is granted, and to whom.
+    pub request: Request,
     /// Proof of the new grant.
     pub lease_id: LeaseId,
-    /// How long it lasts.
-    pub term: Term,
-    /// What the holder wants others to see.
-    pub metadata: Metadata,
     /// The taker's clock.
     pub now: Timestamp,
     /// When the lease of another holder may be taken over.
@@ -76,8 +64,6 @@ pub struct Grant {
     pub tokens: TokenFloor,
     /// Before this instant sweep need not read the row.
     pub sweep_after: Timestamp,
-    /// How long the row stays closed after the grant.
-    pub at_least: AtLeast,
     /// Whether the holder waits for the grant with a task token, so that it may not learn of it.
     pub by_token: bool,
 }
@@ -295,34 +281,22 @@ pub fn transition(stored: &Stored, change: &Change) -> Option<Row> {
 
 fn first_grant(grant: &Grant) -> Option<Row> {
     matches!(grant.tokens, TokenFloor::Reached(_)).then(|| Row {
-        request_keys: grant.keys.clone(),
-        permits: grant.permits,
-        opens_at: opens_at(grant.now, grant.at_least),
+        opens_at: grant.request.opens_at(grant.now),
         state: State::Held(granted(grant)),
-        ..first_row(
-            grant.now,
-            grant.tokens.floor(),
-            &grant.holder,
-            &grant.request,
-        )
+        ..first_row(grant.now, grant.tokens.floor(), &grant.request)
     })
 }
 
 /// The row after its first grant, which has ended.
-pub(crate) fn first_row(
-    now: Timestamp,
-    floor: Counter,
-    holder: &Holder,
-    request: &RequestDigest,
-) -> Row {
+pub(crate) fn first_row(now: Timestamp, floor: Counter, request: &Request) -> Row {
     let token = seed(now).max(floor).plus(1);
     Row {
         fencing_token: token,
         version: seed(now).plus(1),
-        granted_to: holder.clone(),
-        request: request.clone(),
-        request_keys: None,
-        permits: None,
+        granted_to: request.holder.clone(),
+        request: request.digest.clone(),
+        request_keys: request.keys.clone(),
+        permits: request.permits,
         past_requests: [None, None, None],
         past_releases: [None; 3],
         previous: None,
@@ -348,7 +322,7 @@ pub(crate) fn seed(now: Timestamp) -> Counter {
 
 fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     let may = grant.over.allows(row) && row.may_be_granted() && row.head().is_none();
-    if !may || row.remembers(&grant.request) {
+    if !may || row.remembers(&grant.request.digest) {
         return None;
     }
     if !grant.tokens.matches(row) {
@@ -356,35 +330,23 @@ fn next_grant(row: &Row, grant: &Grant) -> Option<Row> {
     }
     let token = row.fencing_token.max(grant.tokens.floor()).plus(1);
     Some(Row {
-        request_keys: grant.keys.clone(),
-        permits: grant.permits,
         purge_at: None,
-        opens_at: opens_at(grant.now, grant.at_least),
+        opens_at: grant.request.opens_at(grant.now),
         state: State::Held(granted(grant)),
-        ..succeeded(row, &grant.holder, &grant.request, token)
+        ..succeeded(row, &grant.request, token)
     })
 }
 
-/// Until when a row that is granted now stays closed.
-pub(crate) fn opens_at(now: Timestamp, at_least: AtLeast) -> Option<Timestamp> {
-    (at_least > AtLeast::default()).then(|| now.plus(at_least.as_duration()))
-}
-
 /// The row after a new grant, with its last grant moved to the history.
-pub(crate) fn succeeded(
-    row: &Row,
-    holder: &Holder,
-    request: &RequestDigest,
-    token: Counter,
-) -> Row {
+pub(crate) fn succeeded(row: &Row, request: &Request, token: Counter) -> Row {
     let [first, second, _] = row.past_requests.clone();
     Row {
         fencing_token: token,
         version: row.version.plus(1),
-        granted_to: holder.clone(),
-        request: request.clone(),
-        request_keys: None,
-        permits: None,
+        granted_to: request.holder.clone(),
+        request: request.digest.clone(),
+        request_keys: request.keys.clone(),
+        permits: request.permits,
         past_requests: [Some(row.request.clone()), first, second],
         previous: Some(row.last_grant()),
         ..row.clone()
@@ -394,11 +356,11 @@ pub(crate) fn succeeded(
 fn granted(grant: &Grant) -> Holding {
     Holding {
         lease_id: grant.lease_id.clone(),
-        term: grant.term,
+        term: grant.request.term(grant.now),
         acquired_at: grant.now,
         extended_at: None,
         sweep_after: Some(grant.sweep_after),
-        metadata: grant.metadata.clone(),
+        metadata: grant.request.metadata.clone(),
         telling: grant.by_token.then(|| Telling::first(grant.now, None)),
     }
 }

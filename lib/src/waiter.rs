@@ -4,31 +4,19 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
+    request::Request,
     row::attributes as at,
-    row::{
-        Item, at_least, b, bytes, instant, metadata, metadata_value, n, permits, permits_value, s,
-        text, time, whole,
-    },
-    values::{AtLeast, Holder, KeepTime, Metadata, Permits, RequestDigest, TaskToken},
+    row::{Item, b, bytes, instant, n, s, text, time, whole},
+    values::{Holder, RequestDigest, TaskToken},
 };
 
 /// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter {
-    /// The request that waits: its name in the queue, and in the item's sort key.
-    pub request: RequestDigest,
+    /// The request that waits. Its digest is its name in the queue, and in the item's sort key.
+    pub request: Request,
     /// The task token to notify.
     pub task_token: TaskToken,
-    /// Who waits.
-    pub holder: Holder,
-    /// How long the lease to come stays after a failure.
-    pub keep: KeepTime,
-    /// Of how many permits it waits for one; none for the mutex.
-    pub permits: Option<Permits>,
-    /// How long the key is to stay closed after its grant.
-    pub at_least: AtLeast,
-    /// What the holder will want others to see.
-    pub metadata: Metadata,
     /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. It names
     /// this wait: a row whose holder may not have been told has the same. It does not order the queue.
     pub ticket: u64,
@@ -46,14 +34,10 @@ impl Waiter {
     /// Reads an item; none if this library did not write it.
     #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
+        let digest = RequestDigest::stored(bytes(item, at::REQUEST)?);
         Some(Self {
-            request: RequestDigest::stored(bytes(item, at::REQUEST)?),
+            request: Request::read(item, Request::holder_in(item)?, digest)?,
             task_token: TaskToken::stored(text(item, at::TASK_TOKEN)?),
-            holder: Holder::stored(text(item, at::HOLDER)?),
-            keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
-            permits: permits(item),
-            at_least: at_least(item),
-            metadata: item.get(at::METADATA).and_then(metadata)?,
             ticket: whole(item, at::TICKET)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
@@ -68,21 +52,17 @@ impl Waiter {
     }
 
     /// Every attribute but the address, of one that waits.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 12] {
-        [
-            (at::REQUEST, b(self.request.as_bytes())),
+    pub(crate) fn attributes(&self) -> Vec<(&'static str, AttributeValue)> {
+        let own = [
+            (at::REQUEST, b(self.request.digest.as_bytes())),
             (at::TASK_TOKEN, s(self.task_token.expose())),
-            (at::HOLDER, s(self.holder.as_str())),
-            (at::KEEP_MS, n(self.keep.as_millis())),
-            (at::PERMITS, permits_value(self.permits)),
-            (at::AT_LEAST_MS, n(self.at_least.as_millis())),
-            (at::METADATA, metadata_value(&self.metadata)),
             (at::TICKET, n(self.ticket)),
             (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),
             // As in a held row: sweep need not read the item before this instant.
             (at::SWEEP_AFTER, instant(self.deadline)),
             (at::PURGE_AT, n(self.purge_at)),
-        ]
+        ];
+        own.into_iter().chain(self.request.attributes()).collect()
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     row::{Row, Stored},
     store::{Address, Joined, Operations, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, JoinRule, why_not_joined},
-    values::{AtLeast, Counter, KeepTime, Key, LeaseId, Permits, RequestDigest},
+    values::{Counter, Key, LeaseId, RequestDigest},
     waiter::Waiter,
     workflows::Workflows,
 };
@@ -59,7 +59,7 @@ impl<S: Store> Leases<S> {
     /// [`Leases::acquire`]. None of them is sent to the token. If the call to the token failed
     /// ([`Error::Unavailable`]) the lease may have been granted: repeat the request.
     pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
-        let keep = check(&request)?;
+        check(&request)?;
         self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {
             return Err(Error::Misconfigured {
@@ -72,8 +72,7 @@ impl<S: Store> Leases<S> {
         let (key, reentrant) = (request.key, request.reentrant);
         let permits = request.permits;
         let latest = queue.latest;
-        let asked = (keep, permits, request.at_least);
-        let waiter = self.waiter(&grant, asked, queue);
+        let waiter = self.waiter(&grant, queue);
         let stopped = self.settings().stopped;
         if stopped && permits.is_none() && self.has_place(&key, &waiter).await? {
             // It stays, whatever stops new grants.
@@ -97,7 +96,7 @@ impl<S: Store> Leases<S> {
             return Err(Error::Consumed { key });
         }
         let mut join = Join {
-            request: grant.request.clone(),
+            request: grant.request.clone().digest,
             rule: JoinRule::IfTaken(grant.over),
             cap: self.room(latest),
         };
@@ -122,7 +121,7 @@ impl<S: Store> Leases<S> {
                     return Ok(queued(&waiter));
                 }
                 Joined::Superseded(by) => return Err(Error::Superseded { key, by }),
-                Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request)),
+                Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request.digest)),
                 Joined::SupersededByLaterCall => return Err(asked_again()),
                 Joined::Conflict => {
                     if backoff.wait().await {
@@ -164,7 +163,7 @@ impl<S: Store> Leases<S> {
     /// Whether a waiter for the mutex is in the queue.
     async fn has_place(&self, key: &Key, waiter: &Waiter) -> Result<bool, Error> {
         let rows = self.read_rows_for(key, None).await?;
-        Ok(rows.waiting().contains(&waiter.request))
+        Ok(rows.waiting().contains(&waiter.request.digest))
     }
 
     /// A permit, if one may be had and the request asks for one. A permit has a row of its own: whoever may have one need not
@@ -177,7 +176,7 @@ impl<S: Store> Leases<S> {
         reentrant: bool,
         latest: bool,
     ) -> Result<Permitted, Error> {
-        let Some(permits) = waiter.permits else {
+        let Some(permits) = waiter.request.permits else {
             let rule = JoinRule::IfTaken(grant.over);
             return Ok(Permitted::Waits { rule });
         };
@@ -191,7 +190,7 @@ impl<S: Store> Leases<S> {
             }
             TriedPermit::Taken(rows) => {
                 let queue = queue_in(key, &rows)?;
-                let waits = queue.contains(&waiter.request);
+                let waits = queue.contains(&waiter.request.digest);
                 if !waits && self.settings().stopped {
                     return Err(stopped_error(key.clone()));
                 }
@@ -248,8 +247,8 @@ impl<S: Store> Leases<S> {
         check_latest(&latest, waiter)?;
         // Read the row after the new token is stored. A call that ended this wait earlier has told the old token, or
         // nobody.
-        let rows = self.read_rows_for(key, waiter.permits).await?;
-        if rows.waiting().contains(&waiter.request) {
+        let rows = self.read_rows_for(key, waiter.request.permits).await?;
+        if rows.waiting().contains(&waiter.request.digest) {
             if only_newest {
                 Box::pin(self.only_newest(key, Some(rows), waiter)).await?;
             } else {
@@ -257,13 +256,13 @@ impl<S: Store> Leases<S> {
             }
             return Ok(queued(&latest));
         }
-        if let Some((permit, row)) = rows.held_for(&waiter.request) {
+        if let Some((permit, row)) = rows.held_for(&waiter.request.digest) {
             // It was granted the key in the meantime.
             let key = key.clone();
             let (at, row) = (Address { key, permit }, row.clone());
             return self.tell_of_its_lease(workflows, &at, row, waiter).await;
         }
-        if rows.remember(&waiter.request) {
+        if rows.remember(&waiter.request.digest) {
             return Err(Error::Consumed { key: key.clone() });
         }
         // This token must not wait again, because another call may be about to end its wait.
@@ -280,12 +279,12 @@ impl<S: Store> Leases<S> {
     ) -> Result<(), Error> {
         let rows = match rows {
             Some(rows) => rows,
-            None => self.read_rows_for(key, waiter.permits).await?,
+            None => self.read_rows_for(key, waiter.request.permits).await?,
         };
         let Some(first) = rows.first() else {
             return Ok(());
         };
-        let newest = (key, &waiter.request, &waiter.holder);
+        let newest = (key, &waiter.request.digest, &waiter.request.holder);
         let first = self.supersede(first.clone(), newest).await?;
         self.try_to_grant_to_next(key, rows.with(0, first)).await;
         Ok(())
@@ -325,7 +324,7 @@ impl<S: Store> Leases<S> {
         let (mut told_by, key) = (None, &at.key);
         let row = if row.holding().is_none_or(|held| held.telling.is_none()) {
             row
-        } else if row.request == waiter.request && is_from_the_queue(&row) {
+        } else if row.request == waiter.request.digest && is_from_the_queue(&row) {
             // Its item first, then the row, then the token: so that whoever tells it later uses this token.
             let latest = self.store().update_task_token(key, waiter, self.limit());
             let latest = latest.await?;
@@ -352,7 +351,7 @@ impl<S: Store> Leases<S> {
             }
             _ => {}
         }
-        if waiter.holder.is_durable_execution() && matches!(told, Told::Refused) {
+        if waiter.request.holder.is_durable_execution() && matches!(told, Told::Refused) {
             // A callback belongs to one request, and this one has the lease: its callback was told before, or nobody waits for it any
             // more, and then nobody hears this answer.
             return Ok(Queued::Acquired);
@@ -360,21 +359,11 @@ impl<S: Store> Leases<S> {
         answer(told)
     }
 
-    fn waiter(
-        &self,
-        grant: &Grant,
-        (keep, permits, at_least): (KeepTime, Option<Permits>, AtLeast),
-        queue: Queue,
-    ) -> Waiter {
+    fn waiter(&self, grant: &Grant, queue: Queue) -> Waiter {
         let deadline = grant.now.plus(queue.wait.as_duration());
         Waiter {
             request: grant.request.clone(),
             task_token: queue.task_token,
-            holder: grant.holder.clone(),
-            keep,
-            permits,
-            at_least,
-            metadata: grant.metadata.clone(),
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
             deadline,
@@ -384,7 +373,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-fn check(request: &Acquire) -> Result<KeepTime, Error> {
+fn check(request: &Acquire) -> Result<(), Error> {
     let not_queued = |field| {
         Err(Error::invalid(
             field,
@@ -395,7 +384,7 @@ fn check(request: &Acquire) -> Result<KeepTime, Error> {
         return not_queued("observed_version");
     }
     match request.lifetime {
-        Lifetime::Execution { keep } => check_keep(&request.holder, keep).map(|()| keep),
+        Lifetime::Execution { keep } => check_keep(&request.holder, keep),
         Lifetime::Ttl(_) => Err(Error::invalid(
             "ttl_seconds",
             "does not go with a wait in the queue: that lease lasts as long as the execution",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::starts::{HOUR, MACHINE, StartCase, execution};
 use super::{Bench, MARGIN, MS, STALE, StartFate, TTL, grant, make};
 use crate::{
-    Acquire, Acquired, Execution, ExecutionName, ForceReleaseOutcome, IfHeld, Leases, Lifetime,
+    Acquire, Acquired, Execution, ForceReleaseOutcome, IfHeld, Leases, Lifetime,
     Queue, Queued, Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken,
     WaitTime,
     store::{Operations as _, Settled, Settlement},
@@ -340,9 +340,8 @@ async fn a_start_that_waits_for_nobody_is_tried_once<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "tried once").await;
     case.queues("model").await;
     let stored = StartItem {
-        name: ExecutionName::new("a").expect("valid"),
         deadline: case.case.now(),
-        ..case.item("model").await.expect("an item")
+        ..case.item("model").await.expect("an item").named("a")
     };
     // The call that stored it died; on a free key it begins.
     for name in ["first", "model"] {
@@ -355,10 +354,7 @@ async fn a_start_that_waits_for_nobody_is_tried_once<B: Bench>(bench: &B) {
     assert_eq!(case.status("a").await, StartStatus::Begun);
     case.holds("a").await;
     // On a held one nothing is left of it, so that a retry is answered as it asks.
-    let late = StartItem {
-        name: ExecutionName::new("b").expect("valid"),
-        ..stored
-    };
+    let late = stored.named("b");
     let put = case.case.leases.store().put_start(&late, false, LIMIT);
     let _ = put.await.expect("an answer");
     let fail = |name: &str| Start {

@@ -479,10 +479,7 @@ async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
     case.queues("a").await;
     let waiting = case.item("a").await.expect("an item");
     // Whoever stored this one died.
-    let stray = StartItem {
-        name: ExecutionName::new("b").expect("valid"),
-        ..waiting
-    };
+    let stray = waiting.named("b");
     let limit = Duration::from_secs(1);
     let put = case
         .case
@@ -516,9 +513,8 @@ async fn sweep_does_not_fail_a_start_that_is_being_asked_for<B: Bench>(bench: &B
     let waiting = case.item("a").await.expect("an item");
     // Stored by a call that waits for nobody, and has not said so yet.
     let stored = StartItem {
-        name: ExecutionName::new("b").expect("valid"),
         deadline: case.case.now(),
-        ..waiting
+        ..waiting.named("b")
     };
     let (store, limit) = (case.case.leases.store(), Duration::from_secs(1));
     let put = store.put_start(&stored, false, limit).await;

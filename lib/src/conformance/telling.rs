@@ -113,7 +113,7 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
     let (key, limit) = (&case.address.key, std::time::Duration::from_secs(1));
     let granted = case
         .leases
-        .grant_to(&case.address, Some(&row), (&old).into())
+        .grant_to(&case.address, Some(&row), (&old.request, Some(old.ticket)))
         .await;
     let granted = granted.expect("an answer").expect("granted");
     let new = crate::waiter::Waiter {
@@ -154,7 +154,11 @@ async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
         let key = &case.address.key;
         let granted = case
             .leases
-            .grant_to(&case.address, Some(&row), (&waiter).into())
+            .grant_to(
+                &case.address,
+                Some(&row),
+                (&waiter.request, Some(waiter.ticket)),
+            )
             .await;
         let granted = granted.expect("an answer").expect("granted");
         let other = case.request("a").request_id(make::request_id("other"));

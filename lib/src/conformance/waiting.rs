@@ -85,7 +85,7 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
         assert_eq!(case.join(who).await, case.now().as_millis());
         assert_eq!(case.row().await.waiting().len(), n + 1);
         let waiter = case.waiter(who).await.expect("an item");
-        assert_eq!(waiter.holder, make::execution(who));
+        assert_eq!(waiter.request.holder, make::execution(who));
         assert_eq!(waiter.task_token.expose(), case.token(who));
         assert_eq!(waiter.deadline, case.now().plus(WAIT));
         assert!(waiter.purge_at > waiter.deadline.as_millis() / 1000);

@@ -7,30 +7,15 @@ use crate::{
     leases::{Leases, TRIES},
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted, Lease},
+    request::Request,
     row::{Holding, Row, State, Stored, Telling, Term},
     start::{StartItem, StartStatus},
     store::{Address, Applied, AppliedAll, Connection, Operations, Store},
-    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, opens_at, succeeded},
-    values::{
-        AtLeast, Counter, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest,
-        RequestId, TaskToken,
-    },
+    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
+    values::{Counter, Key, LeaseId, RequestDigest, RequestId, TaskToken},
     waiter::Waiter,
     workflows::{Delivery, Workflows},
 };
-
-/// Whoever waits first, for a grant of the free key.
-#[derive(Clone, Copy)]
-pub(crate) struct Heir<'a> {
-    pub(crate) request: &'a RequestDigest,
-    pub(crate) holder: &'a Holder,
-    pub(crate) keep: KeepTime,
-    pub(crate) permits: Option<Permits>,
-    pub(crate) at_least: AtLeast,
-    pub(crate) metadata: &'a Metadata,
-    /// Of a waiter with a task token: which wait it is.
-    pub(crate) ticket: Option<u64>,
-}
 
 /// How long a lease would have lasted that has ended.
 #[derive(Clone, Copy, PartialEq)]
@@ -57,47 +42,25 @@ impl From<&Lease> for EndedTerm {
     }
 }
 
-impl<'a> From<&'a Waiter> for Heir<'a> {
-    fn from(waiter: &'a Waiter) -> Self {
-        Self {
-            request: &waiter.request,
-            holder: &waiter.holder,
-            keep: waiter.keep,
-            permits: waiter.permits,
-            at_least: waiter.at_least,
-            metadata: &waiter.metadata,
-            ticket: Some(waiter.ticket),
-        }
-    }
-}
-
 /// Whoever waits first.
 enum Next {
     Waiter(Box<Waiter>),
-    /// With the execution that it is to become.
-    Start(Box<StartItem>, Holder),
+    Start(Box<StartItem>),
 }
 
 impl Next {
-    const fn permits(&self) -> Option<Permits> {
+    const fn request(&self) -> &Request {
         match self {
-            Self::Waiter(waiter) => waiter.permits,
-            Self::Start(item, _) => item.permits,
+            Self::Waiter(waiter) => &waiter.request,
+            Self::Start(item) => &item.request,
         }
     }
 
-    fn heir<'a>(&'a self, head: &'a RequestDigest) -> Heir<'a> {
+    /// Of a waiter with a task token: which wait it is.
+    const fn ticket(&self) -> Option<u64> {
         match self {
-            Self::Waiter(waiter) => Heir::from(&**waiter),
-            Self::Start(item, execution) => Heir {
-                request: head,
-                holder: execution,
-                keep: item.keep,
-                permits: item.permits,
-                at_least: item.at_least,
-                metadata: &item.metadata,
-                ticket: None,
-            },
+            Self::Waiter(waiter) => Some(waiter.ticket),
+            Self::Start(_) => None,
         }
     }
 }
@@ -239,7 +202,7 @@ impl<S: Store> Leases<S> {
                 }
                 continue;
             };
-            let permits = next.permits();
+            let permits = next.request().permits;
             if permits.is_some() && !rows.are_all() {
                 rows = self.read_rows(key).await?;
                 if rows.waiting().first() != Some(&head) {
@@ -262,7 +225,10 @@ impl<S: Store> Leases<S> {
                 key: key.clone(),
                 permit,
             };
-            let granted = match self.grant_to(&at, free, next.heir(&head)).await? {
+            let granted = match self
+                .grant_to(&at, free, (next.request(), next.ticket()))
+                .await?
+            {
                 Ok(granted) => granted,
                 // Somebody was faster, or the first has left the queue meanwhile: look again.
                 Err(found) if tries > 0 => {
@@ -345,7 +311,7 @@ impl<S: Store> Leases<S> {
         next: Next,
     ) -> Result<Effect, Error> {
         Ok(match next {
-            Next::Start(item, _) => match self.begin(workflows, at, &granted, &item).await? {
+            Next::Start(item) => match self.begin(workflows, at, &granted, &item).await? {
                 Begins::Begun => Effect::Told,
                 Begins::Failed {
                     free: Some(free), ..
@@ -366,10 +332,7 @@ impl<S: Store> Leases<S> {
         if head.is_start() {
             let item = self.store().start_item(key, head, self.limit()).await?;
             let item = item.filter(|item| item.status == StartStatus::Waiting);
-            return Ok(item.map(|item| {
-                let execution = item.execution();
-                Next::Start(Box::new(item), execution)
-            }));
+            return Ok(item.map(|item| Next::Start(Box::new(item))));
         }
         let waiter = self.waiting(key, head).await?;
         Ok(waiter.map(|waiter| Next::Waiter(Box::new(waiter))))
@@ -381,35 +344,30 @@ impl<S: Store> Leases<S> {
         &self,
         at: &Address,
         row: Option<&Row>,
-        heir: Heir<'_>,
+        (request, ticket): (&Request, Option<u64>),
     ) -> Result<Result<Row, Stored>, Error> {
         let now = self.now();
         let floor = self.settings().token_floor;
         let lease_id = LeaseId::random();
         let state = State::Held(Holding {
             lease_id: lease_id.clone(),
-            term: Term::Execution {
-                keep: heir.keep,
-                looked_at: None,
-                look_again_at: None,
-            },
+            term: request.term(now),
             acquired_at: now,
             extended_at: None,
             sweep_after: Some(now.plus(self.settings().look)),
-            metadata: heir.metadata.clone(),
-            telling: Some(Telling::first(now, heir.ticket)),
+            metadata: request.metadata.clone(),
+            telling: Some(Telling::first(now, ticket)),
         });
         let next = Row {
             purge_at: None,
-            permits: heir.permits,
-            opens_at: opens_at(now, heir.at_least),
+            opens_at: request.opens_at(now),
             state,
             ..match row {
                 Some(row) => {
                     let token = row.fencing_token.max(floor).plus(1);
-                    succeeded(row, heir.holder, heir.request, token)
+                    succeeded(row, request, token)
                 }
-                None => first_row(now, floor, heir.holder, heir.request),
+                None => first_row(now, floor, request),
             }
         };
         // If the response was lost, the row shows whether the write was ours, and that nobody was told since.
@@ -422,10 +380,10 @@ impl<S: Store> Leases<S> {
         let applied = if at.permit == 0
             && let Some(row) = row
         {
-            self.replace(at, row, next, Some(heir.request.clone()))
+            self.replace(at, row, next, Some(request.digest.clone()))
                 .await?
         } else {
-            self.grant_beside(at, row, next, heir.request).await?
+            self.grant_beside(at, row, next, &request.digest).await?
         };
         let row = match applied {
             Applied::Done { row, .. } => row,
@@ -488,7 +446,7 @@ impl<S: Store> Leases<S> {
         let mut told = self.tell(workflows, at, &row, &waiter.task_token).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
-            && let Some(latest) = self.waiting(&at.key, &waiter.request).await?
+            && let Some(latest) = self.waiting(&at.key, &waiter.request.digest).await?
             && latest.task_token != waiter.task_token
         {
             // It asked again before it was granted the key. Now another call may tell it too.

@@ -150,7 +150,7 @@ impl<S: Store> Leases<S> {
     }
 
     async fn clear_one(&self, key: &Key, rows: &Rows, waiter: &Waiter) -> Result<(), Error> {
-        let request = &waiter.request;
+        let request = &waiter.request.digest;
         let is_back = rows.waiting().contains(request)
             || untold(rows, request).is_some_and(|(_, _, ticket)| ticket == waiter.ticket);
         if let Some(by) = &waiter.superseded_by {
@@ -269,8 +269,8 @@ impl<S: Store> Leases<S> {
     ) -> Result<(), Error> {
         if let Some(workflows) = self.workflows() {
             let (name, cause) = (error.name(), error.as_cause(key));
-            let (to, limit) = ((&waiter.holder, &waiter.task_token), self.limit());
-            let holder = waiter.holder.as_str();
+            let (to, limit) = ((&waiter.request.holder, &waiter.task_token), self.limit());
+            let holder = waiter.request.holder.as_str();
             match workflows.fail(to, name, cause, limit).await {
                 Ok(Delivery::Delivered) => {
                     tracing::info!(%key, holder, outcome = name, "sent away");

@@ -88,7 +88,7 @@ impl<S: Store> Leases<S> {
             let Some(marked) = self.mark(at, row, None).await? else {
                 return Ok(Begins::Later);
             };
-            let (key, request) = (&item.key, item.request());
+            let (key, request) = (&item.key, item.digest());
             let latest = self.store().start_item(key, &request, self.limit());
             return match latest.await? {
                 Some(latest) if latest.status == StartStatus::Waiting => {
@@ -247,7 +247,9 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
     ) -> Result<Begun, Error> {
         let lease = self.lease_of(at.clone(), row.clone())?;
-        let input = item.input.with(item.pass_lease, item.permits, &lease);
+        let input = item
+            .input
+            .with(item.pass_lease, item.request.permits, &lease);
         let what = (&item.state_machine, &item.name);
         workflows.start_execution(what, input, self.limit()).await
     }
@@ -418,7 +420,7 @@ impl<S: Store> Leases<S> {
         item: &StartItem,
         settlement: &Settlement,
     ) -> Result<Settled, Error> {
-        let (request, first) = (item.request(), Address::first(&item.key));
+        let (request, first) = (item.digest(), Address::first(&item.key));
         let out = Change::Leave(Leave {
             request: request.clone(),
             place: None,
@@ -431,8 +433,8 @@ impl<S: Store> Leases<S> {
         } else {
             with_row
         };
-        if settled == Settled::Done && (had_no_row || item.permits.is_some()) {
-            let rows = self.read_rows_for(&item.key, item.permits).await?;
+        if settled == Settled::Done && (had_no_row || item.request.permits.is_some()) {
+            let rows = self.read_rows_for(&item.key, item.request.permits).await?;
             if rows.remember(&request) || rows.waiting().contains(&request) {
                 // Another call has given it its place meanwhile: it waits on, unless it has begun.
                 let _ = self.store().put_start(item, true, self.limit()).await?;
@@ -450,7 +452,7 @@ impl<S: Store> Leases<S> {
         settlement: &Settlement,
         later: Option<&RequestDigest>,
     ) -> Result<bool, Error> {
-        let (request, first) = (item.request(), Address::first(&item.key));
+        let (request, first) = (item.digest(), Address::first(&item.key));
         for _ in 0..TRIES {
             let Some(place) = place_in(&row, &request) else {
                 return Ok(false);

@@ -63,21 +63,21 @@ impl<S: Store> Leases<S> {
                 place,
                 holder: item.execution(),
                 start: true,
-                permits: item.permits,
+                permits: item.request.permits,
                 since: item.asked_at,
                 until: item.deadline,
-                metadata: item.metadata,
+                metadata: item.request.metadata,
             }));
         }
         let waiter = self.waiting(key, request).await?;
         Ok(waiter.map(|waiter| WaiterView {
             place,
-            holder: waiter.holder,
+            holder: waiter.request.holder,
             start: false,
-            permits: waiter.permits,
+            permits: waiter.request.permits,
             since: Timestamp::from_millis(waiter.ticket),
             until: waiter.deadline,
-            metadata: waiter.metadata,
+            metadata: waiter.request.metadata,
         }))
     }
 }

@@ -82,7 +82,7 @@ impl<S: Store> Leases<S> {
                         }
                         SetRefusal::Held(address, row) => {
                             return self
-                                .contention(address, row, &grant.holder)
+                                .contention(address, row, &grant.request.holder)
                                 .await
                                 .map(AcquiredAll::Held);
                         }
@@ -261,7 +261,7 @@ fn judge(
                 held = held.or_else(|| Some((address.clone(), row)));
             }
             GrantRefusal::Replayed(row) => {
-                own |= row.request == grant.request;
+                own |= row.request == grant.request.digest;
                 if let Some(held) = row.holding() {
                     untold |= held.telling.is_some();
                     let change = still_held(&row, held, grant.now);

@@ -5,12 +5,10 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::{ExecutionInput, ExecutionName, PassLease, StateMachineArn};
 use crate::{
     clock::Timestamp,
+    request::Request,
     row::attributes as at,
-    row::{
-        Item, at_least, instant, metadata, metadata_value, n, permits, permits_value, s, text,
-        time, whole,
-    },
-    values::{AtLeast, Holder, KeepTime, Key, Metadata, Permits, RequestDigest},
+    row::{Item, instant, s, text, time},
+    values::{Holder, Key, RequestDigest},
 };
 
 /// A start, as it is stored from before it has its place until after its execution has begun.
@@ -26,14 +24,8 @@ pub struct StartItem {
     pub input: ExecutionInput,
     /// What of the lease the input gets as well.
     pub pass_lease: PassLease,
-    /// How long the lease stays after a failure.
-    pub keep: KeepTime,
-    /// Of how many permits it waits for one; none for the mutex.
-    pub permits: Option<Permits>,
-    /// How long the key is to stay closed after its grant.
-    pub at_least: AtLeast,
-    /// What others may see.
-    pub metadata: Metadata,
+    /// The request of the execution that it is to become.
+    pub request: Request,
     /// When it was asked for.
     pub asked_at: Timestamp,
     /// When it gives up its place in the queue; the instant at which it was asked for, if it was not to wait.
@@ -89,13 +81,22 @@ impl StartItem {
     /// The execution that it is to become.
     #[must_use]
     pub fn execution(&self) -> Holder {
-        self.state_machine.execution(&self.name)
+        self.request.holder.clone()
+    }
+
+    /// The same start under another name.
+    #[cfg(any(test, feature = "conformance"))]
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.name = ExecutionName::new(name).expect("valid");
+        self.request.holder = self.state_machine.execution(&self.name);
+        self.request.digest = RequestDigest::of_start(&self.request.holder);
+        self
     }
 
     /// What rows call it.
     #[must_use]
-    pub fn request(&self) -> RequestDigest {
-        RequestDigest::of_start(&self.execution())
+    pub fn digest(&self) -> RequestDigest {
+        self.request.digest.clone()
     }
 
     /// Whether it was to wait for its key at all.
@@ -113,16 +114,18 @@ impl StartItem {
     /// Reads an item; none if this library did not write it.
     #[must_use]
     pub fn read(item: &Item) -> Option<Self> {
+        let state_machine = StateMachineArn::stored(text(item, at::STATE_MACHINE)?);
+        let name = ExecutionName::stored(text(item, at::NAME)?);
+        // One that has failed is listed under another holder.
+        let execution = state_machine.execution(&name);
+        let digest = RequestDigest::of_start(&execution);
         Some(Self {
             key: at::key_of_start(text(item, at::PK)?)?,
-            state_machine: StateMachineArn::stored(text(item, at::STATE_MACHINE)?),
-            name: ExecutionName::stored(text(item, at::NAME)?),
+            request: Request::read(item, execution, digest)?,
+            state_machine,
+            name,
             input: ExecutionInput::stored(text(item, at::INPUT)?),
             pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
-            keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
-            permits: permits(item),
-            at_least: at_least(item),
-            metadata: item.get(at::METADATA).and_then(metadata)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
             status: StartStatus::read(item)?,
@@ -130,23 +133,19 @@ impl StartItem {
     }
 
     /// Every attribute of one that waits, but the address.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 13] {
-        [
-            (at::HOLDER, s(self.execution().as_str())),
+    pub(crate) fn attributes(&self) -> Vec<(&'static str, AttributeValue)> {
+        let own = [
             (at::STATE_MACHINE, s(self.state_machine.as_str())),
             (at::NAME, s(self.name.as_str())),
             (at::INPUT, s(self.input.as_str())),
             (at::PASS_LEASE, self.pass_lease.stored()),
-            (at::KEEP_MS, n(self.keep.as_millis())),
-            (at::PERMITS, permits_value(self.permits)),
-            (at::AT_LEAST_MS, n(self.at_least.as_millis())),
-            (at::METADATA, metadata_value(&self.metadata)),
             (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),
             (at::STATUS, s(StartStatus::Waiting.word())),
             // Sweep examines every start that has it.
             (at::SWEEP_AFTER, instant(self.deadline)),
-        ]
+        ];
+        own.into_iter().chain(self.request.attributes()).collect()
     }
 
     /// The address.

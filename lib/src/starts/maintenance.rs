@@ -65,7 +65,7 @@ impl<S: Store> Leases<S> {
             .filter(|item| item.status == StartStatus::Waiting)
             .collect();
         waiting.sort_by_key(|item| item.asked_at);
-        Ok(waiting.iter().map(StartItem::request).collect())
+        Ok(waiting.iter().map(StartItem::digest).collect())
     }
 
     /// Sees to a start whose item waits: it leaves the queue when its wait is over, begins if it has its turn, or gets a place
@@ -82,7 +82,7 @@ impl<S: Store> Leases<S> {
             return Ok(false);
         };
         // Read after the item: it may have got its place since.
-        let rows = self.read_rows_for(key, item.permits).await?;
+        let rows = self.read_rows_for(key, item.request.permits).await?;
         if let Some(first) = rows.first()
             && place_in(first, request).is_some()
         {
@@ -167,9 +167,8 @@ impl<S: Store> Leases<S> {
             Known::Ours => self.has_begun(item).await.map(drop),
             Known::No | Known::Unasked => {
                 // It may have been granted the key just before it gave up, or later, if nobody saw that.
-                let rows = self.read_rows_for(&item.key, item.permits).await?;
-                let had_it_until =
-                    rows.remembered_until(&item.request(), self.settings().retention);
+                let rows = self.read_rows_for(&item.key, item.request.permits).await?;
+                let had_it_until = rows.remembered_until(&item.digest(), self.settings().retention);
                 let called_by = item.deadline.plus(CALLS_WITHIN).max(had_it_until);
                 if self.now() < shows_all_calls(called_by, self.settings().clock_margin) {
                     return Ok(());

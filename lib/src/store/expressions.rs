@@ -16,7 +16,7 @@ use crate::{
     store::write::{Plan, Write},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release, ReplaceIfUnchanged,
-        ShortenDeadline, TakeoverRule, TokenFloor, opens_at,
+        ShortenDeadline, TakeoverRule, TokenFloor,
     },
     values::{Counter, KeysDigest},
 };
@@ -156,24 +156,26 @@ fn granting(grant: &Grant) -> Expressions {
     };
     // No clock ends an execution lease, and no observation.
     let expired = format!("{HELD} AND {TTL} AND {over}");
-    let (term, no_term) = match grant.term {
+    let request = &grant.request;
+    let granted = request.term(grant.now);
+    let (term, no_term) = match granted {
         Term::Ttl { .. } => ("#ttl_ms = :ttl_ms, #expires_at = :expires_at", "#keep_ms"),
         Term::Execution { .. } => (
             "#keep_ms = :keep_ms",
             "#ttl_ms, #expires_at, #looked_at, #look_again_at",
         ),
     };
-    let opens_at = opens_at(grant.now, grant.at_least);
+    let opens_at = request.opens_at(grant.now);
     let (closes, opens) = match opens_at {
         Some(_) => ("#opens_at = :opens_at, ", ""),
         None => ("", ", #opens_at"),
     };
-    let keys = grant.keys.as_ref().map(KeysDigest::as_bytes);
+    let keys = request.keys.as_ref().map(KeysDigest::as_bytes);
     let (several, single) = match keys {
         None => ("", ", #request_keys"),
         Some(_) => (", #request_keys = :request_keys", ""),
     };
-    let (limits, unlimited) = match grant.permits {
+    let (limits, unlimited) = match request.permits {
         None => ("", ", #permits"),
         Some(_) => (", #permits = :permits", ""),
     };
@@ -204,7 +206,7 @@ fn granting(grant: &Grant) -> Expressions {
         #request = :request, {telling}{closes}{HISTORY}{several}{limits} \
         REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{opens}{single}{unlimited}"
     );
-    let term = match grant.term {
+    let term = match granted {
         Term::Ttl { ttl, expires_at } => [
             ("ttl_ms", n(ttl.as_millis())),
             ("expires_at", instant(expires_at)),
@@ -216,18 +218,18 @@ fn granting(grant: &Grant) -> Expressions {
         condition,
         update,
         [
-            ("holder", s(grant.holder.as_str())),
+            ("holder", s(request.holder.as_str())),
             ("lease_id", s(grant.lease_id.expose())),
-            ("metadata", metadata_value(&grant.metadata)),
+            ("metadata", metadata_value(&request.metadata)),
             ("now", at_least_one(grant.now)),
             ("opens_at", instant(opens_at.unwrap_or(grant.now))),
             ("sweep_after", instant(grant.sweep_after)),
-            ("request", b(grant.request.as_bytes())),
+            ("request", b(request.digest.as_bytes())),
             ("seed", n(grant.seed().get())),
             ("floor", n(grant.tokens.floor().get())),
             ("lifted", n(grant.tokens.floor().plus(1).get())),
             ("request_keys", b(keys.unwrap_or_default())),
-            ("permits", permits_value(grant.permits)),
+            ("permits", permits_value(request.permits)),
         ]
         .into_iter()
         .chain(term)

@@ -167,7 +167,7 @@ pub trait Operations: Store {
             }
             let same = |found: &Waiter| found.request == waiter.request;
             let found = found.read(Waiter::read).filter(same);
-            found.ok_or_else(|| foreign_item(key, &waiter.request))
+            found.ok_or_else(|| foreign_item(key, &waiter.request.digest))
         }
     }
 

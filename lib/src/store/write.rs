@@ -160,10 +160,10 @@ impl Write {
             | Self::NewToken(key, waiter)
             | Self::Forget(key, waiter)
             | Self::Supersede(key, waiter, _) => {
-                ItemAddress::Waiter(key.clone(), waiter.request.clone())
+                ItemAddress::Waiter(key.clone(), waiter.request.clone().digest)
             }
             Self::Start(item) | Self::Restart(item) | Self::Settle(item, _) => {
-                ItemAddress::Start(item.key.clone(), item.request())
+                ItemAddress::Start(item.key.clone(), item.digest())
             }
             Self::Note(Note { noted, .. }) | Self::ForgetNote(noted) => {
                 ItemAddress::Redrivable(noted.key.clone(), noted.request())
@@ -368,7 +368,7 @@ fn unless_asked_later(waiter: &Waiter, set: Vec<(&'static str, AttributeValue)>)
         any_of: vec![
             vec![Test::Absent],
             vec![
-                Test::Is(at::REQUEST, b(waiter.request.as_bytes())),
+                Test::Is(at::REQUEST, b(waiter.request.digest.as_bytes())),
                 Test::AtMost(at::ASKED_AT, waiter.asked_at.as_millis()),
             ],
         ],

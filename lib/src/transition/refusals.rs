@@ -43,15 +43,15 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     let suits = grant.tokens.for_row(row.fencing_token);
     let held = row.holding();
     let lasts = held.is_some_and(|held| held.expires_at() > grant.now);
-    if held.is_some() && row.request == grant.request {
-        if row.request_keys == grant.keys {
+    if held.is_some() && row.request == grant.request.digest {
+        if row.request_keys == grant.request.keys {
             GrantRefusal::Replayed(row)
         } else {
             GrantRefusal::OtherKeys
         }
-    } else if row.remembers(&grant.request) {
+    } else if row.remembers(&grant.request.digest) {
         GrantRefusal::Consumed
-    } else if reentrant && lasts && row.granted_to == grant.holder {
+    } else if reentrant && lasts && row.granted_to == grant.request.holder {
         GrantRefusal::Replayed(row)
     } else if row.frozen.is_some() {
         GrantRefusal::Frozen(row)

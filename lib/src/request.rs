@@ -1,0 +1,95 @@
+//! A request for a key: what of it is stored, in the item of whoever waits and in the row that it is granted.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::{
+    clock::Timestamp,
+    requests::Lifetime,
+    row::attributes as at,
+    row::{
+        Item, Term, at_least, metadata, metadata_value, n, permits, permits_value, s, text, whole,
+    },
+    values::{AtLeast, Holder, KeepTime, KeysDigest, Metadata, Permits, RequestDigest},
+};
+
+/// A request for a key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// Who asks.
+    pub holder: Holder,
+    /// Its name, in rows and queues.
+    pub digest: RequestDigest,
+    /// Which keys it asks for, if for several.
+    pub keys: Option<KeysDigest>,
+    /// How long the lease is to last.
+    pub lifetime: Lifetime,
+    /// Of how many permits it asks for one; none for the mutex.
+    pub permits: Option<Permits>,
+    /// How long the row stays closed after the grant.
+    pub at_least: AtLeast,
+    /// What the holder wants others to see.
+    pub metadata: Metadata,
+}
+
+impl Request {
+    /// How long the lease stays after a failure.
+    #[must_use]
+    pub fn keep(&self) -> KeepTime {
+        match self.lifetime {
+            Lifetime::Ttl(_) => KeepTime::default(),
+            Lifetime::Execution { keep } => keep,
+        }
+    }
+
+    /// The term of a lease that is granted now.
+    #[must_use]
+    pub fn term(&self, now: Timestamp) -> Term {
+        match self.lifetime {
+            Lifetime::Ttl(ttl) => Term::Ttl {
+                ttl,
+                expires_at: now.plus(ttl.as_duration()),
+            },
+            Lifetime::Execution { keep } => Term::Execution {
+                keep,
+                looked_at: None,
+                look_again_at: None,
+            },
+        }
+    }
+
+    /// Until when the row stays closed that is granted now; none if it does not.
+    pub(crate) fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let closed = self.at_least > AtLeast::default();
+        closed.then(|| now.plus(self.at_least.as_duration()))
+    }
+
+    /// That of somebody who waits, from its item.
+    pub(crate) fn read(item: &Item, holder: Holder, digest: RequestDigest) -> Option<Self> {
+        let keep = whole(item, at::KEEP_MS).and_then(KeepTime::stored)?;
+        Some(Self {
+            holder,
+            digest,
+            keys: None,
+            lifetime: Lifetime::Execution { keep },
+            permits: permits(item),
+            at_least: at_least(item),
+            metadata: item.get(at::METADATA).and_then(metadata)?,
+        })
+    }
+
+    /// The holder of an item.
+    pub(crate) fn holder_in(item: &Item) -> Option<Holder> {
+        text(item, at::HOLDER).map(Holder::stored)
+    }
+
+    /// What [`Request::read`] reads, and the holder.
+    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 5] {
+        [
+            (at::HOLDER, s(self.holder.as_str())),
+            (at::KEEP_MS, n(self.keep().as_millis())),
+            (at::PERMITS, permits_value(self.permits)),
+            (at::AT_LEAST_MS, n(self.at_least.as_millis())),
+            (at::METADATA, metadata_value(&self.metadata)),
+        ]
+    }
+}
