@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::starts::{HOUR, MACHINE, StartCase, execution};
 use super::{Bench, MARGIN, MS, STALE, StartFate, TTL, grant, make};
 use crate::{
-    Acquire, Acquired, Execution, ForceReleaseOutcome, IfHeld, Leases, Lifetime,
-    Queue, Queued, Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken,
-    WaitTime,
+    Acquire, Acquired, Execution, ForceReleaseOutcome, IfHeld, Leases, Lifetime, Queue, Queued,
+    Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken, WaitTime,
     store::{Operations as _, Settled, Settlement},
     transition::Change,
     transition::Join,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use leasehold::{
     AtLeast, GrantKind, Holder, Key, LeaseId, Metadata, RequestDigest, RequestId, Ttl,
-    row::{Stored, Term},
+    request::Request,
+    row::Stored,
     store::{Address, Applied, Operations as _},
     transition::{Change, Grant, TakeoverRule, TokenFloor},
 };
@@ -20,21 +21,20 @@ fn delayed(scenario: &Scenario) -> Grant {
     let holder = Holder::new("a").unwrap();
     let margin = Duration::from_secs(2);
     Grant {
-        request: RequestDigest::of(&holder, &RequestId::new("1").unwrap()),
-        holder,
-        keys: None,
-        permits: None,
-        lease_id: LeaseId::random(),
-        term: Term::Ttl {
-            ttl: Ttl::new(TTL).unwrap(),
-            expires_at: now.plus(TTL),
+        request: Request {
+            digest: RequestDigest::of(&holder, &RequestId::new("1").unwrap()),
+            holder,
+            keys: None,
+            lifetime: Ttl::new(TTL).unwrap().into(),
+            permits: None,
+            at_least: AtLeast::default(),
+            metadata: Metadata::default(),
         },
-        metadata: Metadata::default(),
+        lease_id: LeaseId::random(),
         now,
         over: TakeoverRule::by_clock(now.minus(margin)),
         tokens: TokenFloor::Reached(leasehold::Counter::MIN),
         sweep_after: now.plus(TTL + margin),
-        at_least: AtLeast::default(),
         by_token: false,
     }
 }
@@ -78,7 +78,7 @@ async fn a_duplicate_beyond_memory_ends_at_its_own_deadline() {
             Applied::Refused(Stored::Row(_)) if others < REMEMBERED => {}
             Applied::Done { row, .. } if others == REMEMBERED => {
                 assert!(row.fencing_token > first, "another grant, after all others");
-                assert_eq!(row.holding().unwrap().term, sent.term);
+                assert_eq!(row.holding().unwrap().term, sent.request.term(sent.now));
                 // The lease has ended: the next caller gets it at once.
                 scenario.granted("c", "1").await;
             }

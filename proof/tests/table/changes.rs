@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use leasehold::{
-    Act, AtLeast, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Metadata,
-    Operator, Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken, Timestamp,
-    Ttl,
+    Act, AtLeast, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Lifetime,
+    Metadata, Operator, Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken,
+    Timestamp, Ttl,
+    request::Request,
     row::{Frozen, Holding, Limit, Row, State, Stored, Telling, Term},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, JoinRule, Leave, LeaveReason, Look,
@@ -171,25 +172,25 @@ impl Written<'_> {
     fn grant(&self) -> Grant {
         let step = self.step;
         Grant {
-            request: digest(step.who, step.request),
-            holder: holder(step.who),
-            keys: step.strict.then(two_keys).flatten(),
-            permits: step.strict.then(|| of_permits(step.at)).flatten(),
-            lease_id: id(step.proof),
-            term: if step.execution {
-                of_execution(step.ttl)
-            } else {
-                Term::Ttl {
-                    ttl: ttl(step.ttl),
-                    expires_at: self.expires_at(),
-                }
+            request: Request {
+                digest: digest(step.who, step.request),
+                holder: holder(step.who),
+                keys: step.strict.then(two_keys).flatten(),
+                lifetime: if step.execution {
+                    let keep = keep(step.ttl);
+                    Lifetime::Execution { keep }
+                } else {
+                    ttl(step.ttl).into()
+                },
+                permits: step.strict.then(|| of_permits(step.at)).flatten(),
+                at_least: at_least(step.at_least),
+                metadata: Metadata::default(),
             },
-            metadata: Metadata::default(),
+            lease_id: id(step.proof),
             now: seconds(step.at),
             tokens: self.tokens(),
             over: self.over(),
             sweep_after: self.expires_at().plus(MARGIN),
-            at_least: at_least(step.at_least),
             by_token: step.told,
         }
     }
@@ -247,13 +248,16 @@ pub fn join(stored: &Stored, step: &Step) -> (Join, Waiter) {
 pub fn waiter(step: &Step, at: u8) -> Waiter {
     let deadline = seconds(at).plus(Duration::from_secs(10));
     Waiter {
-        request: digest(step.who, step.request),
+        request: Request {
+            digest: digest(step.who, step.request),
+            holder: holder(step.who),
+            keys: None,
+            lifetime: Lifetime::Execution { keep: keep(1 + at) },
+            permits: Permits::new((at % 3).into()).ok(),
+            at_least: at_least(at % 2),
+            metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
+        },
         task_token: TaskToken::new(format!("token {}", step.token)).unwrap(),
-        holder: holder(step.who),
-        keep: keep(1 + at),
-        permits: Permits::new((at % 3).into()).ok(),
-        at_least: at_least(at % 2),
-        metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
         ticket: seconds(at).as_millis(),
         asked_at: seconds(at),
         deadline,

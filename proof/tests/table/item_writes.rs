@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use leasehold::{
-    AtLeast, Counter, ExecutionInput, ExecutionName, Holder, KeepTime, Key, Memory, Metadata,
-    PassLease, RequestDigest, RequestId, StartItem, StartStatus, StateMachineArn, TableRules,
-    TaskToken, Timestamp,
+    AtLeast, Counter, ExecutionInput, ExecutionName, Holder, KeepTime, Key, Lifetime, Memory,
+    Metadata, PassLease, RequestDigest, RequestId, StartItem, StartStatus, StateMachineArn,
+    TableRules, TaskToken, Timestamp,
     redrivable::Redrivable,
+    request::Request,
     store::{ItemAddress, Note, Settlement, Slot, Store as _, Write, Written},
     waiter::Waiter,
 };
@@ -26,15 +27,27 @@ fn key() -> Key {
     Key::new("k").unwrap()
 }
 
-fn waiter(token: &str, asked_at: u64, superseded: bool) -> Waiter {
-    Waiter {
-        request: RequestDigest::of(&holder("a"), &RequestId::new("1").unwrap()),
-        task_token: TaskToken::new(token).unwrap(),
+fn request(digest: RequestDigest) -> Request {
+    Request {
         holder: holder("a"),
-        keep: KeepTime::default(),
+        digest,
+        keys: None,
+        lifetime: Lifetime::Execution {
+            keep: KeepTime::default(),
+        },
         permits: None,
         at_least: AtLeast::default(),
         metadata: Metadata::default(),
+    }
+}
+
+fn waiter(token: &str, asked_at: u64, superseded: bool) -> Waiter {
+    Waiter {
+        request: request(RequestDigest::of(
+            &holder("a"),
+            &RequestId::new("1").unwrap(),
+        )),
+        task_token: TaskToken::new(token).unwrap(),
         ticket: asked_at,
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100 + asked_at),
@@ -67,10 +80,7 @@ fn start(asked_at: u64) -> StartItem {
         name: ExecutionName::new("a").unwrap(),
         input: ExecutionInput::new(r#"{"a": 1}"#).unwrap(),
         pass_lease: PassLease::default(),
-        keep: KeepTime::default(),
-        permits: None,
-        at_least: AtLeast::default(),
-        metadata: Metadata::default(),
+        request: request(RequestDigest::of_start(&holder("a"))),
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100),
         status: StartStatus::Waiting,
