@@ -22,6 +22,8 @@ pub(crate) mod wire;
 mod write;
 
 pub use crate::row::{Item, Stored};
+/// What an [`Item`] consists of.
+pub use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 pub use dynamodb::{Connection, DynamoDb};
 pub(crate) use failures::failed;
 // For the client of Step Functions in `leasehold-lambda`; not covered by versions.

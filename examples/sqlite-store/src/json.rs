@@ -1,7 +1,6 @@
 //! An item as text: each value with the letter of its type, as DynamoDB's own JSON has it.
 
-use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
-use leasehold::store::Item;
+use leasehold::store::{AttributeValue, Blob, Item};
 use serde_json::{Map, Value, json};
 
 /// The text of an item.

@@ -3,7 +3,7 @@
 use leasehold::transition::{
     Change, EndIfUnchanged, Extend, Grant, Release, ShortenDeadline, TakeoverRule, TokenFloor,
 };
-use leasehold::{AtLeast, Counter, Metadata, row::Term};
+use leasehold::{AtLeast, Counter, Metadata, request::Request};
 
 use crate::{
     names::{self, Attempt, Count, FLOOR, LeaseNo, Tick, Who, instant},
@@ -143,21 +143,20 @@ impl Message {
         };
         let expires_at = instant(self.sent + scope.ttl);
         Grant {
-            holder: names::holder(self.from),
-            request: names::request(self.from, self.attempt()),
-            keys: None,
-            permits: None,
-            lease_id: names::lease_id(self.lease()),
-            term: Term::Ttl {
-                ttl: names::ttl(scope.ttl),
-                expires_at,
+            request: Request {
+                holder: names::holder(self.from),
+                digest: names::request(self.from, self.attempt()),
+                keys: None,
+                lifetime: names::ttl(scope.ttl).into(),
+                permits: None,
+                at_least: AtLeast::default(),
+                metadata: Metadata::default(),
             },
-            metadata: Metadata::default(),
+            lease_id: names::lease_id(self.lease()),
             now: instant(self.sent),
             over,
             tokens: self.floor.tokens(),
             sweep_after: expires_at,
-            at_least: AtLeast::default(),
             by_token: false,
         }
     }

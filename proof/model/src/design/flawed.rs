@@ -88,7 +88,7 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
             };
             ours(&row, &change)
         }
-        (Flaw::EachCopyIsARequest, Stored::Row(row)) if row.request == grant.request => {
+        (Flaw::EachCopyIsARequest, Stored::Row(row)) if row.request == grant.request.digest => {
             let over = Row {
                 state: State::Free {
                     ended: Ended::Released,

@@ -1,9 +1,9 @@
 //! Designs that are wrong in one point each: what the library writes is changed on its way, or what it is answered.
 
 use leasehold::{
-    Ended, StartStatus,
+    Ended,
     row::{Holding, Row, State, Stored, Telling},
-    store::{PutStart, Settlement, What},
+    store::{AttributeValue, ItemAddress, Settlement, Write, Written},
     transition::{Change, EndIfUnchanged, ReplaceIfUnchanged, transition},
 };
 
@@ -12,7 +12,7 @@ use super::{
     library::{Call, Table},
     names,
     scope::{self, Scope},
-    seam::{Answer, Ask},
+    seam::{Answer, Ask, with},
 };
 use crate::{design::flawed::past_the_line, lists::flaws};
 
@@ -72,22 +72,10 @@ fn held(row: &Row) -> Option<(&Holding, Telling)> {
 
 /// What is written instead of what the library asks for.
 pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
-    if let (Flaw::NotesAreDeleted, Ask::Delete(item)) = (flaw, &mut ask) {
-        item.0.superseded_by = None;
+    if let Ask::Write(writes) = &mut ask {
+        instead_of_items(flaw, writes);
     }
-    if let Ask::Settle(settling) = &mut ask {
-        match (flaw, &settling.settlement) {
-            (Flaw::WaitsEndBlindly, Settlement::Failed(_)) => settling.with = None,
-            (Flaw::BegunItemsAreDeleted, Settlement::Begun { .. }) => {
-                settling.settlement = Settlement::Withdrawn;
-            }
-            _ => {}
-        }
-    }
-    if let (Flaw::PermitsLeaveTheQueue, Ask::ApplyAll(changes)) = (flaw, &mut ask) {
-        changes.retain(|(permit, _)| *permit > 0);
-    }
-    let (Ask::Apply(0, change), Some(row)) = (&mut ask, &before.row) else {
+    let (Some(change), Some(row)) = (ask.first_row_mut(), &before.row) else {
         return ask;
     };
     let looks = matches!(call, Call::Sweep(_) | Call::Reap(..));
@@ -177,6 +165,27 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
     ask
 }
 
+/// What is written of items that are no rows, and of which rows beside them.
+fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
+    match (flaw, &mut writes[..]) {
+        (Flaw::NotesAreDeleted, [Write::Forget(_, waiter)]) => waiter.superseded_by = None,
+        (Flaw::WaitsEndBlindly, [Write::Row(..), Write::Settle(_, Settlement::Failed(_))]) => {
+            writes.remove(0);
+        }
+        (Flaw::BegunItemsAreDeleted, [.., Write::Settle(_, settlement)])
+            if matches!(settlement, Settlement::Begun { .. }) =>
+        {
+            *settlement = Settlement::Withdrawn;
+        }
+        (Flaw::PermitsLeaveTheQueue, all) if all.iter().all(|it| matches!(it, Write::Row(..))) => {
+            if all.len() > 1 {
+                writes.retain(|write| matches!(write, Write::Row(at, _) if at.permit > 0));
+            }
+        }
+        _ => {}
+    }
+}
+
 /// A write of this row in the place of the other.
 fn instead(seen: &Row, row: Row) -> Change {
     Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
@@ -188,46 +197,52 @@ fn instead(seen: &Row, row: Row) -> Change {
 
 /// Whether the library is told that this was written, and it was not.
 pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
-    match (flaw, ask, &before.row) {
-        (
-            Flaw::RetriesAreNotCounted,
-            Ask::Apply(0, Change::ReplaceIfUnchanged(swap)),
-            Some(row),
-        ) => match (held(row), held(&swap.row)) {
-            (Some((was, before)), Some((is, after))) => {
-                was.lease_id == is.lease_id && after.tries > before.tries
+    if let (Flaw::NewTokensAreNotStored, [Write::NewToken(..)]) = (flaw, ask.writes()) {
+        return true;
+    }
+    match (flaw, ask.row(), &before.row) {
+        (Flaw::RetriesAreNotCounted, Some((0, Change::ReplaceIfUnchanged(swap))), Some(row)) => {
+            match (held(row), held(&swap.row)) {
+                (Some((was, before)), Some((is, after))) => {
+                    was.lease_id == is.lease_id && after.tries > before.tries
+                }
+                _ => false,
             }
-            _ => false,
-        },
-        (Flaw::MarksAreNotWritten, Ask::Apply(0, Change::ReplaceIfUnchanged(swap)), Some(row)) => {
+        }
+        (Flaw::MarksAreNotWritten, Some((0, Change::ReplaceIfUnchanged(swap))), Some(row)) => {
             row.request.is_start()
                 && row.request == swap.row.request
                 && swap.row.holding().is_some()
         }
-        (Flaw::ReleasesAreNotWritten, Ask::Apply(0, Change::Release(_)), _)
-        | (Flaw::ProofsAreReads, Ask::Apply(0, Change::Prove(_)), _)
-        | (Flaw::NewTokensAreNotStored, Ask::NewToken(_), _) => true,
+        (Flaw::ReleasesAreNotWritten, Some((0, Change::Release(_))), _)
+        | (Flaw::ProofsAreReads, Some((0, Change::Prove(_))), _) => true,
         _ => false,
     }
 }
 
 /// What the library is told instead of what the table answers.
 pub fn answered(flaw: Flaw, (ask, call): (&Ask, Call), mut answer: Answer) -> Answer {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
     match (flaw, ask, &mut answer) {
         (Flaw::NobodyJoinsAgain, _, Answer::Page(page)) => page
             .entries
-            .retain(|entry| !matches!(&entry.what, What::Waiter(_, request) if request.is_start())),
-        (Flaw::ItemsAreNotReadAgain, _, Answer::Start(Some(item)))
-            if matches!(call, Call::Start(..)) =>
+            .retain(|entry| !matches!(&entry.address, Some(ItemAddress::Start(..)))),
+        (Flaw::ItemsAreNotReadAgain, Ask::Read(items), Answer::Slots(slots))
+            if matches!(call, Call::Start(..)) && matches!(items[..], [ItemAddress::Start(..)]) =>
         {
-            item.status = StartStatus::Waiting;
+            with(&mut slots[0], "status", text("waiting"));
         }
-        (
-            Flaw::InputsAreNotCompared,
-            Ask::PutStart(asked, _),
-            Answer::PutStart(PutStart::Found(found)),
-        ) => {
-            found.input = asked.0.input.clone();
+        (Flaw::InputsAreNotCompared, ask, Answer::Written(Written::Refused(parts))) => {
+            if let ([Write::Start(asked) | Write::Restart(asked)], [Some(found)]) =
+                (ask.writes(), &mut parts[..])
+            {
+                with(found, "input", text(asked.input.as_str()));
+            }
+        }
+        (Flaw::WaitsEndBlindly, ask, Answer::Written(Written::Refused(parts)))
+            if parts.len() < ask.writes().len() =>
+        {
+            parts.insert(0, None);
         }
         _ => {}
     }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold::{RequestDigest, StartStatus, store::Settlement, transition::Change};
+use leasehold::{
+    RequestDigest, StartStatus,
+    store::{Settlement, Write},
+    transition::Change,
+};
 use stateright::Property;
 
 use super::{
@@ -106,8 +110,8 @@ pub fn wrote(
         state.seen.superseded.extend(names::whose(&away));
         state.seen.superseded.sort_unstable();
     }
-    if let (Ask::Settle(settling), Call::Dismiss(who, _)) = (ask, call)
-        && settling.settlement == Settlement::Dismissed
+    if let ([.., Write::Settle(_, Settlement::Dismissed)], Call::Dismiss(who, _)) =
+        (ask.writes(), call)
     {
         state.seen.purged |= 1 << who;
     }
@@ -118,7 +122,7 @@ pub fn wrote(
         let away = names::whose(request).is_some_and(|who| state.seen.superseded.contains(&who));
         state.seen.must(!away, Invariant::L6);
     }
-    let revived = matches!(ask, Ask::Apply(0, Change::Extend(extend))
+    let revived = matches!(ask.row(), Some((0, Change::Extend(extend)))
         if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
     if before.view(0).lease == after.view(0).lease {
         state
@@ -148,15 +152,17 @@ fn wrote_row(
         let is_over = executing.is_none_or(|it| it.ended.is_some());
         let is_told =
             executing.is_some_and(|it| it.shown.contains(&lease) || it.lease == Some(lease));
-        match (ask, call) {
-            (_, Call::Evict(_)) if matches!(ask, Ask::Apply(_, Change::ReplaceIfUnchanged(swap)) if swap.head.is_none()) =>
+        match call {
+            Call::Evict(_) if matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head.is_none()) =>
             {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
                 state.seen.opens_at[permit] = None;
             }
-            (_, Call::Release(_, own, _) | Call::Return(own)) if own == lease => {}
-            (Ask::Apply(_, Change::Release(_)), _) => state.seen.must(false, Invariant::S4),
+            Call::Release(_, own, _) | Call::Return(own) if own == lease => {}
+            _ if matches!(ask.row(), Some((_, Change::Release(_)))) => {
+                state.seen.must(false, Invariant::S4);
+            }
             _ if is_taken_back(ask) => {
                 state.seen.must(!is_told || is_over, Invariant::S12);
                 // As if it had not been granted.
@@ -179,7 +185,7 @@ fn wrote_row(
         state.seen.must(!was.limited, Invariant::S14);
         let first = queue_before.first();
         // A permit that was free when it was asked for is granted, also if somebody has begun to wait just since.
-        let asked_before = permit > 0 && matches!(ask, Ask::Apply(_, Change::Grant(_)));
+        let asked_before = permit > 0 && matches!(ask.row(), Some((_, Change::Grant(_))));
         state.seen.must(
             first.is_none() || first == is.request.as_ref() || asked_before,
             Invariant::L3,
@@ -209,22 +215,23 @@ fn wrote_row(
 
 /// Whom this sends away because it came later.
 fn superseded(ask: &Ask) -> Option<RequestDigest> {
-    match ask {
-        Ask::Supersede(item, ..) => Some(item.0.request.clone()),
-        Ask::Settle(settling) => matches!(settling.settlement, Settlement::Superseded { .. })
-            .then(|| settling.item.request()),
+    match ask.writes() {
+        [.., Write::Supersede(_, waiter, _)] => Some(waiter.request.digest.clone()),
+        [.., Write::Settle(item, Settlement::Superseded { .. })] => Some(item.digest()),
         _ => None,
     }
 }
 
 /// Whether this takes a grant back, as if it had not been.
 fn is_taken_back(ask: &Ask) -> bool {
-    let change = match ask {
-        Ask::Apply(_, change) => Some(change),
-        Ask::Settle(settling) => settling.with.as_ref().map(|(_, change)| change),
-        _ => None,
-    };
-    matches!(change, Some(Change::ReplaceIfUnchanged(_)))
+    matches!(
+        ask.writes(),
+        [Write::Row(_, Change::ReplaceIfUnchanged(_))]
+            | [
+                Write::Row(_, Change::ReplaceIfUnchanged(_)),
+                Write::Settle(..)
+            ]
+    )
 }
 
 /// How many sweeps whoever waits may need, if nothing goes wrong any more: those before it have to be found dead first.

@@ -8,7 +8,11 @@ use super::{
     state::State,
     world::World,
 };
-use leasehold::transition::Change;
+use leasehold::{
+    store::{ItemAddress, Write},
+    transition::Change,
+    waiter::Waiter,
+};
 
 pub fn step(world: &World, action: &Action, after: &State) -> String {
     format!("{:<66} {}", what(world, action), table(world, after))
@@ -95,7 +99,30 @@ fn words(call: Call) -> String {
 
 fn asks(ask: &Ask) -> String {
     match ask {
-        Ask::Apply(_, Change::ReplaceIfUnchanged(swap)) => {
+        Ask::Write(writes) => writes_of(writes),
+        Ask::Read(items) => match items[..] {
+            [ItemAddress::Waiter(..)] => "reads the item".into(),
+            [ItemAddress::Start(..)] => "reads the start's item".into(),
+            [ItemAddress::Redrivable(..)] => "reads the note".into(),
+            _ => "reads".into(),
+        },
+        Ask::ReadKey => "reads".into(),
+        Ask::Scan | Ask::HeldBy(_) => "reads the index".into(),
+        Ask::Succeed(token, _) => format!("tells {}", token.expose()),
+        Ask::Fail(token) => format!("fails {}", token.expose()),
+        Ask::Describe(_) => "asks about the execution".into(),
+        Ask::Received(..) => "reads the history".into(),
+        Ask::Begin(execution, ..) => format!("StartExecution {}", name(names::who(execution))),
+        Ask::Input(_) => "asks for the input".into(),
+        Ask::Stop(execution) => format!("stops {}", name(names::who(execution))),
+        Ask::Redrives(_) => "asks about redrives".into(),
+    }
+}
+
+fn writes_of(writes: &[Write]) -> String {
+    let token = |waiter: &Waiter| waiter.task_token.expose().to_owned();
+    match writes {
+        [Write::Row(_, Change::ReplaceIfUnchanged(swap))] => {
             let told = swap.row.holding().and_then(|held| held.telling);
             match (&swap.head, swap.row.holding(), told) {
                 (Some(_), ..) => "grants to the head".into(),
@@ -106,36 +133,23 @@ fn asks(ask: &Ask) -> String {
                 (None, Some(_), _) => "marks a telling".into(),
             }
         }
-        Ask::ApplyAll(_) => "grants a permit to the head".into(),
-        Ask::Apply(_, change) => {
+        [Write::Row(_, change)] => {
             let all = format!("{change:?}");
             all.split('(').next().unwrap_or_default().to_owned()
         }
-        Ask::Read(_) | Ask::ReadKey => "reads".into(),
-        Ask::Join(..) => "joins".into(),
-        Ask::Waiter(_) => "reads the item".into(),
-        Ask::NewToken(item) => format!("stores token {}", item.0.task_token.expose()),
-        Ask::Delete(item) => format!("deletes the item of {}", item.0.task_token.expose()),
-        Ask::Supersede(item, ..) => format!("supersedes {}", item.0.task_token.expose()),
-        Ask::Scan | Ask::HeldBy(_) => "reads the index".into(),
-        Ask::Succeed(token, _) => format!("tells {}", token.expose()),
-        Ask::Fail(token) => format!("fails {}", token.expose()),
-        Ask::Describe(_) => "asks about the execution".into(),
-        Ask::Received(..) => "reads the history".into(),
-        Ask::PutStart(item, _) => format!("stores the start {}", item.0.name),
-        Ask::Start(_) => "reads the start's item".into(),
-        Ask::Settle(settling) => {
-            let settlement = format!("{:?}", settling.settlement);
+        [.., Write::Wait(..)] => "joins".into(),
+        [Write::NewToken(_, waiter)] => format!("stores token {}", token(waiter)),
+        [Write::Forget(_, waiter)] => format!("deletes the item of {}", token(waiter)),
+        [.., Write::Supersede(_, waiter, _)] => format!("supersedes {}", token(waiter)),
+        [Write::Start(item) | Write::Restart(item)] => format!("stores the start {}", item.name),
+        [.., Write::Settle(item, settlement)] => {
+            let settlement = format!("{settlement:?}");
             let word = settlement.split(['(', ' ']).next().unwrap_or_default();
-            format!("settles {} as {word}", settling.item.name)
+            format!("settles {} as {word}", item.name)
         }
-        Ask::Noted(_) => "reads the note".into(),
-        Ask::Note(_) => "writes a note".into(),
-        Ask::ForgetNote(_) => "deletes the note".into(),
-        Ask::Begin(execution, ..) => format!("StartExecution {}", name(names::who(execution))),
-        Ask::Input(_) => "asks for the input".into(),
-        Ask::Stop(execution) => format!("stops {}", name(names::who(execution))),
-        Ask::Redrives(_) => "asks about redrives".into(),
+        [Write::Note(_)] => "writes a note".into(),
+        [Write::ForgetNote(_)] => "deletes the note".into(),
+        _ => "grants a permit to the head".into(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     future::{Future, poll_fn},
-    hash::{Hash, Hasher},
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
@@ -11,16 +10,13 @@ use std::{
 
 use leasehold::{
     Begun, Call, Cause, Clock, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Key,
-    LeaseId, Receipt, Redrives, RequestDigest, StartItem, StateMachineArn, TableRules, TaskToken,
-    Timestamp, WaiterOf, Workflows,
-    redrivable::Redrivable,
-    row::{Row, State, Stored},
+    LeaseId, Receipt, Redrives, StateMachineArn, TaskToken, Timestamp, WaiterOf, Workflows,
+    row::State,
     store::{
-        Address, Applied, AppliedAll, Joined, Page, Position, PutStart, ScanSegment, Settled,
-        Settlement, Store,
+        AttributeValue, ItemAddress, Page, Position, ScanSegment, Slot, Store, Stored, Write,
+        Written,
     },
-    transition::{Change, Join, Leave},
-    waiter::Waiter,
+    transition::Change,
 };
 
 use super::names::{self, Tick};
@@ -28,25 +24,11 @@ use super::names::{self, Tick};
 /// A request to the table or to Step Functions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// Of the row of this permit.
-    Apply(u16, Change),
-    ApplyAll(Vec<(u16, Change)>),
-    Read(u16),
+    Write(Vec<Write>),
+    Read(Vec<ItemAddress>),
     ReadKey,
-    Join(Join, Item),
-    Waiter(RequestDigest),
-    NewToken(Item),
-    Delete(Item),
-    Supersede(Item, Holder, Leave),
     Scan,
     HeldBy(Holder),
-    /// A start's item; one that has failed is replaced, or it is not.
-    PutStart(Box<Started>, bool),
-    Start(RequestDigest),
-    Settle(Box<Settling>),
-    Noted(RequestDigest),
-    Note(Box<Note>),
-    ForgetNote(Box<Note>),
     Succeed(TaskToken, String),
     Fail(TaskToken),
     Describe(Holder),
@@ -58,71 +40,10 @@ pub enum Ask {
     Redrives(Holder),
 }
 
-/// A start's item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started(pub StartItem);
-
-impl Hash for Started {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.0.name.as_str(), self.0.asked_at, self.0.status.word()).hash(state);
-    }
-}
-
-/// What becomes of a start, with a change of the row of a permit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settling {
-    pub item: StartItem,
-    pub settlement: Settlement,
-    pub with: Option<(u16, Change)>,
-}
-
-impl Hash for Settling {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.item.name.as_str(), &self.with).hash(state);
-    }
-}
-
-/// Of an execution that may be redriven: the note, the version that was seen, when to look next and when to purge it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    pub noted: Redrivable,
-    pub seen: Option<u64>,
-    pub times: (Timestamp, u64),
-}
-
-impl Hash for Note {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.noted.execution, self.noted.version, self.seen).hash(state);
-    }
-}
-
-/// A waiter's item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item(pub Waiter);
-
-impl Hash for Item {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.request.hash(state);
-        self.0.task_token.hash(state);
-    }
-}
-
 impl Ask {
     /// Whether it changes anything, so that it matters whether it took effect.
     pub const fn acts(&self) -> bool {
-        matches!(
-            self,
-            Self::Apply(..)
-                | Self::ApplyAll(_)
-                | Self::Join(..)
-                | Self::NewToken(_)
-                | Self::Delete(_)
-                | Self::Supersede(..)
-                | Self::PutStart(..)
-                | Self::Settle(_)
-                | Self::Note(_)
-                | Self::ForgetNote(_)
-        ) || self.calls()
+        matches!(self, Self::Write(_)) || self.calls()
     }
 
     /// The same of a call of Step Functions.
@@ -132,23 +53,42 @@ impl Ask {
             Self::Succeed(..) | Self::Fail(_) | Self::Begin(..) | Self::Stop(_)
         )
     }
+
+    /// What it writes; nothing if it does not.
+    pub fn writes(&self) -> &[Write] {
+        match self {
+            Self::Write(writes) => writes,
+            _ => &[],
+        }
+    }
+
+    /// The change of one row, and of nothing else.
+    pub fn row(&self) -> Option<(u16, &Change)> {
+        match self.writes() {
+            [Write::Row(at, change)] => Some((at.permit, change)),
+            _ => None,
+        }
+    }
+
+    /// The same change of the first row, to be changed on its way.
+    pub fn first_row_mut(&mut self) -> Option<&mut Change> {
+        match self {
+            Self::Write(writes) => match &mut writes[..] {
+                [Write::Row(at, change)] if at.permit == 0 => Some(change),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 /// The answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    Applied(Applied),
-    AppliedAll(AppliedAll),
-    Stored(Stored),
+    Written(Written),
+    Slots(Vec<Slot>),
     Rows(Vec<(u16, Stored)>),
-    Joined(Joined),
-    Settled(Settled),
-    Waiter(Option<Waiter>),
     Page(Page),
-    Done,
-    PutStart(PutStart),
-    Start(Option<StartItem>),
-    Noted(Option<Redrivable>),
     Yes(bool),
     Delivery(Delivery),
     Execution(Execution),
@@ -240,15 +180,11 @@ impl Log {
 
     fn known_to_all(&mut self, mut ask: Ask) -> Ask {
         match &mut ask {
-            Ask::Apply(_, change) => self.known_in(change),
-            Ask::ApplyAll(changes) => {
-                for (_, change) in changes {
-                    self.known_in(change);
-                }
-            }
-            Ask::Settle(settling) => {
-                if let Some((_, change)) = &mut settling.with {
-                    self.known_in(change);
+            Ask::Write(writes) => {
+                for write in writes {
+                    if let Write::Row(_, change) = write {
+                        self.known_in(change);
+                    }
                 }
             }
             Ask::Received(_, lease) => *lease = self.known(lease),
@@ -286,18 +222,25 @@ impl Log {
     /// An answer, with the lease ids as this run drew them.
     fn own(&self, mut answer: Answer) -> Answer {
         match &mut answer {
-            Answer::Applied(Applied::Done { row, .. } | Applied::Refused(Stored::Row(row)))
-            | Answer::Stored(Stored::Row(row))
-            | Answer::Settled(Settled::Refused(Stored::Row(row)))
-            | Answer::Joined(Joined::Refused(Stored::Row(row))) => self.own_row(row),
-            Answer::AppliedAll(AppliedAll::Refused(rows)) => {
-                for stored in rows.iter_mut().flatten() {
-                    self.own_stored(stored);
+            Answer::Written(Written::Done(slot)) => self.own_slot(slot),
+            Answer::Written(Written::Refused(parts)) => {
+                for slot in parts.iter_mut().flatten() {
+                    self.own_slot(slot);
+                }
+            }
+            Answer::Slots(slots) => {
+                for slot in slots {
+                    self.own_slot(slot);
                 }
             }
             Answer::Rows(rows) => {
                 for (_, stored) in rows {
-                    self.own_stored(stored);
+                    if let Stored::Row(row) = stored
+                        && let State::Held(held) = &mut row.state
+                        && let Some(own) = self.own_id(held.lease_id.expose())
+                    {
+                        held.lease_id = own.clone();
+                    }
                 }
             }
             _ => {}
@@ -305,18 +248,28 @@ impl Log {
         answer
     }
 
-    fn own_stored(&self, stored: &mut Stored) {
-        if let Stored::Row(row) = stored {
-            self.own_row(row);
-        }
+    fn own_id(&self, known: &str) -> Option<&LeaseId> {
+        let mut ids = self.ids.iter();
+        let own = ids.find(|(_, other)| other.expose() == known);
+        own.map(|(own, _)| own)
     }
 
-    fn own_row(&self, row: &mut Row) {
-        if let State::Held(held) = &mut row.state
-            && let Some((own, _)) = self.ids.iter().find(|(_, known)| *known == held.lease_id)
-        {
-            held.lease_id = own.clone();
+    fn own_slot(&self, slot: &mut Slot) {
+        let known = slot
+            .item()
+            .and_then(|item| item.get("lease_id")?.as_s().ok());
+        if let Some(own) = known.and_then(|known| self.own_id(known)) {
+            let own = AttributeValue::S(own.expose().to_owned());
+            with(slot, "lease_id", own);
         }
+    }
+}
+
+/// Another value of an attribute.
+pub fn with(slot: &mut Slot, name: &str, value: AttributeValue) {
+    if let Some(mut item) = std::mem::take(slot).into_item() {
+        item.insert(name.to_owned(), value);
+        *slot = Slot::of(Some(item));
     }
 }
 
@@ -342,30 +295,25 @@ impl Store for Seam {
         "from a log"
     }
 
-    async fn apply(&self, at: &Address, change: &Change, _: Duration) -> Result<Applied, Error> {
-        match self.ask(Ask::Apply(at.permit, change.clone())).await {
-            Answer::Applied(applied) => Ok(applied),
+    async fn write(&self, writes: &[Write], _: Duration) -> Result<Written, Error> {
+        // The table's rules do not change here.
+        if let [Write::Rules(_)] = writes {
+            return Ok(Written::Done(Slot::EMPTY));
+        }
+        match self.ask(Ask::Write(writes.to_vec())).await {
+            Answer::Written(written) => Ok(written),
             _ => Err(no_answer()),
         }
     }
 
-    async fn read(&self, at: &Address, _: Duration) -> Result<Stored, Error> {
-        match self.ask(Ask::Read(at.permit)).await {
-            Answer::Stored(stored) => Ok(stored),
+    async fn read(&self, items: &[ItemAddress], _: Duration) -> Result<Option<Vec<Slot>>, Error> {
+        if let [ItemAddress::Rules] = items {
+            return Ok(Some(vec![Slot::EMPTY]));
+        }
+        match self.ask(Ask::Read(items.to_vec())).await {
+            Answer::Slots(slots) => Ok(Some(slots)),
             _ => Err(no_answer()),
         }
-    }
-
-    async fn apply_all(&self, all: &[(Address, Change)], _: Duration) -> Result<AppliedAll, Error> {
-        let all = all.iter().map(|(at, change)| (at.permit, change.clone()));
-        match self.ask(Ask::ApplyAll(all.collect())).await {
-            Answer::AppliedAll(applied) => Ok(applied),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn read_all(&self, _: &[Address], _: Duration) -> Result<Option<Vec<Stored>>, Error> {
-        Err(no_answer())
     }
 
     async fn read_key(&self, _: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {
@@ -375,151 +323,7 @@ impl Store for Seam {
         }
     }
 
-    async fn join(
-        &self,
-        _: &Key,
-        join: &Join,
-        waiter: &Waiter,
-        _: Duration,
-    ) -> Result<Joined, Error> {
-        match self
-            .ask(Ask::Join(join.clone(), Item(waiter.clone())))
-            .await
-        {
-            Answer::Joined(joined) => Ok(joined),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn waiter(
-        &self,
-        _: &Key,
-        request: &RequestDigest,
-        _: Duration,
-    ) -> Result<Option<Waiter>, Error> {
-        match self.ask(Ask::Waiter(request.clone())).await {
-            Answer::Waiter(waiter) => Ok(waiter),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn update_task_token(
-        &self,
-        _: &Key,
-        waiter: &Waiter,
-        _: Duration,
-    ) -> Result<Waiter, Error> {
-        match self.ask(Ask::NewToken(Item(waiter.clone()))).await {
-            Answer::Waiter(Some(waiter)) => Ok(waiter),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn delete_waiter(&self, _: &Key, waiter: &Waiter, _: Duration) -> Result<(), Error> {
-        match self.ask(Ask::Delete(Item(waiter.clone()))).await {
-            Answer::Done => Ok(()),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn supersede_waiter(
-        &self,
-        _: &Key,
-        waiter: &Waiter,
-        by: &Holder,
-        leave: &Leave,
-        _: Duration,
-    ) -> Result<Settled, Error> {
-        let ask = Ask::Supersede(Item(waiter.clone()), by.clone(), leave.clone());
-        match self.ask(ask).await {
-            Answer::Settled(settled) => Ok(settled),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn put_start(
-        &self,
-        item: &StartItem,
-        repeat: bool,
-        _: Duration,
-    ) -> Result<PutStart, Error> {
-        let item = Box::new(Started(item.clone()));
-        match self.ask(Ask::PutStart(item, repeat)).await {
-            Answer::PutStart(put) => Ok(put),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn start_item(
-        &self,
-        _: &Key,
-        request: &RequestDigest,
-        _: Duration,
-    ) -> Result<Option<StartItem>, Error> {
-        match self.ask(Ask::Start(request.clone())).await {
-            Answer::Start(item) => Ok(item),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn settle_start(
-        &self,
-        item: &StartItem,
-        settlement: &Settlement,
-        with: Option<(&Address, &Change)>,
-        _: Duration,
-    ) -> Result<Settled, Error> {
-        let settling = Box::new(Settling {
-            item: item.clone(),
-            settlement: settlement.clone(),
-            with: with.map(|(at, change)| (at.permit, change.clone())),
-        });
-        match self.ask(Ask::Settle(settling)).await {
-            Answer::Settled(settled) => Ok(settled),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn redrivable(
-        &self,
-        _: &Key,
-        request: &RequestDigest,
-        _: Duration,
-    ) -> Result<Option<Redrivable>, Error> {
-        match self.ask(Ask::Noted(request.clone())).await {
-            Answer::Noted(noted) => Ok(noted),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn note_redrivable(
-        &self,
-        noted: &Redrivable,
-        seen: Option<u64>,
-        times: (Timestamp, u64),
-        _: Duration,
-    ) -> Result<bool, Error> {
-        let noted = noted.clone();
-        let note = Box::new(Note { noted, seen, times });
-        match self.ask(Ask::Note(note)).await {
-            Answer::Yes(yes) => Ok(yes),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn forget_redrivable(&self, noted: &Redrivable, _: Duration) -> Result<(), Error> {
-        let note = Box::new(Note {
-            noted: noted.clone(),
-            seen: None,
-            times: (names::instant(0), 0),
-        });
-        match self.ask(Ask::ForgetNote(note)).await {
-            Answer::Done => Ok(()),
-            _ => Err(no_answer()),
-        }
-    }
-
-    async fn scan_held(
+    async fn scan(
         &self,
         segment: ScanSegment,
         _: Option<&Position>,
@@ -546,14 +350,6 @@ impl Store for Seam {
             Answer::Page(page) => Ok(page),
             _ => Err(no_answer()),
         }
-    }
-
-    async fn rules(&self, _: Duration) -> Result<Option<TableRules>, Error> {
-        Ok(None)
-    }
-
-    async fn publish_rules(&self, _: &TableRules, _: Duration) -> Result<bool, Error> {
-        Ok(true)
     }
 }
 
