@@ -155,7 +155,7 @@ impl Oracle {
             let held = row.holding().map(|held| &held.lease_id);
             self.over.retain(|over| Some(over) != held);
             let waiters = waiters.into_iter();
-            let places = waiters.map(|waiter| (waiter.request, waiter.deadline));
+            let places = waiters.map(|waiter| (waiter.request.digest, waiter.deadline));
             self.queue(&address).waiting = places.collect();
         }
     }
@@ -210,8 +210,8 @@ impl Oracle {
                 if !before.is_some_and(|row| row.holding().is_some() || row.head().is_some()) {
                     return Err("waits for a key that nobody has".into());
                 }
-                let place = (waiter.request.clone(), waiter.deadline);
-                self.displaced.remove(&waiter.request);
+                let place = (waiter.request.digest.clone(), waiter.deadline);
+                self.displaced.remove(&waiter.request.digest);
                 self.queue(at).waiting.push(place);
             }
             (Change::Leave(leave), _) => self.left(at, &leave.request)?,

@@ -372,7 +372,7 @@ impl Judge {
 
     /// An item was stored, or a failed one is to be repeated.
     pub fn put(&mut self, item: &StartItem, now: u64) {
-        let Some(who) = self.of(&item.request()) else {
+        let Some(who) = self.of(&item.digest()) else {
             return;
         };
         let record = &mut self.starts[who];
@@ -397,10 +397,10 @@ impl Judge {
             && item.state_machine == start.state_machine
             && item.name == start.name
             && item.pass_lease == start.pass_lease
-            && item.keep == start.keep
-            && item.permits == start.permits
-            && item.at_least == start.at_least
-            && item.metadata == start.metadata;
+            && item.request.keep() == start.keep
+            && item.request.permits == start.permits
+            && item.request.at_least == start.at_least
+            && item.request.metadata == start.metadata;
         if !same {
             let name = start.name.clone();
             self.is_wrong(format!("the request of {name} has changed"));
@@ -409,7 +409,7 @@ impl Judge {
 
     /// A start was settled.
     pub fn settled(&mut self, item: &StartItem, settlement: &Settlement, now: u64) {
-        let Some(who) = self.of(&item.request()) else {
+        let Some(who) = self.of(&item.digest()) else {
             return;
         };
         let has_key = self.has_key(who);
@@ -759,7 +759,7 @@ impl Judge {
 
     /// A start that has failed is there, with its request.
     pub fn is_kept(&mut self, item: &StartItem) {
-        if let Some(who) = self.of(&item.request()) {
+        if let Some(who) = self.of(&item.digest()) {
             self.is_whole(who, item);
         }
     }
