@@ -11,6 +11,7 @@ mod seam;
 mod world;
 
 pub use flaws::{Broken, FLAWS};
+pub use invariants::Invariant;
 pub use scope::{ALL, Scope};
 
 use crate::explore::{Explored, Words, explored};

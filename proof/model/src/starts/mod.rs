@@ -13,6 +13,7 @@ mod service;
 mod world;
 
 pub use flaws::{Broken, FLAWS};
+pub use invariants::Invariant;
 pub use scope::{ALL, Scope};
 
 use crate::explore::{Explored, Words, explored};
