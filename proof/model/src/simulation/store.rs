@@ -137,6 +137,10 @@ impl FaultyStore {
         }
     }
 
+    fn is_broken(&self, as_this: Broken) -> bool {
+        self.shared.get().broken == Some(as_this)
+    }
+
     /// What a broken sweep does after its first failure.
     fn stops(&self) -> bool {
         let shared = self.shared.get();
@@ -570,7 +574,13 @@ impl Store for FaultyStore {
         let call = Call::read("read note", Some(key));
         let (key, request) = (key.clone(), request.clone());
         self.call(call, move |store| {
-            at_once(store.memory.redrivable(&key, &request, LIMIT))
+            let found = at_once(store.memory.redrivable(&key, &request, LIMIT))?;
+            if store.is_broken(Broken::NoteForgotten)
+                && let Some(found) = &found
+            {
+                at_once(store.memory.forget_redrivable(found, LIMIT))?;
+            }
+            Ok(found)
         })
         .await
     }
@@ -583,9 +593,24 @@ impl Store for FaultyStore {
         _: Duration,
     ) -> Result<bool, Error> {
         let call = Call::write("note", Some(&noted.key));
-        let noted = noted.clone();
+        let mut noted = noted.clone();
+        noted.started |= self.is_broken(Broken::StopsWhoAcquires);
+        if self.is_broken(Broken::CountsAhead) {
+            noted.redrives = noted.redrives.map(|count| count + 1);
+        }
         self.call(call, move |store| {
-            at_once(store.memory.note_redrivable(&noted, seen, times, LIMIT))
+            if store.is_broken(Broken::NotesNothing) {
+                return Ok(true);
+            }
+            let stored = at_once(store.memory.note_redrivable(&noted, seen, times, LIMIT))?;
+            if stored {
+                let mut shared = store.shared.get();
+                let (count, version) = (noted.redrives, noted.version);
+                shared.note(|| format!("  {}: {count:?}, version {version}", noted.execution));
+                let now = shared.now;
+                shared.judge(|judge| judge.noted(&noted, now));
+            }
+            Ok(stored)
         })
         .await
     }
