@@ -61,6 +61,7 @@ impl Redrive {
             .keys_of(execution)
             .await?
             .into_iter()
+            .map(|(key, permits, keep)| (key, (permits, keep)))
             .collect();
         let keys = if self.key.is_empty() {
             let mut keys = keys_of(&sfn, execution).await?;
@@ -85,8 +86,8 @@ impl Redrive {
         }
         let mut taken = Vec::new();
         for key in keys {
-            let permits = known.remove(&key).flatten();
-            match take_back(&table_client, execution, &key, permits).await {
+            let asks = known.remove(&key).unwrap_or_default();
+            match take_back(&table_client, execution, &key, asks).await {
                 Ok(granted) => taken.push(granted),
                 Err(failure) => {
                     give_back(&table_client, &taken).await;
@@ -118,9 +119,8 @@ async fn take_back(
     table_client: &TableClient,
     execution: &Holder,
     key: &Key,
-    permits: Option<Permits>,
+    (permits, keep): (Option<Permits>, KeepTime),
 ) -> Result<Granted, Failure> {
-    let keep = KeepTime::default();
     let request = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
     let mut request = request.request_id(RequestId::random()).reentrant();
     request.permits = permits;

@@ -20,8 +20,8 @@ const KEPT_FOR: Duration = Duration::from_hours(15 * 24);
 const TRIES: usize = 3;
 
 impl<S: Store> Leases<S> {
-    /// Before the lease in `row` ends, whose execution has ended: notes that it may be redriven. False if it runs again already, so
-    /// that the lease is not to end.
+    /// Before the lease in `row` ends, whose execution has ended: notes that it may be redriven. False if it runs again already, or
+    /// the service does not say, so that the lease is not to end.
     pub(crate) async fn note_redrivable(
         &self,
         address: &Address,
@@ -39,15 +39,14 @@ impl<S: Store> Leases<S> {
         };
         let execution = &row.granted_to;
         let redrives = workflows.redrives(execution, self.limit()).await?;
-        let Some(redrives) = redrives else {
-            return Ok(true);
-        };
-        match redrives.stands {
-            Stands::Runs => return Ok(false),
-            Stands::Final => return Ok(true),
-            Stands::Redrivable => {}
+        match redrives {
+            Some(redrives) if redrives.stands == Stands::Final => return Ok(true),
+            Some(redrives) if redrives.stands == Stands::Redrivable => {
+                self.note(address, row, Some(redrives.count)).await?;
+            }
+            // It runs again, or this answer is older than the one that it has ended.
+            _ => return Ok(false),
         }
-        self.note(address, row, Some(redrives.count)).await?;
         Ok(true)
     }
 
@@ -98,12 +97,14 @@ impl<S: Store> Leases<S> {
             {
                 return Ok(());
             }
-            // It was noted before: it ended before, was redriven, and ends again. What the first end knew stays.
+            // It was noted before: it ended before, was redriven, and ends again. What the first end knew stays; after an operator's
+            // end only later redrives count.
             if let Some(before) = self.store().redrivable(key, &request, self.limit()).await? {
                 seen = Some(before.version);
                 noted.started |= before.started;
                 noted.permits = before.permits.or(noted.permits);
-                noted.redrives = redrives.max(before.redrives);
+                noted.redrives =
+                    redrives.map(|count| before.redrives.map_or(count, |known| known.max(count)));
                 noted.version = before.version + 1;
             }
         }

@@ -20,7 +20,7 @@ use crate::{
     requests::{Acquire, Lifetime},
     retry::{AT_ONCE, some_at_a_time},
     store::{Address, ItemAddress, Operations, Store},
-    values::{Holder, Key, Permits, RequestDigest, RequestId},
+    values::{Holder, KeepTime, Key, Permits, RequestDigest, RequestId},
     workflows::{Redrives, Stands, Workflows},
 };
 
@@ -108,11 +108,15 @@ impl<S: Store> Leases<S> {
         ((done.len() - failed) as u64, failed as u64)
     }
 
-    /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for.
+    /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for, and for
+    /// how long its lease stays after a failure.
     ///
     /// # Errors
     /// Those of [`Store::apply`].
-    pub async fn keys_of(&self, execution: &Holder) -> Result<Vec<(Key, Option<Permits>)>, Error> {
+    pub async fn keys_of(
+        &self,
+        execution: &Holder,
+    ) -> Result<Vec<(Key, Option<Permits>, KeepTime)>, Error> {
         let (mut keys, mut from) = (Vec::new(), None);
         let started = RequestDigest::of_start(execution);
         loop {
@@ -126,20 +130,23 @@ impl<S: Store> Leases<S> {
                 else {
                     continue;
                 };
-                if keys.iter().any(|(known, _)| *known == key) {
+                if keys.iter().any(|(known, _, _)| *known == key) {
                     continue;
                 }
                 let noted = self
                     .store()
                     .redrivable(&key, &started, self.limit())
                     .await?;
-                let permits = if let Some(noted) = noted {
-                    noted.permits
+                let (permits, keep) = if let Some(noted) = noted {
+                    (noted.permits, noted.keep)
                 } else {
                     let start = self.store().start_item(&key, &started, self.limit());
-                    start.await?.and_then(|start| start.request.permits)
+                    let start = start
+                        .await?
+                        .map(|start| (start.request.permits, start.request.keep()));
+                    start.unwrap_or_default()
                 };
-                keys.push((key, permits));
+                keys.push((key, permits, keep));
             }
             from = page.next;
             if from.is_none() {
@@ -159,6 +166,11 @@ impl<S: Store> Leases<S> {
             return Ok(Checked::Nothing);
         };
         let redrives = workflows.redrives(&noted.execution, self.limit()).await?;
+        let shows_at = self.shows_after(noted.ended_at);
+        let is_early = self.now() < shows_at;
+        if redrives.is_none() && is_early {
+            return self.look_at(&noted, shows_at).await;
+        }
         let Some(redrives) = redrives.filter(|redrives| redrives.stands != Stands::Final) else {
             self.store().forget_redrivable(&noted, self.limit()).await?;
             return Ok(Checked::Nothing);
@@ -168,13 +180,17 @@ impl<S: Store> Leases<S> {
             .now()
             .plus(pause.clamp(self.settings().look, LONGEST_PAUSE));
         if redrives.stands == Stands::Redrivable || !self.is_redriven(&noted, redrives) {
-            // It has not been redriven, or has ended again, or the answer is old.
+            // It has not been redriven, or has ended again, or the answer is old, and may count too few.
+            if noted.redrives.is_none() && is_early {
+                return self.look_at(&noted, shows_at).await;
+            }
             self.watch_on(&noted, redrives.count, next).await?;
             return Ok(Checked::Undecided);
         }
         let rows = self.read_rows_for(key, noted.permits).await?;
         if rows.held_by(&noted.execution).is_some() {
-            self.watch_on(&noted, redrives.count, next).await?;
+            // A look that has not seen it run may still end its lease: then this redrive is to be seen to.
+            self.look_at(&noted, next).await?;
             return Ok(Checked::Nothing);
         }
         if !noted.started {
@@ -208,9 +224,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<Checked, Error> {
         let settled = redrives.at.map_or(noted.ended_at, |at| at.plus(TO_ACQUIRE));
         if settled > self.now() {
-            self.watch(&noted.next(noted.redrives), Some(noted.version), settled)
-                .await?;
-            return Ok(Checked::Undecided);
+            return self.look_at(noted, settled).await;
         }
         if self.waits_for(noted).await? {
             self.watch_on(noted, redrives.count, next).await?;
@@ -265,9 +279,7 @@ impl<S: Store> Leases<S> {
                 let Some(row) = rows.full_for(noted.permits) else {
                     // Nobody else is granted it meanwhile.
                     let soon = self.now().plus(self.settings().look);
-                    self.watch(&noted.next(noted.redrives), Some(noted.version), soon)
-                        .await?;
-                    return Ok(Checked::Undecided);
+                    return self.look_at(noted, soon).await;
                 };
                 format!("{key} is held by {}", row.granted_to)
             }
@@ -293,8 +305,7 @@ impl<S: Store> Leases<S> {
                 let problem = error.in_full();
                 tracing::error!(%key, %execution, problem, "it was redriven without its key, and may not be stopped");
                 metrics::record(Metric::UnguardedRedrives, 1);
-                self.watch(&noted.next(noted.redrives), Some(noted.version), next)
-                    .await?;
+                self.look_at(noted, next).await?;
                 Ok(Checked::Alone)
             }
             Err(error) => Err(error),
@@ -315,6 +326,13 @@ impl<S: Store> Leases<S> {
             tracing::error!(%key, %execution, in_the_way, "it was redriven, and runs without its key");
         }
         Ok(Checked::Alone)
+    }
+
+    /// Looks again at `next`, as if nobody had looked.
+    async fn look_at(&self, noted: &Redrivable, next: Timestamp) -> Result<Checked, Error> {
+        self.watch(&noted.next(noted.redrives), Some(noted.version), next)
+            .await?;
+        Ok(Checked::Undecided)
     }
 
     /// Looks again at `next`, and counts only redrives after this one. False if somebody else has looked meanwhile.

@@ -77,6 +77,15 @@ pub struct Redrives {
     pub at: Option<Timestamp>,
 }
 
+impl Redrives {
+    /// Of an engine that redrives nothing.
+    pub const NEVER: Self = Self {
+        stands: Stands::Final,
+        count: 0,
+        at: None,
+    };
+}
+
 /// The answer to a call that starts an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
@@ -163,7 +172,7 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Option<Redrives>> {
         let _ = (execution, limit);
-        Box::pin(std::future::ready(Ok(None)))
+        Box::pin(std::future::ready(Ok(Some(Redrives::NEVER))))
     }
 
     /// As [`Workflows::stop_execution`], for an execution that was redriven without its key. An engine that redrives nothing need not

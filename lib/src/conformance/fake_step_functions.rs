@@ -42,7 +42,7 @@ struct State {
     starts: HashMap<String, Vec<StartFate>>,
     /// Why executions were to stop, in the order of the calls.
     stopped: Vec<(String, String)>,
-    redrives: HashMap<String, Redrives>,
+    redrives: HashMap<String, Option<Redrives>>,
 }
 
 /// What a call that starts an execution comes to.
@@ -126,8 +126,9 @@ impl FakeStepFunctions {
         self.state().executions.insert(execution.to_owned(), status);
     }
 
-    /// Sets how an execution stands as to redrives. All others are not known.
-    pub fn set_redrives(&self, execution: &str, redrives: Redrives) {
+    /// Sets how an execution stands as to redrives, or that it is not known. All others cannot be redriven.
+    pub fn set_redrives(&self, execution: &str, redrives: impl Into<Option<Redrives>>) {
+        let redrives = redrives.into();
         self.state().redrives.insert(execution.to_owned(), redrives);
     }
 
@@ -318,6 +319,7 @@ impl Workflows for FakeStepFunctions {
 
     fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
         let redrives = self.state().redrives.get(execution.as_str()).copied();
+        let redrives = redrives.unwrap_or(Some(Redrives::NEVER));
         Box::pin(std::future::ready(Ok(redrives)))
     }
 

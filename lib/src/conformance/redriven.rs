@@ -17,9 +17,12 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_is_only_counted_runs_on(bench).await;
     who_acquires_for_itself_is_never_stopped(bench).await;
     an_old_answer_decides_nothing(bench).await;
+    what_is_not_known_yet_stays(bench).await;
     a_frozen_key_is_nobodys(bench).await;
     of_several_permits_a_free_one_is_taken(bench).await;
     after_a_forced_release_too(bench).await;
+    a_redrive_before_a_forced_release_is_not_one_after_it(bench).await;
+    a_redrive_that_a_look_misses_is_found(bench).await;
     a_second_redrive_is_found_too(bench).await;
 }
 
@@ -89,7 +92,7 @@ impl<'a, B: Bench> Redriven<'a, B> {
         self.case.leases.start(start).await.expect("an answer")
     }
 
-    fn stands(&self, name: &str, redrives: Redrives) {
+    fn stands(&self, name: &str, redrives: impl Into<Option<Redrives>>) {
         let execution = self.execution(name);
         self.calls.set_redrives(execution.as_str(), redrives);
     }
@@ -99,11 +102,12 @@ impl<'a, B: Bench> Redriven<'a, B> {
         self.ends(name, redrives(Stands::Redrivable, count)).await
     }
 
-    async fn ends(&self, name: &str, as_to_redrives: Redrives) -> Reaped {
+    async fn ends(&self, name: &str, as_to_redrives: impl Into<Option<Redrives>>) -> Reaped {
+        let as_to_redrives = as_to_redrives.into();
         self.case.pass(STALE + MARGIN + MS);
         let over = Execution::Ended {
             stopped_at: self.case.now(),
-            redrivable: as_to_redrives.stands != Stands::Final,
+            redrivable: as_to_redrives.is_none_or(|so| so.stands != Stands::Final),
             all_answered: true,
         };
         let execution = self.execution(name);
@@ -296,6 +300,22 @@ async fn an_old_answer_decides_nothing<B: Bench>(bench: &B) {
     assert!(case.holds("a").await);
 }
 
+async fn what_is_not_known_yet_stays<B: Bench>(bench: &B) {
+    let case = Redriven::new(bench, "young");
+    case.start("a").await;
+    let reaped = case.ends("a", None).await;
+    assert!(reaped.is_undecided(), "{reaped:?}");
+    assert!(case.holds("a").await);
+    case.fails("a", 0).await;
+    case.stands("a", None);
+    assert_eq!(case.event("a").await, redriven(0, 0, 0, 1));
+    assert!(case.is_watched("a").await);
+    // By now the service would know of it.
+    case.case.pass(STALE + MARGIN + MS);
+    assert_eq!(case.event("a").await, redriven(0, 0, 0, 0));
+    assert!(!case.is_watched("a").await);
+}
+
 async fn a_frozen_key_is_nobodys<B: Bench>(bench: &B) {
     let case = Redriven::new(bench, "frozen");
     case.start("a").await;
@@ -348,6 +368,45 @@ async fn after_a_forced_release_too<B: Bench>(bench: &B) {
     case.case.pass(MARGIN + MS);
     case.runs_again("a", 1);
     assert_eq!(case.event("a").await, redriven(0, 1, 0, 0));
+}
+
+async fn a_redrive_before_a_forced_release_is_not_one_after_it<B: Bench>(bench: &B) {
+    let case = Redriven::new(bench, "before");
+    case.start("a").await;
+    let runs = Redrives {
+        at: Some(case.case.now()),
+        ..redrives(Stands::Runs, 1)
+    };
+    case.stands("a", runs);
+    case.case.pass(MARGIN + MARGIN);
+    let key = &case.case.address.key;
+    let (options, because) = (ForceReleaseOptions::default(), make::because());
+    let forced = case.case.leases.force_release(key, options, &because);
+    forced.await.expect("forced");
+    // An old answer knows nothing of it.
+    case.stands("a", redrives(Stands::Runs, 0));
+    assert_eq!(case.event("a").await, redriven(0, 0, 0, 1));
+    case.stands("a", runs);
+    assert_eq!(case.event("a").await, redriven(0, 0, 0, 1));
+    case.case.pass(STALE + MARGIN + MS);
+    assert_eq!(case.event("a").await, redriven(0, 0, 0, 1));
+    assert_eq!(case.stopped(), []);
+    assert!(!case.holds("a").await);
+}
+
+async fn a_redrive_that_a_look_misses_is_found<B: Bench>(bench: &B) {
+    let case = Redriven::new(bench, "missed");
+    case.start("a").await;
+    case.fails("a", 0).await;
+    case.runs_again("a", 1);
+    assert_eq!(case.event("a").await, redriven(1, 0, 0, 0));
+    // It fails and is redriven while it has its lease, which a look ends that knows only of the failure.
+    case.runs_again("a", 2);
+    assert_eq!(case.event("a").await, redriven(0, 0, 0, 0));
+    case.fails("a", 1).await;
+    assert!(!case.holds("a").await);
+    case.runs_again("a", 2);
+    assert_eq!(case.event("a").await, redriven(1, 0, 0, 0));
 }
 
 async fn a_second_redrive_is_found_too<B: Bench>(bench: &B) {

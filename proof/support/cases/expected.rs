@@ -12,7 +12,7 @@ use crate::execution::{Ended, Execution, History};
 impl Player<'_> {
     /// Everything that is said of an execution and of what is in the tables.
     pub(super) async fn expect(&self, name: &str, key: &str, mut step: Step) {
-        if ["succeeds", "fails", "status"]
+        if ["succeeds", "fails", "stopped_by", "status"]
             .iter()
             .any(|end| step.0.contains_key(*end))
         {
@@ -227,11 +227,12 @@ fn check_end(ended: &Ended, step: &mut Step) {
         assert_fits(&ended.output, &output, "the output");
     }
     if let Some(error) = step.text("fails") {
-        assert_eq!(
-            (&*ended.status, &ended.error),
-            ("FAILED", &error),
-            "{ended:?}"
-        );
+        let failed = (ended.status.as_str(), &ended.error);
+        assert_eq!(failed, ("FAILED", &error), "{ended:?}");
+    }
+    if let Some(error) = step.text("stopped_by") {
+        let stopped = (ended.status.as_str(), &ended.error);
+        assert_eq!(stopped, ("ABORTED", &error), "{ended:?}");
     }
     if let Some(status) = step.text("status") {
         assert_eq!(ended.status, status, "{ended:?}");

@@ -15,6 +15,7 @@ mod state;
 mod world;
 
 pub use flaws::{Broken, FLAWS};
+pub use invariants::Invariant;
 pub use scope::{ALL, STARTED, Scope};
 
 use crate::explore::{Explored, Words, explored};

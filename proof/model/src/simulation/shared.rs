@@ -71,6 +71,18 @@ pub enum Broken {
     SettledAlone,
     /// Nobody learns that an execution has begun.
     BeginsUnseen,
+    /// That an execution may be redriven is not noted.
+    NotesNothing,
+    /// A note is gone when it was looked at.
+    NoteForgotten,
+    /// A note says that a later redrive was seen to.
+    CountsAhead,
+    /// Of no execution it is known whether it was started.
+    StopsWhoAcquires,
+    /// What was redriven is not stopped.
+    StopsNothing,
+    /// The rule that redrives are only counted is not followed.
+    RuleIgnored,
 }
 
 /// How an execution comes to its end. Whatever the end, a function of its may still be at work: that

@@ -7,7 +7,7 @@ use super::shared::{
 };
 use super::starts::SIGNATURE;
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
     StateMachineArn, TaskToken, WaiterOf, Workflows,
 };
 
@@ -91,6 +91,27 @@ impl FaultyStepFunctions {
     }
 }
 
+impl FaultyStepFunctions {
+    /// An execution is stopped; because it was redriven, if so by a function that set out then.
+    async fn stop(&self, execution: &Holder, redriven: Option<u64>) -> Result<bool, Error> {
+        let (execution, stale) = (execution.clone(), self.stale);
+        let stopped = move |shared: &mut Environment| {
+            shared.may("StopExecution", execution.as_str())?;
+            let age = shared.age(stale);
+            let standing = shared.status(execution.as_str(), age);
+            if standing.is_some() {
+                if let Some(set_out) = redriven {
+                    shared.judge(|judge| judge.is_stopped(&execution, set_out));
+                }
+                let proven = shared.by_chance();
+                shared.end(&execution, End::Stopped, proven);
+            }
+            Ok(standing.is_some())
+        };
+        self.signed("StopExecution", stopped).await
+    }
+}
+
 impl Workflows for FaultyStepFunctions {
     fn succeed<'a>(
         &'a self,
@@ -169,19 +190,43 @@ impl Workflows for FaultyStepFunctions {
         _: String,
         _: Duration,
     ) -> Call<'a, bool> {
+        Box::pin(self.stop(execution, None))
+    }
+
+    fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
         Box::pin(async move {
-            let (execution, stale) = (execution.clone(), self.stale);
-            let stopped = move |shared: &mut Environment| {
-                shared.may("StopExecution", execution.as_str())?;
-                let age = shared.age(stale);
-                let standing = shared.status(execution.as_str(), age);
-                if standing.is_some() {
-                    let proven = shared.by_chance();
-                    shared.end(&execution, End::Stopped, proven);
-                }
-                Ok(standing.is_some())
-            };
-            self.signed("StopExecution", stopped).await
+            if self.shared.get().starts.is_none() {
+                return Ok(Some(Redrives::NEVER));
+            }
+            let about = "ask for redrives".to_owned();
+            if self.shared.step(about).await.is_some() {
+                return Err(no_answer());
+            }
+            let mut shared = self.shared.get();
+            shared.may("DescribeExecution", execution.as_str())?;
+            let age = shared.age(self.stale);
+            let redrives = shared.redrives_of(execution, age);
+            shared.note(|| format!("  {execution}: {redrives:?}"));
+            Ok(redrives)
+        })
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: String,
+        _: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(async move {
+            if self.shared.get().broken == Some(Broken::StopsNothing) {
+                return Ok(true);
+            }
+            let mut set_out = 0;
+            self.shared.get().judge(|judge| {
+                judge.is_to_be_stopped(execution);
+                set_out = judge.set_out;
+            });
+            self.stop(execution, Some(set_out)).await
         })
     }
 

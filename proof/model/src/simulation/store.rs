@@ -16,10 +16,11 @@ use super::{
 use crate::design::{Flaw, flawed};
 use leasehold::{
     Counter, Ended, Error, Holder, Key,
+    redrivable::Redrivable,
     row::{Holding, Row, Stored},
     store::{
-        Address, Applied, ItemAddress, Memory, Operations as _, Page, Position, ScanSegment, Slot,
-        Store, Write, Written,
+        Address, Applied, ItemAddress, Memory, Note, Operations as _, Page, Position, ScanSegment,
+        Slot, Store, Write, Written,
     },
     transition::{Change, EndIfUnchanged, ShortenDeadline},
     waiter::Waiter,
@@ -135,6 +136,10 @@ impl FaultyStore {
         }
     }
 
+    fn is_broken(&self, as_this: Broken) -> bool {
+        self.shared.get().broken == Some(as_this)
+    }
+
     /// What a broken sweep does after its first failure.
     fn stops(&self) -> bool {
         let shared = self.shared.get();
@@ -236,6 +241,9 @@ impl FaultyStore {
 
     /// Writes take effect, as a broken library would send them.
     fn carry_out(&self, mut writes: Vec<Write>) -> Result<Written, Error> {
+        if matches!(writes[..], [Write::Note(_)]) && self.is_broken(Broken::NotesNothing) {
+            return Ok(Written::Done(Slot::EMPTY));
+        }
         if let [Write::Row(address, change)] = &mut writes[..] {
             *change = self.broken(address, change.clone());
             self.end_without_margin(address, change)?;
@@ -280,6 +288,11 @@ impl FaultyStore {
                 shared.judge(|judge| judge.settled(item, settlement, now));
             }
             Write::Settle(item, _) => shared.note(|| format!("  {}: not settled", item.name)),
+            Write::Note(Note { noted, .. }) if is_done => {
+                let (count, version) = (noted.redrives, noted.version);
+                shared.note(|| format!("  {}: {count:?}, version {version}", noted.execution));
+                shared.judge(|judge| judge.noted(noted, now));
+            }
             _ => {}
         }
     }
@@ -302,6 +315,13 @@ impl FaultyStore {
                 {
                     let forget = [Write::Forget(key.clone(), found)];
                     let _ = at_once(self.memory.write(&forget, LIMIT))?;
+                }
+            }
+            ItemAddress::Redrivable(..) => {
+                if self.is_broken(Broken::NoteForgotten)
+                    && let Some(found) = slot.item().and_then(Redrivable::read)
+                {
+                    let _ = at_once(self.memory.write(&[Write::ForgetNote(found)], LIMIT))?;
                 }
             }
             _ => {}
@@ -479,7 +499,13 @@ impl Store for FaultyStore {
         if writes.len() > 1 {
             call = call.once().or_if_busy(Written::Conflict);
         }
-        let writes = writes.to_vec();
+        let mut writes = writes.to_vec();
+        if let [Write::Note(note)] = &mut writes[..] {
+            note.noted.started |= self.is_broken(Broken::StopsWhoAcquires);
+            if self.is_broken(Broken::CountsAhead) {
+                note.noted.redrives = note.noted.redrives.map(|count| count + 1);
+            }
+        }
         self.call(call, move |store| store.carry_out(writes.clone()))
             .await
     }

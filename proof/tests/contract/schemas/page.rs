@@ -157,7 +157,7 @@ fn limits_are_told(event: &str, field: &str, told: &str) {
     let parts: Vec<_> = of_field
         .flat_map(|(_, value)| parts(&SCHEMAS[event], value))
         .collect();
-    let number = |text: &str| -> Option<u64> {
+    let number = |text: &str| -> Option<f64> {
         text.trim_matches(|c: char| !c.is_ascii_digit())
             .parse()
             .ok()
@@ -174,7 +174,7 @@ fn limits_are_told(event: &str, field: &str, told: &str) {
     if let Some((least, most)) = range {
         let is_told = |part: &&Value| {
             bounds.iter().any(|(from, to)| {
-                (part[from].as_f64(), part[to].as_f64()) == (Some(least as f64), Some(most as f64))
+                (part[from].as_f64(), part[to].as_f64()) == (Some(least), Some(most))
             })
         };
         assert!(parts.iter().any(is_told), "{event} {field}: {told}");

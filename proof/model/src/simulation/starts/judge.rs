@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, collections::HashMap};
 
-use super::super::oracle::SKEW;
+use super::{super::oracle::SKEW, redriven::Redriven};
 use leasehold::{
     Ended, Error, Holder, IfHeld, Key, LeaseId, RequestDigest, Start, StartItem, StartStatus,
     Started, Timestamp,
@@ -42,11 +42,12 @@ pub struct Record {
 
 /// The execution that a start has become.
 #[derive(Clone, Copy)]
-struct Run {
+pub struct Run {
     /// When it ended, whether its history proved that nothing of it is at work, and whether it succeeded.
-    ended: Option<(u64, bool, bool)>,
+    pub ended: Option<(u64, bool, bool)>,
     /// It may overlap others: an operator ended its grant, it gave the key back, or it was redriven without its lease.
-    is_free: bool,
+    pub is_free: bool,
+    pub redriven: Redriven,
 }
 
 /// An execution that waits with a task token.
@@ -60,6 +61,7 @@ pub struct Waiting {
 #[derive(Default)]
 struct KeyRecord {
     queue: Vec<RequestDigest>,
+    /// By the start of whose execution, if it was started.
     held: BTreeMap<u16, (RequestDigest, LeaseId)>,
     /// Since when anybody could be granted it, if so.
     free_since: Option<u64>,
@@ -88,6 +90,13 @@ pub struct Judge {
     pub troubled: bool,
     /// No more faults.
     pub calm: bool,
+    pub calm_since: u64,
+    /// When the function set out that takes a step.
+    pub set_out: u64,
+    /// Redrives are counted only.
+    pub counted: bool,
+    /// How many that ran beside others were stopped, or counted only, since somebody was asked.
+    pub decided: u64,
     /// What went wrong, in order.
     pub wrong: Vec<String>,
     pub seen: Vec<&'static str>,
@@ -125,6 +134,14 @@ impl Record {
                 None
             }
         };
+    }
+
+    pub const fn run(&self) -> Option<&Run> {
+        self.run.as_ref()
+    }
+
+    pub const fn run_mut(&mut self) -> Option<&mut Run> {
+        self.run.as_mut()
     }
 
     pub fn has_run(&self) -> bool {
@@ -165,7 +182,7 @@ impl Judge {
         }
     }
 
-    fn is_wrong(&mut self, what: String) {
+    pub fn is_wrong(&mut self, what: String) {
         if !self.wrong.contains(&what) {
             self.wrong.push(what);
         }
@@ -178,7 +195,7 @@ impl Judge {
         self.keys.get_mut(key).expect("just inserted")
     }
 
-    fn of(&self, request: &RequestDigest) -> Option<usize> {
+    pub fn of(&self, request: &RequestDigest) -> Option<usize> {
         self.by_request.get(request).copied()
     }
 
@@ -285,7 +302,7 @@ impl Judge {
                 }
             }
         }
-        let Some(who) = self.of(&before.request) else {
+        let Some(who) = self.of(&RequestDigest::of_start(&before.granted_to)) else {
             return;
         };
         // Overlapping copies of one request may take two permits.
@@ -296,6 +313,9 @@ impl Judge {
         let Some(run) = &mut record.run else {
             return;
         };
+        if run.ended.is_none() {
+            run.redriven.lost(by_force, (self.set_out, now));
+        }
         if by_force {
             run.is_free = true;
         }
@@ -330,7 +350,7 @@ impl Judge {
         lease: LeaseId,
         now: u64,
     ) {
-        let request = after.request.clone();
+        let request = RequestDigest::of_start(&after.granted_to);
         let record = self.of(&request);
         let permits = self.permits;
         let key = self.key(&at.key);
@@ -353,6 +373,9 @@ impl Judge {
         let Some(who) = record else {
             return;
         };
+        if self.starts[who].request != after.request {
+            return self.is_granted_again(who, after, now);
+        }
         self.starts[who].had_turn = true;
         let asked_at = self.starts[who].asked_at;
         let overtaken = self.starts.iter().find(|other| {
@@ -517,7 +540,7 @@ impl Judge {
     }
 
     /// Since when anybody could have been granted the key, if so.
-    fn free_since(&self, key: &Key) -> Option<u64> {
+    pub fn free_since(&self, key: &Key) -> Option<u64> {
         let open_since = self.open_since?;
         let Some(key) = self.keys.get(key) else {
             return Some(open_since);
@@ -546,6 +569,7 @@ impl Judge {
         record.run = Some(Run {
             ended: None,
             is_free: false,
+            redriven: Redriven::default(),
         });
         let (name, says) = (record.name().to_owned(), record.says());
         let key = record.start.key.clone();
@@ -573,30 +597,7 @@ impl Judge {
             && let Some(run) = &mut self.starts[who].run
         {
             run.ended = Some((now, proven, success));
-        }
-    }
-
-    /// It runs again; with its lease, if that was kept for it.
-    pub fn redriven(&mut self, who: usize, now: u64) {
-        let has_key = self.has_key(who);
-        let record = &mut self.starts[who];
-        let keep = record.start.keep.as_millis();
-        let mut wrong = None;
-        if let Some(run) = &mut record.run
-            && let Some((ended, ..)) = run.ended.take()
-        {
-            let is_kept = keep > 0 && now + 2 * SKEW <= ended + keep;
-            if is_kept && !has_key && !run.is_free {
-                wrong = Some(());
-            }
-            if is_kept && !run.is_free {
-                self.seen.push("redriven to what was kept");
-            }
-            run.is_free |= !is_kept || !has_key;
-        }
-        if wrong.is_some() {
-            let name = self.starts[who].name().to_owned();
-            self.is_wrong(format!("the lease of {name} was not there for a redrive"));
+            run.redriven.is_over(now);
         }
     }
 
@@ -604,6 +605,7 @@ impl Judge {
     pub fn gives_back(&mut self, who: usize) {
         if let Some(run) = &mut self.starts[who].run {
             run.is_free = true;
+            run.redriven.gives_back();
         }
     }
 

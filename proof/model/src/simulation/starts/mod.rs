@@ -8,6 +8,7 @@
 
 mod judge;
 mod plan;
+mod redriven;
 mod schedule;
 mod service;
 mod world;
@@ -90,6 +91,12 @@ fn broken_starts_are_found_out() {
         Broken::QueueIgnored,
         Broken::DropsNextWaiter,
         Broken::TakesBackWithoutCheck,
+        Broken::NotesNothing,
+        Broken::NoteForgotten,
+        Broken::CountsAhead,
+        Broken::StopsWhoAcquires,
+        Broken::StopsNothing,
+        Broken::RuleIgnored,
     ] {
         let failed = failures(5_000, Some(broken));
         let first = failed.iter().next();
@@ -144,6 +151,11 @@ fn runs_see_all_that_befalls_starts() {
         "refused",
         "redriven",
         "redriven to what was kept",
+        "redriven with its key",
+        "redriven, and acquires for itself",
+        "has its key again",
+        "stopped beside others",
+        "counted beside others",
         "given back early",
         "a row is deleted",
     ] {

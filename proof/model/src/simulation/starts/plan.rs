@@ -29,6 +29,10 @@ pub struct Plan {
     pub clocks_differ: bool,
     pub stale: bool,
     pub events_lost: bool,
+    /// Of ten things that befall executions, redrives.
+    pub redrives: u8,
+    /// Redrives are counted only.
+    pub counted: bool,
     /// Of ten interventions: of operators, and those that befall the machine that comes and goes.
     pub operators: u64,
     pub trouble: u64,
@@ -76,6 +80,8 @@ impl Plan {
             clocks_differ: !deletions && rng.bool(),
             stale: rng.bool(),
             events_lost: rng.u8(..3) == 0,
+            redrives: [2, 2, 5][rng.usize(..3)],
+            counted: rng.u8(..4) == 0,
             operators: [0, 3, 8][rng.usize(..3)],
             trouble: [0, 0, 3][rng.usize(..3)],
             deletions,

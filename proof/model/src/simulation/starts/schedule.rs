@@ -7,7 +7,7 @@ use super::{
         world::at_once,
     },
     judge::{Judge, Record},
-    service::{FICKLE, SIGNATURE},
+    service::{FICKLE, REDRIVABLE, SIGNATURE},
     world::{Act, TokenState, World},
 };
 use leasehold::{
@@ -20,8 +20,9 @@ use std::time::Duration;
 /// Turns of a run before it comes to rest. In each a function at work goes on for a while, or something else happens.
 const TURNS: u32 = 140;
 
-/// Of a minute each, until everybody has come to rest: the longest grace, some calls that nobody can answer, and more.
-const ROUNDS: u32 = 100;
+/// Of a minute each, until everybody has come to rest: the longest pause between two looks at what may be redriven, the longest
+/// grace, some calls that nobody can answer, and more.
+const ROUNDS: u32 = 130;
 
 /// As long as anybody waits, and more.
 const DAY: u64 = 90_000_000;
@@ -148,13 +149,7 @@ fn ends(world: &mut World) {
                 world.give_back(who);
             }
         }
-        1 | 2 => {
-            let over =
-                |world: &World, who| world.judge(|judge| judge.ended(who).is_some_and(|of| of.1));
-            if let Some(who) = some(world, over) {
-                redrive(world, who);
-            }
-        }
+        befalls if befalls <= world.plan.redrives => redrive(world),
         _ => {
             if let Some(who) = some(world, runs) {
                 let end = [End::Succeeded, End::Succeeded, End::Failed, End::Stopped];
@@ -167,32 +162,60 @@ fn ends(world: &mut World) {
     }
 }
 
-fn redrive(world: &mut World, who: usize) {
-    let execution = execution(world, who);
-    let mut shared = world.shared.get();
-    let now = shared.now;
-    shared.saw("redriven");
-    shared.note(|| format!("s{who} is redriven"));
-    shared.set_execution(&execution, leasehold::Execution::Running);
-    shared.judge(|judge| judge.redriven(who, now));
+/// One that has failed is redriven, without a word to anybody; sooner one whose key has passed on.
+fn redrive(world: &mut World) {
+    let over = |world: &World, who| {
+        let ended = world.judge(|judge| judge.ended(who));
+        ended.is_some_and(|(_, redrivable)| redrivable) && can_be_asked(world, who)
+    };
+    let lost = |world: &World, who| over(world, who) && !world.judge(|judge| judge.has_key(who));
+    let who = some(world, lost).filter(|_| world.rng.u8(..3) > 0);
+    if let Some(who) = who.or_else(|| some(world, over)) {
+        let execution = execution(world, who);
+        if world.rng.u8(..4) == 0 {
+            return world.redrive_with_key(execution);
+        }
+        let mut shared = world.shared.get();
+        shared.actor = "console".to_owned();
+        shared.redrive(&execution);
+    }
 }
 
-/// An end is reported, or is not; once, or again, and in any order.
+/// An end or a redrive is reported, or is not; once, or again, and in any order.
 fn reports(world: &mut World) {
-    let ended = world.service(|starts| starts.events.len());
-    if ended == 0 {
+    let (ended, all) = world.service(|starts| {
+        let ended = starts.events.len();
+        (ended, ended + starts.redriven.len())
+    });
+    if all == 0 {
         return;
     }
-    let place = world.rng.usize(..ended);
-    let execution = world.service(|starts| starts.events.remove(place));
-    if world.plan.events_lost && world.rng.bool() {
+    let place = world.rng.usize(..all);
+    let (lost, again) = (
+        world.plan.events_lost && world.rng.bool(),
+        world.rng.u8(..3) == 0,
+    );
+    let (execution, runs) = world.service(|starts| {
+        let runs = place >= ended;
+        let (of, place) = if runs {
+            (&mut starts.redriven, place - ended)
+        } else {
+            (&mut starts.events, place)
+        };
+        let execution = of.remove(place);
+        if again && !lost {
+            of.push(execution.clone());
+        }
+        (execution, runs)
+    });
+    if lost {
         return;
     }
-    if world.rng.u8(..3) == 0 {
-        let again = execution.clone();
-        world.service(|starts| starts.events.push(again));
+    if runs {
+        world.runs_again(execution);
+    } else {
+        world.reap(execution);
     }
-    world.reap(execution);
 }
 
 fn intervenes(world: &mut World) {
@@ -315,6 +338,8 @@ fn token(world: &mut World) {
     match world.tokens[who].state {
         // Its task fails, and is retried with another token.
         TokenState::Waits if world.rng.u8(..3) == 0 => world.ask_with_token(who),
+        // One that acquires for itself is redriven, and need not do so.
+        TokenState::Over if world.rng.u8(..10) < world.plan.redrives => world.redrive_token(who),
         _ => world.token_goes_on(who),
     }
 }
@@ -331,19 +356,46 @@ fn settle(world: &mut World) {
     // What is under way arrives.
     world.jump(SIGNATURE + 100_000);
     repair(world);
-    if !comes_to_rest(world) && world.service(|starts| !starts.denied.is_empty()) {
+    if !comes_to_rest(world, true) && world.service(|starts| !starts.denied.is_empty()) {
         // What cannot be asked about waits until its wait is over.
         world.jump(DAY);
-        comes_to_rest(world);
+        comes_to_rest(world, false);
     }
+    two_weeks_pass(world);
     world.jump(600_000);
     world.sweep();
     finish(world);
     is_at_rest(world);
 }
 
-fn comes_to_rest(world: &mut World) -> bool {
-    (0..ROUNDS).any(|_| {
+/// Of those that have failed some are redriven late, without an event. In the end nothing can be redriven any more.
+fn two_weeks_pass(world: &mut World) {
+    let latest = REDRIVABLE - DAY;
+    let pause = [0, 3_000_000, DAY, latest][world.rng.usize(..4)];
+    if pause > 0 {
+        world.jump(pause);
+    }
+    for _ in 0..world.rng.u8(..3) {
+        redrive(world);
+        finish(world);
+    }
+    world.service(|starts| starts.redriven.clear());
+    comes_to_rest(world, false);
+    // Twice, because the first look may be at an old answer, or at an old index.
+    for _ in 0..3 {
+        world.jump(REDRIVABLE + 60_000);
+        world.sweep();
+        finish(world);
+    }
+}
+
+/// With redrives on the way, in the first rounds.
+fn comes_to_rest(world: &mut World, redrives: bool) -> bool {
+    (0..ROUNDS).any(|round| {
+        if redrives && round < 20 && world.rng.u8(..6) == 0 {
+            redrive(world);
+            finish(world);
+        }
         goes_on(world);
         world.jump(61_000);
         world.judge(|judge| judge.rests())
@@ -385,6 +437,7 @@ fn repair(world: &mut World) {
     };
     let began = world.judge(|judge| began(judge));
     world.listed = stays < 2;
+    let now = world.now();
     world.service(|starts| {
         starts.gone = stays == 1;
         starts.denied.clear();
@@ -393,6 +446,8 @@ fn repair(world: &mut World) {
             starts.gone = true;
         }
         starts.judge.calm = true;
+        starts.judge.calm_since = now;
+        starts.judge.decided = 0;
     });
     world
         .shared
@@ -410,7 +465,9 @@ fn repair(world: &mut World) {
 fn goes_on(world: &mut World) {
     let known = world.judge(|judge| judge.starts.len());
     for who in 0..known {
-        if world.judge(|judge| judge.is_running(who)) && world.rng.bool() {
+        // What runs without its key runs on until somebody sees to it.
+        let stays = world.judge(|judge| judge.is_beside(who)) && can_be_asked(world, who);
+        if world.judge(|judge| judge.is_running(who)) && !stays && world.rng.bool() {
             let end = [End::Succeeded, End::Failed][world.rng.usize(..2)];
             let proven = world.rng.u8(..4) > 0;
             let execution = execution(world, who);
@@ -433,8 +490,24 @@ fn goes_on(world: &mut World) {
             finish(world);
         }
     }
+    let redriven = world.service(|starts| std::mem::take(&mut starts.redriven));
+    for execution in redriven {
+        if !world.plan.events_lost {
+            world.runs_again(execution);
+            finish(world);
+        }
+    }
     world.sweep();
     finish(world);
+    let now = world.now();
+    let unaskable = world.service(|starts| !starts.denied.is_empty());
+    world.judge(|judge| judge.nobody_is_beside_for_long(61_000, unaskable, now));
+}
+
+/// Not, if nobody may ask about its machine for good.
+fn can_be_asked(world: &World, who: usize) -> bool {
+    let (fickle, calm) = world.judge(|judge| (judge.starts[who].fickle, judge.calm));
+    !(fickle && calm && world.service(|starts| !starts.denied.is_empty()))
 }
 
 /// Nothing is left but what has failed, whole; and the keys can be taken.
@@ -451,8 +524,12 @@ fn is_at_rest(world: &mut World) {
                 let item = world.memory.start_item(key, request, Duration::MAX);
                 at_once(item).expect("memory does not fail")
             }
-            // That it may be redriven is known for two weeks.
-            Some(ItemAddress::Redrivable(..)) => continue,
+            // Nobody may ask, and DynamoDB deletes it.
+            Some(ItemAddress::Redrivable(..))
+                if world.service(|starts| !starts.denied.is_empty()) =>
+            {
+                continue;
+            }
             _ => None,
         };
         match item {

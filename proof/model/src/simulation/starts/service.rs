@@ -6,11 +6,14 @@ use super::{
     super::shared::{End, Environment},
     judge::Judge,
 };
-use leasehold::{Begun, Cause, Error, Execution, Holder, Timestamp};
+use leasehold::{Begun, Cause, Error, Execution, Holder, Redrives, Stands, Timestamp};
 use std::collections::BTreeMap;
 
 /// How long a signed request is good.
 pub const SIGNATURE: u64 = 300_000;
+
+/// How long after its end an execution can be redriven: two weeks.
+pub const REDRIVABLE: u64 = 1_209_600_000;
 
 /// The machine that comes and goes.
 pub const FICKLE: &str = "fickle";
@@ -27,6 +30,10 @@ pub struct Starts {
     pub denied: Vec<&'static str>,
     /// Whose ends are to be reported.
     pub events: Vec<Holder>,
+    /// When each execution was redriven.
+    redrives: BTreeMap<String, Vec<u64>>,
+    /// Whose redrives are to be reported.
+    pub redriven: Vec<Holder>,
 }
 
 impl Starts {
@@ -38,6 +45,8 @@ impl Starts {
             gone: false,
             denied: Vec::new(),
             events: Vec::new(),
+            redrives: BTreeMap::new(),
+            redriven: Vec::new(),
         }
     }
 }
@@ -97,6 +106,48 @@ impl Environment {
         self.saw("begins");
         self.judge(|judge| judge.begins(execution));
         Ok(Begun::Began)
+    }
+
+    /// An execution is redriven, if that is possible; its leases know nothing of it.
+    pub fn redrive(&mut self, execution: &Holder) -> bool {
+        let now = self.now;
+        let Some(redrives) = self.redrives_of(execution, 0) else {
+            return false;
+        };
+        if redrives.stands != Stands::Redrivable {
+            return false;
+        }
+        self.set_execution(execution, Execution::Running);
+        self.saw("redriven");
+        self.note(|| format!("  {execution} is redriven"));
+        if let Some(starts) = &mut self.starts {
+            let of_it = starts.redrives.entry(execution.as_str().to_owned());
+            of_it.or_default().push(now);
+            starts.redriven.push(execution.clone());
+        }
+        self.judge(|judge| judge.redriven(execution, now));
+        true
+    }
+
+    /// How an execution stood as to redrives so many milliseconds ago.
+    pub fn redrives_of(&self, execution: &Holder, ago: u64) -> Option<Redrives> {
+        let stands = match self.status(execution.as_str(), ago)? {
+            Execution::Running => Stands::Runs,
+            Execution::Ended {
+                stopped_at,
+                redrivable: true,
+                ..
+            } if self.now < stopped_at.as_millis() + ago + REDRIVABLE => Stands::Redrivable,
+            _ => Stands::Final,
+        };
+        let all = self.starts.as_ref()?.redrives.get(execution.as_str());
+        let known = all.into_iter().flatten();
+        let known: Vec<_> = known.filter(|at| **at + ago <= self.now).collect();
+        Some(Redrives {
+            stands,
+            count: u32::try_from(known.len()).expect("few"),
+            at: known.last().map(|at| Timestamp::from_millis(**at)),
+        })
     }
 
     /// An execution ends, if it runs. Its history proves that nothing of it is at work, or does not.

@@ -23,10 +23,11 @@ use super::{
     service::{FICKLE, SIGNATURE, Starts},
 };
 use leasehold::{
-    Acquire, AuditReason, Error, Execution, ExecutionName, ForceReleaseOptions, Holder, KeepTime,
-    Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits, Queue, Queued,
-    Reason, RequestDigest, RequestId, Settings, Start, StartRules, Started, StateMachineArn,
-    SweepBounds, TaskToken, WaitTime,
+    Acquire, AuditReason, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
+    Holder, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease,
+    Permits, Queue, Queued, Reason, RequestDigest, RequestId, Settings, Start, StartRules, Started,
+    StateMachineArn, SweepBounds, TaskToken, WaitTime,
+    metrics::{Counts, Metric, counted},
     row::Stored,
     store::{Address, Operations as _},
 };
@@ -61,6 +62,8 @@ pub struct TokenWaiter {
     key: Key,
     wait: WaitTime,
     attempts: u32,
+    /// How often it was redriven.
+    redrives: u32,
     token: Option<String>,
     pub state: TokenState,
     lease: Option<Lease>,
@@ -72,13 +75,22 @@ pub enum TokenState {
     Asking,
     Waits,
     Holds,
+    /// It was redriven, and does not ask for its key.
+    Alone,
     Over,
+}
+
+impl TokenWaiter {
+    fn request_id(&self) -> RequestId {
+        RequestId::new(format!("ask/{}", self.redrives)).expect("valid")
+    }
 }
 
 /// A function at work.
 pub struct Task {
     name: String,
     call: Call,
+    set_out: u64,
     /// It is suspended until then.
     pub asleep_until: u64,
     future: Pin<Box<dyn Future<Output = Answer>>>,
@@ -102,6 +114,8 @@ pub enum Call {
     /// That set out then.
     Sweep(u64),
     Reap(Holder),
+    /// It was said to run again.
+    Redriven(Holder),
     Force,
     Other,
 }
@@ -110,6 +124,8 @@ pub enum Answer {
     Started(Result<Started, Error>),
     Queued(Result<Queued, Error>),
     Done(Result<(), Error>),
+    /// A look at executions, and how many it counted as redriven beside others.
+    Looked(Result<(), Error>, u64),
 }
 
 /// What an operator does.
@@ -132,10 +148,12 @@ impl World {
         settings.queue_cap = plan.cap;
         settings.reap_grace = Duration::from_millis(plan.grace);
         settings.look = Duration::from_millis(plan.look);
+        settings.redrives_are_counted_only = plan.counted && broken != Some(Broken::RuleIgnored);
         settings.retention = Duration::from_millis(plan.retention);
         let permits = plan.permits.map_or(1, usize::from);
         let margin = u64::try_from(settings.clock_margin.as_millis()).expect("small");
-        let judge = Judge::new(permits, plan.grace, margin);
+        let mut judge = Judge::new(permits, plan.grace, margin);
+        judge.counted = plan.counted;
         let shared = Shared::default();
         {
             let mut shared = shared.get();
@@ -255,6 +273,7 @@ impl World {
         let delayed = {
             let mut shared = self.shared.get();
             shared.actor = "late".to_owned();
+            shared.judge(|judge| judge.set_out = 0);
             shared.delayed.remove(place).1
         };
         match delayed {
@@ -306,6 +325,7 @@ impl World {
         self.tasks.push(Task {
             name,
             call,
+            set_out: self.now(),
             asleep_until: 0,
             future: Box::pin(future),
         });
@@ -372,7 +392,19 @@ impl World {
         let leases = self.leases();
         let call = Call::Sweep(self.now());
         self.spawn("sweep".to_owned(), call, async move {
-            Answer::Done(leases.sweep(SweepBounds::Schedule).await.map(drop))
+            let (swept, counts) = counted(leases.sweep(SweepBounds::Schedule)).await;
+            Answer::Looked(swept.map(drop), unguarded(&counts))
+        });
+    }
+
+    /// An execution is said to run again.
+    pub fn runs_again(&mut self, execution: Holder) {
+        let leases = self.leases();
+        let name = execution.as_str().rsplit(':').next().unwrap_or_default();
+        let call = Call::Redriven(execution.clone());
+        self.spawn(format!("{name} runs again"), call, async move {
+            let (looked, counts) = counted(leases.redriven(&execution)).await;
+            Answer::Looked(looked.map(drop), unguarded(&counts))
         });
     }
 
@@ -438,6 +470,18 @@ impl World {
         });
     }
 
+    /// An operator redrives an execution by the command line, which takes its key back first.
+    pub fn redrive_with_key(&mut self, execution: Holder) {
+        let name = execution.as_str().rsplit(':').next().unwrap_or_default();
+        let name = format!("redrive {name}");
+        let request = RequestId::new(format!("command {}", self.rng.u64(..))).expect("valid");
+        let (leases, shared) = (self.leases(), self.shared.clone());
+        self.spawn(name, Call::Other, async move {
+            let redriven = redrive_with_key(&leases, &shared, &execution, request);
+            Answer::Done(redriven.await)
+        });
+    }
+
     /// An execution that was started gives its key back early, if it was given the handle.
     pub fn give_back(&mut self, who: usize) {
         let execution = self.judge(|judge| judge.starts[who].start.execution());
@@ -473,8 +517,6 @@ impl World {
         let wait = Plan::wait(&mut self.rng);
         let mut shared = self.shared.get();
         shared.set_execution(&holder, Execution::Running);
-        let request = RequestDigest::of(&holder, &RequestId::new("ask").expect("valid"));
-        shared.oracle.names.insert(request, name.clone());
         let waiting = Waiting {
             name: name.clone(),
             key: key.clone(),
@@ -488,6 +530,7 @@ impl World {
             key,
             wait,
             attempts: 0,
+            redrives: 0,
             token: None,
             state: TokenState::Asking,
             lease: None,
@@ -503,10 +546,12 @@ impl World {
         let token = format!("{}.{attempt}", waiter.name);
         let before = waiter.token.replace(token.clone());
         let (holder, key, wait) = (waiter.holder.clone(), waiter.key.clone(), waiter.wait);
-        let request_id = RequestId::new("ask").expect("valid");
+        let (request_id, reentrant) = (waiter.request_id(), waiter.redrives > 0);
         let request = RequestDigest::of(&holder, &request_id);
         let had_place = {
             let mut shared = self.shared.get();
+            let name = waiter.name.clone();
+            shared.oracle.names.insert(request.clone(), name);
             if let Some(before) = before {
                 shared.is_done(&before);
             }
@@ -534,6 +579,7 @@ impl World {
             };
             let mut acquire = Acquire::new(key, holder, lifetime).request_id(request_id);
             acquire.permits = permits;
+            acquire.reentrant = reentrant;
             Answer::Queued(leases.acquire_queued(acquire, queue).await)
         });
     }
@@ -552,12 +598,29 @@ impl World {
                     Answer::Done(leases.release(&lease).await.map(drop))
                 });
             }
-            TokenState::Holds => self.end_token(who),
+            TokenState::Holds if self.rng.bool() => self.end_token_as(who, End::Failed),
+            TokenState::Holds | TokenState::Alone => self.end_token(who),
             TokenState::Waits | TokenState::Over => {}
         }
     }
 
-    pub fn end_token(&mut self, who: usize) {
+    /// It is redriven, if it has failed.
+    pub fn redrive_token(&mut self, who: usize) {
+        let holder = self.tokens[who].holder.clone();
+        if self.shared.get().redrive(&holder) {
+            self.shared.get().saw("redriven, and acquires for itself");
+            let waiter = &mut self.tokens[who];
+            waiter.redrives += 1;
+            waiter.lease = None;
+            waiter.state = [TokenState::Asking, TokenState::Alone][self.rng.usize(..2)];
+        }
+    }
+
+    fn end_token(&mut self, who: usize) {
+        self.end_token_as(who, End::Succeeded);
+    }
+
+    fn end_token_as(&mut self, who: usize, end: End) {
         let waiter = &mut self.tokens[who];
         waiter.state = TokenState::Over;
         let mut shared = self.shared.get();
@@ -566,7 +629,7 @@ impl World {
         }
         shared.judge(|judge| judge.waiting[who].has = None);
         let holder = waiter.holder.clone();
-        shared.end(&holder, End::Succeeded, true);
+        shared.end(&holder, end, true);
     }
 
     /// What the tokens were answered with.
@@ -597,6 +660,7 @@ impl World {
         {
             let mut shared = self.shared.get();
             shared.actor.clone_from(&task.name);
+            shared.judge(|judge| judge.set_out = task.set_out);
             shared.turn = true;
             shared.fault = fault;
         }
@@ -650,14 +714,19 @@ impl World {
                 Answer::Started(Ok(started)) => word(started).to_owned(),
                 Answer::Queued(Ok(queued)) => format!("{queued:?}"),
                 Answer::Done(Ok(())) => "done".to_owned(),
+                Answer::Looked(Ok(()), unguarded) => format!("done, unguarded: {unguarded}"),
                 Answer::Started(Err(error))
                 | Answer::Queued(Err(error))
+                | Answer::Looked(Err(error), _)
                 | Answer::Done(Err(error)) => error.to_string(),
             };
             shared.note(|| format!("answers: {said}"));
             if let Answer::Started(answer) = &answer {
                 shared.saw(answer.as_ref().map_or_else(Error::name, word));
             }
+        }
+        if let Answer::Looked(_, unguarded) = answer {
+            self.judge(|judge| judge.have_counted(unguarded));
         }
         match (call, answer) {
             (
@@ -690,7 +759,7 @@ impl World {
                 _ if self.tokens[who].attempts == attempt
                     && self.tokens[who].state == TokenState::Waits =>
                 {
-                    let ask = RequestId::new("ask").expect("valid");
+                    let ask = self.tokens[who].request_id();
                     let request = &RequestDigest::of(&self.tokens[who].holder, &ask);
                     let key = &self.tokens[who].key;
                     let mut has_place = false;
@@ -714,9 +783,16 @@ impl World {
                 // What failed is sent again.
                 self.service(|starts| starts.events.push(execution));
             }
+            (Call::Redriven(execution), Answer::Looked(Err(_), _)) => {
+                self.service(|starts| starts.redriven.push(execution));
+            }
             (
                 call @ (Call::Sweep(_) | Call::Force),
-                Answer::Done(Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. }))),
+                Answer::Done(Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })))
+                | Answer::Looked(
+                    Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })),
+                    _,
+                ),
             ) => {
                 let whole = if matches!(call, Call::Sweep(_)) {
                     "the whole sweep"
@@ -725,8 +801,8 @@ impl World {
                 };
                 self.is_wrong(format!("{whole} is denied: {}", error.name()));
             }
-            (Call::Sweep(at), Answer::Done(Ok(()))) => self.swept_at = self.swept_at.max(at),
-            (Call::Sweep(_), Answer::Done(Err(error))) if faults_are_over => {
+            (Call::Sweep(at), Answer::Looked(Ok(()), _)) => self.swept_at = self.swept_at.max(at),
+            (Call::Sweep(_), Answer::Looked(Err(error), _)) if faults_are_over => {
                 self.is_wrong(format!("a sweep fails: {error}"));
             }
             _ => {}
@@ -744,6 +820,41 @@ impl World {
         };
         at_once(self.memory.read_row(&address, Duration::MAX)).expect("memory does not fail")
     }
+}
+
+async fn redrive_with_key(
+    leases: &Leases<FaultyStore>,
+    shared: &Shared,
+    execution: &Holder,
+    request: RequestId,
+) -> Result<(), Error> {
+    let keys = leases.keys_of(execution).await?;
+    for (key, permits, keep) in &keys {
+        let keep = *keep;
+        let mut asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
+        asks.permits = *permits;
+        let asks = asks.request_id(request.clone()).reentrant();
+        let granted = leases.acquire(asks).await?.granted()?;
+        let asked_at = shared.get().now;
+        drop(
+            leases
+                .extend(&granted.lease, ExtendOptions::default())
+                .await?,
+        );
+        let mut shared = shared.get();
+        // Nobody redrives what was proven long ago.
+        let in_time = shared.now < asked_at + 10_000;
+        if in_time && shared.redrive(execution) {
+            shared.judge(|judge| judge.is_guarded(execution));
+        }
+    }
+    Ok(())
+}
+
+/// How many executions it counted as redriven beside others.
+fn unguarded(counts: &Counts) -> u64 {
+    let of = |(metric, _): &(Metric, u64)| *metric == Metric::UnguardedRedrives;
+    counts.values().find(of).map_or(0, |(_, count)| count)
 }
 
 /// When a message that is under way arrives at the latest.
