@@ -150,6 +150,7 @@ impl<S: Store> Leases<S> {
             });
         }
         self.note_forced(&address, &seen).await?;
+        let was_asked_for = self.is_asked_for(&address, &seen).await?;
         let token = seen.fencing_token;
         for _ in 0..TRIES {
             let next = Row {
@@ -159,6 +160,12 @@ impl<S: Store> Leases<S> {
                 state: State::Free {
                     ended: Ended::Forced,
                     last_token: token,
+                },
+                // A start that nobody asked for has not had its turn, and may be asked for.
+                request: if was_asked_for {
+                    seen.request.clone()
+                } else {
+                    RequestDigest::of(&seen.granted_to, &RequestId::random())
                 },
                 ..seen.clone()
             };

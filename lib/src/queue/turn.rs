@@ -288,6 +288,15 @@ impl<S: Store> Leases<S> {
         }))
     }
 
+    /// False of a start that was granted the key after its caller had withdrawn it: nobody begins it.
+    pub(crate) async fn is_asked_for(&self, at: &Address, row: &Row) -> Result<bool, Error> {
+        if !is_untold(row) {
+            return Ok(true);
+        }
+        let item = self.store().start_item(&at.key, &row.request, self.limit());
+        Ok(item.await?.is_some())
+    }
+
     /// What the service says of the execution that a start names.
     pub(crate) async fn known(
         &self,

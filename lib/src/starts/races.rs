@@ -6,10 +6,11 @@ use futures_util::FutureExt as _;
 
 use super::{IfHeld, Start, Started};
 use crate::{
-    Error, Execution, ExecutionName, Holder, Leases, ManualClock, Memory, Settings, StartItem,
-    StartRules, StartStatus, StateMachineArn, SweepBounds, WaitTime,
+    Error, Execution, ExecutionName, ForceReleaseOptions, ForceReleaseOutcome, Holder, Leases,
+    ManualClock, Memory, Settings, StartItem, StartRules, StartStatus, StateMachineArn,
+    SweepBounds, WaitTime,
     clock::Clock as _,
-    conformance::{FakeStepFunctions, make},
+    conformance::{FakeStepFunctions, StartFate, make},
     row::{Item, Row, attributes as at},
     store::{
         Address, Operations, Settled, Settlement, Store,
@@ -299,4 +300,37 @@ async fn superseded_while_it_is_asked_for_again() {
         assert!(matches!(again, Ok(Started::Superseded { .. })), "{again:?}");
         assert_eq!(store.row().await.waiting(), [later]);
     }
+}
+
+/// Its grant arrived after its caller had been refused, and had withdrawn it: it was never its turn.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_is_ended_and_may_be_asked_for() {
+    let race = Race::new(None);
+    let table = Memory::new();
+    let leases = race.leases(table.clone());
+    race.calls.script_starts("a", &[StartFate::Lost]);
+    let queued = leases
+        .start(race.start("a", IfHeld::Wait(WaitTime::DAY)))
+        .await;
+    assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+    let item = table
+        .all()
+        .into_iter()
+        .find_map(|(_, _, item)| StartItem::read(&item));
+    let withdraws = table.settle_start(
+        &item.expect("an item"),
+        &Settlement::Withdrawn,
+        None,
+        Duration::MAX,
+    );
+    assert_eq!(withdraws.await.expect("an answer"), Settled::Done);
+    let any = ForceReleaseOptions::default();
+    let forced = leases.force_release(&make::key("k"), any, &make::because());
+    let forced = forced.await.expect("an answer");
+    assert!(
+        matches!(forced, ForceReleaseOutcome::Forced { .. }),
+        "{forced:?}"
+    );
+    let again = leases.start(race.start("a", IfHeld::Fail)).await;
+    assert!(matches!(again, Ok(Started::Started { .. })), "{again:?}");
 }
