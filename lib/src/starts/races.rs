@@ -313,19 +313,13 @@ async fn what_nobody_asked_for_is_ended_and_may_be_asked_for() {
         .start(race.start("a", IfHeld::Wait(WaitTime::DAY)))
         .await;
     assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
-    let item = table
-        .all()
-        .into_iter()
-        .find_map(|(_, _, item)| StartItem::read(&item));
-    let withdraws = table.settle_start(
-        &item.expect("an item"),
-        &Settlement::Withdrawn,
-        None,
-        Duration::MAX,
-    );
+    let all = table.all().into_iter();
+    let mut items = all.filter_map(|(_, _, item)| StartItem::read(&item));
+    let item = items.next().expect("an item");
+    let withdraws = table.settle_start(&item, &Settlement::Withdrawn, None, Duration::MAX);
     assert_eq!(withdraws.await.expect("an answer"), Settled::Done);
-    let any = ForceReleaseOptions::default();
-    let forced = leases.force_release(&make::key("k"), any, &make::because());
+    let (key, because) = (make::key("k"), make::because());
+    let forced = leases.force_release(&key, ForceReleaseOptions::default(), &because);
     let forced = forced.await.expect("an answer");
     assert!(
         matches!(forced, ForceReleaseOutcome::Forced { .. }),
