@@ -115,6 +115,10 @@ pub enum Joined {
 /// The outcome of storing a start.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, and short-lived"
+)]
 pub enum PutStart {
     /// It is stored.
     Done,

@@ -221,7 +221,7 @@ impl Write {
     pub(super) fn plan(&self) -> Plan<'_> {
         Plan::Item(match self {
             Self::Row(_, change) => return Plan::Row(change),
-            Self::Wait(_, waiter) => unless_asked_later(waiter, waiter.attributes().into()),
+            Self::Wait(_, waiter) => unless_asked_later(waiter, waiter.attributes()),
             Self::NewToken(_, waiter) => {
                 let own = |(name, _): &(_, _)| matches!(*name, at::TASK_TOKEN | at::ASKED_AT);
                 let (set, set_if_absent) = waiter.attributes().into_iter().partition(own);
@@ -253,13 +253,13 @@ impl Write {
             }
             Self::Start(item) => ItemPlan {
                 any_of: vec![vec![Test::Absent]],
-                effect: Effect::Update(set_all(item.attributes().into())),
+                effect: Effect::Update(set_all(item.attributes())),
             },
             Self::Restart(item) => ItemPlan {
                 any_of: vec![vec![Test::Absent], vec![Test::Is(at::STATUS, s("failed"))]],
                 effect: Effect::Update(Update {
                     remove: vec![at::REASON],
-                    ..set_all(item.attributes().into())
+                    ..set_all(item.attributes())
                 }),
             },
             Self::Settle(item, settlement) => settling(item, settlement),

@@ -59,7 +59,7 @@ fn parts<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
     let referred = place.and_then(|place| root.pointer(place.trim_start_matches('#')));
     let alternatives = ["oneOf", "anyOf"]
         .into_iter()
-        .flat_map(|kind| schema[kind].as_array());
+        .filter_map(|kind| schema[kind].as_array());
     let below = referred.into_iter().chain(alternatives.flatten());
     let below = below.chain(schema.get("else"));
     let below = below.flat_map(|part| parts(root, part));
