@@ -125,7 +125,9 @@ pub trait Operations: Store {
                 return Ok(Joined::Refused(row.row()));
             }
             Ok(match beside.and_then(|item| item.read(Waiter::read)) {
-                Some(found) if found.request == waiter.request => Joined::SupersededByLaterCall,
+                Some(found) if found.request.digest == waiter.request.digest => {
+                    Joined::SupersededByLaterCall
+                }
                 _ => Joined::ForeignItem,
             })
         }
@@ -165,7 +167,7 @@ pub trait Operations: Store {
                 let key = key.clone();
                 return Err(Error::Superseded { key, by });
             }
-            let same = |found: &Waiter| found.request == waiter.request;
+            let same = |found: &Waiter| found.request.digest == waiter.request.digest;
             let found = found.read(Waiter::read).filter(same);
             found.ok_or_else(|| foreign_item(key, &waiter.request.digest))
         }
