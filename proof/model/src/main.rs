@@ -16,7 +16,6 @@ mod rows;
 mod scope;
 #[cfg(test)]
 mod simulation;
-mod starts;
 mod sweeper;
 mod table;
 mod world;
@@ -57,10 +56,8 @@ const QUICK: usize = 30_000;
 enum Either {
     /// Of leases with a deadline.
     Deadlines(Scope),
-    /// Of executions, their leases and their queue.
+    /// Of executions, their leases and their queue, and of those that are started.
     Executions(executions::Scope),
-    /// Of starts that wait for a key.
-    Starts(starts::Scope),
 }
 
 /// A broken design of any kind.
@@ -68,7 +65,6 @@ enum Either {
 enum Flawed {
     Deadlines(&'static Broken),
     Executions(&'static executions::Broken),
-    Starts(&'static starts::Broken),
 }
 
 fn main() -> ExitCode {
@@ -99,12 +95,13 @@ fn main() -> ExitCode {
 
 impl Either {
     fn all() -> impl Iterator<Item = Self> {
-        let executions = executions::ALL.into_iter().map(Self::Executions);
+        let executions = executions::ALL.into_iter();
+        let executions = executions.chain(executions::STARTED.iter().copied());
+        let executions = executions.map(Self::Executions);
         scope::ALL
             .into_iter()
             .map(Self::Deadlines)
             .chain(executions)
-            .chain(starts::ALL.iter().copied().map(Self::Starts))
     }
 
     /// Its name, and what it is about.
@@ -112,7 +109,6 @@ impl Either {
         match self {
             Self::Deadlines(scope) => (scope.name, scope.about),
             Self::Executions(scope) => (scope.name, scope.about),
-            Self::Starts(scope) => (scope.name, scope.about),
         }
     }
 }
@@ -120,19 +116,12 @@ impl Either {
 impl Flawed {
     fn all() -> impl Iterator<Item = Self> {
         let executions = executions::FLAWS.iter().map(Self::Executions);
-        let starts = starts::FLAWS.iter().map(Self::Starts);
-        FLAWS
-            .iter()
-            .map(Self::Deadlines)
-            .chain(executions)
-            .chain(starts)
+        FLAWS.iter().map(Self::Deadlines).chain(executions)
     }
 
     const fn words(&self) -> &'static str {
         match self {
-            Self::Deadlines((_, words, ..))
-            | Self::Executions((_, words, ..))
-            | Self::Starts((_, words, ..)) => words,
+            Self::Deadlines((_, words, ..)) | Self::Executions((_, words, ..)) => words,
         }
     }
 
@@ -145,10 +134,6 @@ impl Flawed {
             ),
             Self::Executions(broken) => (
                 executions::explore(broken.3, Some(broken), None),
-                broken.2.words(),
-            ),
-            Self::Starts(broken) => (
-                starts::explore(broken.3, Some(broken), None),
                 broken.2.words(),
             ),
         };
@@ -181,8 +166,7 @@ impl Arguments {
                 ..scope
             }),
             Either::Executions(scope) if self.deep => Either::Executions(scope.deeper()),
-            Either::Starts(scope) if self.deep => Either::Starts(scope.deeper()),
-            Either::Executions(_) | Either::Starts(_) => world,
+            Either::Executions(_) => world,
         })
     }
 
@@ -215,11 +199,6 @@ impl Arguments {
                 let parts =
                     format!("{tables} tables, {steps} steps of the library, {effects} effects");
                 (explored, parts)
-            }
-            Either::Starts(scope) => {
-                let explored = starts::explore(scope, None, most);
-                let (rows, ahead, _) = explored.rows;
-                (explored, format!("{rows} rows, {ahead} looked ahead"))
             }
         };
         println!(

@@ -1,8 +1,10 @@
 //! Designs that are wrong in one point each: what the library writes is changed on its way, or what it is answered.
 
 use leasehold::{
+    Ended, StartStatus,
     row::{Holding, Row, State, Stored, Telling},
-    transition::{Change, ReplaceIfUnchanged, transition},
+    store::{PutStart, Settlement, What},
+    transition::{Change, EndIfUnchanged, ReplaceIfUnchanged, transition},
 };
 
 use super::{
@@ -10,7 +12,7 @@ use super::{
     library::{Call, Table},
     names,
     scope::{self, Scope},
-    seam::Ask,
+    seam::{Answer, Ask},
 };
 use crate::{design::flawed::past_the_line, lists::flaws};
 
@@ -42,6 +44,25 @@ flaws! {
     ReleasesOpen S13 PACE "a release opens the key, whatever its grant has said"
     LimitsLeaveTheVersion S14 LIMITED "a limit does not change the version of the row"
     NotesAreDeleted L6 NEWEST "no note is left of who was sent away for a later one and told so"
+    NamesAreUsedAgain Twice S_CRASHES "a name of an execution may be used again"
+    NobodyAsks Both S_RELEASED "nobody asks whether an execution of a name has begun"
+    UnknownIsOver S12 S_CRASHES "an execution that Step Functions does not know yet counts as over"
+    AnswersAreOlder Both S_DENIED "Step Functions shows later than half a minute after it what has begun (no design holds)"
+    CallsAreLater Both S_DENIED "a call arrives after its signature has expired (no design holds)"
+    FunctionsAreSlower Both S_SLOW "functions call later than a minute after they have marked the row (no design holds)"
+    MarksAreNotWritten Both S_SLOW "a look calls StartExecution, and does not mark the row before"
+    MarksAreNotCounted Both S_DENIED "a start that is refused has failed, although an earlier call was not answered"
+    ForcedIsFree S12 S_FORCED_SLOW "a force-release of a start that has not begun frees the key at once"
+    WaitsEndBlindly Both S_LEAVING "a start whose wait is over fails, whether it has its turn or not"
+    NobodyJoinsAgain L4 S_CRASHES "nobody looks after an item that has no place"
+    NobodyBegins L4 S_CRASHES "only who wrote a grant calls StartExecution"
+    ItemsAreNotReadAgain Both S_REPEATED "who is granted a free key does not read its item again"
+    ReleasesAreNotWritten L1 S_RELEASED "an early release leaves the row to the looks"
+    InputsAreNotCompared Same S_OTHER "a start with another input is taken for a duplicate"
+    BegunItemsAreDeleted Same S_OTHER "the item of a start that has begun is deleted, and its name may be used again"
+    ItemsAreGoneTooEarly S12 S_PURGED "a start's item is purged while its execution runs"
+    FailedItemsArePurged Lost S_PURGED "a failed start's item is purged while its event may come again"
+    RedrivesCount S12 S_REDRIVEN "a redrive that kept nothing counts (no design holds)"
 }
 
 fn held(row: &Row) -> Option<(&Holding, Telling)> {
@@ -53,6 +74,15 @@ fn held(row: &Row) -> Option<(&Holding, Telling)> {
 pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
     if let (Flaw::NotesAreDeleted, Ask::Delete(item)) = (flaw, &mut ask) {
         item.0.superseded_by = None;
+    }
+    if let Ask::Settle(settling) = &mut ask {
+        match (flaw, &settling.settlement) {
+            (Flaw::WaitsEndBlindly, Settlement::Failed(_)) => settling.with = None,
+            (Flaw::BegunItemsAreDeleted, Settlement::Begun { .. }) => {
+                settling.settlement = Settlement::Withdrawn;
+            }
+            _ => {}
+        }
     }
     if let (Flaw::PermitsLeaveTheQueue, Ask::ApplyAll(changes)) = (flaw, &mut ask) {
         changes.retain(|(permit, _)| *permit > 0);
@@ -120,6 +150,22 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
         {
             swap.row.version = row.version;
         }
+        (Flaw::MarksAreNotCounted, Change::ReplaceIfUnchanged(swap)) if row.request.is_start() => {
+            if let (State::Held(was), State::Held(is)) = (&row.state, &mut swap.row.state)
+                && let (Some(was), Some(is)) = (was.telling, &mut is.telling)
+            {
+                is.tries = was.tries;
+            }
+        }
+        (Flaw::ForcedIsFree, change @ Change::ReplaceIfUnchanged(_))
+            if matches!(call, Call::Evict(_)) =>
+        {
+            *change = Change::EndIfUnchanged(EndIfUnchanged {
+                version: row.version,
+                ended: Ended::Forced,
+                purge_at: Row::NEVER,
+            });
+        }
         (Flaw::ReleasesForgetTheRequest, change @ Change::Release(_)) => {
             if let Some(next) = transition(&Stored::Row(row.clone()), change) {
                 let request = names::nobody();
@@ -153,10 +199,39 @@ pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
             }
             _ => false,
         },
-        (Flaw::ProofsAreReads, Ask::Apply(0, Change::Prove(_)), _)
+        (Flaw::MarksAreNotWritten, Ask::Apply(0, Change::ReplaceIfUnchanged(swap)), Some(row)) => {
+            row.request.is_start()
+                && row.request == swap.row.request
+                && swap.row.holding().is_some()
+        }
+        (Flaw::ReleasesAreNotWritten, Ask::Apply(0, Change::Release(_)), _)
+        | (Flaw::ProofsAreReads, Ask::Apply(0, Change::Prove(_)), _)
         | (Flaw::NewTokensAreNotStored, Ask::NewToken(_), _) => true,
         _ => false,
     }
+}
+
+/// What the library is told instead of what the table answers.
+pub fn answered(flaw: Flaw, (ask, call): (&Ask, Call), mut answer: Answer) -> Answer {
+    match (flaw, ask, &mut answer) {
+        (Flaw::NobodyJoinsAgain, _, Answer::Page(page)) => page
+            .entries
+            .retain(|entry| !matches!(&entry.what, What::Waiter(_, request) if request.is_start())),
+        (Flaw::ItemsAreNotReadAgain, _, Answer::Start(Some(item)))
+            if matches!(call, Call::Start(..)) =>
+        {
+            item.status = StartStatus::Waiting;
+        }
+        (
+            Flaw::InputsAreNotCompared,
+            Ask::PutStart(asked, _),
+            Answer::PutStart(PutStart::Found(found)),
+        ) => {
+            found.input = asked.0.input.clone();
+        }
+        _ => {}
+    }
+    answer
 }
 
 #[cfg(test)]

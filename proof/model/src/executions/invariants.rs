@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use leasehold::{RequestDigest, transition::Change};
+use leasehold::{RequestDigest, StartStatus, store::Settlement, transition::Change};
 use stateright::Property;
 
 use super::{
+    actions::Action,
     library::{Call, Table, View},
-    names::{self, Who},
+    names::{self, Input, START, Who},
     scope,
     seam::Ask,
-    world::{Action, Phase, Seen, State, World, passes},
+    state::{Phase, Seen, State},
+    world::World,
 };
 use crate::lists::{invariants, properties};
 
@@ -27,21 +29,35 @@ invariants! {
     L3 "L3 nobody in the queue is overtaken"
     L4 "L4, L5 whoever waits is told, or sent away, after so many sweeps"
     L6 "L6 one that waits is sent away only for a later one that waits, and stays away"
+    L1 "L1 what was given back early is free a few sweeps later"
+    Twice "no start begins two executions"
+    Both "no start both runs and has failed"
+    Lost "no accepted start is lost"
+    Same "a name with its input is answered the same, and with another input is refused"
 }
 
 /// Looks at a state as it has just come about.
 pub fn look(world: &World, state: &mut State) {
+    holds(world, state);
+    let waits = |state: &State| state.executions.iter().any(|e| e.phase == Phase::Waiting);
+    if state.calls.is_empty() && (world.has_starts() || waits(state)) {
+        state.seen.broken |= ahead(world, state);
+    }
+}
+
+fn holds(world: &World, state: &mut State) {
     let table = world.library.table(state.table);
     let holds: Vec<_> = table.views.iter().filter_map(|view| view.lease).collect();
     let trusted = state.executions.iter().flat_map(|executing| {
         let section = (executing.phase == Phase::Section).then_some(executing.lease);
-        let work = executing.work.map(|(lease, _)| lease);
-        section.flatten().into_iter().chain(work)
+        let work = executing.work.map(|(lease, _)| Some(lease));
+        section.into_iter().chain(work)
     });
     let program = state.program.filter(|(_, until)| state.now < *until);
-    let trusted = trusted.chain(program.map(|(lease, _)| lease));
-    let broken = trusted.filter(|lease| !state.evicted.contains(lease) && !holds.contains(lease));
-    let broken = broken.count() > 0;
+    let trusted = trusted.chain(program.map(|(lease, _)| Some(lease)));
+    let is_held = |lease| state.evicted.contains(&lease) || holds.contains(&lease);
+    // One that was started when nothing was granted to it trusts all the same.
+    let broken = trusted.filter(|lease| !lease.is_some_and(is_held)).count() > 0;
     if broken {
         let by = if holds.len() >= usize::from(world.scope.permits.unwrap_or(1)) {
             Invariant::S8
@@ -50,27 +66,58 @@ pub fn look(world: &World, state: &mut State) {
         };
         state.seen.must(false, by);
     }
-    let waits = |state: &State| state.executions.iter().any(|e| e.phase == Phase::Waiting);
-    if state.calls.is_empty() && waits(state) {
-        let served = is_served(world, state);
-        state.seen.must(served, Invariant::L4);
+    for who in world.starts() {
+        let executing = &state.executions[usize::from(who)];
+        let item = table.start(who);
+        if let Some((status, input)) = item {
+            let ran = executing.ran(input);
+            let failed = matches!(status, StartStatus::Failed(_));
+            state.seen.must(!(failed && ran), Invariant::Both);
+            let begun = *status == StartStatus::Begun;
+            state.seen.must(!begun || ran, Invariant::Lost);
+        }
+        let accepted =
+            (0..2).filter(|input| state.seen.accepted[usize::from(who)] & (1 << input) != 0);
+        let is_known = |input: &Input| {
+            let kept = item.is_some_and(|(_, of)| of == *input);
+            kept || executing.ran(*input) || state.seen.purged & (1 << who) != 0
+        };
+        let lost = accepted.filter(|input| !is_known(input)).count() > 0;
+        state.seen.must(!lost, Invariant::Lost);
     }
 }
 
 /// A write that took effect.
-pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after: &Table) {
+pub fn wrote(
+    world: &World,
+    state: &mut State,
+    (ask, call): (&Ask, Call),
+    (before, after): (&Table, &Table),
+) {
     let (queue_before, queue) = (before.queue(), after.queue());
-    if let (Ask::Supersede(item, ..), Call::Acquire(who, by, _)) = (ask, call) {
-        let waits = queue_before.contains(&names::request(who, by));
+    let by = match call {
+        Call::Acquire(who, by, _) => Some((who, by)),
+        Call::Start(who, ..) | Call::Repeat(who, _) => Some((who, START)),
+        _ => None,
+    };
+    if let Some(away) = superseded(ask) {
+        let waits = by.is_some_and(|(who, by)| queue_before.contains(&names::request(who, by)));
         state.seen.must(waits, Invariant::L6);
-        state.seen.superseded.extend(known(Some(&item.0.request)));
+        state.seen.superseded.extend(names::whose(&away));
         state.seen.superseded.sort_unstable();
+    }
+    if let (Ask::Settle(settling), Call::Dismiss(who, _)) = (ask, call)
+        && settling.settlement == Settlement::Dismissed
+    {
+        state.seen.purged |= 1 << who;
     }
     for request in queue
         .iter()
         .filter(|request| !queue_before.contains(*request))
     {
-        let away = known(Some(request)).is_some_and(|who| state.seen.superseded.contains(&who));
+        // A late copy of a start may join once more: its item says that it is nobody's place.
+        let waits = names::whose(request).filter(|(_, n)| *n != START);
+        let away = waits.is_some_and(|who| state.seen.superseded.contains(&who));
         state.seen.must(!away, Invariant::L6);
     }
     let revived = matches!(ask, Ask::Apply(0, Change::Extend(extend))
@@ -83,13 +130,14 @@ pub fn wrote(state: &mut State, (ask, call): (&Ask, Call), before: &Table, after
     for permit in 0..state.seen.tokens.len() {
         let (was, is) = (before.view(permit), after.view(permit));
         if was.lease != is.lease {
-            wrote_row(state, (ask, call), permit, (&was, &is), queue_before);
+            wrote_row(world, state, (ask, call), permit, (&was, &is), queue_before);
         }
     }
 }
 
 /// Another lease, or none, in the row of this permit.
 fn wrote_row(
+    world: &World,
     state: &mut State,
     (ask, call): (&Ask, Call),
     permit: usize,
@@ -100,7 +148,8 @@ fn wrote_row(
         let executing = state.executions.get(usize::from(holder));
         // What is more, nobody may trust it then: that is looked at in every state.
         let is_over = executing.is_none_or(|it| it.ended.is_some());
-        let is_told = executing.is_some_and(|it| it.shown.contains(&lease));
+        let is_told =
+            executing.is_some_and(|it| it.shown.contains(&lease) || it.lease == Some(lease));
         match (ask, call) {
             (_, Call::Evict(_)) if matches!(ask, Ask::Apply(_, Change::ReplaceIfUnchanged(swap)) if swap.head.is_none()) =>
             {
@@ -110,11 +159,11 @@ fn wrote_row(
             }
             (_, Call::Release(_, own, _) | Call::Return(own)) if own == lease => {}
             (Ask::Apply(_, Change::Release(_)), _) => state.seen.must(false, Invariant::S4),
-            (Ask::Apply(_, Change::ReplaceIfUnchanged(_)), _) => {
+            _ if is_taken_back(ask) => {
                 state.seen.must(!is_told || is_over, Invariant::S12);
                 // As if it had not been granted.
                 state.seen.opens_at[permit] = None;
-                if let Some(who) = known(was.request.as_ref()) {
+                if let Some(who) = was.request.as_ref().and_then(names::whose) {
                     state.seen.granted.retain(|granted| *granted != who);
                 }
             }
@@ -137,7 +186,7 @@ fn wrote_row(
             first.is_none() || first == is.request.as_ref() || asked_before,
             Invariant::L3,
         );
-        if let Some(request) = known(is.request.as_ref()) {
+        if let Some(request) = is.request.as_ref().and_then(names::whose) {
             let away = state.seen.superseded.contains(&request);
             state.seen.must(!away, Invariant::L6);
             let twice = state.seen.granted.contains(&request);
@@ -146,64 +195,153 @@ fn wrote_row(
             state.seen.granted.push(request);
             state.seen.granted.sort_unstable();
         }
+        if let Some(who) = is
+            .holder
+            .filter(|who| usize::from(*who) < state.executions.len())
+        {
+            let executing = &mut state.executions[usize::from(who)];
+            // It was redriven without its lease, and has the key again.
+            if world.is_start(who) && executing.phase == Phase::Without && executing.redriven > 0 {
+                executing.phase = Phase::Section;
+                executing.lease = is.lease;
+            }
+        }
     }
 }
 
-/// Whose request this is, and which.
-fn known(request: Option<&RequestDigest>) -> Option<(Who, u8)> {
-    let all = (0..=names::PROGRAM).flat_map(|who| (0..8).map(move |n| (who, n)));
-    let mut all = all.filter(|(who, n)| Some(&names::request(*who, *n)) == request);
-    all.next()
+/// Whom this sends away because it came later.
+fn superseded(ask: &Ask) -> Option<RequestDigest> {
+    match ask {
+        Ask::Supersede(item, ..) => Some(item.0.request.clone()),
+        Ask::Settle(settling) => matches!(settling.settlement, Settlement::Superseded { .. })
+            .then(|| settling.item.request()),
+        _ => None,
+    }
+}
+
+/// Whether this takes a grant back, as if it had not been.
+fn is_taken_back(ask: &Ask) -> bool {
+    let change = match ask {
+        Ask::Apply(_, change) => Some(change),
+        Ask::Settle(settling) => settling.with.as_ref().map(|(_, change)| change),
+        _ => None,
+    };
+    matches!(change, Some(Change::ReplaceIfUnchanged(_)))
 }
 
 /// How many sweeps whoever waits may need, if nothing goes wrong any more: those before it have to be found dead first.
 const SWEEPS: u8 = 9;
+/// The same until every start is settled.
+const SWEEPS_FOR_STARTS: u8 = 24;
+/// For so many of them an execution that gave its lease back early runs on. They come each half minute, and the later ones after
+/// calls, their signatures and waits are over.
+const RUNS_ON: u8 = 4;
+const LATER: i16 = 14;
 
-/// From here on nothing goes wrong, and a sweep runs each half minute: then nobody waits for long.
-fn is_served(world: &World, state: &State) -> bool {
+/// From here on nothing goes wrong, and a sweep runs each half minute: then nobody waits for long. What is broken then?
+fn ahead(world: &World, state: &State) -> u16 {
     let mut state = State {
         late: Vec::new(),
         left: scope::NOTHING,
         ..state.clone()
     };
-    state.seen = Seen::default();
-    if let Some(known) = world.served.get(&state) {
+    state.seen = Seen {
+        accepted: state.seen.accepted,
+        purged: state.seen.purged,
+        ..Seen::default()
+    };
+    if let Some(known) = world.ahead.get(&state) {
         return *known;
     }
     let before = state.clone();
-    let served = is_served_from(world, state);
-    world.served.insert(before, served);
-    served
+    comes_to_rest(world, &mut state);
+    world.ahead.insert(before, state.seen.broken);
+    state.seen.broken
 }
 
-fn is_served_from(world: &World, mut state: State) -> bool {
+fn comes_to_rest(world: &World, state: &mut State) {
     if world.library.table(state.table).view(0).limited {
-        world.begin(&mut state, Call::Limit(100, false));
-        world.finish(&mut state);
+        world.begin(state, Call::Limit(100, false));
+        world.finish(state);
     }
-    for sweep in 0..=SWEEPS {
+    let sweeps = if world.has_starts() {
+        SWEEPS_FOR_STARTS
+    } else {
+        SWEEPS
+    };
+    for sweep in 0..=sweeps {
         for who in 0..Who::try_from(state.executions.len()).unwrap_or(0) {
-            let action = match state.executions[usize::from(who)].phase {
-                Phase::Section => Action::Releases(who),
-                Phase::Proving => Action::Proves(who),
-                Phase::Failed | Phase::Releasing => Action::GivesUp(who),
-                _ => continue,
-            };
-            if world.acts(&mut state, action).is_none() {
-                return false;
-            }
-            world.finish(&mut state);
+            ends(world, state, (who, sweep));
         }
-        if state.executions.iter().all(|e| e.phase != Phase::Waiting) {
-            return true;
+        if rests(world, state) {
+            return;
         }
-        passes(&mut state);
-        world.begin(&mut state, Call::Sweep(100 + sweep));
-        world.finish(&mut state);
+        let ticks = if sweep < RUNS_ON || !world.has_starts() {
+            1
+        } else {
+            LATER
+        };
+        world.passes(state, ticks);
+        world.begin(state, Call::Sweep(100 + sweep));
+        world.finish(state);
+        holds(world, state);
     }
-    false
+    state.seen.must(false, Invariant::L4);
+}
+
+/// Each execution does what it is to do, and ends.
+fn ends(world: &World, state: &mut State, (who, sweep): (Who, u8)) {
+    let is_start = world.is_start(who);
+    let phase = state.executions[usize::from(who)].phase;
+    let action = match phase {
+        Phase::Section if is_start => Action::Succeeds(who),
+        Phase::Section => Action::Releases(who),
+        Phase::Proving => Action::Proves(who),
+        Phase::Failed | Phase::Releasing => Action::GivesUp(who),
+        Phase::Without | Phase::Released if is_start && sweep >= RUNS_ON => {
+            let holds = world.library.table(state.table).held_by(who).is_some();
+            let given_back = phase == Phase::Released;
+            state.seen.must(!(holds && given_back), Invariant::L1);
+            Action::Succeeds(who)
+        }
+        _ => return,
+    };
+    let done = world.acts(state, action);
+    state.seen.must(done.is_some(), Invariant::L4);
+    world.finish(state);
+}
+
+/// Whether nobody waits, and every start that was asked for is settled.
+fn rests(world: &World, state: &mut State) -> bool {
+    if state.executions.iter().any(|e| e.phase == Phase::Waiting) {
+        return false;
+    }
+    if !world.has_starts() {
+        return true;
+    }
+    let table = world.library.table(state.table);
+    let is_free = table.views.iter().all(|view| view.lease.is_none());
+    let mut starts = world.starts();
+    let settled = starts.all(|who| {
+        let waits = table
+            .start(who)
+            .is_some_and(|(status, _)| *status == StartStatus::Waiting);
+        !waits && !state.executions[usize::from(who)].runs()
+    });
+    if !is_free || !table.queue().is_empty() || !settled {
+        return false;
+    }
+    for who in world.starts() {
+        if let Some((status, input)) = table.start(who) {
+            let ran = state.executions[usize::from(who)].ran(input);
+            state
+                .seen
+                .must(!ran || *status == StartStatus::Begun, Invariant::Both);
+        }
+    }
+    true
 }
 
 pub fn properties() -> Vec<Property<World>> {
-    properties!(World, seen: S1 S4 S8 S9 S12 S13 S14 L2 L3 L4 L6)
+    properties!(World, seen: S1 S4 S8 S9 S12 S13 S14 L2 L3 L4 L6 L1 Twice Both Lost Same)
 }

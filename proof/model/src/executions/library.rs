@@ -2,24 +2,24 @@
 //! it once more, from the beginning, with those answers; and remembered.
 
 use std::{
-    fmt::Write as _,
     sync::{Arc, RwLock},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use dashmap::DashMap;
-use futures_util::FutureExt as _;
 use leasehold::{
-    Acquire, Acquired, AtLeast, AuditReason, Error, ExtendOptions, ForceReleaseOptions, KeepTime,
-    Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory, Operator, Permits, Queue, Reason,
-    RequestDigest, Settings, SweepBounds, Timestamp, Ttl, WaitTime,
+    Acquire, Acquired, AtLeast, AuditReason, Error, ExtendOptions, ForceReleaseOptions, IfHeld,
+    KeepTime, Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits,
+    Queue, Reason, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
+    SweepBounds, Timestamp, Ttl, WaitTime,
     row::{Item as Stored, Row},
-    store::{Address, ScanSegment, Store as _},
 };
 
 use super::{
-    names::{self, Tick, Who},
+    effects,
+    names::{self, Input, Tick, Who},
+    scope::{Held, Kind, Scope},
     seam::{Answer, Ask, Seam},
 };
 
@@ -48,6 +48,14 @@ pub enum Call {
     Extend(LeaseNo, u8),
     /// By one that may not tell anybody.
     Return(LeaseNo),
+    /// A start: of which execution, for the how-manieth time, with which input.
+    Start(Who, u8, Input),
+    /// What operators do with a start.
+    Repeat(Who, u8),
+    Dismiss(Who, u8),
+    Begin(Who, u8),
+    /// What the event that an execution runs again begins.
+    Redriven(Who, u8),
 }
 
 /// What a call came to.
@@ -60,6 +68,13 @@ pub enum Outcome {
     Consumed,
     Lost,
     Has(LeaseNo, Tick),
+    /// A start was accepted, and waits or has begun.
+    Queued,
+    Begun,
+    /// It is settled, and nothing has begun.
+    Settled,
+    /// Its name is another start's.
+    AnotherInput,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +97,8 @@ pub struct Table {
     pub row: Option<Row>,
     /// What each row holds, of the mutex one; the first has the queue.
     pub views: Vec<View>,
+    /// The items of starts: what became of each, and its input.
+    pub starts: Vec<(Who, StartStatus, Input)>,
 }
 
 impl Table {
@@ -91,6 +108,18 @@ impl Table {
 
     pub fn view(&self, permit: usize) -> View {
         self.views.get(permit).cloned().unwrap_or_default()
+    }
+
+    pub fn start(&self, who: Who) -> Option<(&StartStatus, Input)> {
+        let mut starts = self.starts.iter();
+        let found = starts.find(|(of, ..)| *of == who);
+        found.map(|(_, status, input)| (status, *input))
+    }
+
+    /// What this execution has.
+    pub fn held_by(&self, who: Who) -> Option<LeaseNo> {
+        let mut views = self.views.iter();
+        views.find_map(|view| view.lease.filter(|_| view.holder == Some(who)))
     }
 }
 
@@ -108,27 +137,13 @@ pub struct View {
 
 pub const EMPTY: TableNo = 0;
 
-/// What a world is like, as far as the library's calls depend on it.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// How long each execution asks to keep its lease for a redrive.
-    pub keep: [Tick; 4],
-    /// How long it waits in the queue.
-    pub wait: Tick,
-    /// Only the newest waits.
-    pub latest: bool,
-    /// How many may have the key at once; none for the mutex.
-    pub permits: Option<u16>,
-    /// How long the key stays closed after a grant.
-    pub at_least: Tick,
-}
-
 pub struct Library {
-    terms: Terms,
+    scope: Scope,
     calls: Numbered<(Call, Tick)>,
     asks: Numbered<Ask>,
     leases: Numbered<LeaseId>,
     handles: DashMap<LeaseNo, Lease>,
+    inputs: Numbered<String>,
     nodes: RwLock<Vec<Arc<Node>>>,
     begun: DashMap<CallNo, NodeNo>,
     children: DashMap<(NodeNo, Tick, AnswerNo), NodeNo>,
@@ -175,13 +190,14 @@ fn push<T>(all: &RwLock<Vec<T>>, value: T) -> u32 {
 }
 
 impl Library {
-    pub fn new(terms: Terms) -> Self {
+    pub fn new(scope: Scope) -> Self {
         let library = Self {
-            terms,
+            scope,
             calls: Numbered::new(),
             asks: Numbered::new(),
             leases: Numbered::new(),
             handles: DashMap::new(),
+            inputs: Numbered::new(),
             nodes: RwLock::new(Vec::new()),
             begun: DashMap::new(),
             children: DashMap::new(),
@@ -254,6 +270,26 @@ impl Library {
         self.has(lease)
     }
 
+    /// The handle in the input of an execution that was started, if it is passed.
+    pub fn passed(&self, input: &str) -> Option<LeaseNo> {
+        let value: serde_json::Value = serde_json::from_str(input).expect("JSON");
+        let lease = value.get("leasehold")?["lease"].clone();
+        Some(self.has(serde_json::from_value(lease).expect("a handle")))
+    }
+
+    pub fn has_handle(&self, lease: LeaseNo) -> bool {
+        self.handles.contains_key(&lease)
+    }
+
+    /// The input of an execution, with what was passed in it.
+    pub fn input_no(&self, input: &str) -> u32 {
+        self.inputs.of(&input.to_owned())
+    }
+
+    pub fn input(&self, number: u32) -> String {
+        self.inputs.get(number).to_string()
+    }
+
     fn has(&self, lease: Lease) -> LeaseNo {
         let number = self.lease_no(&lease.lease_id);
         self.handles.entry(number).or_insert(lease);
@@ -265,7 +301,7 @@ impl Library {
     }
 
     pub fn answer(&self, answer: Answer) -> AnswerNo {
-        let text = text_of(&answer);
+        let text = effects::text_of(&answer);
         *self
             .answer_numbers
             .entry(text)
@@ -285,10 +321,34 @@ impl Library {
         for (pk, sk, item) in &self.table(table).items {
             memory.put_at(pk, sk, item);
         }
-        let answer = performed(&memory, &self.ask(ask));
+        let answer = effects::performed(&memory, &self.ask(ask));
         let done = (self.table_no(memory.all()), self.answer(answer));
         self.effects.insert((table, ask), done);
         done
+    }
+
+    /// Days later: the item of a start is gone, and the rows have forgotten it.
+    pub fn purged(&self, table: TableNo, who: Who) -> TableNo {
+        let gone =
+            |item: &Stored| StartItem::read(item).is_some_and(|item| item.name == names::name(who));
+        let mut items = self.table(table).items.clone();
+        items.retain(|(_, _, item)| !gone(item));
+        for (_, _, item) in &mut items {
+            if let Ok(row) = Row::read(item) {
+                let request = match row.holding() {
+                    Some(_) => row.request.clone(),
+                    None => names::nobody(),
+                };
+                let past_requests = [None, None, None];
+                *item = Row {
+                    request,
+                    past_requests,
+                    ..row
+                }
+                .to_item();
+            }
+        }
+        self.table_no(items)
     }
 
     fn at(&self, node: NodeNo) -> Arc<Node> {
@@ -298,7 +358,7 @@ impl Library {
     fn table_no(&self, items: Vec<(String, String, Stored)>) -> TableNo {
         let text = items
             .iter()
-            .map(|(_, sk, item)| format!("{sk} {}\n", text_of_item(item)));
+            .map(|(_, sk, item)| format!("{sk} {}\n", effects::text_of_item(item)));
         let text: String = text.collect();
         *self.table_numbers.entry(text).or_insert_with(|| {
             let mut rows = Vec::new();
@@ -316,7 +376,19 @@ impl Library {
                 .map(|row| row.as_ref().map(|row| self.view(row)));
             let views = views.map(Option::unwrap_or_default).collect();
             let row = rows.into_iter().next().flatten();
-            push(&self.tables, Arc::new(Table { items, row, views }))
+            let starts = items.iter().filter_map(|(_, _, item)| {
+                let item = StartItem::read(item)?;
+                let input = names::of_input(item.input.as_str());
+                Some((names::who(&item.execution()), item.status, input))
+            });
+            let starts = starts.collect();
+            let table = Table {
+                items,
+                row,
+                views,
+                starts,
+            };
+            push(&self.tables, Arc::new(table))
         })
     }
 
@@ -340,11 +412,13 @@ impl Library {
         let given = log
             .iter()
             .map(|(_, answer)| answers[*answer as usize].clone());
-        let seam = Seam::new(format!("s{call}"), given.collect());
+        let seam = Seam::new(format!("s{call}"), self.scope.watches, given.collect());
         drop(answers);
         // Of two calls of one execution the later one has the later time.
         let after = match what {
-            Call::Acquire(_, _, token) => Duration::from_millis(token.into()),
+            Call::Acquire(_, _, token) | Call::Start(_, token, _) => {
+                Duration::from_millis(token.into())
+            }
             _ => Duration::from_millis(900),
         };
         let mut future = Box::pin(self.run(what, seam.clone()));
@@ -384,10 +458,12 @@ impl Library {
         settings.reap_grace = names::TICK;
         settings.look = names::TICK;
         let leases = Leases::new(seam.clone(), settings).with_clock(Arc::new(seam.clone()));
+        let starts = StartRules::of(names::machine().as_str()).expect("valid");
         let telling = leases.clone().with_workflows(Arc::new(seam.clone()));
+        let telling = telling.with_starts(starts);
         match call {
             Call::Acquire(who, attempt, token) => {
-                let keep = self.terms.keep[usize::from(who)];
+                let keep = self.scope.keep[usize::from(who)];
                 let keep = KeepTime::new(length(keep)).expect("short");
                 let acquire = Acquire::new(
                     names::key(),
@@ -396,12 +472,12 @@ impl Library {
                 );
                 let queue = Queue {
                     task_token: names::token(who, token),
-                    wait: WaitTime::new(length(self.terms.wait)).expect("short"),
-                    latest: self.terms.latest,
+                    wait: WaitTime::new(length(self.scope.wait)).expect("short"),
+                    latest: self.scope.latest,
                 };
                 let mut acquire = acquire.request_id(names::request_id(attempt));
-                acquire.at_least = AtLeast::new(length(self.terms.at_least)).expect("short");
-                acquire.permits = self.terms.permits.map(|n| Permits::new(n).expect("few"));
+                acquire.at_least = AtLeast::new(length(self.scope.at_least)).expect("short");
+                acquire.permits = self.scope.permits.map(|n| Permits::new(n).expect("few"));
                 match telling.acquire_queued(acquire, queue).await {
                     Ok(_) => Outcome::Done,
                     Err(Error::Consumed { .. }) => Outcome::Consumed,
@@ -454,7 +530,43 @@ impl Library {
                 }
             }
             Call::Return(lease) => or_failed(&leases.release(&self.handle(lease)).await),
+            Call::Start(who, _, input) => of_a_start(telling.start(self.start(who, input)).await),
+            Call::Repeat(who, _) => {
+                let (key, execution) = (names::key(), names::holder(who));
+                of_a_start(telling.repeat_start(&key, &execution).await)
+            }
+            Call::Dismiss(who, _) => {
+                let (key, execution) = (names::key(), names::holder(who));
+                or_failed(&telling.dismiss_start(&key, &execution).await)
+            }
+            Call::Begin(who, _) => {
+                let (key, execution) = (names::key(), names::holder(who));
+                or_failed(&telling.begin_start(&key, &execution).await)
+            }
+            Call::Redriven(who, _) => or_failed(&telling.redriven(&names::holder(who)).await),
         }
+    }
+
+    fn start(&self, who: Who, input: Input) -> Start {
+        let scope = &self.scope;
+        let mut start = Start::new(names::key(), names::machine(), names::name(who));
+        let wait = WaitTime::new(length(scope.wait)).expect("short");
+        start.input = names::input(input);
+        start.if_held = match scope.kinds[usize::from(who)] {
+            Kind::Start(Held::Latest) => IfHeld::Latest(wait),
+            Kind::Start(Held::Replace) => IfHeld::Replace(wait),
+            Kind::Start(Held::Skip) => IfHeld::Skip,
+            Kind::Start(Held::Fail) => IfHeld::Fail,
+            _ => IfHeld::Wait(wait),
+        };
+        start.permits = scope.permits.map(|n| Permits::new(n).expect("few"));
+        start.at_least = AtLeast::new(length(scope.at_least)).expect("short");
+        let keep = length(scope.keep[usize::from(who)]);
+        start.keep = KeepTime::new(keep).expect("short");
+        if scope.passes {
+            start.pass_lease = PassLease::Handle;
+        }
+        start
     }
 
     /// A lease with a deadline, and the tick in which nobody believes in it any more.
@@ -479,108 +591,22 @@ fn or_failed<T>(done: &Result<T, Error>) -> Outcome {
     }
 }
 
+fn of_a_start(answer: Result<Started, Error>) -> Outcome {
+    match answer {
+        Ok(Started::Started { .. }) => Outcome::Begun,
+        Ok(Started::Queued { .. }) => Outcome::Queued,
+        Ok(Started::Skipped { .. } | Started::Superseded { .. })
+        | Err(Error::NotStarted { .. }) => Outcome::Settled,
+        Err(Error::Invalid { .. }) => Outcome::AnotherInput,
+        Err(_) => Outcome::Failed,
+    }
+}
+
 fn length(ticks: Tick) -> Duration {
     names::TICK * u32::from(ticks.unsigned_abs())
 }
 
 /// The first tick that begins later.
 fn tick(at: Timestamp) -> Tick {
-    let since = at.since(names::instant(0)).as_secs() / names::TICK.as_secs();
-    Tick::try_from(since + 1).expect("soon")
-}
-
-fn performed(memory: &Memory, ask: &Ask) -> Answer {
-    let limit = Duration::MAX;
-    let key = names::key();
-    let at = |permit: &u16| Address {
-        key: key.clone(),
-        permit: *permit,
-    };
-    let segment = ScanSegment {
-        segment: 0,
-        total: 1,
-    };
-    match ask {
-        Ask::Apply(permit, change) => {
-            at_once(memory.apply(&at(permit), change, limit)).map(Answer::Applied)
-        }
-        Ask::ApplyAll(changes) => {
-            let changes = changes
-                .iter()
-                .map(|(permit, change)| (at(permit), change.clone()));
-            let changes: Vec<_> = changes.collect();
-            at_once(memory.apply_all(&changes, limit)).map(Answer::AppliedAll)
-        }
-        Ask::Read(permit) => at_once(memory.read(&at(permit), limit)).map(Answer::Stored),
-        Ask::ReadKey => at_once(memory.read_key(&key, limit)).map(Answer::Rows),
-        Ask::Join(join, item) => {
-            at_once(memory.join(&key, join, &item.0, limit)).map(Answer::Joined)
-        }
-        Ask::Waiter(request) => at_once(memory.waiter(&key, request, limit)).map(Answer::Waiter),
-        Ask::NewToken(item) => at_once(memory.update_task_token(&key, &item.0, limit))
-            .map(|waiter| Answer::Waiter(Some(waiter))),
-        Ask::Delete(item) => {
-            at_once(memory.delete_waiter(&key, &item.0, limit)).map(|()| Answer::Done)
-        }
-        Ask::Supersede(item, by, leave) => {
-            at_once(memory.supersede_waiter(&key, &item.0, by, leave, limit)).map(Answer::Settled)
-        }
-        Ask::Scan => at_once(memory.scan_held(segment, None, 100, limit)).map(Answer::Page),
-        Ask::HeldBy(holder) => at_once(memory.held_by(holder, None, 100, limit)).map(Answer::Page),
-        Ask::Succeed(..) | Ask::Fail(_) | Ask::Describe(_) | Ask::Received(..) => {
-            unreachable!("not the table's")
-        }
-    }
-    .unwrap_or(Answer::None)
-}
-
-fn at_once<T>(future: impl Future<Output = T>) -> T {
-    future.now_or_never().expect("nothing to wait for")
-}
-
-fn text_of_item(item: &Stored) -> String {
-    let mut all: Vec<_> = item.iter().collect();
-    all.sort_by_key(|(name, _)| name.as_str());
-    all.iter().fold(String::new(), |mut text, (name, value)| {
-        let _ = write!(text, "{name}={value:?};");
-        text
-    })
-}
-
-/// An answer in full, secrets included.
-fn text_of(answer: &Answer) -> String {
-    use leasehold::{
-        row::Stored,
-        store::{Applied, AppliedAll, Joined},
-    };
-    let row = |row: &Row| text_of_item(&row.to_item());
-    let stored = |stored: &Stored| match stored {
-        Stored::Row(it) => row(it),
-        other => format!("{other:?}"),
-    };
-    match answer {
-        Answer::Applied(Applied::Done {
-            row: it,
-            deadline_before,
-        }) => format!("done {deadline_before:?} {}", row(it)),
-        Answer::Applied(Applied::Refused(it)) => format!("refused {}", stored(it)),
-        Answer::Joined(Joined::Refused(it)) => format!("not joined {}", stored(it)),
-        Answer::Stored(it) => format!("stored {}", stored(it)),
-        Answer::AppliedAll(AppliedAll::Refused(rows)) => {
-            let rows = rows
-                .iter()
-                .map(|it| it.as_ref().map_or("none".to_owned(), stored));
-            format!("all refused {}", rows.collect::<Vec<_>>().join(", "))
-        }
-        Answer::Rows(rows) => {
-            let rows = rows
-                .iter()
-                .map(|(permit, it)| format!("row {permit} {}", stored(it)));
-            rows.collect::<Vec<_>>().concat()
-        }
-        Answer::Waiter(Some(waiter)) => {
-            format!("waiter {waiter:?} {}", waiter.task_token.expose())
-        }
-        other => format!("{other:?}"),
-    }
+    names::tick(at) + 1
 }

@@ -1,6 +1,8 @@
 //! Executions, their leases and their queue: every order of events in small worlds. What the library's functions do is not
 //! written again here: they run, one request to the table or to Step Functions at a time.
 
+mod actions;
+mod effects;
 mod flaws;
 mod invariants;
 mod library;
@@ -8,10 +10,12 @@ mod names;
 mod render;
 mod scope;
 mod seam;
+mod service;
+mod state;
 mod world;
 
 pub use flaws::{Broken, FLAWS};
-pub use scope::{ALL, Scope};
+pub use scope::{ALL, STARTED, Scope};
 
 use crate::explore::{Explored, Words, explored};
 use world::World;

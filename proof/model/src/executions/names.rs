@@ -1,10 +1,26 @@
 //! The names and times of the worlds of executions.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::OnceLock, time::Duration};
 
-use leasehold::{Holder, Key, RequestDigest, RequestId, TaskToken, Timestamp};
+use leasehold::{
+    ExecutionInput, ExecutionName, Holder, Key, RequestDigest, RequestId, StateMachineArn,
+    TaskToken, Timestamp,
+};
+use serde_json::Value;
 
-pub use crate::names::{Attempt, Tick, Who};
+pub use crate::names::{Attempt, Who};
+
+/// A point in time, in ticks of half a minute since a beginning that is the same for all worlds.
+pub type Tick = i16;
+/// What a start gives its execution, without the lease that it may be passed.
+pub type Input = u8;
+
+/// The request of a start.
+pub const START: Attempt = 100;
+/// That of the library for an execution that was redriven once; after it those for twice, and more.
+const REDRIVEN: Attempt = START + 1;
+/// The input of an execution that somebody else began under a start's name.
+pub const FOREIGN: Input = 9;
 
 /// A program: it takes leases with a deadline, and does not wait in the queue.
 pub const PROGRAM: Who = 4;
@@ -14,6 +30,11 @@ pub const TICK: Duration = Duration::from_secs(30);
 
 const BEGINNING: u64 = 1_800_000_000_000;
 
+/// For so long a signed request is good.
+pub const SIGNATURE: Tick = 10;
+/// Within this time whoever marked the row calls `StartExecution`.
+pub const CALLS_WITHIN: Tick = 2;
+
 /// The beginning of a tick.
 pub fn instant(at: Tick) -> Timestamp {
     let beginning = Timestamp::from_millis(BEGINNING);
@@ -22,6 +43,12 @@ pub fn instant(at: Tick) -> Timestamp {
     } else {
         beginning.plus(TICK * u32::from(at.unsigned_abs()))
     }
+}
+
+/// In which tick this is.
+pub fn tick(at: Timestamp) -> Tick {
+    let since = at.since(instant(0)).as_secs() / TICK.as_secs();
+    Tick::try_from(since).expect("soon")
 }
 
 pub fn key() -> Key {
@@ -42,12 +69,53 @@ pub fn who(holder: &Holder) -> Who {
     number.and_then(|n| n.parse().ok()).unwrap_or(PROGRAM)
 }
 
+/// The state machine of all executions.
+pub fn machine() -> StateMachineArn {
+    let arn = "arn:aws:states:eu-west-1:123456789012:stateMachine:machine";
+    StateMachineArn::new(arn).expect("an ARN")
+}
+
+/// Under which name the execution of a start begins.
+pub fn name(who: Who) -> ExecutionName {
+    ExecutionName::new(format!("e{who}")).expect("a short name")
+}
+
+pub fn input(n: Input) -> ExecutionInput {
+    ExecutionInput::new(format!("{{\"n\":{n}}}")).expect("JSON")
+}
+
+/// Which input this is, whatever was added to it.
+pub fn of_input(json: &str) -> Input {
+    let value: Value = serde_json::from_str(json).expect("JSON");
+    let n = value["n"].as_u64().expect("one of ours");
+    Input::try_from(n).expect("few")
+}
+
 pub fn request_id(attempt: Attempt) -> RequestId {
-    RequestId::new(format!("attempt {attempt}")).expect("a short name")
+    let id = match attempt {
+        REDRIVEN.. => format!("redrive/{}", attempt - START),
+        _ => format!("attempt {attempt}"),
+    };
+    RequestId::new(id).expect("a short name")
 }
 
 pub fn request(who: Who, attempt: Attempt) -> RequestDigest {
+    if attempt == START {
+        return RequestDigest::of_start(&holder(who));
+    }
     RequestDigest::of(&holder(who), &request_id(attempt))
+}
+
+/// Whose request this is, and which, of all that anybody makes in any world.
+pub fn whose(request: &RequestDigest) -> Option<(Who, Attempt)> {
+    static ALL: OnceLock<HashMap<RequestDigest, (Who, Attempt)>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let attempts = || (0..8).chain([START, REDRIVEN, REDRIVEN + 1]);
+        let all = (0..=PROGRAM).flat_map(|who| attempts().map(move |n| (who, n)));
+        all.map(|(who, n)| (self::request(who, n), (who, n)))
+            .collect()
+    });
+    all.get(request).copied()
 }
 
 /// The request of no grant.

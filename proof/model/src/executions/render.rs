@@ -1,10 +1,12 @@
 //! A step, in words.
 
 use super::{
+    actions::{Action, Fate},
     library::{Call, Next},
-    names::Who,
+    names::{self, Who},
     seam::Ask,
-    world::{Action, Fate, State, World},
+    state::State,
+    world::World,
 };
 use leasehold::transition::Change;
 
@@ -26,6 +28,9 @@ fn what(world: &World, action: &Action) -> String {
             };
             let fate = match fate {
                 Fate::Answered(0) => String::new(),
+                Fate::Answered(_) if matches!(&*world.library.ask(ask), Ask::Begin(..)) => {
+                    ", which is refused".into()
+                }
                 Fate::Answered(n) => format!(", by an answer of before ({n})"),
                 Fate::AnswerLost => ", answer lost".into(),
                 Fate::Late => ", which is late".into(),
@@ -58,6 +63,13 @@ fn what(world: &World, action: &Action) -> String {
         Action::ProgramAsks => "the program asks".into(),
         Action::ProgramExtends => "the program extends".into(),
         Action::ProgramReturns => "the program releases".into(),
+        Action::Again(who) => format!("{}'s event comes again", name(*who)),
+        Action::Other(who) => format!("{}'s name comes with another input", name(*who)),
+        Action::Purges(who) => format!("{}'s item is purged", name(*who)),
+        Action::Repeats(who) => format!("an operator repeats {}", name(*who)),
+        Action::Dismisses(who) => format!("an operator dismisses {}", name(*who)),
+        Action::Begins(who) => format!("an operator begins {}", name(*who)),
+        Action::IsToldRedriven(who) => format!("the event that {} runs again arrives", name(*who)),
     }
 }
 
@@ -73,6 +85,11 @@ fn words(call: Call) -> String {
         Call::Ask(_) => "the program's acquire".into(),
         Call::Extend(..) => "the program's extend".into(),
         Call::Return(_) => "the program's release".into(),
+        Call::Start(who, n, _) => format!("{}'s start {n}", name(who)),
+        Call::Repeat(who, _) => format!("repetition of {}", name(who)),
+        Call::Dismiss(who, _) => format!("dismissal of {}", name(who)),
+        Call::Begin(who, _) => format!("an operator's begin of {}", name(who)),
+        Call::Redriven(who, _) => format!("look at the redrive of {}", name(who)),
     }
 }
 
@@ -105,6 +122,20 @@ fn asks(ask: &Ask) -> String {
         Ask::Fail(token) => format!("fails {}", token.expose()),
         Ask::Describe(_) => "asks about the execution".into(),
         Ask::Received(..) => "reads the history".into(),
+        Ask::PutStart(item, _) => format!("stores the start {}", item.0.name),
+        Ask::Start(_) => "reads the start's item".into(),
+        Ask::Settle(settling) => {
+            let settlement = format!("{:?}", settling.settlement);
+            let word = settlement.split(['(', ' ']).next().unwrap_or_default();
+            format!("settles {} as {word}", settling.item.name)
+        }
+        Ask::Noted(_) => "reads the note".into(),
+        Ask::Note(_) => "writes a note".into(),
+        Ask::ForgetNote(_) => "deletes the note".into(),
+        Ask::Begin(execution, ..) => format!("StartExecution {}", name(names::who(execution))),
+        Ask::Input(_) => "asks for the input".into(),
+        Ask::Stop(execution) => format!("stops {}", name(names::who(execution))),
+        Ask::Redrives(_) => "asks about redrives".into(),
     }
 }
 

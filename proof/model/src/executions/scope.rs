@@ -1,8 +1,12 @@
 //! The worlds of executions that are explored.
 
+mod starts;
+
+pub use starts::*;
+
 use super::{
     names::{Tick, Who},
-    seam::Ask,
+    seam::{Answer, Ask},
 };
 
 /// How often something may happen.
@@ -28,6 +32,20 @@ pub struct Budget {
     pub limit: u8,
     /// Calls of the program.
     pub ask: u8,
+    /// Events of starts that come again, and those with a name that is used and another input.
+    pub again: u8,
+    pub other: u8,
+    /// Calls of `StartExecution` that are refused for good, or for now.
+    pub deny: u8,
+    pub throttle: u8,
+    /// Executions that were started give their leases back early.
+    pub release: u8,
+    /// Items of starts that are purged.
+    pub purge: u8,
+    /// What operators do with starts.
+    pub repeat: u8,
+    pub dismiss: u8,
+    pub begin: u8,
 }
 
 pub const NOTHING: Budget = Budget {
@@ -45,6 +63,15 @@ pub const NOTHING: Budget = Budget {
     evict: 0,
     limit: 0,
     ask: 0,
+    again: 0,
+    other: 0,
+    deny: 0,
+    throttle: 0,
+    release: 0,
+    purge: 0,
+    repeat: 0,
+    dismiss: 0,
+    begin: 0,
 };
 
 /// What an execution does whose task has failed.
@@ -55,6 +82,28 @@ pub enum Kind {
     CarriesOn,
     /// It enters its acquire once more.
     AsksAnew,
+    /// It does not ask: it is started, when it can have the key.
+    Start(Held),
+}
+
+/// What becomes of the first call of `StartExecution`, before anything else happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstCall {
+    Answered,
+    /// It arrives later, or never.
+    Late,
+    /// Whoever is to call has not done so yet.
+    Slow,
+}
+
+/// What a start does while somebody has the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    Wait,
+    Latest,
+    Replace,
+    Skip,
+    Fail,
 }
 
 /// One small world. Everything that its bounds allow happens in it, in every order.
@@ -81,14 +130,33 @@ pub struct Scope {
     pub at_least: Tick,
     /// A program has the key first, with a deadline.
     pub program: bool,
+    /// How much time passes at a time, in half minutes: the last of them again and again.
+    pub ticks: &'static [Tick],
+    /// Executions that are started find their leases in their inputs.
+    pub passes: bool,
+    /// Somebody else's execution has the first start's name, and runs or is over.
+    pub foreign: Option<bool>,
+    pub first_call: FirstCall,
+    /// What ends may be redriven, and is noted.
+    pub watches: bool,
     pub budget: Budget,
 }
 
 impl Budget {
+    /// A call of `StartExecution` is refused like this.
+    pub fn refuses(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Begun(_) => self.deny -= 1,
+            Answer::Throttled => self.throttle -= 1,
+            _ => {}
+        }
+    }
+
     pub fn loses(&mut self, ask: &Ask) {
-        match ask {
-            Ask::Succeed(..) | Ask::Fail(_) => self.lost -= 1,
-            _ => self.unheard -= 1,
+        if ask.calls() {
+            self.lost -= 1;
+        } else {
+            self.unheard -= 1;
         }
     }
 }
@@ -118,6 +186,11 @@ const SMALL: Scope = Scope {
     permits: None,
     at_least: 0,
     program: false,
+    ticks: &[1],
+    passes: false,
+    foreign: None,
+    first_call: FirstCall::Answered,
+    watches: false,
     budget: NOTHING,
 };
 
@@ -500,7 +573,7 @@ pub const LIMITED_PERMITS: Scope = Scope {
     ..SMALL
 };
 
-/// All of them.
+/// All of those without starts.
 pub const ALL: [Scope; 27] = [
     TELLING,
     CRASHES,

@@ -1,7 +1,6 @@
 //! What the library's functions ask for, one request at a time: the table and Step Functions are answered from a log.
 
 use std::{
-    collections::HashSet,
     future::{Future, poll_fn},
     hash::{Hash, Hasher},
     pin::Pin,
@@ -11,8 +10,10 @@ use std::{
 };
 
 use leasehold::{
-    Call, Clock, Delivery, Error, Execution, GrantOf, Holder, Key, LeaseId, Receipt, RequestDigest,
-    StartItem, TableRules, TaskToken, Timestamp, WaiterOf, Workflows,
+    Begun, Call, Cause, Clock, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Key,
+    LeaseId, Receipt, Redrives, RequestDigest, StartItem, StateMachineArn, TableRules, TaskToken,
+    Timestamp, WaiterOf, Workflows,
+    redrivable::Redrivable,
     row::{Row, State, Stored},
     store::{
         Address, Applied, AppliedAll, Joined, Page, Position, PutStart, ScanSegment, Settled,
@@ -22,7 +23,7 @@ use leasehold::{
     waiter::Waiter,
 };
 
-use super::names;
+use super::names::{self, Tick};
 
 /// A request to the table or to Step Functions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,10 +40,60 @@ pub enum Ask {
     Supersede(Item, Holder, Leave),
     Scan,
     HeldBy(Holder),
+    /// A start's item; one that has failed is replaced, or it is not.
+    PutStart(Box<Started>, bool),
+    Start(RequestDigest),
+    Settle(Box<Settling>),
+    Noted(RequestDigest),
+    Note(Box<Note>),
+    ForgetNote(Box<Note>),
     Succeed(TaskToken, String),
     Fail(TaskToken),
     Describe(Holder),
     Received(Holder, LeaseId),
+    /// `StartExecution`, which its sender calls in this tick at the latest.
+    Begin(Holder, String, Tick),
+    Input(Holder),
+    Stop(Holder),
+    Redrives(Holder),
+}
+
+/// A start's item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started(pub StartItem);
+
+impl Hash for Started {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0.name.as_str(), self.0.asked_at, self.0.status.word()).hash(state);
+    }
+}
+
+/// What becomes of a start, with a change of the row of a permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settling {
+    pub item: StartItem,
+    pub settlement: Settlement,
+    pub with: Option<(u16, Change)>,
+}
+
+impl Hash for Settling {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.item.name.as_str(), &self.with).hash(state);
+    }
+}
+
+/// Of an execution that may be redriven: the note, the version that was seen, when to look next and when to purge it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub noted: Redrivable,
+    pub seen: Option<u64>,
+    pub times: (Timestamp, u64),
+}
+
+impl Hash for Note {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.noted.execution, self.noted.version, self.seen).hash(state);
+    }
 }
 
 /// A waiter's item.
@@ -67,14 +118,24 @@ impl Ask {
                 | Self::NewToken(_)
                 | Self::Delete(_)
                 | Self::Supersede(..)
-                | Self::Succeed(..)
-                | Self::Fail(_)
+                | Self::PutStart(..)
+                | Self::Settle(_)
+                | Self::Note(_)
+                | Self::ForgetNote(_)
+        ) || self.calls()
+    }
+
+    /// The same of a call of Step Functions.
+    pub const fn calls(&self) -> bool {
+        matches!(
+            self,
+            Self::Succeed(..) | Self::Fail(_) | Self::Begin(..) | Self::Stop(_)
         )
     }
 }
 
 /// The answer to an [`Ask`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Applied(Applied),
     AppliedAll(AppliedAll),
@@ -85,9 +146,17 @@ pub enum Answer {
     Waiter(Option<Waiter>),
     Page(Page),
     Done,
+    PutStart(PutStart),
+    Start(Option<StartItem>),
+    Noted(Option<Redrivable>),
+    Yes(bool),
     Delivery(Delivery),
     Execution(Execution),
     Receipt(Receipt),
+    Begun(Begun),
+    Input(Option<String>),
+    Redrives(Option<Redrives>),
+    Throttled,
     /// None came.
     None,
 }
@@ -103,16 +172,21 @@ pub struct Log {
     ids: Vec<(LeaseId, LeaseId)>,
     /// What its ids begin with.
     name: String,
+    /// When it last wrote a grant, or marked one.
+    marked: Option<Timestamp>,
+    /// Whether the service says how often an execution was redriven.
+    watches: bool,
 }
 
 #[derive(Clone, Default)]
 pub struct Seam(Arc<Mutex<Log>>);
 
 impl Seam {
-    pub fn new(name: String, answers: Vec<Answer>) -> Self {
+    pub fn new(name: String, watches: bool, answers: Vec<Answer>) -> Self {
         let log = Log {
             answers,
             name,
+            watches,
             ..Log::default()
         };
         Self(Arc::new(Mutex::new(log)))
@@ -172,8 +246,13 @@ impl Log {
                     self.known_in(change);
                 }
             }
+            Ask::Settle(settling) => {
+                if let Some((_, change)) = &mut settling.with {
+                    self.known_in(change);
+                }
+            }
             Ask::Received(_, lease) => *lease = self.known(lease),
-            Ask::Succeed(_, output) => {
+            Ask::Succeed(_, output) | Ask::Begin(_, output, _) => {
                 for (own, known) in &self.ids {
                     *output = output.replace(own.expose(), known.expose());
                 }
@@ -185,13 +264,17 @@ impl Log {
 
     fn known_in(&mut self, change: &mut Change) {
         match change {
-            Change::Grant(grant) => grant.lease_id = self.known(&grant.lease_id),
+            Change::Grant(grant) => {
+                grant.lease_id = self.known(&grant.lease_id);
+                self.marked = Some(grant.now);
+            }
             Change::ReplaceIfUnchanged(swap) => {
                 if let State::Held(held) = &mut swap.row.state {
                     held.lease_id = self.known(&held.lease_id);
+                    self.marked = held.telling.map(|telling| telling.at).or(self.marked);
                 }
                 // What was never granted is anybody's guess.
-                if !requests().contains(&swap.row.request) {
+                if names::whose(&swap.row.request).is_none() {
                     swap.row.request = names::nobody();
                 }
             }
@@ -205,6 +288,7 @@ impl Log {
         match &mut answer {
             Answer::Applied(Applied::Done { row, .. } | Applied::Refused(Stored::Row(row)))
             | Answer::Stored(Stored::Row(row))
+            | Answer::Settled(Settled::Refused(Stored::Row(row)))
             | Answer::Joined(Joined::Refused(Stored::Row(row))) => self.own_row(row),
             Answer::AppliedAll(AppliedAll::Refused(rows)) => {
                 for stored in rows.iter_mut().flatten() {
@@ -234,15 +318,6 @@ impl Log {
             held.lease_id = own.clone();
         }
     }
-}
-
-/// Every request that anybody makes in any world.
-fn requests() -> &'static HashSet<RequestDigest> {
-    static ALL: std::sync::OnceLock<HashSet<RequestDigest>> = std::sync::OnceLock::new();
-    ALL.get_or_init(|| {
-        let all = (0..=names::PROGRAM).flat_map(|who| (0..8).map(move |n| names::request(who, n)));
-        all.chain([names::nobody()]).collect()
-    })
 }
 
 pub fn no_answer() -> Error {
@@ -362,28 +437,86 @@ impl Store for Seam {
         }
     }
 
-    // No start is in these worlds: proof/model/src/starts has them.
-    async fn put_start(&self, _: &StartItem, _: bool, _: Duration) -> Result<PutStart, Error> {
-        Err(no_answer())
+    async fn put_start(
+        &self,
+        item: &StartItem,
+        repeat: bool,
+        _: Duration,
+    ) -> Result<PutStart, Error> {
+        let item = Box::new(Started(item.clone()));
+        match self.ask(Ask::PutStart(item, repeat)).await {
+            Answer::PutStart(put) => Ok(put),
+            _ => Err(no_answer()),
+        }
     }
 
     async fn start_item(
         &self,
         _: &Key,
-        _: &RequestDigest,
+        request: &RequestDigest,
         _: Duration,
     ) -> Result<Option<StartItem>, Error> {
-        Err(no_answer())
+        match self.ask(Ask::Start(request.clone())).await {
+            Answer::Start(item) => Ok(item),
+            _ => Err(no_answer()),
+        }
     }
 
     async fn settle_start(
         &self,
-        _: &StartItem,
-        _: &Settlement,
-        _: Option<(&Address, &Change)>,
+        item: &StartItem,
+        settlement: &Settlement,
+        with: Option<(&Address, &Change)>,
         _: Duration,
     ) -> Result<Settled, Error> {
-        Err(no_answer())
+        let settling = Box::new(Settling {
+            item: item.clone(),
+            settlement: settlement.clone(),
+            with: with.map(|(at, change)| (at.permit, change.clone())),
+        });
+        match self.ask(Ask::Settle(settling)).await {
+            Answer::Settled(settled) => Ok(settled),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn redrivable(
+        &self,
+        _: &Key,
+        request: &RequestDigest,
+        _: Duration,
+    ) -> Result<Option<Redrivable>, Error> {
+        match self.ask(Ask::Noted(request.clone())).await {
+            Answer::Noted(noted) => Ok(noted),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn note_redrivable(
+        &self,
+        noted: &Redrivable,
+        seen: Option<u64>,
+        times: (Timestamp, u64),
+        _: Duration,
+    ) -> Result<bool, Error> {
+        let noted = noted.clone();
+        let note = Box::new(Note { noted, seen, times });
+        match self.ask(Ask::Note(note)).await {
+            Answer::Yes(yes) => Ok(yes),
+            _ => Err(no_answer()),
+        }
+    }
+
+    async fn forget_redrivable(&self, noted: &Redrivable, _: Duration) -> Result<(), Error> {
+        let note = Box::new(Note {
+            noted: noted.clone(),
+            seen: None,
+            times: (names::instant(0), 0),
+        });
+        match self.ask(Ask::ForgetNote(note)).await {
+            Answer::Done => Ok(()),
+            _ => Err(no_answer()),
+        }
     }
 
     async fn scan_held(
@@ -457,6 +590,76 @@ impl Workflows for Seam {
         Box::pin(async {
             match self.ask(Ask::Received(holder.clone(), lease.clone())).await {
                 Answer::Receipt(receipt) => Ok(receipt),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        _: Duration,
+    ) -> Call<'a, Begun> {
+        let marked = self.get().marked.unwrap_or_else(|| names::instant(0));
+        let until = names::tick(marked) + names::CALLS_WITHIN;
+        let begin = Ask::Begin(machine.execution(name), input, until);
+        Box::pin(async {
+            match self.ask(begin).await {
+                Answer::Begun(begun) => Ok(begun),
+                Answer::Throttled => Err(Error::Throttled {
+                    action: "states:StartExecution",
+                    resource: String::new(),
+                    source: Cause::said("too many"),
+                }),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: Duration,
+    ) -> Call<'a, Option<String>> {
+        Box::pin(async {
+            match self.ask(Ask::Input(execution.clone())).await {
+                Answer::Input(input) => Ok(input),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: String,
+        _: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(async {
+            match self.ask(Ask::Stop(execution.clone())).await {
+                Answer::Yes(known) => Ok(known),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        self.stop_execution(execution, cause, limit)
+    }
+
+    fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
+        Box::pin(async {
+            if !self.get().watches {
+                return Ok(None);
+            }
+            match self.ask(Ask::Redrives(execution.clone())).await {
+                Answer::Redrives(redrives) => Ok(redrives),
                 _ => Err(no_answer()),
             }
         })

@@ -1,229 +1,53 @@
-//! A state of a world of executions, and what may happen next in it.
+//! What happens in a world of executions, one action at a time.
 
 use dashmap::DashMap;
-use leasehold::{Delivery, Execution, Receipt, Timestamp};
+use leasehold::{Delivery, StartStatus};
 use stateright::{Model, Property};
 
 use super::{
+    actions::{Action, Fate},
     flaws::{self, Flaw},
     invariants::{self, Invariant},
-    library::{AskNo, Call, LeaseNo, Library, Next, NodeNo, Outcome, TableNo, Terms},
-    names::{self, Tick, Who},
-    scope::{Budget, Kind, Scope},
+    library::{AnswerNo, AskNo, Call, Library, Next, NodeNo, Outcome, Table},
+    names::{self, Input, Tick, Who},
+    scope::{FirstCall, Kind, Scope},
     seam::{Answer, Ask},
+    state::{Executing, Late, Phase, Seen, State, is_over},
 };
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    pub now: Tick,
-    pub table: TableNo,
-    pub executions: Vec<Executing>,
-    /// What the program has, and from which tick on it no longer trusts it.
-    pub program: Option<(LeaseNo, Tick)>,
-    /// Calls under way; in order, so that equal sets are equal.
-    pub calls: Vec<NodeNo>,
-    /// Requests that their senders have given up on: each arrives later, or never.
-    pub late: Vec<(AskNo, Call)>,
-    /// Leases that an operator has taken away. Their holders may go on for a while.
-    pub evicted: Vec<LeaseNo>,
-    pub left: Budget,
-    pub seen: Seen,
-}
-
-/// What has been seen so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Seen {
-    /// The largest token of a grant of each row.
-    pub tokens: [u64; 2],
-    /// When each row opens, as its last grant has said.
-    pub opens_at: [Option<Timestamp>; 2],
-    /// Requests that were granted the key, and not as if it had not been.
-    pub granted: Vec<(Who, u8)>,
-    /// Requests of which two calls were under way at once, and that may have been granted two permits.
-    pub copied: Vec<(Who, u8)>,
-    /// Requests that were sent away for a later one.
-    pub superseded: Vec<(Who, u8)>,
-    broken: u16,
-}
-
-impl Seen {
-    pub const fn has(&self, broken: Invariant) -> bool {
-        self.broken & (1 << broken as u8) != 0
-    }
-
-    pub fn must(&mut self, holds: bool, invariant: Invariant) {
-        if !holds {
-            self.broken |= 1 << invariant as u8;
-        }
-    }
-}
-
-/// An execution that wants the key once.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Executing {
-    pub phase: Phase,
-    /// How many task tokens it has had, and which request it is at.
-    pub tokens: u8,
-    pub request: u8,
-    /// What it was told that it has.
-    pub lease: Option<LeaseNo>,
-    /// How often it has released or proven that.
-    pub calls: u8,
-    /// Every lease that it was told of.
-    pub shown: Vec<LeaseNo>,
-    /// What a Lambda function of it still works under, and until when.
-    pub work: Option<(LeaseNo, Tick)>,
-    /// What Step Functions may say of it: since the last tick, the latest last.
-    pub standings: Vec<Standing>,
-    /// How it last ended.
-    pub ended: Option<End>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    Idle,
-    /// Its task waits, with its latest token.
-    Waiting,
-    /// Its task has failed, or has timed out.
-    Failed,
-    /// It works under its lease.
-    Section,
-    Releasing,
-    /// It carries on, and does not use the key.
-    Without,
-    /// It was redriven, and proves its lease before it goes on.
-    Proving,
-    Over,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct End {
-    pub stopped: Tick,
-    pub redrivable: bool,
-    pub all_answered: bool,
-}
-
-/// What Step Functions says of an execution, and what its history shows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Standing {
-    pub over: Option<End>,
-    pub shown: Vec<LeaseNo>,
-    pub waits: bool,
-}
-
-impl Executing {
-    fn new() -> Self {
-        let standing = Standing {
-            over: None,
-            shown: Vec::new(),
-            waits: false,
-        };
-        Self {
-            phase: Phase::Idle,
-            tokens: 0,
-            request: 0,
-            lease: None,
-            calls: 0,
-            shown: Vec::new(),
-            work: None,
-            standings: vec![standing],
-            ended: None,
-        }
-    }
-
-    pub fn runs(&self) -> bool {
-        self.phase != Phase::Over
-    }
-
-    fn stands(&mut self) {
-        let standing = Standing {
-            over: self.ended.filter(|_| !self.runs()),
-            shown: self.shown.clone(),
-            waits: self.phase == Phase::Waiting,
-        };
-        if self.standings.last() != Some(&standing) {
-            self.standings.push(standing);
-        }
-    }
-
-    /// Whether its task waits with this token.
-    fn waits_with(&self, token: u8) -> bool {
-        self.phase == Phase::Waiting && self.tokens == token
-    }
-}
-
-/// What befalls a request of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It takes effect, and the answer arrives; the n-th of those that Step Functions may give.
-    Answered(usize),
-    /// It takes effect, and there is no answer.
-    AnswerLost,
-    /// It takes effect later or never, and there is no answer.
-    Late,
-    /// It takes effect, and is sent again.
-    SentAgain,
-    /// Its sender dies before it.
-    Dies,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    Tick,
-    Step(NodeNo, Fate),
-    Arrives(usize),
-    Asks(Who),
-    /// With a new token; of the same request, or of a new one.
-    Retries(Who),
-    AsksAnew(Who),
-    TimesOut(Who),
-    CarriesOn(Who),
-    GivesUp(Who),
-    Releases(Who),
-    Proves(Who),
-    /// It succeeds without a release.
-    Succeeds(Who),
-    /// It fails or is stopped; with a Lambda function of it at work, or with none.
-    Fails(Who, bool),
-    WorkEnds(Who),
-    IsRedriven(Who),
-    Sweeps,
-    Reaps(Who),
-    Evicts,
-    /// An operator sets the limit to 0, or takes that back.
-    Limits(bool),
-    ProgramAsks,
-    ProgramExtends,
-    ProgramReturns,
-}
 
 pub struct World {
     pub scope: Scope,
     pub flaw: Option<Flaw>,
     pub library: Library,
-    /// Whether those who wait are served if nothing goes wrong any more.
-    pub served: DashMap<State, bool>,
+    /// What is broken, from states in which no function runs, if nothing goes wrong any more.
+    pub ahead: DashMap<State, u16>,
 }
 
 impl World {
     pub fn new(scope: Scope, flaw: Option<Flaw>) -> Self {
-        let terms = Terms {
-            keep: scope.keep,
-            wait: scope.wait,
-            latest: scope.latest,
-            permits: scope.permits,
-            at_least: scope.at_least,
-        };
         Self {
             scope,
             flaw,
-            library: Library::new(terms),
-            served: DashMap::new(),
+            library: Library::new(scope),
+            ahead: DashMap::new(),
         }
     }
 
     pub fn is(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
+    }
+
+    pub fn is_start(&self, who: Who) -> bool {
+        matches!(self.scope.kinds[usize::from(who)], Kind::Start(_))
+    }
+
+    pub fn starts(&self) -> impl Iterator<Item = Who> {
+        let all = 0..Who::try_from(self.scope.executions).unwrap_or(0);
+        all.filter(|who| self.is_start(*who))
+    }
+
+    pub fn has_starts(&self) -> bool {
+        self.starts().next().is_some()
     }
 
     /// A call begins. It might as well have begun just before it reads the index.
@@ -232,7 +56,7 @@ impl World {
         if let Next::Asks(ask) = self.library.next(node)
             && matches!(*self.library.ask(ask), Ask::Scan | Ask::HeldBy(_))
         {
-            let (_, answer) = self.library.effect(state.table, ask);
+            let answer = self.effect(state, ask, call);
             node = self.library.answered(node, state.now, answer);
         }
         self.goes_on(state, node);
@@ -265,7 +89,11 @@ impl World {
                 let executing = &mut state.executions[usize::from(who)];
                 if executing.phase == Phase::Releasing {
                     executing.lease = None;
-                    is_over(executing, state.now, false, true);
+                    if self.is_start(who) {
+                        executing.phase = Phase::Released;
+                    } else {
+                        is_over(executing, state.now, false, true);
+                    }
                 }
             }
             (Call::Prove(who, ..), outcome) => {
@@ -286,11 +114,33 @@ impl World {
                 state.program = Some((lease, until));
             }
             (Call::Extend(..), Outcome::Lost) | (Call::Return(_), _) => state.program = None,
+            (Call::Start(who, _, input), Outcome::Begun) => {
+                let ran = state.executions[usize::from(who)].ran(input);
+                state.seen.must(ran, Invariant::Lost);
+                state.seen.answers((who, input), true);
+            }
+            (Call::Start(who, _, input), Outcome::Queued | Outcome::Settled) => {
+                state.seen.answers((who, input), true);
+            }
+            (Call::Start(who, _, input), Outcome::AnotherInput) => {
+                state.seen.answers((who, input), false);
+            }
             _ => {}
         }
     }
 
+    /// An event asks for a start.
+    fn asks_for_a_start(&self, state: &mut State, who: Who, input: Input) {
+        let executing = &mut state.executions[usize::from(who)];
+        executing.tokens += 1;
+        let call = Call::Start(who, executing.tokens, input);
+        self.begin(state, call);
+    }
+
     fn asks(&self, state: &mut State, who: Who, anew: bool) {
+        if self.is_start(who) {
+            return self.asks_for_a_start(state, who, 0);
+        }
         let executing = &mut state.executions[usize::from(who)];
         executing.tokens += 1;
         executing.request += u8::from(anew);
@@ -298,7 +148,7 @@ impl World {
         executing.stands();
         let (request, token) = (executing.request, executing.tokens);
         let is_copy = |node: &NodeNo| matches!(self.library.call(*node), Call::Acquire(of, which, _) if (of, which) == (who, request));
-        let is_late = |(_, call): &(AskNo, Call)| matches!(call, Call::Acquire(of, which, _) if (*of, *which) == (who, request));
+        let is_late = |(_, call, _): &Late| matches!(call, Call::Acquire(of, which, _) if (*of, *which) == (who, request));
         if self.scope.permits.is_some()
             && (state.calls.iter().any(is_copy) || state.late.iter().any(is_late))
         {
@@ -307,115 +157,34 @@ impl World {
         self.begin(state, Call::Acquire(who, request, token));
     }
 
-    /// How Step Functions may answer: more than one way, if what happened is recent.
-    pub fn answers(&self, state: &State, ask: &Ask) -> Vec<Answer> {
-        let mut all = Vec::new();
-        match ask {
-            Ask::Describe(holder) => {
-                let who = names::who(holder);
-                let Some(executing) = state.executions.get(usize::from(who)) else {
-                    return vec![Answer::Execution(Execution::Unknown)];
-                };
-                let mut said = Vec::new();
-                for standing in &executing.standings {
-                    let says = self.says(who, executing, standing);
-                    if !said.contains(&says) {
-                        said.push(says);
-                    }
-                }
-                all.extend(said.into_iter().map(Answer::Execution));
-            }
-            Ask::Received(holder, lease) => {
-                let lease = self.library.lease_no(lease);
-                let executing = &state.executions[usize::from(names::who(holder))];
-                let mut said = Vec::new();
-                for standing in &executing.standings {
-                    let says = if self.is(Flaw::HistoriesAreNotRead) {
-                        Receipt::Unreadable
-                    } else if standing.shown.contains(&lease) {
-                        Receipt::Shown
-                    } else {
-                        let waits = standing.waits && !self.is(Flaw::WaitersAreTakenForDead);
-                        Receipt::Missing { waits }
-                    };
-                    if !said.contains(&says) {
-                        said.push(says);
-                    }
-                }
-                all.extend(said.into_iter().map(Answer::Receipt));
-            }
-            _ => {}
-        }
-        // What is most recent comes first.
-        all.reverse();
-        all
-    }
-
-    fn says(&self, who: Who, executing: &Executing, standing: &Standing) -> Execution {
-        let over = standing
-            .over
-            .or_else(|| executing.ended.filter(|_| self.is(Flaw::EventsAreBelieved)));
-        let Some(end) = over.filter(|_| !self.is(Flaw::NobodyLooks)) else {
-            return Execution::Running;
-        };
-        let keep = names::TICK * u32::from(self.scope.keep[usize::from(who)].unsigned_abs());
-        let stopped_at = names::instant(end.stopped);
-        let stopped_at = match self.flaw {
-            Some(Flaw::KeepIsIgnored) => stopped_at.minus(keep + names::TICK),
-            Some(Flaw::KeepEndsOnTime) => stopped_at.minus(names::TICK),
-            // As if it were the first end, whose grace is over.
-            Some(Flaw::ProofsLeaveTheGrace) => Timestamp::from_millis(0),
-            _ => stopped_at,
-        };
-        Execution::Ended {
-            stopped_at,
-            redrivable: end.redrivable && !self.is(Flaw::LooksTrustStaleAnswers),
-            all_answered: end.all_answered || self.is(Flaw::NoGrace),
-        }
-    }
-
     /// A request takes effect, and is answered.
-    fn effect(&self, state: &mut State, number: AskNo, call: Call) -> Answer {
+    fn effect(&self, state: &mut State, number: AskNo, call: Call) -> AnswerNo {
         let ask = self.library.ask(number);
-        match &*ask {
-            Ask::Succeed(token, output) => {
-                let lease = self.library.told(output);
-                let waits = waiting_with(state, token);
-                waits.map_or(Answer::Delivery(Delivery::Refused), |executing| {
-                    executing.phase = Phase::Section;
-                    executing.lease = Some(lease);
-                    executing.shown.push(lease);
-                    executing.stands();
-                    Answer::Delivery(Delivery::Delivered)
-                })
+        if let Some(answer) = self.calls(state, (&ask, call)) {
+            return self.library.answer(answer);
+        }
+        let before = self.library.table(state.table);
+        let written = match self.flaw {
+            Some(flaw) => {
+                let ask = flaws::written(flaw, &before, (*ask).clone(), call);
+                self.library.ask_no(&ask)
             }
-            Ask::Fail(token) => {
-                let waits = waiting_with(state, token).filter(|_| !self.is(Flaw::NobodyIsSentAway));
-                let Some(executing) = waits else {
-                    return Answer::Delivery(Delivery::Refused);
-                };
-                executing.phase = Phase::Failed;
-                executing.stands();
-                Answer::Delivery(Delivery::Delivered)
+            None => number,
+        };
+        let (table, answer) = self.library.effect(state.table, written);
+        let left_out = |flaw| flaws::is_not_written(flaw, &before, &ask);
+        if table != state.table && !self.flaw.is_some_and(left_out) {
+            let after = self.library.table(table);
+            state.table = table;
+            invariants::wrote(self, state, (&ask, call), (&before, &after));
+        }
+        match self.flaw {
+            Some(flaw) => {
+                let answer = self.library.answered_with(answer);
+                let answer = flaws::answered(flaw, (&ask, call), answer);
+                self.library.answer(answer)
             }
-            _ => {
-                let before = self.library.table(state.table);
-                let written = match self.flaw {
-                    Some(flaw) => {
-                        let ask = flaws::written(flaw, &before, (*ask).clone(), call);
-                        self.library.ask_no(&ask)
-                    }
-                    None => number,
-                };
-                let (table, answer) = self.library.effect(state.table, written);
-                let left_out = |flaw| flaws::is_not_written(flaw, &before, &ask);
-                if table != state.table && !self.flaw.is_some_and(left_out) {
-                    let after = self.library.table(table);
-                    state.table = table;
-                    invariants::wrote(state, (&ask, call), &before, &after);
-                }
-                self.library.answered_with(answer)
-            }
+            None => answer,
         }
     }
 
@@ -440,7 +209,7 @@ impl World {
             }
             Fate::Late => {
                 state.left.loses(&ask);
-                state.late.push((number, call));
+                state.late.push((number, call, state.now));
                 state.late.sort_unstable();
                 self.no_answer(&ask)
             }
@@ -449,57 +218,29 @@ impl World {
                 self.effect(state, number, call);
                 self.no_answer(&ask)
             }
+            Fate::Answered(0) if ask.acts() => self.effect(state, number, call),
             Fate::Answered(which) => match self.answers(state, &ask) {
                 all if all.is_empty() => self.effect(state, number, call),
-                mut all => all.swap_remove(which),
+                mut all => {
+                    let answer = all.swap_remove(which - usize::from(ask.acts()));
+                    state.left.refuses(&answer);
+                    self.library.answer(answer)
+                }
             },
             Fate::SentAgain => return None,
         };
-        let answer = self.library.answer(answer);
         let node = self.library.answered(node, state.now, answer);
         self.goes_on(state, node);
         Some(())
     }
 
-    fn no_answer(&self, ask: &Ask) -> Answer {
-        match ask {
+    fn no_answer(&self, ask: &Ask) -> AnswerNo {
+        self.library.answer(match ask {
             Ask::Succeed(..) if self.is(Flaw::NoAnswerIsARefusal) => {
                 Answer::Delivery(Delivery::Refused)
             }
             _ => Answer::None,
-        }
-    }
-}
-
-/// The execution whose task waits with this token.
-fn waiting_with<'a>(
-    state: &'a mut State,
-    token: &leasehold::TaskToken,
-) -> Option<&'a mut Executing> {
-    let (who, token) = names::of_token(token)?;
-    let executing = state.executions.get_mut(usize::from(who))?;
-    executing.waits_with(token).then_some(executing)
-}
-
-/// It ends. Whatever of it is at work goes on for as long as a Lambda function may.
-fn is_over(executing: &mut Executing, now: Tick, redrivable: bool, all_answered: bool) {
-    executing.phase = Phase::Over;
-    executing.ended = Some(End {
-        stopped: now,
-        redrivable,
-        all_answered: all_answered && executing.work.is_none(),
-    });
-    executing.stands();
-}
-
-impl State {
-    fn ends_with(&mut self, who: Who, redrivable: bool, works: bool) {
-        let now = self.now;
-        let executing = &mut self.executions[usize::from(who)];
-        if works && let Some(lease) = executing.lease {
-            executing.work = Some((lease, now + 1));
-        }
-        is_over(executing, now, redrivable, !works);
+        })
     }
 }
 
@@ -508,10 +249,11 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
+        let kinds = self.scope.kinds.iter().take(self.scope.executions);
         let mut state = State {
             now: 0,
             table: super::library::EMPTY,
-            executions: vec![Executing::new(); self.scope.executions],
+            executions: kinds.map(|kind| Executing::new(*kind)).collect(),
             program: None,
             calls: Vec::new(),
             late: Vec::new(),
@@ -519,72 +261,31 @@ impl Model for World {
             left: self.scope.budget,
             seen: Seen::default(),
         };
+        if let Some(runs) = self.scope.foreign {
+            let text = names::input(names::FOREIGN);
+            let text = self.library.input_no(text.as_str());
+            let executing = &mut state.executions[0];
+            executing.began = Some((names::FOREIGN, text));
+            executing.phase = Phase::Without;
+            if !runs {
+                is_over(executing, 0, false, true);
+            }
+            executing.standings.clear();
+            executing.stands();
+        }
         if self.scope.program {
             self.begin(&mut state, Call::Ask(0));
             self.finish(&mut state);
         }
         for who in 0..self.scope.begun {
             self.asks(&mut state, who, false);
-            self.finish(&mut state);
+            self.makes_the_first_call(&mut state);
         }
         vec![state]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let left = &state.left;
-        for node in &state.calls {
-            let Next::Asks(ask) = self.library.next(*node) else {
-                continue;
-            };
-            let ask = self.library.ask(ask);
-            let ways = self.answers(state, &ask).len().max(1);
-            actions.extend((0..ways).map(|way| Action::Step(*node, Fate::Answered(way))));
-            let told = matches!(*ask, Ask::Succeed(..) | Ask::Fail(_));
-            if ask.acts() && (if told { left.lost } else { left.unheard }) > 0 {
-                actions.push(Action::Step(*node, Fate::AnswerLost));
-                actions.push(Action::Step(*node, Fate::Late));
-                if !told {
-                    actions.push(Action::Step(*node, Fate::SentAgain));
-                }
-            }
-            if left.crash > 0 {
-                actions.push(Action::Step(*node, Fate::Dies));
-            }
-        }
-        actions.extend((0..state.late.len()).map(Action::Arrives));
-        if left.tick > 0 {
-            actions.push(Action::Tick);
-        }
-        for (who, executing) in (0..).zip(&state.executions) {
-            self.of_an_execution(state, (who, executing), actions);
-        }
-        if left.look > 0 {
-            actions.push(Action::Sweeps);
-        }
-        if left.evict > 0 && self.library.table(state.table).view(0).lease.is_some() {
-            actions.push(Action::Evicts);
-        }
-        if left.limit > 0 {
-            let limited = self.library.table(state.table).view(0).limited;
-            actions.push(Action::Limits(!limited));
-        }
-        if self.scope.program {
-            let busy = state.calls.iter().any(|node| {
-                let call = self.library.call(*node);
-                matches!(call, Call::Ask(_) | Call::Extend(..) | Call::Return(_))
-            });
-            match state.program {
-                _ if busy => {}
-                None if left.ask > 0 => actions.push(Action::ProgramAsks),
-                Some(_) => {
-                    if left.ask > 0 {
-                        actions.push(Action::ProgramExtends);
-                    }
-                    actions.push(Action::ProgramReturns);
-                }
-                None => {}
-            }
-        }
+        self.may_happen(state, actions);
     }
 
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
@@ -600,93 +301,17 @@ impl Model for World {
 }
 
 impl World {
-    fn of_an_execution(
-        &self,
-        state: &State,
-        (who, executing): (Who, &Executing),
-        actions: &mut Vec<Action>,
-    ) {
-        let left = &state.left;
-        let releases = |node: &NodeNo| matches!(self.library.call(*node), Call::Release(of, ..) | Call::Prove(of, ..) if of == who);
-        let busy = state.calls.iter().any(releases);
-        let kind = self.scope.kinds[usize::from(who)];
-        match executing.phase {
-            Phase::Idle => actions.push(Action::Asks(who)),
-            Phase::Waiting => {
-                if left.timeout > 0 {
-                    actions.push(Action::TimesOut(who));
-                }
-                if left.fail > 0 {
-                    actions.push(Action::Fails(who, false));
-                }
-            }
-            Phase::Failed => {
-                if left.retry > 0 {
-                    actions.push(Action::Retries(who));
-                    if kind == Kind::AsksAnew {
-                        actions.push(Action::AsksAnew(who));
-                    }
-                }
-                actions.push(if kind == Kind::CarriesOn {
-                    Action::CarriesOn(who)
-                } else {
-                    Action::GivesUp(who)
-                });
-            }
-            Phase::Section => {
-                actions.push(Action::Releases(who));
-                if left.end > 0 {
-                    actions.push(Action::Succeeds(who));
-                }
-                if left.fail > 0 {
-                    actions.push(Action::Fails(who, false));
-                    actions.push(Action::Fails(who, true));
-                }
-            }
-            // No call of it is under way: it died, or failed.
-            Phase::Releasing if !busy => {
-                if left.retry > 0 {
-                    actions.push(Action::Releases(who));
-                }
-                actions.push(Action::GivesUp(who));
-            }
-            Phase::Proving if !busy => {
-                actions.push(Action::Proves(who));
-                if left.fail > 0 {
-                    actions.push(Action::Fails(who, false));
-                }
-            }
-            Phase::Over => {
-                let end = executing.ended.filter(|end| end.redrivable);
-                let guarded = self.scope.guarded[usize::from(who)];
-                let kept = end.is_some_and(|end| {
-                    state.now <= end.stopped + self.scope.keep[usize::from(who)]
-                });
-                let may = end.is_some() && (guarded || executing.lease.is_none() || kept);
-                if left.redrive > 0 && may {
-                    actions.push(Action::IsRedriven(who));
-                }
-            }
-            Phase::Releasing | Phase::Proving | Phase::Without => {}
-        }
-        if executing.work.is_some() {
-            actions.push(Action::WorkEnds(who));
-        }
-        if left.reap > 0 && executing.ended.is_some() {
-            actions.push(Action::Reaps(who));
-        }
-    }
-
     #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     pub fn acts(&self, state: &mut State, action: Action) -> Option<()> {
         match action {
             Action::Tick => {
+                let ticks = self.next_tick(state);
                 state.left.tick -= 1;
-                passes(state);
+                self.passes(state, ticks);
             }
             Action::Step(node, fate) => self.steps(state, node, fate)?,
             Action::Arrives(place) => {
-                let (ask, call) = state.late.remove(place);
+                let (ask, call, _) = state.late.remove(place);
                 self.effect(state, ask, call);
             }
             Action::Asks(who) => self.asks(state, who, false),
@@ -719,6 +344,8 @@ impl World {
                 let executing = &mut state.executions[usize::from(who)];
                 if executing.phase == Phase::Releasing {
                     state.left.retry -= 1;
+                } else if self.is_start(who) {
+                    state.left.release -= 1;
                 }
                 executing.phase = Phase::Releasing;
                 // A workflow waits for its branches before it releases.
@@ -734,7 +361,7 @@ impl World {
                 self.begin(state, call);
             }
             Action::Succeeds(who) => {
-                state.left.end -= 1;
+                state.left.end -= u8::from(!self.is_start(who));
                 state.executions[usize::from(who)].work = None;
                 state.executions[usize::from(who)].lease = None;
                 state.ends_with(who, false, false);
@@ -747,8 +374,24 @@ impl World {
             Action::IsRedriven(who) => {
                 state.left.redrive -= 1;
                 let guarded = self.scope.guarded[usize::from(who)];
+                let keep = self.scope.keep[usize::from(who)];
                 let executing = &mut state.executions[usize::from(who)];
-                if executing.lease.is_none() {
+                executing.redriven += 1;
+                executing.redriven_at = state.now;
+                if self.is_start(who) {
+                    let kept = executing
+                        .ended
+                        .is_some_and(|end| keep > 0 && state.now <= end.stopped + keep);
+                    let kept = kept && executing.lease.is_some();
+                    // Nobody can know of the others: they are the exception of S8.
+                    executing.phase = if kept || self.is(Flaw::RedrivesCount) {
+                        Phase::Section
+                    } else {
+                        executing.lease = None;
+                        Phase::Without
+                    };
+                    executing.stands();
+                } else if executing.lease.is_none() {
                     self.asks(state, who, true);
                 } else {
                     executing.phase = if guarded {
@@ -795,8 +438,62 @@ impl World {
                 let (lease, _) = state.program.take()?;
                 self.begin(state, Call::Return(lease));
             }
+            Action::Again(who) => {
+                state.left.again -= 1;
+                self.asks_for_a_start(state, who, 0);
+            }
+            Action::Other(who) => {
+                state.left.other -= 1;
+                self.asks_for_a_start(state, who, 1);
+            }
+            Action::Purges(who) => {
+                state.left.purge -= 1;
+                // Whoever has failed waits for somebody to repeat it.
+                let failed =
+                    |table: &Table| matches!(table.start(who), Some((StartStatus::Failed(_), _)));
+                if !failed(&self.library.table(state.table)) {
+                    state.seen.purged |= 1 << who;
+                }
+                state.table = self.library.purged(state.table, who);
+                state.seen.granted.retain(|(of, _)| *of != who);
+            }
+            Action::Repeats(who) => {
+                state.left.repeat -= 1;
+                let call = Call::Repeat(who, state.left.repeat);
+                self.begin(state, call);
+            }
+            Action::Dismisses(who) => {
+                state.left.dismiss -= 1;
+                let call = Call::Dismiss(who, state.left.dismiss);
+                self.begin(state, call);
+            }
+            Action::Begins(who) => {
+                state.left.begin -= 1;
+                let call = Call::Begin(who, state.left.begin);
+                self.begin(state, call);
+            }
+            Action::IsToldRedriven(who) => {
+                state.left.reap -= 1;
+                let call = Call::Redriven(who, state.left.reap);
+                self.begin(state, call);
+            }
         }
         Some(())
+    }
+
+    fn makes_the_first_call(&self, state: &mut State) {
+        while self.scope.first_call != FirstCall::Answered
+            && let Some(node) = state.calls.first().copied()
+            && let Next::Asks(ask) = self.library.next(node)
+        {
+            let is_it = matches!(*self.library.ask(ask), Ask::Begin(..));
+            if is_it && self.scope.first_call == FirstCall::Slow {
+                return;
+            }
+            let fate = if is_it { Fate::Late } else { Fate::Answered(0) };
+            self.steps(state, node, fate);
+        }
+        self.finish(state);
     }
 
     /// Every call comes to its end, one after the other, and nothing goes wrong.
@@ -807,16 +504,45 @@ impl World {
             }
         }
     }
-}
 
-/// Half a minute passes.
-pub fn passes(state: &mut State) {
-    state.now += 1;
-    let now = state.now;
-    for executing in &mut state.executions {
-        executing.work = executing.work.filter(|(_, until)| now < *until);
-        let latest = executing.standings.pop();
-        executing.standings.clear();
-        executing.standings.extend(latest);
+    /// How much time passes next, in half minutes.
+    pub fn next_tick(&self, state: &State) -> Tick {
+        let lengths = self.scope.ticks;
+        let taken = usize::from(self.scope.budget.tick - state.left.tick);
+        lengths[taken.min(lengths.len() - 1)]
+    }
+
+    /// So many half minutes pass.
+    pub fn passes(&self, state: &mut State, ticks: Tick) {
+        state.now += ticks;
+        let now = state.now;
+        for executing in &mut state.executions {
+            executing.work = executing.work.filter(|(_, until)| now < *until);
+            let latest = executing.standings.pop();
+            if !self.is(Flaw::AnswersAreOlder) {
+                executing.standings.clear();
+            }
+            executing.standings.extend(latest);
+        }
+        if !self.is(Flaw::CallsAreLater) {
+            state
+                .late
+                .retain(|(.., sent)| now <= sent + names::SIGNATURE);
+        }
+        // Whoever was to call by now, and has not, does not call any more.
+        let calls = std::mem::take(&mut state.calls);
+        for node in calls {
+            let is_over = match self.library.next(node) {
+                Next::Asks(ask) => {
+                    matches!(*self.library.ask(ask), Ask::Begin(_, _, until) if until < now)
+                }
+                Next::Ends(_) => false,
+            };
+            if is_over && !self.is(Flaw::FunctionsAreSlower) {
+                self.ends(state, self.library.call(node), Outcome::Failed);
+            } else {
+                state.calls.push(node);
+            }
+        }
     }
 }

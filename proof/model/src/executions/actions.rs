@@ -1,0 +1,266 @@
+//! What may happen next in a state of a world of executions.
+
+use leasehold::StartStatus;
+
+use super::{
+    flaws::Flaw,
+    library::{Call, Next, NodeNo},
+    names::{self, Who},
+    scope::Kind,
+    seam::Ask,
+    state::{Executing, Phase, State},
+    world::World,
+};
+
+/// What befalls a request of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It takes effect, and the answer arrives; the n-th of those that Step Functions may give.
+    Answered(usize),
+    /// It takes effect, and there is no answer.
+    AnswerLost,
+    /// It takes effect later or never, and there is no answer.
+    Late,
+    /// It takes effect, and is sent again.
+    SentAgain,
+    /// Its sender dies before it.
+    Dies,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Tick,
+    Step(NodeNo, Fate),
+    Arrives(usize),
+    Asks(Who),
+    /// With a new token; of the same request, or of a new one.
+    Retries(Who),
+    AsksAnew(Who),
+    TimesOut(Who),
+    CarriesOn(Who),
+    GivesUp(Who),
+    Releases(Who),
+    Proves(Who),
+    /// It succeeds without a release.
+    Succeeds(Who),
+    /// It fails or is stopped; with a Lambda function of it at work, or with none.
+    Fails(Who, bool),
+    WorkEnds(Who),
+    IsRedriven(Who),
+    Sweeps,
+    Reaps(Who),
+    Evicts,
+    /// An operator sets the limit to 0, or takes that back.
+    Limits(bool),
+    ProgramAsks,
+    ProgramExtends,
+    ProgramReturns,
+    /// The event of a start comes again, or its name with another input.
+    Again(Who),
+    Other(Who),
+    Purges(Who),
+    Repeats(Who),
+    Dismisses(Who),
+    /// An operator begins the start that has its turn.
+    Begins(Who),
+    /// The event that it runs again arrives.
+    IsToldRedriven(Who),
+}
+
+impl World {
+    /// What may happen next.
+    pub fn may_happen(&self, state: &State, actions: &mut Vec<Action>) {
+        let left = &state.left;
+        for node in &state.calls {
+            let Next::Asks(ask) = self.library.next(*node) else {
+                continue;
+            };
+            let ask = self.library.ask(ask);
+            let ways = self.answers(state, &ask).len();
+            let ways = (ways + usize::from(ask.acts())).max(1);
+            actions.extend((0..ways).map(|way| Action::Step(*node, Fate::Answered(way))));
+            let told = ask.calls();
+            if ask.acts() && (if told { left.lost } else { left.unheard }) > 0 {
+                actions.push(Action::Step(*node, Fate::AnswerLost));
+                actions.push(Action::Step(*node, Fate::Late));
+                if !told {
+                    actions.push(Action::Step(*node, Fate::SentAgain));
+                }
+            }
+            if left.crash > 0 {
+                actions.push(Action::Step(*node, Fate::Dies));
+            }
+        }
+        actions.extend((0..state.late.len()).map(Action::Arrives));
+        // No function runs for more than a minute, but one that is about to call and comes too late.
+        let calls = |node: &NodeNo| match self.library.next(*node) {
+            Next::Asks(ask) => matches!(*self.library.ask(ask), Ask::Begin(..)),
+            Next::Ends(_) => false,
+        };
+        let is_short = self.next_tick(state) <= names::CALLS_WITHIN;
+        let may_pass = is_short || state.calls.iter().all(calls);
+        if left.tick > 0 && may_pass {
+            actions.push(Action::Tick);
+        }
+        for (who, executing) in (0..).zip(&state.executions) {
+            self.of_an_execution(state, (who, executing), actions);
+        }
+        // Where minutes pass, no two sweeps run at once, so that the world is small.
+        let sweeps = |node: &NodeNo| matches!(self.library.call(*node), Call::Sweep(_));
+        let is_apart = self.scope.ticks.len() > 1 && state.calls.iter().any(sweeps);
+        if left.look > 0 && !is_apart {
+            actions.push(Action::Sweeps);
+        }
+        if left.evict > 0 && self.library.table(state.table).view(0).lease.is_some() {
+            actions.push(Action::Evicts);
+        }
+        if left.limit > 0 {
+            let limited = self.library.table(state.table).view(0).limited;
+            actions.push(Action::Limits(!limited));
+        }
+        if self.scope.program {
+            let busy = state.calls.iter().any(|node| {
+                let call = self.library.call(*node);
+                matches!(call, Call::Ask(_) | Call::Extend(..) | Call::Return(_))
+            });
+            match state.program {
+                _ if busy => {}
+                None if left.ask > 0 => actions.push(Action::ProgramAsks),
+                Some(_) => {
+                    if left.ask > 0 {
+                        actions.push(Action::ProgramExtends);
+                    }
+                    actions.push(Action::ProgramReturns);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn of_an_execution(
+        &self,
+        state: &State,
+        (who, executing): (Who, &Executing),
+        actions: &mut Vec<Action>,
+    ) {
+        let left = &state.left;
+        let releases = |node: &NodeNo| matches!(self.library.call(*node), Call::Release(of, ..) | Call::Prove(of, ..) if of == who);
+        let busy = state.calls.iter().any(releases);
+        let kind = self.scope.kinds[usize::from(who)];
+        if self.is_start(who) {
+            self.of_a_start(state, (who, executing), actions);
+        }
+        match executing.phase {
+            Phase::Idle if self.is_start(who) => {}
+            Phase::Idle => actions.push(Action::Asks(who)),
+            Phase::Waiting => {
+                if left.timeout > 0 {
+                    actions.push(Action::TimesOut(who));
+                }
+                if left.fail > 0 {
+                    actions.push(Action::Fails(who, false));
+                }
+            }
+            Phase::Failed => {
+                if left.retry > 0 {
+                    actions.push(Action::Retries(who));
+                    if kind == Kind::AsksAnew {
+                        actions.push(Action::AsksAnew(who));
+                    }
+                }
+                actions.push(if kind == Kind::CarriesOn {
+                    Action::CarriesOn(who)
+                } else {
+                    Action::GivesUp(who)
+                });
+            }
+            Phase::Without | Phase::Released if self.is_start(who) => {
+                actions.push(Action::Succeeds(who));
+            }
+            Phase::Section => {
+                let is_start = self.is_start(who);
+                let has = |lease| self.library.has_handle(lease);
+                if !is_start || left.release > 0 && executing.lease.is_some_and(has) {
+                    actions.push(Action::Releases(who));
+                }
+                if is_start || left.end > 0 {
+                    actions.push(Action::Succeeds(who));
+                }
+                if left.fail > 0 {
+                    actions.push(Action::Fails(who, false));
+                    actions.push(Action::Fails(who, true));
+                }
+            }
+            // No call of it is under way: it died, or failed.
+            Phase::Releasing if !busy => {
+                if left.retry > 0 {
+                    actions.push(Action::Releases(who));
+                }
+                actions.push(Action::GivesUp(who));
+            }
+            Phase::Proving if !busy => {
+                actions.push(Action::Proves(who));
+                if left.fail > 0 {
+                    actions.push(Action::Fails(who, false));
+                }
+            }
+            Phase::Over => {
+                let end = executing.ended.filter(|end| end.redrivable);
+                let guarded = self.scope.guarded[usize::from(who)];
+                let kept = end.is_some_and(|end| {
+                    state.now <= end.stopped + self.scope.keep[usize::from(who)]
+                });
+                let free = guarded || executing.lease.is_none() || self.is_start(who);
+                let may = end.is_some() && (free || kept);
+                if left.redrive > 0 && may {
+                    actions.push(Action::IsRedriven(who));
+                }
+            }
+            Phase::Releasing | Phase::Proving | Phase::Without | Phase::Released => {}
+        }
+        if executing.work.is_some() {
+            actions.push(Action::WorkEnds(who));
+        }
+        if left.reap > 0 && executing.ended.is_some() {
+            actions.push(Action::Reaps(who));
+        }
+    }
+
+    /// What concerns a start, whether its execution runs or not.
+    fn of_a_start(
+        &self,
+        state: &State,
+        (who, executing): (Who, &Executing),
+        actions: &mut Vec<Action>,
+    ) {
+        let left = &state.left;
+        if executing.tokens == 0 {
+            return actions.push(Action::Asks(who));
+        }
+        let table = self.library.table(state.table);
+        let status = table.start(who).map(|(status, _)| status);
+        let failed = matches!(status, Some(StartStatus::Failed(_)));
+        let waits = status == Some(&StartStatus::Waiting);
+        // No function runs that knew it, and it is kept for longer than any execution runs.
+        let over = !executing.runs() && !table.queue().contains(&names::request(who, names::START));
+        let over = over && table.held_by(who).is_none() || self.is(Flaw::ItemsAreGoneTooEarly);
+        let settled =
+            status.is_some() && !waits && (!failed || self.is(Flaw::FailedItemsArePurged));
+        let purged = settled && over && state.calls.is_empty() && executing.standings.len() == 1;
+        let may = [
+            (left.again, true, Action::Again(who)),
+            (left.other, true, Action::Other(who)),
+            (left.purge, purged, Action::Purges(who)),
+            (left.repeat, failed, Action::Repeats(who)),
+            (left.dismiss, failed || waits, Action::Dismisses(who)),
+            (left.begin, waits, Action::Begins(who)),
+            (
+                left.reap,
+                executing.redriven > 0,
+                Action::IsToldRedriven(who),
+            ),
+        ];
+        let may = may.into_iter().filter(|(left, may, _)| *left > 0 && *may);
+        actions.extend(may.map(|(_, _, action)| action));
+    }
+}

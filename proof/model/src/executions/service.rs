@@ -1,0 +1,195 @@
+//! Step Functions: what it says of executions, and what calls do there.
+
+use leasehold::{
+    Begun, Delivery, Execution, Holder, Receipt, Redrives, Stands, TaskToken, Timestamp,
+};
+
+use super::{
+    flaws::Flaw,
+    invariants::Invariant,
+    library::Call,
+    names::{self, Input, Who},
+    scope::Budget,
+    seam::{Answer, Ask},
+    state::{Executing, Phase, Standing, State},
+    world::World,
+};
+
+impl World {
+    /// How Step Functions may answer: more than one way, if what happened is recent. A call that acts has no effect if it is
+    /// answered like this.
+    pub fn answers(&self, state: &State, ask: &Ask) -> Vec<Answer> {
+        let of = match ask {
+            Ask::Describe(holder)
+            | Ask::Received(holder, _)
+            | Ask::Input(holder)
+            | Ask::Redrives(holder)
+            | Ask::Stop(holder) => names::who(holder),
+            Ask::Begin(..) => return refusals(&state.left),
+            _ => return Vec::new(),
+        };
+        let Some(executing) = state.executions.get(usize::from(of)) else {
+            return vec![Answer::Execution(Execution::Unknown)];
+        };
+        let mut all = Vec::new();
+        // What is most recent comes first.
+        for standing in executing.standings.iter().rev() {
+            let says = match ask {
+                Ask::Describe(_) => Answer::Execution(self.says(of, executing, standing)),
+                Ask::Received(_, lease) => {
+                    let lease = self.library.lease_no(lease);
+                    Answer::Receipt(if self.is(Flaw::HistoriesAreNotRead) {
+                        Receipt::Unreadable
+                    } else if standing.shown.contains(&lease) {
+                        Receipt::Shown
+                    } else {
+                        let waits = standing.waits && !self.is(Flaw::WaitersAreTakenForDead);
+                        Receipt::Missing { waits }
+                    })
+                }
+                Ask::Input(_) => {
+                    let began = executing.began.filter(|_| standing.began);
+                    let began = began.filter(|_| !self.is(Flaw::NobodyAsks));
+                    Answer::Input(began.map(|(_, text)| self.library.input(text)))
+                }
+                Ask::Redrives(_) => {
+                    Answer::Redrives(standing.began.then(|| redrives(executing, standing)))
+                }
+                _ if standing.began => continue,
+                _ => Answer::Yes(false),
+            };
+            if !all.contains(&says) {
+                all.push(says);
+            }
+        }
+        all
+    }
+
+    fn says(&self, who: Who, executing: &Executing, standing: &Standing) -> Execution {
+        if !standing.began {
+            return if self.is(Flaw::UnknownIsOver) {
+                Execution::Ended {
+                    stopped_at: names::instant(0),
+                    redrivable: false,
+                    all_answered: true,
+                }
+            } else {
+                Execution::Unknown
+            };
+        }
+        let over = standing
+            .over
+            .or_else(|| executing.ended.filter(|_| self.is(Flaw::EventsAreBelieved)));
+        let Some(end) = over.filter(|_| !self.is(Flaw::NobodyLooks)) else {
+            return Execution::Running;
+        };
+        let keep = names::TICK * u32::from(self.scope.keep[usize::from(who)].unsigned_abs());
+        let stopped_at = names::instant(end.stopped);
+        let stopped_at = match self.flaw {
+            Some(Flaw::KeepIsIgnored) => stopped_at.minus(keep + names::TICK),
+            Some(Flaw::KeepEndsOnTime) => stopped_at.minus(names::TICK),
+            // As if it were the first end, whose grace is over.
+            Some(Flaw::ProofsLeaveTheGrace) => Timestamp::from_millis(0),
+            _ => stopped_at,
+        };
+        Execution::Ended {
+            stopped_at,
+            redrivable: end.redrivable && !self.is(Flaw::LooksTrustStaleAnswers),
+            all_answered: end.all_answered || self.is(Flaw::NoGrace),
+        }
+    }
+
+    /// What a call to Step Functions does, and is answered. None if the request is the table's.
+    pub fn calls(&self, state: &mut State, (ask, call): (&Ask, Call)) -> Option<Answer> {
+        Some(match ask {
+            Ask::Succeed(token, output) => {
+                let lease = self.library.told(output);
+                let waits = waiting_with(state, token);
+                waits.map_or(Answer::Delivery(Delivery::Refused), |executing| {
+                    executing.phase = Phase::Section;
+                    executing.lease = Some(lease);
+                    executing.shown.push(lease);
+                    executing.stands();
+                    Answer::Delivery(Delivery::Delivered)
+                })
+            }
+            Ask::Fail(token) => {
+                let waits = waiting_with(state, token).filter(|_| !self.is(Flaw::NobodyIsSentAway));
+                let Some(executing) = waits else {
+                    return Some(Answer::Delivery(Delivery::Refused));
+                };
+                executing.phase = Phase::Failed;
+                executing.stands();
+                Answer::Delivery(Delivery::Delivered)
+            }
+            Ask::Begin(holder, input, _) => self.begins(state, (names::who(holder), call), input),
+            Ask::Stop(holder) => stops(state, holder),
+            _ => return None,
+        })
+    }
+
+    /// `StartExecution`: once for each name.
+    fn begins(&self, state: &mut State, (who, call): (Who, Call), input: &str) -> Answer {
+        if self.is(Flaw::NobodyBegins) && matches!(call, Call::Sweep(_) | Call::Reap(..)) {
+            return Answer::None;
+        }
+        let lease = self.library.table(state.table).held_by(who);
+        let passed = self.library.passed(input);
+        let text = self.library.input_no(input);
+        let with: (Input, u32) = (names::of_input(input), text);
+        let executing = &mut state.executions[usize::from(who)];
+        match executing.began {
+            None => {}
+            Some(_) if self.is(Flaw::NamesAreUsedAgain) => state.seen.must(false, Invariant::Twice),
+            Some(before) if executing.runs() && before == with => {
+                return Answer::Begun(Begun::Began);
+            }
+            Some(_) => return Answer::Begun(Begun::NameInUse),
+        }
+        executing.began = Some(with);
+        executing.phase = Phase::Section;
+        // What it is passed may be what another call was granted before.
+        executing.lease = lease.or(passed);
+        executing.stands();
+        Answer::Begun(Begun::Began)
+    }
+}
+
+/// For good, because there is no such machine or it may not be started, or for now.
+fn refusals(left: &Budget) -> Vec<Answer> {
+    let refused = Begun::Refused("there is no such machine".to_owned());
+    let all = [
+        (left.deny, Answer::Begun(refused)),
+        (left.throttle, Answer::Throttled),
+    ];
+    let may = all.into_iter().filter(|(left, _)| *left > 0);
+    may.map(|(_, answer)| answer).collect()
+}
+
+fn redrives(executing: &Executing, standing: &Standing) -> Redrives {
+    let stands = match standing.over {
+        None => Stands::Runs,
+        Some(end) if end.redrivable => Stands::Redrivable,
+        Some(_) => Stands::Final,
+    };
+    let at = (standing.redriven > 0).then(|| names::instant(executing.redriven_at));
+    let count = standing.redriven.into();
+    Redrives { stands, count, at }
+}
+
+/// `StopExecution`, while a Lambda function of it may be at work.
+fn stops(state: &mut State, holder: &Holder) -> Answer {
+    let who = names::who(holder);
+    let executing = &state.executions[usize::from(who)];
+    if executing.runs() {
+        state.ends_with(who, true, true);
+    }
+    Answer::Yes(state.executions[usize::from(who)].began.is_some())
+}
+
+/// The execution whose task waits with this token.
+fn waiting_with<'a>(state: &'a mut State, token: &TaskToken) -> Option<&'a mut Executing> {
+    let (who, token) = names::of_token(token)?;
+    let executing = state.executions.get_mut(usize::from(who))?;
+    executing.waits_with(token).then_some(executing)
+}
