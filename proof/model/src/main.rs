@@ -238,7 +238,7 @@ impl Arguments {
                 (explored, parts)
             }
             Either::Executions(scope) => {
-                let explored = executions::explore(tune(scope), None, most);
+                let explored = executions::explore(scope, None, most);
                 let (tables, steps, effects) = explored.rows;
                 let parts =
                     format!("{tables} tables, {steps} steps of the library, {effects} effects");
@@ -269,48 +269,6 @@ fn names() -> String {
         worlds.join(", "),
         flaws.join("\n    ")
     )
-}
-
-fn tune(mut s: executions::Scope) -> executions::Scope {
-    // TEMPORARY
-    let Ok(t) = std::env::var("Y_TUNE") else {
-        return s;
-    };
-    for one in t.split(',') {
-        let (n, v) = one.split_once('=').unwrap();
-        let v: i16 = v.parse().unwrap();
-        let b = v as u8;
-        match n {
-            "tick" => s.budget.tick = b,
-            "look" => s.budget.look = b,
-            "reap" => s.budget.reap = b,
-            "lost" => s.budget.lost = b,
-            "unheard" => s.budget.unheard = b,
-            "crash" => s.budget.crash = b,
-            "fail" => s.budget.fail = b,
-            "redrive" => s.budget.redrive = b,
-            "evict" => s.budget.evict = b,
-            "limit" => s.budget.limit = b,
-            "again" => s.budget.again = b,
-            "other" => s.budget.other = b,
-            "deny" => s.budget.deny = b,
-            "throttle" => s.budget.throttle = b,
-            "release" => s.budget.release = b,
-            "purge" => s.budget.purge = b,
-            "repeat" => s.budget.repeat = b,
-            "dismiss" => s.budget.dismiss = b,
-            "begin" => s.budget.begin = b,
-            "timeout" => s.budget.timeout = b,
-            "retry" => s.budget.retry = b,
-            "end" => s.budget.end = b,
-            "executions" => s.executions = b as usize,
-            "begun" => s.begun = b,
-            "wait" => s.wait = v,
-            "permits" => s.permits = Some(v as u16),
-            _ => panic!("{n}"),
-        }
-    }
-    s
 }
 
 fn print(steps: &[String]) {

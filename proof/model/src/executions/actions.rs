@@ -7,6 +7,7 @@ use super::{
     library::{Call, Next, NodeNo},
     names::{self, Who},
     scope::Kind,
+    seam::Ask,
     state::{Executing, Phase, State},
     world::World,
 };
@@ -91,13 +92,23 @@ impl World {
             }
         }
         actions.extend((0..state.late.len()).map(Action::Arrives));
-        if left.tick > 0 {
+        // No function runs for more than a minute, but one that is about to call and comes too late.
+        let calls = |node: &NodeNo| match self.library.next(*node) {
+            Next::Asks(ask) => matches!(*self.library.ask(ask), Ask::Begin(..)),
+            Next::Ends(_) => false,
+        };
+        let is_short = self.next_tick(state) <= names::CALLS_WITHIN;
+        let may_pass = is_short || state.calls.iter().all(calls);
+        if left.tick > 0 && may_pass {
             actions.push(Action::Tick);
         }
         for (who, executing) in (0..).zip(&state.executions) {
             self.of_an_execution(state, (who, executing), actions);
         }
-        if left.look > 0 {
+        // Where minutes pass, no two sweeps run at once, so that the world is small.
+        let sweeps = |node: &NodeNo| matches!(self.library.call(*node), Call::Sweep(_));
+        let is_apart = self.scope.ticks.len() > 1 && state.calls.iter().any(sweeps);
+        if left.look > 0 && !is_apart {
             actions.push(Action::Sweeps);
         }
         if left.evict > 0 && self.library.table(state.table).view(0).lease.is_some() {

@@ -177,10 +177,8 @@ fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
         {
             *settlement = Settlement::Withdrawn;
         }
-        (Flaw::PermitsLeaveTheQueue, all) if all.iter().all(|it| matches!(it, Write::Row(..))) => {
-            if all.len() > 1 {
-                writes.retain(|write| matches!(write, Write::Row(at, _) if at.permit > 0));
-            }
+        (Flaw::PermitsLeaveTheQueue, [Write::Row(..), Write::Row(..)]) => {
+            writes.retain(|write| matches!(write, Write::Row(at, _) if at.permit > 0));
         }
         _ => {}
     }

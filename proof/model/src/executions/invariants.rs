@@ -119,7 +119,9 @@ pub fn wrote(
         .iter()
         .filter(|request| !queue_before.contains(*request))
     {
-        let away = names::whose(request).is_some_and(|who| state.seen.superseded.contains(&who));
+        // A late copy of a start may join once more: its item says that it is nobody's place.
+        let waits = names::whose(request).filter(|(_, n)| *n != START);
+        let away = waits.is_some_and(|who| state.seen.superseded.contains(&who));
         state.seen.must(!away, Invariant::L6);
     }
     let revived = matches!(ask.row(), Some((0, Change::Extend(extend)))

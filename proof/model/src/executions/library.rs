@@ -530,10 +530,10 @@ impl Library {
                 }
             }
             Call::Return(lease) => or_failed(&leases.release(&self.handle(lease)).await),
-            Call::Start(who, _, input) => of_a_start(telling.start(self.start(who, input)).await),
+            Call::Start(who, _, input) => of_a_start(&telling.start(self.start(who, input)).await),
             Call::Repeat(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
-                of_a_start(telling.repeat_start(&key, &execution).await)
+                of_a_start(&telling.repeat_start(&key, &execution).await)
             }
             Call::Dismiss(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
@@ -591,7 +591,7 @@ fn or_failed<T>(done: &Result<T, Error>) -> Outcome {
     }
 }
 
-fn of_a_start(answer: Result<Started, Error>) -> Outcome {
+fn of_a_start(answer: &Result<Started, Error>) -> Outcome {
     match answer {
         Ok(Started::Started { .. }) => Outcome::Begun,
         Ok(Started::Queued { .. }) => Outcome::Queued,

@@ -108,6 +108,7 @@ pub enum Held {
 
 /// One small world. Everything that its bounds allow happens in it, in every order.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Scope {
     pub name: &'static str,
     /// What it is about, in a few words.

@@ -399,9 +399,9 @@ impl Workflows for Seam {
     ) -> Call<'a, Begun> {
         let marked = self.get().marked.unwrap_or_else(|| names::instant(0));
         let until = names::tick(marked) + names::CALLS_WITHIN;
-        let begin = Ask::Begin(machine.execution(name), input, until);
+        let call = Ask::Begin(machine.execution(name), input, until);
         Box::pin(async {
-            match self.ask(begin).await {
+            match self.ask(call).await {
                 Answer::Begun(begun) => Ok(begun),
                 Answer::Throttled => Err(Error::Throttled {
                     action: "states:StartExecution",

@@ -305,10 +305,9 @@ impl World {
     pub fn acts(&self, state: &mut State, action: Action) -> Option<()> {
         match action {
             Action::Tick => {
-                let lengths = self.scope.ticks;
-                let taken = usize::from(self.scope.budget.tick - state.left.tick);
+                let ticks = self.next_tick(state);
                 state.left.tick -= 1;
-                self.passes(state, lengths[taken.min(lengths.len() - 1)]);
+                self.passes(state, ticks);
             }
             Action::Step(node, fate) => self.steps(state, node, fate)?,
             Action::Arrives(place) => {
@@ -504,6 +503,13 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// How much time passes next, in half minutes.
+    pub fn next_tick(&self, state: &State) -> Tick {
+        let lengths = self.scope.ticks;
+        let taken = usize::from(self.scope.budget.tick - state.left.tick);
+        lengths[taken.min(lengths.len() - 1)]
     }
 
     /// So many half minutes pass.
