@@ -51,7 +51,6 @@ flaws! {
     CallsAreLater Both S_DENIED "a call arrives after its signature has expired (no design holds)"
     FunctionsAreSlower Both S_SLOW "functions call later than a minute after they have marked the row (no design holds)"
     MarksAreNotWritten Both S_SLOW "a look calls StartExecution, and does not mark the row before"
-    MarksAreNotCounted Both S_DENIED "a start that is refused has failed, although an earlier call was not answered"
     ForcedIsFree S12 S_FORCED_SLOW "a force-release of a start that has not begun frees the key at once"
     WaitsEndBlindly Both S_LEAVING "a start whose wait is over fails, whether it has its turn or not"
     NobodyJoinsAgain L4 S_CRASHES "nobody looks after an item that has no place"
@@ -137,13 +136,6 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
             if matches!(call, Call::Limit(..)) =>
         {
             swap.row.version = row.version;
-        }
-        (Flaw::MarksAreNotCounted, Change::ReplaceIfUnchanged(swap)) if row.request.is_start() => {
-            if let (State::Held(was), State::Held(is)) = (&row.state, &mut swap.row.state)
-                && let (Some(was), Some(is)) = (was.telling, &mut is.telling)
-            {
-                is.tries = was.tries;
-            }
         }
         (Flaw::ForcedIsFree, change @ Change::ReplaceIfUnchanged(_))
             if matches!(call, Call::Evict(_)) =>

@@ -452,7 +452,7 @@ impl Workflows for Seam {
     fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
         Box::pin(async {
             if !self.get().watches {
-                return Ok(None);
+                return Ok(Some(Redrives::NEVER));
             }
             match self.ask(Ask::Redrives(execution.clone())).await {
                 Answer::Redrives(redrives) => Ok(redrives),
