@@ -279,7 +279,7 @@ export class Leasehold extends Construct {
 
 /** The instruction sets that this package was built for. */
 function architectures(): string[] {
-  const files = fs.readdirSync(ASSETS).filter((file) => file.endsWith('.zip'));
+  const files = fs.readdirSync(path.join(ASSETS, 'functions')).filter((file) => file.endsWith('.zip'));
   const all = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
   return all.filter((one) => files.some((file) => file.endsWith(`-${one}.zip`)));
 }
