@@ -57,7 +57,7 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a ttl that is no longer than the guard, or for an observed version with permits;
-    /// [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of [`Store::apply`]. Contention is
+    /// [`Error::Consumed`], [`Error::Frozen`], [`Error::Corrupt`]; and those of [`Store::write`]. Contention is
     /// [`Acquired::Held`].
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, Error> {
         self.follow_rules().await?;

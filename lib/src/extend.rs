@@ -27,7 +27,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Lost`] if the key was granted to somebody else, or the lease was released, swept or deleted; [`Error::Expired`] and [`Error::Frozen`] instead of a revival;
     /// [`Error::Invalid`] for a ttl that is no longer than the guard; [`Error::Corrupt`]; and those of
-    /// [`Store::apply`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
+    /// [`Store::write`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
     pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
         self.follow_rules_if_possible().await?;
         let Some(ttl) = self.check_extend(lease, options)? else {

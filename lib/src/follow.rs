@@ -25,7 +25,7 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// [`Error::Misconfigured`] if the table's floor is higher than the settings' floor, which would set tokens back;
-    /// and those of [`Store::apply`].
+    /// and those of [`Store::write`].
     pub async fn publish_rules(&self) -> Result<(), Error> {
         let RulesSource::Own(published) = &self.rules else {
             return Ok(());

@@ -195,7 +195,7 @@ impl<S: Store> Leases<S> {
     /// What is stored under `key`, read consistently.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of [`Store::apply`].
+    /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
         let rows = self.store().read_key(key, self.limit()).await?;
         let mut standings = Vec::with_capacity(rows.len());
@@ -223,7 +223,7 @@ impl<S: Store> Leases<S> {
     /// was not called yet, or did not accept the call. The stack calls again.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::write`].
     pub async fn not_begun(&self, key: &Key) -> Result<BTreeSet<u16>, Error> {
         let mut not_begun = BTreeSet::new();
         for (permit, stored) in self.store().read_key(key, self.limit()).await? {
@@ -261,7 +261,7 @@ impl<S: Store> Leases<S> {
     /// [`Leases::list`] does. The index lags a little behind the rows: a lease that was just granted may be missing.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a cursor of another holder's list, and those of [`Store::apply`].
+    /// [`Error::Invalid`] for a cursor of another holder's list, and those of [`Store::write`].
     pub async fn held_by(
         &self,
         holder: &Holder,
@@ -285,7 +285,7 @@ impl<S: Store> Leases<S> {
     /// over.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::write`].
     pub async fn list(&self, limit: u32, cursor: Option<Cursor>) -> Result<LeasePage, Error> {
         let from = cursor.unwrap_or_else(|| Cursor::start(0));
         self.listed(limit, from, None).await

@@ -29,7 +29,7 @@ impl<S: Store> Leases<S> {
     /// which lags a little behind the rows, and then the row of each key.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::write`].
     pub async fn keys_with_waiters(&self) -> Result<Vec<Inspection>, Error> {
         let mut keys = BTreeSet::new();
         let mut cursor = Some(Cursor::start(0));
@@ -64,7 +64,7 @@ impl Leases<DynamoDb> {
     /// items per request, and makes at most so many requests.
     ///
     /// # Errors
-    /// [`Error::Denied`] without `dynamodb:Scan` on the table, and those of [`Store::apply`].
+    /// [`Error::Denied`] without `dynamodb:Scan` on the table, and those of [`Store::write`].
     pub async fn restricted_keys(&self, requests: usize) -> Result<RestrictedKeys, Error> {
         let mut found = RestrictedKeys::default();
         let mut from = None;

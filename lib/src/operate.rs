@@ -128,7 +128,7 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] if a permit has to be named, [`Error::Corrupt`], [`Error::Throttled`] if others kept
-    /// writing to the row, and those of [`Store::apply`].
+    /// writing to the row, and those of [`Store::write`].
     pub async fn force_release(
         &self,
         key: &Key,
@@ -196,7 +196,7 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Throttled`] if others kept writing to a row, and those of
-    /// [`Store::apply`].
+    /// [`Store::write`].
     pub async fn freeze(&self, key: &Key, because: &AuditReason) -> Result<FreezeOutcome, Error> {
         let frozen = Some(Frozen::By(self.record(Act::Freeze, because)));
         let froze = self

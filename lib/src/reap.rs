@@ -104,7 +104,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
     /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of [`crate::Workflows::describe_execution`]
-    /// and of [`Store::apply`]. What was done before stays done.
+    /// and of [`Store::write`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         self.follow_rules().await?;
         let Some(workflows) = self.workflows() else {

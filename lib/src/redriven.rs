@@ -112,7 +112,7 @@ impl<S: Store> Leases<S> {
     /// how long its lease stays after a failure.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::write`].
     pub async fn keys_of(
         &self,
         execution: &Holder,

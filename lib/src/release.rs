@@ -20,7 +20,7 @@ impl<S: Store> Leases<S> {
     /// released nevertheless and sweep does it later. So does a repeated release.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of [`Store::apply`]. If somebody else was granted the key in the meantime, that
+    /// [`Error::Corrupt`], and those of [`Store::write`]. If somebody else was granted the key in the meantime, that
     /// is [`ReleaseOutcome::Lost`], not an error.
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
         self.follow_rules_if_possible().await?;

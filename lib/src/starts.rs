@@ -313,7 +313,7 @@ impl<S: Store> Leases<S> {
     /// then on. Returns whether there was one; one that has its turn is none.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::write`].
     pub async fn dismiss_start(&self, key: &Key, execution: &Holder) -> Result<bool, Error> {
         let request = RequestDigest::of_start(execution);
         let item = self.store().start_item(key, &request, self.limit());
@@ -368,7 +368,7 @@ impl<S: Store> Leases<S> {
     /// The starts that have failed, with their requests and reasons, up to `most` at a time.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::write`].
     pub async fn failed_starts(
         &self,
         most: u32,

@@ -117,7 +117,7 @@ impl<S: Store> Leases<S> {
     /// freed by a program that cannot tell anybody. Returns whether a waiter was told. It may be repeated for ever.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of [`Store::apply`].
+    /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
         self.follow_rules().await?;
         let rows = self.read_rows(key).await?;

@@ -40,7 +40,7 @@ impl<S: Store> Leases<S> {
     /// is left out. One read for each.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of [`Store::apply`].
+    /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn waiters(&self, key: &Key) -> Result<Vec<WaiterView>, Error> {
         let row = self.read_queue_row(key).await?;
         let queue = row.as_ref().map(Row::waiting).unwrap_or_default();

@@ -42,7 +42,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Invalid`] for a ttl that is no longer than the guard, for permits or an observed version, or for a request id
     /// that was granted other keys. If several keys refuse, [`Error::Corrupt`] before [`Error::Consumed`] before [`Error::Frozen`], naming
-    /// the first such key. [`Error::Throttled`] if the conflicts do not end; and those of [`Store::apply`].
+    /// the first such key. [`Error::Throttled`] if the conflicts do not end; and those of [`Store::write`].
     /// Contention is [`AcquiredAll::Held`].
     pub async fn acquire_all(&self, request: AcquireAll) -> Result<AcquiredAll, Error> {
         let keys = request.key.as_slice();
