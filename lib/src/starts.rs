@@ -465,7 +465,7 @@ impl<S: Store> Leases<S> {
         let (key, first) = (&item.key, Address::first(&item.key));
         let grant = self.grant_of(item);
         let join = Join {
-            request: grant.request.clone().digest,
+            request: grant.request.digest.clone(),
             rule: match item.request.permits {
                 None => JoinRule::IfTaken(grant.over),
                 Some(_) => JoinRule::Always,

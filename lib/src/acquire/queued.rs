@@ -96,7 +96,7 @@ impl<S: Store> Leases<S> {
             return Err(Error::Consumed { key });
         }
         let mut join = Join {
-            request: grant.request.clone().digest,
+            request: grant.request.digest.clone(),
             rule: JoinRule::IfTaken(grant.over),
             cap: self.room(latest),
         };

@@ -160,7 +160,7 @@ impl Write {
             | Self::NewToken(key, waiter)
             | Self::Forget(key, waiter)
             | Self::Supersede(key, waiter, _) => {
-                ItemAddress::Waiter(key.clone(), waiter.request.clone().digest)
+                ItemAddress::Waiter(key.clone(), waiter.request.digest.clone())
             }
             Self::Start(item) | Self::Restart(item) | Self::Settle(item, _) => {
                 ItemAddress::Start(item.key.clone(), item.digest())

@@ -9,7 +9,9 @@ use leasehold::{
     TableRules, TaskToken, Timestamp,
     redrivable::Redrivable,
     request::Request,
-    store::{ItemAddress, Note, Settlement, Slot, Store as _, Write, Written},
+    store::{
+        AttributeValue, Blob, ItemAddress, Note, Settlement, Slot, Store as _, Write, Written,
+    },
     waiter::Waiter,
 };
 use leasehold_proof::fixture::{TABLE, Table, s};
@@ -154,6 +156,71 @@ fn strange(address: &ItemAddress) -> Slot {
     ))
 }
 
+/// When a write happens, said a second time: both tables go by the same plan, and a plan without a condition would be the same on
+/// both.
+fn may(write: &Write, slot: &Slot) -> bool {
+    let value = |name: &str| slot.item().and_then(|item| item.get(name));
+    let text = |name| value(name).and_then(|value| value.as_s().ok().map(String::as_str));
+    let number = |name| value(name).and_then(|value| value.as_n().ok()?.parse::<u64>().ok());
+    let is_absent = slot.item().is_none();
+    let waits_as_read = |item: &StartItem, status| {
+        let asked_at = Some(item.asked_at.as_millis());
+        text("status") == Some(status) && number("asked_at") == asked_at
+    };
+    match write {
+        Write::Wait(_, waiter) | Write::NewToken(_, waiter) => {
+            let request = value("request").and_then(|value| value.as_b().ok());
+            let named = |request: &Blob| {
+                let digits = request.as_ref().iter().map(|byte| format!("{byte:02x}"));
+                format!("WAIT#{}", digits.collect::<String>())
+            };
+            let is_same = request.map(named) == Some(write.address().keys().1);
+            let earlier = |at| at <= waiter.asked_at.as_millis();
+            is_absent || is_same && number("asked_at").is_some_and(earlier)
+        }
+        Write::Forget(_, waiter) | Write::Supersede(_, waiter, _) => {
+            text("task_token") == Some(waiter.task_token.expose())
+        }
+        Write::Start(_) | Write::Note(Note { seen: None, .. }) => is_absent,
+        Write::Restart(_) => is_absent || text("status") == Some("failed"),
+        Write::Settle(_, Settlement::Begun { .. }) => value("status").is_some(),
+        Write::Settle(item, Settlement::Dismissed) => waits_as_read(item, "failed"),
+        Write::Settle(item, _) => waits_as_read(item, "waiting"),
+        Write::Note(Note { seen, .. }) => number("version") == *seen,
+        Write::ForgetNote(noted) => number("version") == Some(noted.version),
+        Write::Rules(rules) => {
+            number("token_floor").is_none_or(|floor| floor <= rules.token_floor.get())
+        }
+        Write::Row(..) => unreachable!("no row"),
+    }
+}
+
+/// What an item does not have once this has happened: no index has what nobody waits for, and nothing is said of what is over.
+fn gone(write: &Write) -> &'static [&'static str] {
+    match write {
+        Write::Forget(_, waiter) if waiter.superseded_by.is_some() => {
+            &["holder", "sweep_after", "task_token"]
+        }
+        Write::Restart(_) => &["reason"],
+        Write::Settle(_, Settlement::Begun { .. } | Settlement::Skipped { .. }) => {
+            &["holder", "sweep_after", "reason", "superseded_by"]
+        }
+        Write::Settle(_, Settlement::Superseded { .. }) => &["holder", "sweep_after"],
+        Write::Settle(_, Settlement::Failed(_)) => &["sweep_after"],
+        _ => &[],
+    }
+}
+
+/// The item of somebody else's request, where only digests that collide would put it.
+fn of_another(write: &Write) -> Slot {
+    let mut item = write.after(&Slot::EMPTY).and_then(Slot::into_item);
+    if let Some(item) = &mut item {
+        let another = AttributeValue::B(Blob::new("another"));
+        item.insert("request".to_owned(), another);
+    }
+    Slot::of(item)
+}
+
 /// An item and nothing else, on both tables.
 async fn laid(table: &Table, address: &ItemAddress, slot: &Slot) -> Memory {
     let (memory, (pk, sk)) = (Memory::new(), address.keys());
@@ -180,7 +247,7 @@ async fn every_write_of_an_item_does_what_its_function_says() {
     let store = table.store();
     for writes in [of_waiters(), of_starts(), of_notes(), of_rules()] {
         let address = writes[0].address();
-        let mut states: Vec<Slot> = vec![Slot::EMPTY, strange(&address)];
+        let mut states = vec![Slot::EMPTY, strange(&address), of_another(&writes[0])];
         let (mut at, mut done) = (0, vec![false; writes.len()]);
         while let Some(before) = states.get(at).cloned() {
             at += 1;
@@ -197,7 +264,16 @@ async fn every_write_of_an_item_does_what_its_function_says() {
                     stored(&store, &address).await,
                     "{write:?} on {before:?}"
                 );
-                *done |= matches!(ours, Written::Done(_));
+                let happened = matches!(ours, Written::Done(_));
+                assert_eq!(happened, may(write, &before), "{write:?} on {before:?}");
+                let left = after.item().filter(|_| happened);
+                let stays = |name: &&str| left.is_some_and(|item| item.contains_key(*name));
+                assert_eq!(
+                    gone(write).iter().find(|name| stays(name)),
+                    None,
+                    "{write:?}"
+                );
+                *done |= happened;
                 if !states.contains(&after) {
                     states.push(after);
                 }
