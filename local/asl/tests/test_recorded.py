@@ -257,7 +257,8 @@ class Aborts(unittest.TestCase):
         self.assertEqual(sorted(aborted), ["TaskStateAborted", "WaitStateAborted"])
 
     def test_a_failing_item_aborts_the_others(self):
-        items = {"B": task("slow", TimeoutSeconds=1)}
+        # The first times out, and no other before it: also on a machine that is late.
+        items = {"B": task("slow", TimeoutSeconds="{% $states.input = 1 ? 1 : 30 %}")}
         execution = start({"A": inline_map(items, Items=[1, 2, 3])})
         ended(execution)
         found = kinds(execution)
