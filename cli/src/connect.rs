@@ -12,7 +12,8 @@ use aws_credential_types::{
 };
 use clap::Args;
 use leasehold::{
-    Clock as _, Connection, DynamoDb, Environment, Leases, Settings, SystemClock, Timestamp,
+    Clock as _, Connection, DynamoDb, Environment, Leases, Settings, StartRules, SystemClock,
+    Timestamp,
 };
 
 use crate::exit::{Code, Failure, in_full};
@@ -42,6 +43,7 @@ pub(crate) struct TableArgs {
 /// A connection to the table.
 pub(crate) struct TableClient {
     pub(crate) leases: Leases<DynamoDb>,
+    pub(crate) starts: StartRules,
     pub(crate) settings: Settings,
     pub(crate) config: SdkConfig,
     pub(crate) table: String,
@@ -55,15 +57,15 @@ impl TableArgs {
         clock_warning::listen(environment.settings.clock_margin);
         let (config, credentials) = self.sign_in().await?;
         let store = DynamoDb::new(Connection::client(&config), environment.table.clone());
-        let leases = Leases::new(store, environment.settings)
-            .with_executions(environment.executions)
-            .with_starts(environment.starts);
+        let leases =
+            Leases::new(store, environment.settings).with_executions(environment.executions);
         Ok(TableClient {
             leases: if environment.owns_rules {
                 leases
             } else {
                 leases.with_table_rules()
             },
+            starts: environment.starts,
             settings: environment.settings,
             config,
             table: environment.table,

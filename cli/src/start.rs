@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use leasehold::{
     AtLeast, BadValue, Error, ExecutionInput, ExecutionName, HeldLease, Holder, IfHeld, KeepTime,
-    Key, Leases, Metadata, PassLease, Permits, RequestId, Started, StateMachineArn, WaitTime,
+    Key, Metadata, PassLease, Permits, Queue, RequestId, Started, StateMachineArn, WaitTime,
     store::DynamoDb,
 };
 
@@ -127,9 +127,9 @@ impl Start {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let start = self.start()?;
         let (execution, name) = (start.execution(), start.name.clone());
-        let table_client = connect(&self.table_args, &execution).await?;
+        let table_client = self.table_args.connect().await?;
         let replaces = matches!(start.if_held, IfHeld::Replace(_));
-        let started = table_client.leases.start(start).await;
+        let started = queue_of(&table_client, &execution)?.start(start).await;
         let started = started.map_err(|error| match error {
             Error::Held(_) if replaces => Failure::from(error)
                 .advice("nothing was stopped, because the holder was not started through this key"),
@@ -221,9 +221,9 @@ pub(crate) struct RepeatStart {
 
 impl RepeatStart {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let table_client = connect(&self.table_args, &self.execution).await?;
-        let (leases, execution) = (&table_client.leases, &self.execution);
-        let started = leases.repeat_start(&self.key, execution).await?;
+        let table_client = self.table_args.connect().await?;
+        let queue = queue_of(&table_client, &self.execution)?;
+        let started = queue.repeat_start(&self.key, &self.execution).await?;
         tell(&table_client, &started, self.json)
     }
 }
@@ -252,7 +252,8 @@ impl DismissStart {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
         let (key, execution) = (&self.key, &self.execution);
-        let dismissed = table_client.leases.dismiss_start(key, execution).await?;
+        let queue = queue_of(&table_client, execution)?;
+        let dismissed = queue.dismiss_start(key, execution).await?;
         if !dismissed {
             let what = format!("no start of {execution} through {key} has failed or waits");
             let advice = "one that has its turn is ended by `leasehold force-release --stop`";
@@ -263,17 +264,12 @@ impl DismissStart {
     }
 }
 
-async fn connect(table_args: &TableArgs, execution: &Holder) -> Result<TableClient, Failure> {
-    let mut table_client = table_args.connect().await?;
-    table_client.leases = leases_of(&table_client, execution)?;
-    Ok(table_client)
-}
-
-/// Leases that may begin this execution.
-fn leases_of(table_client: &TableClient, execution: &Holder) -> Result<Leases<DynamoDb>, Failure> {
+/// A queue that may begin this execution.
+fn queue_of(table_client: &TableClient, execution: &Holder) -> Result<Queue<DynamoDb>, Failure> {
     let one = OneStart::new(table_client, execution.clone())?;
     let leases = table_client.leases.clone();
-    Ok(leases.with_workflows(Arc::new(one)))
+    let queue = leases.with_workflows(Arc::new(one));
+    Ok(queue.with_starts(table_client.starts.clone()))
 }
 
 /// Begins a start that has its turn and may not have begun. Whether it has begun.
@@ -282,8 +278,8 @@ pub(crate) async fn begin(
     key: &Key,
     execution: &Holder,
 ) -> Result<bool, Failure> {
-    let leases = leases_of(table_client, execution)?;
-    Ok(leases.begin_start(key, execution).await?)
+    let queue = queue_of(table_client, execution)?;
+    Ok(queue.begin_start(key, execution).await?)
 }
 
 fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<Code, Failure> {

@@ -43,7 +43,8 @@ use std::{
 use aws_config::SdkConfig;
 use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
 use leasehold::{
-    Cause, Clock, Connection, DynamoDb, Environment, Error, Leases, SystemClock, Timestamp,
+    Cause, Clock, Connection, DynamoDb, Environment, Error, Leases, Queue, StartRules, SystemClock,
+    Timestamp,
     metrics::{self, Counts},
     store::Store,
 };
@@ -90,40 +91,75 @@ const TO_ANSWER: Duration = Duration::from_millis(200);
 
 /// A function: its name in logs and metrics, and what it may call beside the table.
 #[must_use = "it does nothing until it serves"]
-pub struct Function {
+pub struct Function<L = Leases<DynamoDb>> {
     operation: &'static str,
     /// Gives the leases what they may call. A pointer, so that a function which calls nothing is built without its client.
-    calls: fn(Leases<DynamoDb>, &SdkConfig) -> Leases<DynamoDb>,
+    with_calls: fn(Leases<DynamoDb>, StartRules, &SdkConfig) -> L,
     clock: Option<Arc<dyn Clock>>,
 }
 
 impl Function {
-    /// A function that calls nothing but the table.
+    /// A function that calls nothing but the table: its handler takes [`Leases`].
     pub fn new(operation: &'static str) -> Self {
         Self {
             operation,
-            calls: |leases, _| leases,
+            with_calls: |leases, _, _| leases,
             clock: None,
         }
     }
 
-    /// It also notifies waiters.
-    pub fn that_notifies(self) -> Self {
-        let calls = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
+    /// It also notifies waiters: its handler takes a [`Queue`].
+    pub fn that_notifies(self) -> Function<Queue<DynamoDb>> {
+        self.with_calls(|leases, starts, ambient| {
             let workflows = CallbacksOnly(ExecutionServices::new(ambient));
-            leases.with_workflows(Arc::new(workflows))
-        };
-        Self { calls, ..self }
+            leases
+                .with_workflows(Arc::new(workflows))
+                .with_starts(starts)
+        })
     }
 
-    /// It also notifies waiters and looks executions up, which [`Leases::reap`] and [`Leases::sweep`] need.
-    pub fn that_looks(self) -> Self {
-        let calls = |leases: Leases<DynamoDb>, ambient: &SdkConfig| {
-            leases.with_workflows(Arc::new(ExecutionServices::new(ambient)))
-        };
-        Self { calls, ..self }
+    /// It also notifies waiters and looks executions up, which [`Queue::reap`] and [`Queue::sweep`] need.
+    pub fn that_looks(self) -> Function<Queue<DynamoDb>> {
+        self.with_calls(|leases, starts, ambient| {
+            let workflows = ExecutionServices::new(ambient);
+            leases
+                .with_workflows(Arc::new(workflows))
+                .with_starts(starts)
+        })
     }
 
+    fn with_calls<L>(
+        self,
+        with_calls: fn(Leases<DynamoDb>, StartRules, &SdkConfig) -> L,
+    ) -> Function<L> {
+        Function {
+            operation: self.operation,
+            with_calls,
+            clock: self.clock,
+        }
+    }
+}
+
+/// What a handler works with: [`Leases`] or a [`Queue`], for one invocation.
+pub trait ForCall {
+    /// The same for one invocation, which ends at this instant.
+    #[must_use]
+    fn for_call(&self, deadline: Timestamp) -> Self;
+}
+
+impl<S: Store> ForCall for Leases<S> {
+    fn for_call(&self, deadline: Timestamp) -> Self {
+        Self::for_call(self, deadline)
+    }
+}
+
+impl<S: Store> ForCall for Queue<S> {
+    fn for_call(&self, deadline: Timestamp) -> Self {
+        Self::for_call(self, deadline)
+    }
+}
+
+impl<L: ForCall> Function<L> {
     /// The clock of its leases, if not the system's.
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -143,7 +179,7 @@ impl Function {
     where
         Q: Request,
         A: Serialize,
-        H: Fn(Leases<DynamoDb>, Q) -> F,
+        H: Fn(L, Q) -> F,
         F: Future<Output = Result<A, Error>>,
     {
         log::listen();
@@ -166,7 +202,7 @@ impl Function {
     }
 
     /// What a sandbox keeps for all its invocations.
-    fn connect(&self, whole_table: bool) -> Result<(Leases<DynamoDb>, Boundary), Error> {
+    fn connect(&self, whole_table: bool) -> Result<(L, Boundary), Error> {
         let Environment {
             table,
             settings,
@@ -182,19 +218,18 @@ impl Function {
         let ambient = environment::read(environment::variable)?;
         let store = DynamoDb::new(Connection::client(&ambient), table);
         let leases = Leases::new(store, settings);
-        let mut leases = leases.with_executions(executions).with_starts(starts);
+        let mut leases = leases.with_executions(executions);
         if !owns_rules {
             leases = leases.with_table_rules();
         }
-        leases = (self.calls)(leases, &ambient);
         if let Some(clock) = &self.clock {
             leases = leases.with_clock(Arc::clone(clock));
         }
-        Ok((leases, boundary))
+        Ok(((self.with_calls)(leases, starts, &ambient), boundary))
     }
 }
 
-impl fmt::Debug for Function {
+impl<L> fmt::Debug for Function<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Function").field(&self.operation).finish()
     }
@@ -215,16 +250,16 @@ impl From<Failure> for Diagnostic {
 ///
 /// # Errors
 /// What Lambda would receive: the error's name and its message.
-pub async fn answer<S, Q, A, H, F>(
+pub async fn answer<L, Q, A, H, F>(
     handle: &H,
-    leases: Leases<S>,
+    leases: L,
     event: &[u8],
 ) -> Result<serde_json::Value, Diagnostic>
 where
-    S: Store,
+    L: ForCall,
     Q: Request,
     A: Serialize,
-    H: Fn(Leases<S>, Q) -> F,
+    H: Fn(L, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
     let event = LambdaEvent::new(events::text(event).to_owned(), Context::default());
@@ -234,17 +269,17 @@ where
 }
 
 /// The outcome of one event, and what to count for it.
-async fn outcome<S, Q, A, H, F>(
+async fn outcome<L, Q, A, H, F>(
     operation: &'static str,
     handle: &H,
-    served: &Result<(Leases<S>, Boundary), Arc<Error>>,
+    served: &Result<(L, Boundary), Arc<Error>>,
     LambdaEvent { payload, context }: LambdaEvent<String>,
 ) -> (Result<serde_json::Value, Failure>, Counts)
 where
-    S: Store,
+    L: ForCall,
     Q: Request,
     A: Serialize,
-    H: Fn(Leases<S>, Q) -> F,
+    H: Fn(L, Q) -> F,
     F: Future<Output = Result<A, Error>>,
 {
     let began = SystemClock.now();

@@ -11,7 +11,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     Acquire, Acquired, Clock as _, Contention, Error, ExtendOptions, Extended, Granted, Inspected,
-    Inspection, Lease, Leases, ManualClock, ReleaseOutcome, Settings, SweepBounds, Swept,
+    Inspection, Lease, Leases, ManualClock, Queue, ReleaseOutcome, Settings, SweepBounds, Swept,
     Timestamp,
     metrics::{self, Metric},
     row::{Item, Row, Stored},
@@ -176,14 +176,16 @@ pub(crate) fn invalid<T: std::fmt::Debug>(answer: Result<T, Error>, field: &str)
 struct Case<'a, B: Bench> {
     bench: &'a B,
     clock: Arc<ManualClock>,
-    leases: Leases<B::Store>,
+    leases: Queue<B::Store>,
     address: Address,
 }
 
 impl<'a, B: Bench> Case<'a, B> {
     fn new(bench: &'a B, key: &str) -> Self {
         let clock = make::clock();
-        let leases = Leases::new(bench.store(), Settings::default()).with_clock(clock.clone());
+        let leases = Leases::new(bench.store(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
         Self {
             bench,
             clock,
@@ -283,7 +285,7 @@ impl<'a, B: Bench> Case<'a, B> {
     }
 
     /// Another process, with a clock of its own.
-    fn elsewhere(&self, clock: &Arc<ManualClock>) -> Leases<B::Store> {
+    fn elsewhere(&self, clock: &Arc<ManualClock>) -> Queue<B::Store> {
         self.leases.clone().with_clock(clock.clone())
     }
 

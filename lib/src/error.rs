@@ -54,7 +54,7 @@ pub enum Error {
         key: Key,
     },
 
-    /// A later request with [`Queue::latest`](crate::Queue::latest), or a later start, took this one's place in the queue. It does
+    /// A later request with [`Wait::latest`](crate::Wait::latest), or a later start, took this one's place in the queue. It does
     /// the work: there is nothing to do.
     #[error("{by} came later and waits for {key} instead of this request")]
     Superseded {
@@ -74,7 +74,7 @@ pub enum Error {
     },
 
     /// The start has failed: Step Functions refuses it, or the key was not free in time. Its execution will not begin.
-    /// Mend the cause, then repeat the start ([`crate::Leases::repeat_start`]).
+    /// Mend the cause, then repeat the start ([`crate::Queue::repeat_start`]).
     #[error("the start through {key} has failed: {reason}")]
     NotStarted {
         /// The key.

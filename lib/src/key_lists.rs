@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     error::Error,
-    inspect::Inspection,
-    leases::Leases,
+    leases::{Inspection, Leases},
     pagination::Cursor,
     row::Stored,
     store::{Address, DynamoDb, ItemAddress, Operations, Store},

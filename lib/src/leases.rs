@@ -1,4 +1,34 @@
-//! The type [`Leases`], and what its calls share. Acquire, extend, release and the other calls have files of their own.
+//! The type [`Leases`], and what its calls share. Acquire, extend, release and the other calls have files of their own. They know
+//! rows only: who waits is notified by a [`Queue`](crate::Queue).
+
+mod acquire;
+mod extend;
+mod follow;
+mod hold;
+mod inspect;
+mod noted;
+mod operate;
+mod release;
+mod rows;
+mod sets;
+mod telling;
+mod waiters;
+
+pub use acquire::{AcquireOutcome, RetryPolicy};
+pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
+pub use operate::{
+    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, LimitOutcome,
+    RaiseFloorOutcome, UnfreezeOutcome,
+};
+pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
+pub use waiters::WaiterView;
+
+pub(crate) use acquire::{TriedPermit, check_keep, other_keys};
+pub(crate) use hold::Keeper;
+pub(crate) use operate::NotBegun;
+pub(crate) use release::Freed;
+pub(crate) use rows::{Rows, number, numbers};
+pub(crate) use telling::CALLS_WITHIN;
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,15 +37,13 @@ use crate::{
     error::{Cause, Error},
     executions::Executions,
     outcomes::{Deadline, GrantKind, Granted, Lease, LeaseStatus},
-    pagination::{Cursor, SweptTo},
+    pagination::Cursor,
     retry::ConflictBackoff,
     row::{Frozen, Row, State, Term},
     rules::RulesSource,
     settings::Settings,
-    start::StartRules,
     store::{Address, Connection, Entry, Store},
     values::{Caller, Counter, Key, Ttl},
-    workflows::Workflows,
 };
 
 /// How many writes one call attempts while others keep changing the row.
@@ -36,14 +64,11 @@ const RESERVE: Duration = Duration::from_secs(1);
 pub struct Leases<S> {
     store: Arc<S>,
     clock: Arc<dyn Clock>,
-    workflows: Option<Arc<dyn Workflows>>,
     settings: Settings,
     pub(crate) rules: RulesSource,
     caller: Option<Caller>,
     executions: Executions,
-    starts: StartRules,
     deadline: Option<Timestamp>,
-    pub(crate) swept_to: SweptTo,
 }
 
 impl std::fmt::Debug for dyn Clock {
@@ -58,14 +83,11 @@ impl<S> Clone for Leases<S> {
         Self {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
-            workflows: self.workflows.clone(),
             settings: self.settings,
             rules: self.rules.clone(),
             caller: self.caller.clone(),
             executions: self.executions.clone(),
-            starts: self.starts.clone(),
             deadline: self.deadline,
-            swept_to: self.swept_to.clone(),
         }
     }
 }
@@ -77,14 +99,11 @@ impl<S: Store> Leases<S> {
         Self {
             store: Arc::new(store),
             clock: Arc::new(SystemClock),
-            workflows: None,
             settings,
             rules: RulesSource::default(),
             caller: None,
             executions: Executions::default(),
-            starts: StartRules::default(),
             deadline: None,
-            swept_to: SweptTo::default(),
         }
     }
 
@@ -92,16 +111,6 @@ impl<S: Store> Leases<S> {
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
-    }
-
-    /// The same leases, with a way to notify waiters. Without one, the call that ends a grant leaves the notification
-    /// of the next waiter to the next sweep.
-    #[must_use]
-    pub fn with_workflows(self, workflows: Arc<dyn Workflows>) -> Self {
-        Self {
-            workflows: Some(workflows),
-            ..self
-        }
     }
 
     /// The same leases, with the name that STS gives for the credentials in use. The name is stored with every
@@ -115,12 +124,6 @@ impl<S: Store> Leases<S> {
     #[must_use]
     pub fn with_executions(self, executions: Executions) -> Self {
         Self { executions, ..self }
-    }
-
-    /// The same leases, through which these state machines may be started. Without, none may.
-    #[must_use]
-    pub fn with_starts(self, starts: StartRules) -> Self {
-        Self { starts, ..self }
     }
 
     /// The same leases for one invocation: no request waits past `deadline`. A deadline that has already passed is
@@ -150,10 +153,6 @@ impl<S: Store> Leases<S> {
         self.clock.sleep(length).await;
     }
 
-    pub(crate) fn workflows(&self) -> Option<&dyn Workflows> {
-        self.workflows.as_deref()
-    }
-
     /// The settings, with the table's rules if these leases read them.
     pub(crate) fn settings(&self) -> Settings {
         self.rules.applied_to(self.settings)
@@ -165,10 +164,6 @@ impl<S: Store> Leases<S> {
 
     pub(crate) const fn executions(&self) -> &Executions {
         &self.executions
-    }
-
-    pub(crate) const fn starts(&self) -> &StartRules {
-        &self.starts
     }
 
     pub(crate) const fn deadline(&self) -> Option<Timestamp> {

@@ -23,32 +23,21 @@
 //!
 #![doc = include_str!("cookbook.md")]
 
-mod acquire;
 mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod error;
 mod executions;
-mod extend;
 pub mod fence;
-mod follow;
-mod hold;
-mod inspect;
 mod key_lists;
 mod leases;
-mod look;
 pub mod metrics;
-mod noted;
-mod operate;
 mod outcomes;
 mod pagination;
 mod queue;
-mod reap;
 // Public for the authors of other stores; not covered by versions.
 #[doc(hidden)]
 pub mod redrivable;
-mod redriven;
-mod release;
 #[doc(hidden)]
 pub mod request;
 mod requests;
@@ -59,12 +48,9 @@ mod rules;
 pub mod row;
 #[cfg(feature = "schema")]
 mod schema;
-mod sets;
 mod settings;
 mod start;
-mod starts;
 pub mod store;
-mod sweep;
 pub mod table;
 // Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
@@ -73,45 +59,39 @@ mod values;
 // Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod waiter;
-mod workflows;
 
-pub use acquire::{AcquireOutcome, Queued, RetryPolicy};
 // For the client of Step Functions; not covered by versions.
 #[doc(hidden)]
 pub use clock::stopwatch;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Cause, Error, ErrorKind, Retriable};
 pub use executions::Executions;
-pub use inspect::{HeldView, Inspected, Inspection, LeasePage, LeaseState, LeaseView, ViewUntil};
 pub use key_lists::RestrictedKeys;
-pub use leases::Leases;
-pub use operate::{
-    AuditReason, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, LimitOutcome,
-    RaiseFloorOutcome, UnfreezeOutcome,
+pub use leases::{
+    AcquireOutcome, AcquiredAll, AuditReason, ExtendOutcome, ExtendedAll, ForceReleaseOptions,
+    ForceReleaseOutcome, FreezeOutcome, GrantedAll, HeldView, Inspected, Inspection, LeasePage,
+    LeaseSet, LeaseState, LeaseView, Leases, LimitOutcome, RaiseFloorOutcome, ReleasedAll,
+    RetryPolicy, UnfreezeOutcome, ViewUntil, WaiterView,
 };
 pub use outcomes::{
     Acquired, Contention, Deadline, Ended, Extended, GrantKind, Granted, HeldLease, HeldUntil,
     Lease, LeaseStatus, LifetimeKind, Previous, ReleaseOutcome, Released, Retry,
 };
 pub use pagination::{Cursor, PageSize};
-pub use queue::WaiterView;
-pub use reap::Reaped;
-pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Queue};
+pub use queue::{
+    Begun, Call, Delivery, Execution, GrantOf, IfHeld, Queue, Queued, Reaped, Receipt, Redrives,
+    Stands, Start, Started, SweepBounds, Swept, WaiterOf, Workflows,
+};
+pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Wait};
 pub use row::{Act, Limit, Record};
 pub use rules::TableRules;
-pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
 pub use settings::{Environment, Settings};
 pub use start::{
     ExecutionInput, ExecutionName, PassLease, StartItem, StartRules, StartStatus, StateMachineArn,
 };
-pub use starts::{IfHeld, Start, Started};
 pub use store::{Connection, DynamoDb, Memory};
-pub use sweep::{SweepBounds, Swept};
 pub use values::{
     AtLeast, BadValue, CallbackId, Caller, Counter, Holder, KeepTime, Key, Keys, KeysDigest,
     LeaseId, LimitedTo, Metadata, ObservedVersion, Operator, Permit, Permits, Reason,
     RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
-};
-pub use workflows::{
-    Begun, Call, Delivery, Execution, GrantOf, Receipt, Redrives, Stands, WaiterOf, Workflows,
 };

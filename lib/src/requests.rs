@@ -14,8 +14,8 @@ pub enum Lifetime {
     /// So long, unless it is extended: for a process, which may die unseen.
     Ttl(Ttl),
     /// While the holder, an execution of a standard state machine, runs. It needs no extend, and no clock ends it: it ends
-    /// by its release, or after Step Functions has said that the execution is over ([`crate::Leases::reap`],
-    /// [`crate::Leases::sweep`]).
+    /// by its release, or after Step Functions has said that the execution is over ([`crate::Queue::reap`],
+    /// [`crate::Queue::sweep`]).
     Execution {
         /// How long it stays after the execution failed, was stopped or timed out, so that a redrive finds it.
         keep: KeepTime,
@@ -143,7 +143,7 @@ impl Acquire {
 
 /// How to wait in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub struct Wait {
     /// The task token that the lease is sent to, or for a durable execution the id of its callback.
     pub task_token: TaskToken,
     /// How long the request stays in the queue, counted from the first call. In a workflow, at most the task's own

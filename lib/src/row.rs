@@ -268,6 +268,11 @@ impl Row {
         }
     }
 
+    /// Whether it was granted to a start of which no look has shown yet that it began.
+    pub(crate) fn is_unbegun_start(&self) -> bool {
+        self.request.is_start() && self.holding().is_some_and(|held| held.telling.is_some())
+    }
+
     /// The holding, while it is held.
     #[must_use]
     pub const fn holding(&self) -> Option<&Holding> {

@@ -6,9 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
     clock::Timestamp,
+    leases::LeaseSet,
     outcomes::Lease,
     pagination::{Cursor, PageSize},
-    sets::LeaseSet,
     start::{ExecutionName, StateMachineArn},
     values::{
         AtLeast, CallbackId, Caller, Counter, Holder, KeepTime, Key, Keys, LeaseId, LimitedTo,

@@ -10,3 +10,16 @@ pub(crate) use item::FAILED;
 pub use item::{StartItem, StartStatus};
 pub use names::{ExecutionInput, ExecutionName, StateMachineArn};
 pub use pass::PassLease;
+
+/// What the service says of the execution that a start names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It does not know it; the answer may be half a minute old.
+    No,
+    /// It has, or had, the start's input.
+    Ours,
+    /// It has another input.
+    Another,
+    /// It may not be asked: the role may not look at that machine's executions, or the engine starts none.
+    Unasked,
+}

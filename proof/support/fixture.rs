@@ -15,10 +15,10 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{AsyncSleep, Credentials, SharedAsyncSleep, Sleep};
 use aws_sdk_dynamodb::types::AttributeValue;
 use leasehold::row::{Holding, Item, Row, State, Stored, Term};
-use leasehold::store::Address;
+use leasehold::store::{Address, Store};
 use leasehold::{
-    Acquire, Connection, DynamoDb, Granted, Holder, KeepTime, Key, Lease, Leases, RequestDigest,
-    RequestId, Settings, Ttl, conformance,
+    Acquire, Connection, DynamoDb, Granted, Holder, KeepTime, Key, Lease, Leases, Queue,
+    RequestDigest, RequestId, Settings, Ttl, conformance,
 };
 use leasehold_local::{Options, Proxy, Stack, session_token};
 use serde_json::{Value, json};
@@ -26,6 +26,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
 use crate::secret_scanner::SecretScanner;
+
+/// These leases with an engine that runs nothing: nobody waits for them, and no execution has one.
+pub fn without_executions<S: Store>(leases: &Leases<S>) -> Queue<S> {
+    leases
+        .clone()
+        .with_workflows(Arc::new(conformance::FakeStepFunctions::default()))
+}
 
 /// The name of the lease table of a [`Table`].
 pub const TABLE: &str = "leases";

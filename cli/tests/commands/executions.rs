@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fixture::{Fixture, Ran, ended};
-use leasehold::{Acquire, Granted, Holder, KeepTime, Key, LeaseState, Leases, Lifetime, Reaped};
+use leasehold::{Acquire, Granted, Holder, KeepTime, Key, LeaseState, Lifetime, Queue, Reaped};
 use leasehold_lambda::StepFunctions;
 use leasehold_local::session_token;
 use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
@@ -68,7 +68,7 @@ impl Executions {
                 ),
             )
             .build();
-        let leases: Leases<_> = self
+        let leases: Queue<_> = self
             .fixture
             .leases()
             .with_workflows(Arc::new(StepFunctions::new(&config)));

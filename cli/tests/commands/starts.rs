@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::fixture::{Fixture, Ran, ended, masked};
 use leasehold::{
-    ExecutionName, Holder, Key, LeaseState, Leases, Start, StartRules, StateMachineArn,
+    ExecutionName, Holder, Key, LeaseState, Queue, Start, StartRules, StateMachineArn,
     store::DynamoDb,
 };
 use leasehold_lambda::StepFunctions;
@@ -55,7 +55,7 @@ impl Starts {
     }
 
     /// The leases as the stack has them.
-    fn stack(&self) -> Leases<DynamoDb> {
+    fn stack(&self) -> Queue<DynamoDb> {
         let credentials = aws_credential_types::Credentials::new(
             "local",
             "local",

@@ -5,8 +5,8 @@
 
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, CallbackId, Error, Holder, KeepTime, Key,
-    Keys, Leases, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued,
-    RequestId, TaskToken, Ttl, WaitTime, store::Store,
+    Keys, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
+    TaskToken, Ttl, Wait, WaitTime, store::Store,
 };
 use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Serialize};
@@ -118,11 +118,11 @@ async fn main() -> Result<(), Fatal> {
         .await
 }
 
-pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(queue: Queue<S>, request: Request) -> Result<Answer, Error> {
     let skips = request.if_held == Some(IfHeld::Skip);
     Ok(match Call::try_from(request)? {
         Call::One(request) => {
-            let acquired = leases.acquire(request).await?;
+            let acquired = queue.acquire(request).await?;
             Answer::One(if skips {
                 acquired
             } else {
@@ -130,7 +130,7 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
             })
         }
         Call::All(request) => {
-            let acquired = leases.acquire_all(request).await?;
+            let acquired = queue.acquire_all(request).await?;
             Answer::All(if skips {
                 acquired
             } else {
@@ -138,8 +138,8 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
             })
         }
         // On the heap, because it is much larger than the others.
-        Call::Queued(request, queue) => {
-            Answer::Queued(Box::pin(leases.acquire_queued(request, queue)).await?)
+        Call::Queued(request, wait) => {
+            Answer::Queued(Box::pin(queue.acquire_queued(request, wait)).await?)
         }
     })
 }
@@ -148,7 +148,7 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
 enum Call {
     One(Acquire),
     All(AcquireAll),
-    Queued(Acquire, Queue),
+    Queued(Acquire, Wait),
 }
 
 impl TryFrom<Request> for Call {
@@ -171,7 +171,7 @@ impl TryFrom<Request> for Call {
 
 impl Request {
     /// The place to wait, if the request has a task token or the id of a callback.
-    fn queue(&mut self) -> Result<Option<Queue>, Error> {
+    fn queue(&mut self) -> Result<Option<Wait>, Error> {
         let Some((by, task_token)) = self.told_by()? else {
             if let Some(IfHeld::Wait | IfHeld::Latest) = self.if_held {
                 let problem = "\"wait\" and \"latest\" need a task_token or a callback_id";
@@ -203,7 +203,7 @@ impl Request {
         let Some(wait) = self.wait_seconds else {
             return invalid("wait_seconds", &format!("is required with {by}"));
         };
-        Ok(Some(Queue {
+        Ok(Some(Wait {
             task_token,
             wait,
             latest,

@@ -3,7 +3,7 @@
 
 use leasehold::{
     Act, AuditReason, Counter, Error, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Key,
-    Leases, LimitOutcome, LimitedTo, Operator, Permit, RaiseFloorOutcome, Reason, UnfreezeOutcome,
+    LimitOutcome, LimitedTo, Operator, Permit, Queue, RaiseFloorOutcome, Reason, UnfreezeOutcome,
     store::Store,
 };
 use leasehold_lambda::{Fatal, Function, Names};
@@ -99,7 +99,7 @@ async fn main() -> Result<(), Fatal> {
         .await
 }
 
-pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(queue: Queue<S>, request: Request) -> Result<Answer, Error> {
     let because = AuditReason {
         who: request.who,
         why: request.why,
@@ -125,20 +125,20 @@ pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Res
         return Err(Error::invalid("permits", "goes with limit only"));
     }
     match operation {
-        Act::ForceRelease => leases
+        Act::ForceRelease => queue
             .force_release(&key, which, &because)
             .await
             .map(Answer::Forced),
-        Act::Freeze => leases.freeze(&key, &because).await.map(Answer::Freeze),
-        Act::Unfreeze => leases.unfreeze(&key, &because).await.map(Answer::Unfreeze),
+        Act::Freeze => queue.freeze(&key, &because).await.map(Answer::Freeze),
+        Act::Unfreeze => queue.unfreeze(&key, &because).await.map(Answer::Unfreeze),
         Act::Limit => {
             let Limited::To(permits) = request.permits else {
                 return Err(Error::invalid("permits", "is required with limit"));
             };
-            let limited = leases.limit_to(&key, permits, &because).await;
+            let limited = queue.limit_to(&key, permits, &because).await;
             limited.map(Answer::Limit)
         }
-        Act::RaiseFloor => leases
+        Act::RaiseFloor => queue
             .raise_floor(&key, request.floor, &because)
             .await
             .map(Answer::Raised),

@@ -1,7 +1,7 @@
 //! Ends or shortens the leases of an execution that has ended, and removes its waiters from the queues. Runs on
 //! status events of Step Functions and of durable functions; an event of which it could not decide goes back to its queue once. Fails with `Lease.Invalid` for any other event.
 
-use leasehold::{Error, Leases, Reaped, store::Store};
+use leasehold::{Error, Queue, Reaped, store::Store};
 use leasehold_lambda::{Delivered, ExecutionEvent, Fatal, Function, Handled};
 
 #[tokio::main(flavor = "current_thread")]
@@ -13,16 +13,16 @@ async fn main() -> Result<(), Fatal> {
 }
 
 pub(crate) async fn handle<S: Store>(
-    leases: Leases<S>,
+    queue: Queue<S>,
     ends: Delivered<ExecutionEvent>,
 ) -> Result<Handled<Reaped>, Error> {
-    let leases = &leases;
+    let queue = &queue;
     let reap = |end: ExecutionEvent, _| async move {
         if let Some(execution) = end.running() {
-            return leases.redriven(execution).await;
+            return queue.redriven(execution).await;
         }
         match end.ended() {
-            Some(execution) => leases.reap(&execution).await,
+            Some(execution) => queue.reap(&execution).await,
             None => Ok(Reaped::Running),
         }
     };

@@ -1,7 +1,7 @@
 //! Ends one lease or several. It never frees somebody else's lease. If somebody else was granted the key since, the
 //! outcome is `lost`, or with `strict` the error `Lease.Lost`.
 
-use leasehold::{Error, Lease, LeaseSet, Leases, Released, ReleasedAll, store::Store};
+use leasehold::{Error, Lease, LeaseSet, Queue, Released, ReleasedAll, store::Store};
 use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Serialize};
 
@@ -48,12 +48,12 @@ async fn main() -> Result<(), Fatal> {
         .await
 }
 
-pub(crate) async fn handle<S: Store>(leases: Leases<S>, request: Request) -> Result<Answer, Error> {
+pub(crate) async fn handle<S: Store>(queue: Queue<S>, request: Request) -> Result<Answer, Error> {
     match (request.lease, request.leases, request.strict) {
-        (Some(lease), None, false) => leases.release(&lease).await.map(Answer::One),
-        (Some(lease), None, true) => leases.release_strictly(&lease).await.map(Answer::One),
-        (None, Some(set), false) => leases.release_all(&set).await.map(Answer::All),
-        (None, Some(set), true) => leases.release_all_strictly(&set).await.map(Answer::All),
+        (Some(lease), None, false) => queue.release(&lease).await.map(Answer::One),
+        (Some(lease), None, true) => queue.release_strictly(&lease).await.map(Answer::One),
+        (None, Some(set), false) => queue.release_all(&set).await.map(Answer::All),
+        (None, Some(set), true) => queue.release_all_strictly(&set).await.map(Answer::All),
         (Some(_), Some(_), _) => Err(Error::invalid("leases", "give lease or leases, not both")),
         (None, None, _) => Err(Error::invalid("lease", "is required, or leases instead")),
     }

@@ -3,8 +3,8 @@
 //! with `if_held` "fail" with `Lease.Held`.
 
 use leasehold::{
-    AtLeast, Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Leases, Metadata,
-    PassLease, Permits, RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime,
+    AtLeast, Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Metadata,
+    PassLease, Permits, Queue, RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime,
     store::Store,
 };
 use leasehold_lambda::{Delivered, Fatal, Function, Handled, Names};
@@ -93,12 +93,12 @@ async fn main() -> Result<(), Fatal> {
 }
 
 pub(crate) async fn handle<S: Store>(
-    leases: Leases<S>,
+    queue: Queue<S>,
     requests: Delivered<Request>,
 ) -> Result<Handled<Started>, Error> {
-    let leases = &leases;
+    let queue = &queue;
     let start = |request: Request, message: Option<String>| async move {
-        Box::pin(leases.start(request.start(message)?)).await
+        Box::pin(queue.start(request.start(message)?)).await
     };
     requests.each(start).await
 }

@@ -2,7 +2,7 @@
 //! `limit`. Fails with `Lease.Invalid` if it cannot use the limit or the cursor, and with `Lease.Misconfigured`, after the
 //! sweep, if the token floor was lowered.
 
-use leasehold::{Cursor, Error, Leases, PageSize, SweepBounds, Swept, store::Store};
+use leasehold::{Cursor, Error, PageSize, Queue, SweepBounds, Swept, store::Store};
 use leasehold_lambda::{Fatal, Function, Names, Trigger};
 use serde::Deserialize;
 
@@ -37,11 +37,11 @@ async fn main() -> Result<(), Fatal> {
 }
 
 pub(crate) async fn handle<S: Store>(
-    leases: Leases<S>,
+    queue: Queue<S>,
     request: Trigger<Request>,
 ) -> Result<Swept, Error> {
     // The table's other users follow the settings of its stack. A floor that was lowered is told after the sweep.
-    let published = leases.publish_rules().await;
+    let published = queue.publish_rules().await;
     let bounds = match request {
         Trigger::Schedule => SweepBounds::Schedule,
         Trigger::Call(Request { limit, cursor }) => SweepBounds::Call {
@@ -49,6 +49,6 @@ pub(crate) async fn handle<S: Store>(
             cursor,
         },
     };
-    let swept = leases.sweep(bounds).await?;
+    let swept = queue.sweep(bounds).await?;
     published.map(|()| swept)
 }

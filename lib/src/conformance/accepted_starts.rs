@@ -6,7 +6,7 @@ use super::starts::{HOUR, MACHINE, StartCase, execution};
 use super::{Bench, MARGIN, MS, STALE, StartFate, TTL, grant, make};
 use crate::{
     Acquire, Acquired, Execution, ForceReleaseOutcome, IfHeld, Leases, Lifetime, Queue, Queued,
-    Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken, WaitTime,
+    Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken, Wait, WaitTime,
     store::{Operations as _, Settled, Settlement},
     transition::Change,
     transition::Join,
@@ -39,7 +39,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 impl<B: Bench> StartCase<'_, B> {
     /// The same key, under other settings.
-    fn under(&self, settings: Settings) -> Leases<B::Store> {
+    fn under(&self, settings: Settings) -> Queue<B::Store> {
         let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
         Leases::new(self.case.bench.store(), settings)
             .with_clock(self.case.clock.clone())
@@ -47,14 +47,14 @@ impl<B: Bench> StartCase<'_, B> {
             .with_starts(starts)
     }
 
-    fn while_stopped(&self) -> Leases<B::Store> {
+    fn while_stopped(&self) -> Queue<B::Store> {
         self.under(Settings {
             stopped: true,
             ..Settings::default()
         })
     }
 
-    async fn is_queued(&self, leases: &Leases<B::Store>, start: Start) {
+    async fn is_queued(&self, leases: &Queue<B::Store>, start: Start) {
         let answer = leases.start(start).await;
         assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
     }
@@ -116,7 +116,7 @@ async fn a_waiters_place_outlasts_stopped_grants<B: Bench>(bench: &B) {
     for permits in [None, Some(make::permits(1))] {
         let name = format!("stopped waiter {}", permits.is_some());
         let case = StartCase::new(bench, &name);
-        let ask = async |leases: &Leases<B::Store>, who: &str, token: &str| {
+        let ask = async |leases: &Queue<B::Store>, who: &str, token: &str| {
             let keep = crate::KeepTime::default();
             let request = Acquire {
                 permits,
@@ -127,7 +127,7 @@ async fn a_waiters_place_outlasts_stopped_grants<B: Bench>(bench: &B) {
                 )
                 .request_id(make::request_id(who))
             };
-            let queue = Queue {
+            let queue = Wait {
                 task_token: TaskToken::new(format!("{name} {token}")).expect("valid"),
                 wait: WaitTime::DAY,
                 latest: false,

@@ -203,7 +203,7 @@ async fn a_deployment_may_have_a_floor<B: Bench>(bench: &B) {
 
     let permits = make::permits(2);
     let case = Case::new(bench, "operate/deployed floor of permits");
-    for (leases, id, lifted) in [(&case.leases, "before", false), (&leases, "after", true)] {
+    for (leases, id, lifted) in [(&*case.leases, "before", false), (&leases, "after", true)] {
         for holder in ["a", "b"] {
             let request = case.request(holder, id).permits(permits);
             let lease = grant(leases, request).await.lease;

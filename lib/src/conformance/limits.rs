@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::queue::{QueueCase, WAIT};
 use super::{Bench, Case, MS, TTL, contention, grant, make};
 use crate::{
-    AcquireAll, AcquiredAll, Act, Execution, Lease, LimitOutcome, LimitedTo, Queue, Queued,
+    AcquireAll, AcquiredAll, Act, Execution, Lease, LimitOutcome, LimitedTo, Queued, Wait,
     row::Row, store::Address,
 };
 
@@ -53,7 +53,7 @@ impl<B: Bench> QueueCase<'_, B> {
         self.is(who, Execution::Running);
         let mut request = self.request(who);
         request.permits = permits.map(make::permits);
-        let queue: Queue = self.queue(who, WAIT);
+        let queue: Wait = self.queue(who, WAIT);
         let asked = self.leases.acquire_queued(request, queue).await;
         asked.expect("an answer")
     }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::queue::{QueueCase, WAIT};
 use super::{Bench, Lost, make};
 use crate::{
-    AcquireAll, AcquiredAll, Error, Execution, Keys, Lifetime, Queue, Queued, RequestId, Settings,
-    Ttl,
+    AcquireAll, AcquiredAll, Error, Execution, Keys, Lifetime, Queued, RequestId, Settings, Ttl,
+    Wait,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -23,7 +23,7 @@ impl<B: Bench> QueueCase<'_, B> {
     /// As [`QueueCase::ask`], with `latest`.
     async fn asks_last(&self, who: &str, token: &str) -> Result<Queued, Error> {
         self.is(who, Execution::Running);
-        let queue = Queue {
+        let queue = Wait {
             latest: true,
             ..self.queue(token, WAIT)
         };

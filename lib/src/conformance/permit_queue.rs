@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::queue::{QueueCase, Turn, WAIT};
 use super::{Bench, Lost, contention, make};
 use crate::{
-    Acquire, Error, Execution, Lease, Leases, Queue, Queued, Settings, leases::address_of,
+    Acquire, Error, Execution, Lease, Leases, Queued, Settings, Wait, leases::address_of,
     store::Address,
 };
 
@@ -31,7 +31,7 @@ impl<B: Bench> QueueCase<'_, B> {
         self.request(who).permits(make::permits(permits))
     }
 
-    async fn asks_for_one(&self, permits: u16, who: &str, queue: Queue) -> Result<Queued, Error> {
+    async fn asks_for_one(&self, permits: u16, who: &str, queue: Wait) -> Result<Queued, Error> {
         self.is(who, Execution::Running);
         let request = self.of(permits, who);
         self.leases.acquire_queued(request, queue).await
@@ -395,7 +395,7 @@ async fn a_permit_that_nobody_had_is_granted_to_who_waits<B: Bench>(bench: &B) {
 
 async fn only_the_newest_waits_for_a_permit<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/newest", 2, &["a", "b"]).await;
-    let queue = Queue {
+    let queue = Wait {
         latest: true,
         ..case.queue("c", WAIT)
     };

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{Bench, Case, FakeStepFunctions, Lost, make};
 use crate::{
-    Acquire, Error, Execution, Granted, Lease, Leases, Queue, Queued, ReleaseOutcome,
-    RequestDigest, Settings, TaskToken, WaitTime, store::Operations as _, waiter::Waiter,
+    Acquire, Error, Execution, Granted, Lease, Leases, Queued, ReleaseOutcome, RequestDigest,
+    Settings, TaskToken, Wait, WaitTime, store::Operations as _, waiter::Waiter,
 };
 
 /// A key whose waiters can be notified.
@@ -92,8 +92,8 @@ impl<'a, B: Bench> QueueCase<'a, B> {
         format!("{}: {who}", self.address.key)
     }
 
-    pub(super) fn queue(&self, token: &str, wait: Duration) -> Queue {
-        Queue {
+    pub(super) fn queue(&self, token: &str, wait: Duration) -> Wait {
+        Wait {
             task_token: TaskToken::new(self.token(token)).expect("a valid token"),
             wait: WaitTime::new(wait).expect("a valid wait"),
             latest: false,

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, counted, make};
 use crate::{
-    Execution, ExecutionName, ForceReleaseOptions, Holder, IfHeld, Leases, Permits, Queue, Reaped,
-    Redrives, Settings, Stands, Start, StartRules, Started, StateMachineArn, TaskToken, WaitTime,
-    metrics::Metric, store::Operations as _, values::RequestDigest,
+    Execution, ExecutionName, ForceReleaseOptions, Holder, IfHeld, Leases, Permits, Reaped,
+    Redrives, Settings, Stands, Start, StartRules, Started, StateMachineArn, TaskToken, Wait,
+    WaitTime, metrics::Metric, store::Operations as _, values::RequestDigest,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -275,7 +275,7 @@ async fn who_acquires_for_itself_is_never_stopped<B: Bench>(bench: &B) {
     // One that waits for the key in the queue is not beside anybody.
     case.runs_again("a", 2);
     case.case.pass(Duration::from_mins(2));
-    let queue = Queue {
+    let queue = Wait {
         task_token: TaskToken::new("redriven own a").expect("valid"),
         wait: WaitTime::DAY,
         latest: false,

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, counted, invalid, make};
 use crate::{
     AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
-    Lease, LimitedTo, PassLease, ReleaseOutcome, Start, StartItem, StartRules, StartStatus,
-    Started, StateMachineArn, WaitTime,
+    Lease, Leases, LimitedTo, PassLease, ReleaseOutcome, Settings, Start, StartItem, StartRules,
+    StartStatus, Started, StateMachineArn, WaitTime,
     leases::address_of,
     metrics::Metric,
     row::{Row, Stored},
@@ -67,8 +67,8 @@ impl<'a, B: Bench> StartCase<'a, B> {
         let mut case = Case::new(bench, &format!("starts/{key}"));
         let calls = Arc::new(FakeStepFunctions::default());
         let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
-        case.leases = case
-            .leases
+        case.leases = Leases::new(bench.store(), Settings::default())
+            .with_clock(case.clock.clone())
             .with_workflows(calls.clone())
             .with_starts(starts);
         Self { case, calls }

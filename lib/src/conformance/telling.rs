@@ -123,14 +123,10 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
     };
     let stored = case.leases.store().update_task_token(key, &new, limit);
     stored.await.expect("stored");
-    let workflows = case.leases.workflows().expect("some");
-    let told = case
-        .leases
-        .tell_first(workflows, &case.address, granted, &old)
-        .await;
+    let told = case.leases.tell_first(&case.address, granted, &old).await;
     let told = told.expect("an answer");
     assert!(
-        matches!(told, (crate::queue::Told::Accepted, None)),
+        matches!(told, (crate::queue::serve::Told::Accepted, None)),
         "{told:?}"
     );
     case.turn_of("a again");
@@ -183,14 +179,13 @@ async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
             }
         }
         case.calls.expire_token(&case.token("a"));
-        let workflows = case.leases.workflows().expect("some");
         let told = case
             .leases
-            .tell_first(workflows, &case.address, granted, &waiter)
+            .tell_first(&case.address, granted, &waiter)
             .await;
         let told = told.expect("an answer");
         assert!(
-            matches!(told, (crate::queue::Told::Refused, None)),
+            matches!(told, (crate::queue::serve::Told::Refused, None)),
             "{by}: {told:?}"
         );
         let row = case.row().await;

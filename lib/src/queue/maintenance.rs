@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{Told, rows::Rows};
+use super::{Queue, serve::Told};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, TRIES, corrupt},
+    leases::{Rows, TRIES, corrupt},
     metrics::{self, Metric},
+    queue::workflows::Delivery,
     retry::some_at_a_time,
     row::{Row, Stored},
     store::{Address, Applied, Operations, Store},
     transition::{Change, Leave, LeaveReason},
     values::{Key, RequestDigest},
     waiter::Waiter,
-    workflows::Delivery,
 };
 
 /// The waiters of each key, according to the index, each with the time at which it gives up.
@@ -25,7 +25,7 @@ pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
 /// How many items to remove before the row and the time are checked again.
 const BETWEEN_LOOKS: usize = 100;
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Maintains the queue of `key`: grants the free key to the first waiter, tells a waiter again that may not know of
     /// its grant, removes waiters whose waiting time has passed, and the items of those who are neither in the queue nor
     /// granted the key, `at_once` at a time. The row stays for as long as anybody waits, which is `until` this instant. Returns
@@ -37,9 +37,6 @@ impl<S: Store> Leases<S> {
         until: Option<Timestamp>,
         at_once: usize,
     ) -> Result<u64, Error> {
-        let Some(workflows) = self.workflows() else {
-            return Ok(0);
-        };
         let mut rows = self.read_rows(key).await?;
         if rows.first().is_none() {
             // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
@@ -79,7 +76,7 @@ impl<S: Store> Leases<S> {
                     key: key.clone(),
                     permit,
                 };
-                let again = self.tell_again(workflows, &at, row, &waiter).await?;
+                let again = self.tell_again(&at, row, &waiter).await?;
                 told += u64::from(matches!(again, Some(Told::Accepted)));
                 rows = self.read_rows(key).await?;
             } else {
@@ -174,14 +171,6 @@ impl<S: Store> Leases<S> {
         self.fail_waiter(key, waiter, why).await
     }
 
-    pub(crate) async fn waiting(
-        &self,
-        key: &Key,
-        request: &RequestDigest,
-    ) -> Result<Option<Waiter>, Error> {
-        self.store().waiter(key, request, self.limit()).await
-    }
-
     /// Removes a waiter if its waiting time has passed. `row` is the row as it was last read or written; the result
     /// is the row as it is now. Reading it again for each waiter of a long queue would cost more than removing them.
     async fn expire_waiter(
@@ -267,25 +256,23 @@ impl<S: Store> Leases<S> {
         waiter: &Waiter,
         error: Error,
     ) -> Result<(), Error> {
-        if let Some(workflows) = self.workflows() {
-            let (name, cause) = (error.name(), error.as_cause(key));
-            let (to, limit) = ((&waiter.request.holder, &waiter.task_token), self.limit());
-            let holder = waiter.request.holder.as_str();
-            match workflows.fail(to, name, cause, limit).await {
-                Ok(Delivery::Delivered) => {
-                    tracing::info!(%key, holder, outcome = name, "sent away");
-                }
-                Ok(Delivery::Refused) => {
-                    tracing::info!(%key, holder, "nobody waits here any more");
-                }
-                // Its item stays, and every later sweep tries again. Nobody else has to wait for that: perhaps the
-                // role does not allow the call for this one state machine.
-                Err(error) => {
-                    error.count();
-                    let problem = error.in_full();
-                    tracing::error!(%key, holder, problem, "a waiter that lost its place could not be notified");
-                    return Ok(());
-                }
+        let (name, cause) = (error.name(), error.as_cause(key));
+        let (to, limit) = ((&waiter.request.holder, &waiter.task_token), self.limit());
+        let holder = waiter.request.holder.as_str();
+        match self.workflows().fail(to, name, cause, limit).await {
+            Ok(Delivery::Delivered) => {
+                tracing::info!(%key, holder, outcome = name, "sent away");
+            }
+            Ok(Delivery::Refused) => {
+                tracing::info!(%key, holder, "nobody waits here any more");
+            }
+            // Its item stays, and every later sweep tries again. Nobody else has to wait for that: perhaps the
+            // role does not allow the call for this one state machine.
+            Err(error) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%key, holder, problem, "a waiter that lost its place could not be notified");
+                return Ok(());
             }
         }
         self.store().delete_waiter(key, waiter, self.limit()).await
@@ -320,15 +307,15 @@ mod tests {
 
     use super::*;
     use crate::{
-        Lease, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
+        Lease, Leases, Memory, Settings, SweepBounds, TaskToken, Wait, WaitTime,
         conformance::FakeStepFunctions,
         conformance::{grant, make},
         row::Item,
         store::wire::{Before, Wire},
     };
 
-    async fn join(leases: &Leases<Wire>, who: &str) {
-        let queue = Queue {
+    async fn join(leases: &Queue<Wire>, who: &str) {
+        let queue = Wait {
             task_token: TaskToken::new(who).expect("valid"),
             wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
             latest: false,
@@ -345,7 +332,7 @@ mod tests {
     }
 
     /// A held key for which these wait.
-    async fn held(store: &Wire, waiting: &[&str]) -> (Leases<Wire>, Arc<FakeStepFunctions>, Lease) {
+    async fn held(store: &Wire, waiting: &[&str]) -> (Queue<Wire>, Arc<FakeStepFunctions>, Lease) {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(store.clone(), Settings::default())
             .with_clock(make::clock())

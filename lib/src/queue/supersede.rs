@@ -1,9 +1,9 @@
 //! Only the newest waits: who has just taken its place sends away who waits before it.
 
-use super::place_in;
+use super::{Queue, maintenance::place_in};
 use crate::{
     error::Error,
-    leases::{Leases, TRIES},
+    leases::TRIES,
     row::Row,
     start::StartStatus,
     store::{Operations, Settled, Settlement, Store},
@@ -15,7 +15,7 @@ use crate::{
 /// Who came last: for which key, with which request, and as which holder.
 pub(crate) type Newest<'a> = (&'a Key, &'a RequestDigest, &'a Holder);
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// How many may wait when this one joins. Whoever sends the others away finds a place also beside as many as may wait.
     pub(crate) fn room(&self, sends_others_away: bool) -> u16 {
         let cap = self.settings().queue_cap;

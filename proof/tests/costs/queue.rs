@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Leases,
-    Lifetime, ManualClock, Permits, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds,
-    SystemClock, TaskToken, WaitTime,
+    Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Lifetime,
+    ManualClock, Permits, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds, SystemClock,
+    TaskToken, Wait, WaitTime,
     conformance::{FakeStepFunctions, TaskAnswer},
     row::Item,
 };
@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_hours(1);
 struct Waiting {
     table: Table,
     calls: Arc<FakeStepFunctions>,
-    leases: Leases<DynamoDb>,
+    leases: Queue<DynamoDb>,
 }
 
 /// Requests by operation.
@@ -54,7 +54,7 @@ impl Waiting {
         who: &str,
         latest: bool,
     ) -> Result<Queued, Error> {
-        let queue = Queue {
+        let queue = Wait {
             task_token: TaskToken::new(format!("{key}: {who}")).unwrap(),
             wait: WaitTime::new(WAIT).unwrap(),
             latest,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use leasehold::conformance::{FakeStepFunctions, StartFate};
 use leasehold::{
-    Error, Execution, ExecutionName, Holder, Key, Leases, ManualClock, Memory, Settings, Start,
-    StartRules, StateMachineArn, SweepBounds, Timestamp,
+    Error, Execution, ExecutionName, Holder, Key, Leases, ManualClock, Memory, Queue, Settings,
+    Start, StartRules, StateMachineArn, SweepBounds, Timestamp,
 };
 use leasehold_local::Fault;
 use leasehold_proof::execution::Execution as Run;
@@ -51,7 +51,7 @@ fn name((key, place): Sent) -> String {
 
 /// What was accepted, has begun and has ended, on the library with Step Functions in memory.
 struct World {
-    leases: Leases<Memory>,
+    leases: Queue<Memory>,
     calls: Arc<FakeStepFunctions>,
     clock: Arc<ManualClock>,
     random: Random,

@@ -8,7 +8,7 @@ use leasehold::{
     Acquire, Acquired, Clock as _, Counter, DynamoDb, Error, ExtendOptions, Lease, Leases,
     ManualClock, Settings, SweepBounds, TableRules, Timestamp, table,
 };
-use leasehold_proof::fixture::{Table, request};
+use leasehold_proof::fixture::{Table, request, without_executions};
 
 const OLD: &str = "old";
 const NEW: &str = "restored";
@@ -55,7 +55,10 @@ impl Rehearsal {
     async fn deploy(&self, name: &str, settings: Settings) -> Leases<DynamoDb> {
         let stack = self.on(name, settings);
         stack.publish_rules().await.unwrap();
-        let _ = stack.sweep(SweepBounds::Schedule).await.unwrap();
+        let _ = without_executions(&stack)
+            .sweep(SweepBounds::Schedule)
+            .await
+            .unwrap();
         stack
     }
 
@@ -165,7 +168,10 @@ async fn rehearse(without: Option<Step>) -> Vec<&'static str> {
 
     // Wait until nothing is held in the old table.
     while with(Step::Wait) {
-        let _ = old.sweep(SweepBounds::Schedule).await.unwrap();
+        let _ = without_executions(&old)
+            .sweep(SweepBounds::Schedule)
+            .await
+            .unwrap();
         let listed = old.list(100, None).await.unwrap();
         if listed.leases.is_empty() {
             break;

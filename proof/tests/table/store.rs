@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use leasehold::{
     Acquire, Acquired, Clock as _, Error, ExtendOptions, GrantKind, Holder, KeepTime, Key,
-    Lifetime, Queue, RequestDigest, RequestId, TaskToken, WaitTime,
+    Lifetime, RequestDigest, RequestId, TaskToken, Wait, WaitTime,
     conformance::{self, FakeStepFunctions},
     store::{Address, Operations as _, Store as _},
 };
@@ -14,7 +14,7 @@ use leasehold_local::Fault;
 use leasehold_proof::fixture::{TABLE, Table, request, s};
 
 /// The request of an execution that waits with a task token.
-fn queued(key: &str, token: &str) -> (Acquire, Queue) {
+fn queued(key: &str, token: &str) -> (Acquire, Wait) {
     let holder = "arn:aws:states:eu-west-1:123456789012:execution:orders:42";
     let keep = KeepTime::default();
     let request = Acquire::new(
@@ -22,7 +22,7 @@ fn queued(key: &str, token: &str) -> (Acquire, Queue) {
         Holder::new(holder).unwrap(),
         Lifetime::Execution { keep },
     );
-    let queue = Queue {
+    let queue = Wait {
         task_token: TaskToken::new(token).unwrap(),
         wait: WaitTime::new(Duration::from_secs(60)).unwrap(),
         latest: false,

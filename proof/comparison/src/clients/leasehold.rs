@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::{
     Acquire, AcquireOutcome, Connection, DynamoDb, ExtendOptions, Holder, KeepTime, Key, Lease,
-    Leases, Lifetime, Queue, RequestId, RetryPolicy, Settings, SweepBounds, TaskToken, Ttl,
+    Leases, Lifetime, Wait, RequestId, RetryPolicy, Settings, SweepBounds, TaskToken, Ttl,
     WaitTime,
 };
 use leasehold_lambda::StepFunctions;
@@ -126,7 +126,7 @@ impl Ours {
         let turn = format!("client {}, turn {}", self.number, self.turn);
         // As long as a token of Step Functions is.
         let token = format!("{turn:->600}");
-        let queue = Queue {
+        let queue = Wait {
             task_token: TaskToken::new(&token).unwrap(),
             wait: WaitTime::new(BUDGET).unwrap(),
             latest: false,

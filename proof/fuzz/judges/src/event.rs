@@ -61,14 +61,11 @@ fn judge_event(function: Function, event: &[u8]) -> Verdict {
     let table = fixture::table();
     // Any number will do that the event alone decides.
     let workflows = UnreliableStepFunctions::from_turn(event.len() as u64);
-    let leases = Leases::new(table.clone(), Settings::default())
+    let queue = Leases::new(table.clone(), Settings::default())
         .with_clock(Arc::new(ManualClock::at(NOW)))
+        .with_workflows(workflows.clone())
         .for_call(NOW.plus(Duration::from_secs(10)));
-    let leases = match function {
-        Function::Extend | Function::Inspect => leases,
-        _ => leases.with_workflows(workflows.clone()),
-    };
-    let (answer, log) = log::of(|| fixture::now(function.answer(leases, event)));
+    let (answer, log) = log::of(|| fixture::now(function.answer(queue, event)));
     let wrote = table.all() != fixture::rows();
     let outcome = judge_answer(function, event, &answer, wrote)?;
     shows_nothing(event, &log, "the log")?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use leasehold::{Leases, store::Store};
+use leasehold::{Queue, store::Store};
 use leasehold_lambda::{Diagnostic, answer};
 use serde_json::Value;
 
@@ -36,11 +36,11 @@ macro_rules! binaries {
             /// What Lambda would be answered to this event.
             pub(crate) async fn answer<S: Store>(
                 self,
-                leases: Leases<S>,
+                queue: Queue<S>,
                 event: &[u8],
             ) -> Result<Value, Diagnostic> {
                 match self {
-                    $(Self::$variant => answer(&$name::handle, leases, event).await,)*
+                    $(Self::$variant => answer(&$name::handle, queue.into(), event).await,)*
                 }
             }
         }

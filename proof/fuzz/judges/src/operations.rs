@@ -4,7 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use leasehold::{
     AcquireAll, Counter, Error, ExtendOptions, ForceReleaseOptions, Holder, Key, Keys, Lease,
-    LeaseSet, Leases, ObservedVersion, Permits, Queue, SweepBounds, TaskToken, Ttl, WaitTime,
+    LeaseSet, ObservedVersion, Permits, Queue, SweepBounds, TaskToken, Ttl, Wait, WaitTime,
     store::Store,
 };
 use serde::Serialize;
@@ -53,14 +53,14 @@ pub struct Outcome {
 
 /// Somebody with an old handle.
 pub struct Caller<S> {
-    leases: Leases<S>,
+    leases: Queue<S>,
     key: Key,
     handle: Lease,
     holder: Holder,
 }
 
 impl<S: Store> Caller<S> {
-    pub fn new(leases: Leases<S>, key: Key, handle: &Value, items: &[StoredItem]) -> Self {
+    pub fn new(leases: Queue<S>, key: Key, handle: &Value, items: &[StoredItem]) -> Self {
         let mut handle: Lease = serde_json::from_value(handle.clone()).expect("a handle");
         handle.permit = 0;
         // The current holder, if that is readable: reap and lists go by the name.
@@ -109,7 +109,7 @@ impl<S: Store> Caller<S> {
                 private(leases.acquire(lasting).await)
             }
             "acquire in the queue" => {
-                let queue = Queue {
+                let queue = Wait {
                     task_token: TaskToken::new(secrets::secret("token")).expect("valid"),
                     wait: WaitTime::new(Duration::from_secs(60)).expect("valid"),
                     latest: false,

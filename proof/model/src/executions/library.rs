@@ -11,8 +11,8 @@ use dashmap::DashMap;
 use leasehold::{
     Acquire, Acquired, AtLeast, AuditReason, Error, ExtendOptions, ForceReleaseOptions, IfHeld,
     KeepTime, Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits,
-    Queue, Reason, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
-    SweepBounds, Timestamp, Ttl, WaitTime,
+    Reason, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
+    SweepBounds, Timestamp, Ttl, Wait, WaitTime,
     row::{Item as Stored, Row},
 };
 
@@ -470,7 +470,7 @@ impl Library {
                     names::holder(who),
                     Lifetime::Execution { keep },
                 );
-                let queue = Queue {
+                let queue = Wait {
                     task_token: names::token(who, token),
                     wait: WaitTime::new(length(self.scope.wait)).expect("short"),
                     latest: self.scope.latest,

@@ -18,7 +18,7 @@ use super::{
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Error, ExtendOptions, ExtendedAll,
     ForceReleaseOptions, Key, Keys, LeaseSet, Leases, Lifetime, Operator, Permits, Queue, Queued,
-    Reason, ReleasedAll, SweepBounds, TaskToken, Timestamp,
+    Reason, ReleasedAll, SweepBounds, TaskToken, Timestamp, Wait,
     row::{Row, Stored, Term},
 };
 
@@ -82,13 +82,14 @@ impl Simulation {
         [-most, most, between][self.rng.usize(..3)]
     }
 
-    fn leases(&mut self, mute: bool) -> Leases<FaultyStore> {
+    fn leases(&mut self) -> Leases<FaultyStore> {
         let ahead = self.ahead();
-        let leases = Leases::new(self.table(), self.settings)
-            .with_clock(Arc::new(Skewed(self.shared.clone(), ahead)));
-        if mute {
-            return leases;
-        }
+        Leases::new(self.table(), self.settings)
+            .with_clock(Arc::new(Skewed(self.shared.clone(), ahead)))
+    }
+
+    fn queue(&mut self) -> Queue<FaultyStore> {
+        let leases = self.leases();
         let stale = self.rng.u64(0..=self.stale);
         let shared = self.shared.clone();
         leases.with_workflows(Arc::new(FaultyStepFunctions { shared, stale }))
@@ -124,66 +125,74 @@ impl Simulation {
             },
             _ => workflow.ttl.into(),
         };
-        let (queue, held) = (queue_of(workflow), LeaseSet::new(workflow.leases.clone()));
-        let leases = self.leases(mute);
+        let (wait, held) = (queue_of(workflow), LeaseSet::new(workflow.leases.clone()));
+        let queue = self.queue();
         let ask = move |key| Acquire::new(key, holder, lifetime).request_id(request_id);
         self.spawn(name, purpose, async move {
             match (what, wants) {
                 (What::Ask, AcquireKind::Queued(key)) => {
-                    Answer::Queued(leases.acquire_queued(ask(key), queue).await)
+                    Answer::Queued(queue.acquire_queued(ask(key), wait).await)
                 }
                 (What::Ask, AcquireKind::AtOnce(key)) => {
-                    Answer::Acquired(leases.acquire(ask(key)).await)
+                    Answer::Acquired(queue.acquire(ask(key)).await)
                 }
                 (What::Ask, AcquireKind::Permit(key, of)) => {
                     let permits = Permits::new(of).expect("valid");
-                    Answer::Acquired(leases.acquire(ask(key).permits(permits)).await)
+                    Answer::Acquired(queue.acquire(ask(key).permits(permits)).await)
                 }
                 (What::Ask, AcquireKind::All(keys)) => {
                     let one = ask(keys[0].clone());
                     let keys = Keys::new(keys).expect("valid");
                     let mut all = AcquireAll::new(keys, one.holder, one.lifetime);
                     all.request_id = one.request_id;
-                    Answer::AcquiredAll(leases.acquire_all(all).await)
+                    Answer::AcquiredAll(queue.acquire_all(all).await)
                 }
-                (What::Extend, _) => Answer::Extended(
-                    leases
-                        .extend_all(&held.expect("leases"), ExtendOptions::default())
-                        .await,
-                ),
+                (What::Extend, _) => {
+                    let (held, options) = (held.expect("leases"), ExtendOptions::default());
+                    Answer::Extended(if mute {
+                        Leases::extend_all(&queue, &held, options).await
+                    } else {
+                        queue.extend_all(&held, options).await
+                    })
+                }
                 (What::Release, _) => {
-                    Answer::Released(leases.release_all(&held.expect("leases")).await)
+                    let held = held.expect("leases");
+                    Answer::Released(if mute {
+                        Leases::release_all(&queue, &held).await
+                    } else {
+                        queue.release_all(&held).await
+                    })
                 }
             }
         });
     }
 
     pub fn sweep(&mut self) {
-        let leases = self.leases(false);
+        let queue = self.queue();
         let due = self.due();
         self.spawn("sweep".into(), TaskKind::Sweep(due), async move {
-            Answer::Done(leases.sweep(SweepBounds::Schedule).await.map(drop))
+            Answer::Done(queue.sweep(SweepBounds::Schedule).await.map(drop))
         });
     }
 
     pub fn hand_over(&mut self, key: Key) {
-        let leases = self.leases(false);
+        let queue = self.queue();
         self.spawn("hand over".into(), TaskKind::HandOver, async move {
-            Answer::Done(leases.hand_over(&key).await.map(drop))
+            Answer::Done(queue.hand_over(&key).await.map(drop))
         });
     }
 
     pub fn reap(&mut self, who: usize) {
-        let leases = self.leases(false);
+        let queue = self.queue();
         let holder = self.workflows[who].holder.clone();
         let name = format!("reap {}", self.workflows[who].name);
         self.spawn(name, TaskKind::Reap(who), async move {
-            Answer::Done(leases.reap(&holder).await.map(drop))
+            Answer::Done(queue.reap(&holder).await.map(drop))
         });
     }
 
     pub fn operate(&mut self, key: Key, command: Command) {
-        let leases = self.leases(true);
+        let leases = self.leases();
         self.spawn(format!("{command:?}"), TaskKind::Operate, async move {
             let because = AuditReason {
                 who: Operator::new("operator").expect("valid"),
@@ -296,9 +305,9 @@ impl Simulation {
     }
 }
 
-fn queue_of(workflow: &Workflow) -> Queue {
+fn queue_of(workflow: &Workflow) -> Wait {
     let token = workflow.token.clone().unwrap_or_else(|| "none".into());
-    Queue {
+    Wait {
         task_token: TaskToken::new(token).expect("valid"),
         wait: workflow.wait,
         latest: false,

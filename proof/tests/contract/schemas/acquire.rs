@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use leasehold::{Error, Leases, Settings, store::Memory};
 use leasehold_asl::{Options, Rule, Source, check};
+use leasehold_proof::fixture::without_executions;
 use serde_json::{Map, Value, json};
 
 use super::{SCHEMAS, VALIDATORS, written};
@@ -93,8 +94,9 @@ async fn acquire_takes_the_fields_that_its_schema_takes() {
     assert!(COMBINATIONS.len() > 50_000, "{}", COMBINATIONS.len());
     for (request, fits) in &*COMBINATIONS {
         let leases = Leases::new(Memory::new(), Settings::default());
+        let queue = without_executions(&leases);
         let typed = serde_json::from_value(request.clone().into()).expect("each field is right");
-        let answer = written::acquire::handle(leases, typed).await;
+        let answer = written::acquire::handle(queue, typed).await;
         let is_invalid = matches!(answer, Err(Error::Invalid { .. }));
         assert_eq!(!is_invalid, *fits, "{request:?}: {:?}", answer.err());
     }

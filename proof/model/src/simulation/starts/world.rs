@@ -26,7 +26,7 @@ use leasehold::{
     Acquire, AuditReason, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
     Holder, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease,
     Permits, Queue, Queued, Reason, RequestDigest, RequestId, Settings, Start, StartRules, Started,
-    StateMachineArn, SweepBounds, TaskToken, WaitTime,
+    StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
     metrics::{Counts, Metric, counted},
     row::Stored,
     store::{Address, Operations as _},
@@ -284,7 +284,7 @@ impl World {
         self.hear();
     }
 
-    fn leases(&mut self) -> Leases<FaultyStore> {
+    fn queue(&mut self) -> Queue<FaultyStore> {
         let skew = i64::try_from(SKEW).expect("small") - 100;
         let ahead = if self.plan.clocks_differ {
             [-skew, 0, skew][self.rng.usize(..3)]
@@ -296,25 +296,25 @@ impl World {
             shared: self.shared.clone(),
             stale: if self.plan.stale { STALE } else { 0 },
         };
-        let leases = Leases::new(self.table(), self.settings)
+        let queue = Leases::new(self.table(), self.settings)
             .with_clock(Arc::new(clock))
             .with_workflows(Arc::new(workflows))
             .with_starts(self.rules[usize::from(self.listed)].clone());
         if self.rng.u8(..3) > 0 {
-            return leases;
+            return queue;
         }
         // As in a function of Lambda.
-        let ends = leases.now().plus(Duration::from_secs(30));
-        leases.for_call(ends)
+        let ends = queue.now().plus(Duration::from_secs(30));
+        queue.for_call(ends)
     }
 
     /// As in a Lambda function, some of which may start nothing.
-    fn of_a_team(&mut self) -> Leases<FaultyStore> {
-        let leases = self.leases();
+    fn of_a_team(&mut self) -> Queue<FaultyStore> {
+        let queue = self.queue();
         if self.rng.u8(..4) == 0 {
-            return leases.with_starts(StartRules::default());
+            return queue.with_starts(StartRules::default());
         }
-        leases
+        queue
     }
 
     fn spawn(&mut self, name: String, call: Call, future: impl Future<Output = Answer> + 'static) {
@@ -359,14 +359,14 @@ impl World {
             let has_place = judge.has_place(&record.start.key, &record.request);
             (record.start.clone(), has_place, record.puts)
         });
-        let leases = self.leases();
+        let queue = self.queue();
         let call = Call::Start {
             who,
             had_place,
             puts,
         };
         self.spawn(format!("start s{who}"), call, async move {
-            Answer::Started(leases.start(start).await)
+            Answer::Started(queue.start(start).await)
         });
     }
 
@@ -376,7 +376,7 @@ impl World {
             let record = &judge.starts[who];
             (record.start.clone(), record.puts)
         });
-        let leases = self.leases();
+        let queue = self.queue();
         let call = Call::Start {
             who,
             had_place: false,
@@ -384,41 +384,41 @@ impl World {
         };
         self.spawn(format!("repeat s{who}"), call, async move {
             let execution = start.execution();
-            Answer::Started(leases.repeat_start(&start.key, &execution).await)
+            Answer::Started(queue.repeat_start(&start.key, &execution).await)
         });
     }
 
     pub fn sweep(&mut self) {
-        let leases = self.leases();
+        let queue = self.queue();
         let call = Call::Sweep(self.now());
         self.spawn("sweep".to_owned(), call, async move {
-            let (swept, counts) = counted(leases.sweep(SweepBounds::Schedule)).await;
+            let (swept, counts) = counted(queue.sweep(SweepBounds::Schedule)).await;
             Answer::Looked(swept.map(drop), unguarded(&counts))
         });
     }
 
     /// An execution is said to run again.
     pub fn runs_again(&mut self, execution: Holder) {
-        let leases = self.leases();
+        let queue = self.queue();
         let name = execution.as_str().rsplit(':').next().unwrap_or_default();
         let call = Call::Redriven(execution.clone());
         self.spawn(format!("{name} runs again"), call, async move {
-            let (looked, counts) = counted(leases.redriven(&execution)).await;
+            let (looked, counts) = counted(queue.redriven(&execution)).await;
             Answer::Looked(looked.map(drop), unguarded(&counts))
         });
     }
 
     pub fn reap(&mut self, execution: Holder) {
-        let leases = self.of_a_team();
+        let queue = self.of_a_team();
         let name = execution.as_str().rsplit(':').next().unwrap_or_default();
         let call = Call::Reap(execution.clone());
         self.spawn(format!("reap {name}"), call, async move {
-            Answer::Done(leases.reap(&execution).await.map(drop))
+            Answer::Done(queue.reap(&execution).await.map(drop))
         });
     }
 
     pub fn operate(&mut self, key: usize, act: Act) {
-        let leases = self.leases();
+        let queue = self.queue();
         let key = self.keys[key].clone();
         let permit = self.rng.u16(..self.plan.permits.unwrap_or(1));
         let mut call = Call::Other;
@@ -445,25 +445,25 @@ impl World {
             };
             let execution = execution.as_ref();
             Answer::Done(match (act, execution) {
-                (Act::Freeze, _) => leases.freeze(&key, &because).await.map(drop),
-                (Act::Unfreeze, _) => leases.unfreeze(&key, &because).await.map(drop),
+                (Act::Freeze, _) => queue.freeze(&key, &because).await.map(drop),
+                (Act::Unfreeze, _) => queue.unfreeze(&key, &because).await.map(drop),
                 (Act::Limit(limit), _) => {
                     let limit = limit.map(|n| LimitedTo::new(n).expect("valid"));
-                    leases.limit_to(&key, limit, &because).await.map(drop)
+                    queue.limit_to(&key, limit, &because).await.map(drop)
                 }
                 (Act::Force, _) => {
                     let which = ForceReleaseOptions {
                         permit: Some(permit),
                         fencing_token: None,
                     };
-                    leases.force_release(&key, which, &because).await.map(drop)
+                    queue.force_release(&key, which, &because).await.map(drop)
                 }
-                (Act::HandOver, _) => leases.hand_over(&key).await.map(drop),
+                (Act::HandOver, _) => queue.hand_over(&key).await.map(drop),
                 (Act::Begin(_), Some(execution)) => {
-                    leases.begin_start(&key, execution).await.map(drop)
+                    queue.begin_start(&key, execution).await.map(drop)
                 }
                 (Act::Dismiss(_), Some(execution)) => {
-                    leases.dismiss_start(&key, execution).await.map(drop)
+                    queue.dismiss_start(&key, execution).await.map(drop)
                 }
                 _ => Ok(()),
             })
@@ -475,9 +475,9 @@ impl World {
         let name = execution.as_str().rsplit(':').next().unwrap_or_default();
         let name = format!("redrive {name}");
         let request = RequestId::new(format!("command {}", self.rng.u64(..))).expect("valid");
-        let (leases, shared) = (self.leases(), self.shared.clone());
+        let (queue, shared) = (self.queue(), self.shared.clone());
         self.spawn(name, Call::Other, async move {
-            let redriven = redrive_with_key(&leases, &shared, &execution, request);
+            let redriven = redrive_with_key(&queue, &shared, &execution, request);
             Answer::Done(redriven.await)
         });
     }
@@ -491,9 +491,9 @@ impl World {
         let Ok(lease) = lease else { return };
         self.shared.get().saw("given back early");
         self.judge(|judge| judge.gives_back(who));
-        let leases = self.of_a_team();
+        let queue = self.of_a_team();
         self.spawn(format!("s{who} gives back"), Call::Other, async move {
-            Answer::Done(leases.release(&lease).await.map(drop))
+            Answer::Done(queue.release(&lease).await.map(drop))
         });
     }
 
@@ -566,12 +566,12 @@ impl World {
             had_place,
         };
         let permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
-        let queue = Queue {
+        let wait = Wait {
             task_token: TaskToken::new(token).expect("valid"),
             wait,
             latest: false,
         };
-        let leases = self.leases();
+        let queue = self.queue();
         let name = format!("{} asks", self.tokens[who].name);
         self.spawn(name, call, async move {
             let lifetime = Lifetime::Execution {
@@ -580,7 +580,7 @@ impl World {
             let mut acquire = Acquire::new(key, holder, lifetime).request_id(request_id);
             acquire.permits = permits;
             acquire.reentrant = reentrant;
-            Answer::Queued(leases.acquire_queued(acquire, queue).await)
+            Answer::Queued(queue.acquire_queued(acquire, wait).await)
         });
     }
 
@@ -593,9 +593,9 @@ impl World {
                 let lease = waiter.lease.clone().expect("a lease");
                 let name = format!("{} gives back", waiter.name);
                 self.judge(|judge| judge.waiting[who].has = None);
-                let leases = self.of_a_team();
+                let queue = self.of_a_team();
                 self.spawn(name, Call::Release(who), async move {
-                    Answer::Done(leases.release(&lease).await.map(drop))
+                    Answer::Done(queue.release(&lease).await.map(drop))
                 });
             }
             TokenState::Holds if self.rng.bool() => self.end_token_as(who, End::Failed),
@@ -823,21 +823,21 @@ impl World {
 }
 
 async fn redrive_with_key(
-    leases: &Leases<FaultyStore>,
+    queue: &Queue<FaultyStore>,
     shared: &Shared,
     execution: &Holder,
     request: RequestId,
 ) -> Result<(), Error> {
-    let keys = leases.keys_of(execution).await?;
+    let keys = queue.keys_of(execution).await?;
     for (key, permits, keep) in &keys {
         let keep = *keep;
         let mut asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
         asks.permits = *permits;
         let asks = asks.request_id(request.clone()).reentrant();
-        let granted = leases.acquire(asks).await?.granted()?;
+        let granted = queue.acquire(asks).await?.granted()?;
         let asked_at = shared.get().now;
         drop(
-            leases
+            queue
                 .extend(&granted.lease, ExtendOptions::default())
                 .await?,
         );

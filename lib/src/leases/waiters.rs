@@ -8,7 +8,8 @@ use crate::{
     leases::Leases,
     retry::some_at_a_time,
     row::Row,
-    store::{Operations, Store},
+    start::{FAILED, StartItem, StartStatus},
+    store::{ItemAddress, Operations, Position, Store},
     values::{Holder, Key, Metadata, Permits, RequestDigest},
 };
 
@@ -49,6 +50,35 @@ impl<S: Store> Leases<S> {
         let read = some_at_a_time(AT_ONCE, reads.collect()).await;
         let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(read.into_iter().flatten().collect())
+    }
+
+    /// The starts that have failed, with their requests and reasons, up to `most` at a time.
+    ///
+    /// # Errors
+    /// Those of [`Store::write`].
+    pub async fn failed_starts(
+        &self,
+        most: u32,
+        from: Option<&Position>,
+    ) -> Result<(Vec<StartItem>, Option<Position>), Error> {
+        let failed = Holder::stored(FAILED);
+        let page = self
+            .store()
+            .held_by(&failed, from, most, self.limit())
+            .await?;
+        let mut items = Vec::new();
+        for entry in page.entries {
+            if let Some(ItemAddress::Start(key, request)) = entry.address
+                && let Some(item) = self
+                    .store()
+                    .start_item(&key, &request, self.limit())
+                    .await?
+                && matches!(item.status, StartStatus::Failed(_))
+            {
+                items.push(item);
+            }
+        }
+        Ok((items, page.next))
     }
 
     async fn seen(

@@ -4,7 +4,7 @@
 //! whoever frees it grants it to the execution that is to be, and starts it under the name that was fixed at the beginning.
 //! Step Functions starts one execution for each name, so that everybody may call again.
 //!
-//! 1. [`Leases::start`] stores the item and takes the key, or a place in the queue.
+//! 1. [`Queue::start`] stores the item and takes the key, or a place in the queue.
 //! 2. Whoever writes the grant calls first. Whoever calls later marks the row before.
 //! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
 //! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
@@ -14,25 +14,27 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use crate::{
-    acquire::TriedPermit,
     error::Error,
-    leases::{Leases, TRIES, corrupt, frozen_error, stopped_error},
+    leases::{CALLS_WITHIN, Rows, TRIES, TriedPermit, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
-    queue::{Begins, CALLS_WITHIN, EndedTerm, Known, Rows, has_failed, is_untold, place_in},
+    queue::{
+        Queue,
+        begin::{Begins, has_failed},
+        maintenance::place_in,
+    },
     request::Request,
     requests::Lifetime,
     row::{Row, Stored},
     start::{
-        ExecutionInput, ExecutionName, FAILED, PassLease, StartItem, StartStatus, StateMachineArn,
+        ExecutionInput, ExecutionName, Known, PassLease, StartItem, StartStatus, StateMachineArn,
     },
-    store::{Address, Applied, ItemAddress, Operations, PutStart, Settled, Settlement, Store},
+    store::{Address, Applied, Operations, PutStart, Settled, Settlement, Store},
     transition::{
         Change, Grant, GrantRefusal, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor,
         why_not_joined,
     },
     values::{AtLeast, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, WaitTime},
-    workflows::Workflows,
 };
 
 #[cfg(test)]
@@ -174,7 +176,7 @@ pub enum Started {
     },
 }
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Starts an execution as soon as it can have the key. Either it begins now, or it waits in the queue and begins when
     /// those before it have ended. Its lease is an [execution lease](crate::Lifetime::Execution): nothing in the workflow has
     /// to ask for it, or to give it back.
@@ -188,15 +190,13 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Invalid`] for a machine that may not be started through the key, for a name that is in use by another start, and
     /// for an input that takes no lease; [`Error::NotStarted`] if Step Functions refuses the start for good;
-    /// [`Error::Held`] with [`IfHeld::Fail`] and [`IfHeld::Replace`]; [`Error::QueueFull`]; [`Error::Misconfigured`] without
-    /// [`Leases::with_workflows`]; and those of [`Leases::acquire`]. After [`Error::Unavailable`] the start may have been
+    /// [`Error::Held`] with [`IfHeld::Fail`] and [`IfHeld::Replace`]; [`Error::QueueFull`]; and those of [`Leases::acquire`](crate::Leases::acquire). After [`Error::Unavailable`] the start may have been
     /// accepted.
     pub async fn start(&self, start: Start) -> Result<Started, Error> {
         self.follow_rules().await?;
-        let workflows = self.workflows_for_starts()?;
         let (item, if_held) = self.item_of(start)?;
         let item = match self.store().put_start(&item, false, self.limit()).await? {
-            PutStart::Done => return self.place(workflows, &item, if_held, Asked::First).await,
+            PutStart::Done => return self.place(&item, if_held, Asked::First).await,
             PutStart::Found(found) if !found.is(&item) => {
                 return Err(Error::invalid(
                     "name",
@@ -208,29 +208,24 @@ impl<S: Store> Leases<S> {
         };
         match answer_of(&item) {
             Some(answer) => answer,
-            None => self.asked_again(workflows, &item, if_held).await,
+            None => self.asked_again(&item, if_held).await,
         }
     }
 
     /// A start whose item waits is asked for again. What has a place is answered before anything that refuses a new one. One
     /// that neither waits in the queue nor has the key may have had it: the service is asked first.
-    async fn asked_again(
-        &self,
-        workflows: &dyn Workflows,
-        item: &StartItem,
-        if_held: IfHeld,
-    ) -> Result<Started, Error> {
+    async fn asked_again(&self, item: &StartItem, if_held: IfHeld) -> Result<Started, Error> {
         // It waits or not as it was asked for at first.
         let if_held = match (item.waits(), if_held) {
             (true, IfHeld::Fail | IfHeld::Skip) => if_held_by(item),
             (false, IfHeld::Wait(_) | IfHeld::Latest(_) | IfHeld::Replace(_)) => IfHeld::Fail,
             (_, as_asked) => as_asked,
         };
-        if let Some(answer) = self.placed(workflows, item, if_held).await? {
+        if let Some(answer) = self.placed(item, if_held).await? {
             return Ok(answer);
         }
-        match self.known(workflows, item).await? {
-            Known::No => self.place(workflows, item, if_held, Asked::Again).await,
+        match self.known(item).await? {
+            Known::No => self.place(item, if_held, Asked::Again).await,
             Known::Ours => {
                 self.has_begun(item).await?;
                 self.as_settled(item).await
@@ -250,35 +245,29 @@ impl<S: Store> Leases<S> {
     }
 
     /// The answer of one that waits in the queue, or has the key.
-    async fn placed(
-        &self,
-        workflows: &dyn Workflows,
-        item: &StartItem,
-        if_held: IfHeld,
-    ) -> Result<Option<Started>, Error> {
+    async fn placed(&self, item: &StartItem, if_held: IfHeld) -> Result<Option<Started>, Error> {
         let request = item.digest();
         let rows = self.read_rows_for(&item.key, item.request.permits).await?;
         if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
             let first = first.clone();
-            return self.waits(workflows, first, item, if_held).await.map(Some);
+            return self.waits(first, item, if_held).await.map(Some);
         }
         let Some((permit, row)) = rows.held_for(&request) else {
             return Ok(None);
         };
         let key = item.key.clone();
         let at = Address { key, permit };
-        self.its_turn(workflows, &at, row, item).await.map(Some)
+        self.its_turn(&at, row, item).await.map(Some)
     }
 
     /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
     /// long as it would have at first, and for a minute at least. If it is refused, it has failed again, for that reason. One
-    /// that has not failed is answered as [`Leases::start`] answers.
+    /// that has not failed is answered as [`Queue::start`] answers.
     ///
     /// # Errors
-    /// As [`Leases::start`], and [`Error::Invalid`] if there is no such start.
+    /// As [`Queue::start`], and [`Error::Invalid`] if there is no such start.
     pub async fn repeat_start(&self, key: &Key, execution: &Holder) -> Result<Started, Error> {
         self.follow_rules().await?;
-        let workflows = self.workflows_for_starts()?;
         let request = RequestDigest::of_start(execution);
         let Some(failed) = self.store().start_item(key, &request, self.limit()).await? else {
             return Err(Error::invalid(
@@ -298,14 +287,14 @@ impl<S: Store> Leases<S> {
         let if_held = if_held_by(&item);
         let found = match self.store().put_start(&item, true, self.limit()).await? {
             PutStart::Done => {
-                return self.place(workflows, &item, if_held, Asked::Repeated).await;
+                return self.place(&item, if_held, Asked::Repeated).await;
             }
             PutStart::Found(found) => found,
             PutStart::Foreign => return Err(foreign(&item)),
         };
         match answer_of(&found) {
             Some(answer) => answer,
-            None => self.asked_again(workflows, &found, if_held).await,
+            None => self.asked_again(&found, if_held).await,
         }
     }
 
@@ -346,9 +335,8 @@ impl<S: Store> Leases<S> {
     /// For an operator: begins a start that has its turn and may not have begun. Returns whether it has begun.
     ///
     /// # Errors
-    /// As [`Leases::start`].
+    /// As [`Queue::start`].
     pub async fn begin_start(&self, key: &Key, execution: &Holder) -> Result<bool, Error> {
-        let workflows = self.workflows_for_starts()?;
         let request = RequestDigest::of_start(execution);
         let item = self.store().start_item(key, &request, self.limit()).await?;
         let item = item.filter(|item| item.status == StartStatus::Waiting);
@@ -356,50 +344,16 @@ impl<S: Store> Leases<S> {
             return Ok(false);
         };
         let rows = self.read_rows_for(key, item.request.permits).await?;
-        let Some((permit, row)) = rows.held_for(&request).filter(|(_, row)| is_untold(row)) else {
+        let Some((permit, row)) = rows
+            .held_for(&request)
+            .filter(|(_, row)| row.is_unbegun_start())
+        else {
             return Ok(false);
         };
         let key = key.clone();
         let at = Address { key, permit };
-        let begins = self.begin_again(workflows, &at, row, &item).await?;
+        let begins = self.begin_again(&at, row, &item).await?;
         Ok(matches!(begins, Begins::Begun))
-    }
-
-    /// The starts that have failed, with their requests and reasons, up to `most` at a time.
-    ///
-    /// # Errors
-    /// Those of [`Store::write`].
-    pub async fn failed_starts(
-        &self,
-        most: u32,
-        from: Option<&crate::store::Position>,
-    ) -> Result<(Vec<StartItem>, Option<crate::store::Position>), Error> {
-        let failed = Holder::stored(FAILED);
-        let page = self
-            .store()
-            .held_by(&failed, from, most, self.limit())
-            .await?;
-        let mut items = Vec::new();
-        for entry in page.entries {
-            if let Some(ItemAddress::Start(key, request)) = entry.address
-                && let Some(item) = self
-                    .store()
-                    .start_item(&key, &request, self.limit())
-                    .await?
-                && matches!(item.status, StartStatus::Failed(_))
-            {
-                items.push(item);
-            }
-        }
-        Ok((items, page.next))
-    }
-
-    fn workflows_for_starts(&self) -> Result<&dyn Workflows, Error> {
-        self.workflows().ok_or_else(|| Error::Misconfigured {
-            problem: "these leases cannot start executions: they were made without workflows"
-                .to_owned(),
-            source: None,
-        })
     }
 
     fn check_start(
@@ -409,7 +363,7 @@ impl<S: Store> Leases<S> {
         execution: &Holder,
     ) -> Result<(), Error> {
         let problem = |problem| Error::invalid("state_machine_arn", problem);
-        self.starts().check(key, machine).map_err(problem)?;
+        self.starts.check(key, machine).map_err(problem)?;
         self.executions().check(execution).map_err(problem)
     }
 
@@ -457,7 +411,6 @@ impl<S: Store> Leases<S> {
     /// Gives a start that waits its place: the key if it is free, else one in the queue.
     async fn place(
         &self,
-        workflows: &dyn Workflows,
         item: &StartItem,
         if_held: IfHeld,
         asked: Asked,
@@ -475,19 +428,19 @@ impl<S: Store> Leases<S> {
         for _ in 0..TRIES {
             let (row, rows) = match self.attempt_start(item, &grant).await {
                 Ok(Attempted::Granted(at, row)) => {
-                    return self.first_turn(workflows, &at, row, item).await;
+                    return self.first_turn(&at, row, item).await;
                 }
                 // Another call for the same start was faster.
                 Ok(Attempted::Replayed(at, row)) => {
-                    return self.its_turn(workflows, &at, &row, item).await;
+                    return self.its_turn(&at, &row, item).await;
                 }
                 Ok(Attempted::Held(row, rows)) => (row, rows),
                 Ok(Attempted::Changed) => continue,
-                Err(Error::Consumed { .. }) => return self.had_its_turn(workflows, item).await,
+                Err(Error::Consumed { .. }) => return self.had_its_turn(item).await,
                 // An operator froze the key, or stopped the grants of the table.
                 Err(error @ Error::Frozen { .. }) => {
                     let refused = match self.refuse(item, error, asked).await? {
-                        None => self.placed(workflows, item, if_held).await?,
+                        None => self.placed(item, if_held).await?,
                         answer => answer,
                     };
                     match refused {
@@ -498,7 +451,7 @@ impl<S: Store> Leases<S> {
                 Err(error) => return Err(error),
             };
             if row.waiting().contains(&grant.request.digest) {
-                return self.waits(workflows, row, item, if_held).await;
+                return self.waits(row, item, if_held).await;
             }
             match if_held {
                 IfHeld::Wait(_) | IfHeld::Latest(_) => {}
@@ -536,7 +489,7 @@ impl<S: Store> Leases<S> {
                 .await?;
             let stood = match joined {
                 Applied::Done { row, .. } => {
-                    return self.waits(workflows, row, item, if_held).await;
+                    return self.waits(row, item, if_held).await;
                 }
                 Applied::Refused(stood) => stood,
             };
@@ -605,13 +558,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The row was granted to a start by this call. Its item is read again: it may have failed since it was read before.
-    async fn first_turn(
-        &self,
-        workflows: &dyn Workflows,
-        at: &Address,
-        row: Row,
-        item: &StartItem,
-    ) -> Result<Started, Error> {
+    async fn first_turn(&self, at: &Address, row: Row, item: &StartItem) -> Result<Started, Error> {
         let kind = GrantKind::after(row.previous.as_ref());
         metrics::record(Metric::of_grant(kind), 1);
         let request = item.digest();
@@ -622,24 +569,22 @@ impl<S: Store> Leases<S> {
         let settled = match &latest {
             Some(latest) => match answer_of(latest) {
                 None => {
-                    let begins = self.begin(workflows, at, &row, latest).await?;
-                    return self.begun(at, begins, item).await;
+                    let begins = self.begin(at, &row, latest).await?;
+                    return self.begun(begins, item).await;
                 }
                 Some(settled) => settled,
             },
             // Withdrawn meanwhile.
             None => Err(changed(item)),
         };
-        if let Some(free) = self.take_back(at, &row).await? {
-            self.serve_after(at, free, EndedTerm::Execution).await;
-        }
+        let freed = self.take_back(at, &row).await?;
+        self.serve(freed).await;
         settled
     }
 
     /// A start has its place, by this call or an earlier one. Where the key is free, whoever freed it did not come to its queue.
     async fn waits(
         &self,
-        workflows: &dyn Workflows,
         mut row: Row,
         item: &StartItem,
         if_held: IfHeld,
@@ -665,12 +610,12 @@ impl<S: Store> Leases<S> {
                 return self.as_it_is(item).await;
             }
         }
-        self.stop_replaced(workflows, &row, item, if_held).await?;
+        self.stop_replaced(&row, item, if_held).await?;
         let held = self.held_now(&row, item);
         if item.request.permits.is_some() {
             // What came free before it waited was offered to whoever waited then.
             if place_in(&row, &item.digest()) == Some(0) {
-                self.try_to_serve(&item.key).await;
+                self.serve_key(&item.key).await;
                 return match self.as_it_is(item).await? {
                     Started::Queued { execution_arn, .. } => Ok(Started::Queued {
                         execution_arn,
@@ -684,8 +629,7 @@ impl<S: Store> Leases<S> {
         if row.holding().is_some() {
             return Ok(queued(item, held));
         }
-        self.try_to_grant_to_next(&item.key, Rows::only_first(row))
-            .await;
+        self.serve_rows(&item.key, Rows::only_first(row)).await;
         self.as_it_is(item).await
     }
 
@@ -700,33 +644,20 @@ impl<S: Store> Leases<S> {
     }
 
     /// A start that has the key already is repeated.
-    async fn its_turn(
-        &self,
-        workflows: &dyn Workflows,
-        at: &Address,
-        row: &Row,
-        item: &StartItem,
-    ) -> Result<Started, Error> {
-        if !is_untold(row) {
-            self.settle_shown(workflows, item).await?;
+    async fn its_turn(&self, at: &Address, row: &Row, item: &StartItem) -> Result<Started, Error> {
+        if !row.is_unbegun_start() {
+            self.settle_shown(item).await?;
             return self.as_settled(item).await;
         }
-        let begins = self.begin_again(workflows, at, row, item).await?;
-        self.begun(at, begins, item).await
+        let begins = self.begin_again(at, row, item).await?;
+        self.begun(begins, item).await
     }
 
-    async fn begun(
-        &self,
-        at: &Address,
-        begins: Begins,
-        item: &StartItem,
-    ) -> Result<Started, Error> {
+    async fn begun(&self, begins: Begins, item: &StartItem) -> Result<Started, Error> {
         match begins {
             Begins::Begun => Ok(started(item)),
             Begins::Failed { reason, free } => {
-                if let Some(free) = free {
-                    self.serve_after(at, free, EndedTerm::Execution).await;
-                }
+                self.serve(free).await;
                 Err(not_started(item, reason))
             }
             // It has its turn, and keeps it: sweep calls again. Unless it was settled before it had it.
@@ -735,12 +666,8 @@ impl<S: Store> Leases<S> {
     }
 
     /// The row remembers the start, and its item waits: whoever began it died before the item said so.
-    async fn had_its_turn(
-        &self,
-        workflows: &dyn Workflows,
-        item: &StartItem,
-    ) -> Result<Started, Error> {
-        self.settle_remembered(workflows, item).await?;
+    async fn had_its_turn(&self, item: &StartItem) -> Result<Started, Error> {
+        self.settle_remembered(item).await?;
         self.as_settled(item).await
     }
 
@@ -775,7 +702,6 @@ impl<S: Store> Leases<S> {
     /// Stops the execution that has the key, if `item`, which has its place, is to replace it and it was started through the key.
     async fn stop_replaced(
         &self,
-        workflows: &dyn Workflows,
         row: &Row,
         item: &StartItem,
         if_held: IfHeld,
@@ -788,7 +714,9 @@ impl<S: Store> Leases<S> {
         };
         let (key, execution) = (&item.key, holds.execution());
         let cause = format!("replaced by {}", item.execution());
-        let stopped = workflows.stop_execution(&execution, cause, self.limit());
+        let stopped = self
+            .workflows()
+            .stop_execution(&execution, cause, self.limit());
         match stopped.await {
             Ok(true) => {
                 tracing::info!(%key, %execution, by = %item.execution(), "replaced");

@@ -6,16 +6,16 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{LATEST_ANSWER, Leases},
+    leases::LATEST_ANSWER,
     metrics::{self, Metric},
     outcomes::Ended,
-    queue::{Begins, EndedTerm, Known, is_untold, shows_all_calls},
+    queue::workflows::{Execution, Receipt, Stands},
+    queue::{Queue, begin::Begins},
     row::{Holding, Row, Term},
-    start::StartStatus,
+    start::{Known, StartStatus},
     store::{Address, Applied, Operations, Store},
     transition::{Change, Look},
     values::KeepTime,
-    workflows::{Execution, Receipt},
 };
 
 /// The longest time between two looks at an execution that runs.
@@ -61,7 +61,7 @@ pub(crate) enum Looked {
     Changed,
 }
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Ends the execution lease that `row` carries, or keeps it, by what the service said of its holder after the row was
     /// read; nothing, if it may not be asked. Each write requires the version that was read, so that what an extend has proven
     /// meanwhile stays. It goes by the instant at which the service was asked: a process that was suspended since knows nothing of
@@ -72,7 +72,7 @@ impl<S: Store> Leases<S> {
         row: &Row,
         (said, asked_at): (Option<Execution>, Timestamp),
     ) -> Result<Looked, Error> {
-        let is_untold_start = is_untold(row);
+        let is_untold_start = row.is_unbegun_start();
         if is_untold_start && let Some(looked) = self.look_at_start(address, row, said).await? {
             return Ok(looked);
         }
@@ -90,12 +90,13 @@ impl<S: Store> Leases<S> {
                 if !self.note_redrivable(address, row, said).await? {
                     return Ok(Looked::Changed);
                 }
-                let notified = self.end_as_read(address, row, ended).await?;
-                return Ok(notified.map_or(Looked::Changed, |notified| {
-                    let length = self.now().since(held.acquired_at);
-                    metrics::record_duration(Metric::HeldTime, length);
-                    Looked::Ended { notified }
-                }));
+                let Some(freed) = self.end_as_read(address, row, ended).await? else {
+                    return Ok(Looked::Changed);
+                };
+                let length = self.now().since(held.acquired_at);
+                metrics::record_duration(Metric::HeldTime, length);
+                let notified = self.serve(Some(freed)).await;
+                return Ok(Looked::Ended { notified });
             }
             Verdict::Keep {
                 look_again_at,
@@ -124,11 +125,37 @@ impl<S: Store> Leases<S> {
         )
     }
 
+    /// Before the lease in `row` ends, whose execution has ended: notes that it may be redriven. False if it runs again already, or
+    /// the service does not say, so that the lease is not to end.
+    async fn note_redrivable(
+        &self,
+        address: &Address,
+        row: &Row,
+        said: Execution,
+    ) -> Result<bool, Error> {
+        let Execution::Ended {
+            redrivable: true, ..
+        } = said
+        else {
+            return Ok(true);
+        };
+        let redrives = self.workflows().redrives(&row.granted_to, self.limit());
+        match redrives.await? {
+            Some(redrives) if redrives.stands == Stands::Final => {}
+            Some(redrives) if redrives.stands == Stands::Redrivable => {
+                self.note(address, row, Some(redrives.count)).await?;
+            }
+            // It runs again, or this answer is older than the one that it has ended.
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// Whether the holder of a lease that would be kept knows of the grant that was sent to its task token. Only a holder that may never have been told is
     /// asked about: one that was granted the key at once, by a call of acquire that may have died, or one whose token was
     /// found dead.
     async fn may_know(&self, row: &Row, held: &Holding, said: Execution) -> Result<Knows, Error> {
-        let (Some(telling), Some(workflows)) = (held.telling, self.workflows()) else {
+        let Some(telling) = held.telling else {
             return Ok(Knows::NotAsked);
         };
         if row.request.is_start() {
@@ -152,7 +179,7 @@ impl<S: Store> Leases<S> {
             return Ok(Knows::AskAgainAt(shows_after));
         }
         let of = (&row.granted_to, &held.lease_id, held.acquired_at);
-        Ok(match workflows.received(of, self.limit()).await? {
+        Ok(match self.workflows().received(of, self.limit()).await? {
             Receipt::Shown => Knows::Yes,
             // Its acquire may be about to be repeated, with another token.
             Receipt::Missing { waits: true } if runs && telling.ticket.is_none() => Knows::NotAsked,
@@ -169,29 +196,23 @@ impl<S: Store> Leases<S> {
         row: &Row,
         said: Option<Execution>,
     ) -> Result<Option<Looked>, Error> {
-        let Some(workflows) = self.workflows() else {
-            return Ok(Some(Looked::Kept));
-        };
         let (key, request) = (&address.key, &row.request);
         let item = self.store().start_item(key, request, self.limit()).await?;
         match item {
             Some(item) if item.status == StartStatus::Begun => Ok(None),
             Some(item) if item.status == StartStatus::Waiting => {
-                let begins = self.begin_again(workflows, address, row, &item).await?;
+                let begins = self.begin_again(address, row, &item).await?;
                 Ok(Some(match begins {
-                    Begins::Failed {
-                        free: Some(free), ..
-                    } => Looked::Ended {
-                        notified: self.serve_after(address, free, EndedTerm::Execution).await,
+                    Begins::Failed { free, .. } => Looked::Ended {
+                        notified: self.serve(free).await,
                     },
-                    Begins::Failed { free: None, .. } => Looked::Ended { notified: false },
                     Begins::Begun | Begins::Later => Looked::Kept,
                 }))
             }
             // Settled, or deleted, at the moment at which it was granted the key: it may have begun all the same.
             item => {
                 let known = match (&item, said) {
-                    (Some(item), _) => self.known(workflows, item).await?,
+                    (Some(item), _) => self.known(item).await?,
                     (None, Some(Execution::Unknown)) => Known::No,
                     (None, Some(_)) => Known::Ours,
                     (None, None) => Known::Unasked,
@@ -214,7 +235,7 @@ impl<S: Store> Leases<S> {
     async fn take_back_from(&self, address: &Address, row: &Row) -> Result<Looked, Error> {
         Ok(match self.take_back(address, row).await? {
             Some(free) => Looked::Ended {
-                notified: self.serve_after(address, free, EndedTerm::Execution).await,
+                notified: self.serve(Some(free)).await,
             },
             None => Looked::Changed,
         })
@@ -238,9 +259,7 @@ impl<S: Store> Leases<S> {
         };
         let shows_by = match held.telling {
             // Its execution may have begun some time after the row was written.
-            Some(told) if row.request.is_start() => {
-                shows_all_calls(told.at, self.settings().clock_margin)
-            }
+            Some(told) if row.request.is_start() => self.shows_all_calls(told.at),
             _ => self.shows_by(held),
         };
         // Twice as long after each look, so that many long leases take few looks.

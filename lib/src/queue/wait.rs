@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{TriedPermit, check_keep, other_keys};
+use super::{Queue, maintenance::its_place_is_lost, serve::Told};
 use crate::{
     error::{Error, TOKEN_USED},
-    leases::{Leases, TRIES, address_of, changed, corrupt, frozen_error, stopped_error},
+    leases::{
+        Rows, TRIES, TriedPermit, address_of, changed, check_keep, corrupt, frozen_error,
+        other_keys, stopped_error,
+    },
     metrics::{self, Metric},
     outcomes::Granted,
-    queue::{EndedTerm, Rows, Told, its_place_is_lost},
-    requests::{Acquire, Lifetime, Queue},
+    requests::{Acquire, Lifetime, Wait},
     row::{Row, Stored},
     store::{Address, Joined, Operations, Store, foreign_item},
     transition::{Grant, GrantRefusal, Join, JoinRefusal, JoinRule, why_not_joined},
     values::{Counter, Key, LeaseId, RequestDigest},
     waiter::Waiter,
-    workflows::Workflows,
 };
 
 /// The result of an acquire that may wait in the queue. The lease itself is sent to the task token.
@@ -35,9 +36,9 @@ pub enum Queued {
     },
 }
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Grants an execution lease, or puts the request in the queue. Either way the response goes to
-    /// [`Queue::task_token`], in the form in which [`Leases::acquire`] returns it, and nothing has to confirm it. While
+    /// [`Wait::task_token`], in the form in which [`Leases::acquire`](crate::Leases::acquire) returns it, and nothing has to confirm it. While
     /// anybody waits, nobody else is granted the key.
     ///
     /// Joining the queue is one transaction, and is tried first. A free key takes one more request and a call to Step
@@ -55,19 +56,12 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] with a ttl or an observed version, or for a holder that is not an execution;
-    /// [`Error::QueueFull`]; [`Error::Misconfigured`] without [`Leases::with_workflows`]; and those of
-    /// [`Leases::acquire`]. None of them is sent to the token. If the call to the token failed
+    /// [`Error::QueueFull`]; and those of
+    /// [`Leases::acquire`](crate::Leases::acquire). None of them is sent to the token. If the call to the token failed
     /// ([`Error::Unavailable`]) the lease may have been granted: repeat the request.
-    pub async fn acquire_queued(&self, request: Acquire, queue: Queue) -> Result<Queued, Error> {
+    pub async fn acquire_queued(&self, request: Acquire, queue: Wait) -> Result<Queued, Error> {
         check(&request)?;
         self.follow_rules().await?;
-        let Some(workflows) = self.workflows() else {
-            return Err(Error::Misconfigured {
-                problem: "these leases cannot notify waiters: they were made without workflows"
-                    .to_owned(),
-                source: None,
-            });
-        };
         let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
         let permits = request.permits;
@@ -76,17 +70,15 @@ impl<S: Store> Leases<S> {
         let stopped = self.settings().stopped;
         if stopped && permits.is_none() && self.has_place(&key, &waiter).await? {
             // It stays, whatever stops new grants.
-            return self.still_queued(workflows, &key, &waiter, latest).await;
+            return self.still_queued(&key, &waiter, latest).await;
         }
         // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
         if permits.is_none() && (reentrant || stopped) {
             let first = Address::first(&key);
             match self.attempt(&first, &grant, reentrant).await? {
-                Ok(granted) => return self.tell_at_once(workflows, granted, &waiter).await,
+                Ok(granted) => return self.tell_at_once(granted, &waiter).await,
                 Err(GrantRefusal::Replayed(row)) => {
-                    return self
-                        .tell_of_its_lease(workflows, &first, row, &waiter)
-                        .await;
+                    return self.tell_of_its_lease(&first, row, &waiter).await;
                 }
                 Err(_) => {}
             }
@@ -103,7 +95,7 @@ impl<S: Store> Leases<S> {
         let mut backoff = self.conflict_backoff();
         for _ in 0..TRIES {
             join.rule = match self
-                .permit_or_queue(workflows, (&key, &grant), &waiter, reentrant, latest)
+                .permit_or_queue((&key, &grant), &waiter, reentrant, latest)
                 .await?
             {
                 Permitted::Done(done) => return Ok(done),
@@ -116,7 +108,7 @@ impl<S: Store> Leases<S> {
                         Box::pin(self.only_newest(&key, None, &waiter)).await?;
                     } else if join.rule == JoinRule::Always {
                         // A permit that came free before this one waited was offered to nobody.
-                        self.try_to_serve(&key).await;
+                        self.serve_key(&key).await;
                     }
                     return Ok(queued(&waiter));
                 }
@@ -132,9 +124,7 @@ impl<S: Store> Leases<S> {
                 Joined::Refused(stood) => stood,
             };
             let done = match why_not_joined(stood, &join, &grant) {
-                JoinRefusal::Queued => {
-                    Some(self.still_queued(workflows, &key, &waiter, latest).await?)
-                }
+                JoinRefusal::Queued => Some(self.still_queued(&key, &waiter, latest).await?),
                 JoinRefusal::Full(_) => {
                     let waiting = usize::from(cap);
                     return Err(Error::QueueFull { key, waiting });
@@ -142,13 +132,11 @@ impl<S: Store> Leases<S> {
                 JoinRefusal::Grantable if permits.is_some() => None,
                 JoinRefusal::Grantable => {
                     match self.attempt(&Address::first(&key), &grant, false).await? {
-                        Ok(granted) => Some(self.tell_at_once(workflows, granted, &waiter).await?),
-                        Err(refusal) => self.judge(workflows, &key, refusal, &waiter).await?,
+                        Ok(granted) => Some(self.tell_at_once(granted, &waiter).await?),
+                        Err(refusal) => self.judge(&key, refusal, &waiter).await?,
                     }
                 }
-                JoinRefusal::Other(refusal) => {
-                    self.judge(workflows, &key, refusal, &waiter).await?
-                }
+                JoinRefusal::Other(refusal) => self.judge(&key, refusal, &waiter).await?,
             };
             if let Some(done) = done {
                 return Ok(done);
@@ -170,7 +158,6 @@ impl<S: Store> Leases<S> {
     /// wait, and a copy of a request that has one, or had, may not. Of the mutex its only row says so.
     async fn permit_or_queue(
         &self,
-        workflows: &dyn Workflows,
         (key, grant): (&Key, &Grant),
         waiter: &Waiter,
         reentrant: bool,
@@ -183,11 +170,9 @@ impl<S: Store> Leases<S> {
         let done = match self.try_permit(key, permits, grant, reentrant).await? {
             TriedPermit::Granted(at, row) => {
                 let granted = self.granted(at, row)?;
-                self.tell_at_once(workflows, granted, waiter).await
+                self.tell_at_once(granted, waiter).await
             }
-            TriedPermit::Replayed(at, row) => {
-                self.tell_of_its_lease(workflows, &at, row, waiter).await
-            }
+            TriedPermit::Replayed(at, row) => self.tell_of_its_lease(&at, row, waiter).await,
             TriedPermit::Taken(rows) => {
                 let queue = queue_in(key, &rows)?;
                 let waits = queue.contains(&waiter.request.digest);
@@ -203,32 +188,24 @@ impl<S: Store> Leases<S> {
                     return Ok(Permitted::Waits { rule });
                 }
                 // Whoever grants it a permit just now takes it out of the queue, where it must not come back.
-                self.still_queued(workflows, key, waiter, latest).await
+                self.still_queued(key, waiter, latest).await
             }
         };
         done.map(Permitted::Done)
     }
 
     /// Tells this call's token of a grant that was just made.
-    async fn tell_at_once(
-        &self,
-        workflows: &dyn Workflows,
-        granted: Granted,
-        waiter: &Waiter,
-    ) -> Result<Queued, Error> {
+    async fn tell_at_once(&self, granted: Granted, waiter: &Waiter) -> Result<Queued, Error> {
         metrics::record(Metric::of_grant(granted.grant), 1);
         let at = &address_of(&granted.lease);
         let lease_id = granted.lease.lease_id.clone();
-        let told = self
-            .send_grant(workflows, &waiter.task_token, granted)
-            .await;
+        let told = self.send_grant(&waiter.task_token, granted).await;
         if matches!(told, Told::Refused | Told::Denied(_)) {
             // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
             let row = self.read_row(at).await?;
-            if let Some(row) = row.filter(|row| is_untold(row, &lease_id))
-                && let Some(free) = self.take_back(at, &row).await?
-            {
-                self.serve_after(at, free, EndedTerm::Execution).await;
+            if let Some(row) = row.filter(|row| is_untold(row, &lease_id)) {
+                let freed = self.take_back(at, &row).await?;
+                self.serve(freed).await;
             }
         }
         answer(told)
@@ -237,7 +214,6 @@ impl<S: Store> Leases<S> {
     /// A repeated call of a request that waits: its token replaces the old one.
     async fn still_queued(
         &self,
-        workflows: &dyn Workflows,
         key: &Key,
         waiter: &Waiter,
         only_newest: bool,
@@ -252,7 +228,7 @@ impl<S: Store> Leases<S> {
             if only_newest {
                 Box::pin(self.only_newest(key, Some(rows), waiter)).await?;
             } else {
-                self.try_to_grant_to_next(key, rows).await;
+                self.serve_rows(key, rows).await;
             }
             return Ok(queued(&latest));
         }
@@ -260,7 +236,7 @@ impl<S: Store> Leases<S> {
             // It was granted the key in the meantime.
             let key = key.clone();
             let (at, row) = (Address { key, permit }, row.clone());
-            return self.tell_of_its_lease(workflows, &at, row, waiter).await;
+            return self.tell_of_its_lease(&at, row, waiter).await;
         }
         if rows.remember(&waiter.request.digest) {
             return Err(Error::Consumed { key: key.clone() });
@@ -286,14 +262,13 @@ impl<S: Store> Leases<S> {
         };
         let newest = (key, &waiter.request.digest, &waiter.request.holder);
         let first = self.supersede(first.clone(), newest).await?;
-        self.try_to_grant_to_next(key, rows.with(0, first)).await;
+        self.serve_rows(key, rows.with(0, first)).await;
         Ok(())
     }
 
     /// Handles a refused grant of a request that would wait.
     async fn judge(
         &self,
-        workflows: &dyn Workflows,
         key: &Key,
         refusal: GrantRefusal,
         waiter: &Waiter,
@@ -302,7 +277,7 @@ impl<S: Store> Leases<S> {
         match refusal {
             GrantRefusal::Replayed(row) => {
                 let at = Address::first(&key);
-                let told = self.tell_of_its_lease(workflows, &at, row, waiter).await;
+                let told = self.tell_of_its_lease(&at, row, waiter).await;
                 told.map(Some)
             }
             GrantRefusal::OtherKeys => Err(other_keys()),
@@ -316,7 +291,6 @@ impl<S: Store> Leases<S> {
     /// Tells this call's token of the lease that its holder has already.
     async fn tell_of_its_lease(
         &self,
-        workflows: &dyn Workflows,
         at: &Address,
         row: Row,
         waiter: &Waiter,
@@ -341,9 +315,7 @@ impl<S: Store> Leases<S> {
         };
         let granted: Granted = self.as_replay(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
-        let told = self
-            .send_grant(workflows, &waiter.task_token, granted)
-            .await;
+        let told = self.send_grant(&waiter.task_token, granted).await;
         match (&told, told_by) {
             (Told::Accepted, Some(item)) => self.forget_waiter(key, &item).await,
             (Told::Refused, Some(item)) if self.note_refusal(at, &row).await?.is_some() => {
@@ -359,7 +331,7 @@ impl<S: Store> Leases<S> {
         answer(told)
     }
 
-    fn waiter(&self, grant: &Grant, queue: Queue) -> Waiter {
+    fn waiter(&self, grant: &Grant, queue: Wait) -> Waiter {
         let deadline = grant.now.plus(queue.wait.as_duration());
         Waiter {
             request: grant.request.clone(),

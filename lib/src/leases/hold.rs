@@ -13,7 +13,7 @@ use crate::{
     clock::{Timestamp, stopwatch},
     error::Error,
     leases::Leases,
-    outcomes::{Lease, ReleaseOutcome},
+    outcomes::{Extended, Lease, ReleaseOutcome, Released},
     requests::ExtendOptions,
     store::Store,
     values::Ttl,
@@ -40,11 +40,11 @@ impl Leases<DynamoDb> {
             settings,
             owns_rules,
             executions,
-            starts,
+            starts: _,
         } = Environment::read()?;
         let client = Connection::from_env().await;
         let leases = Self::new(DynamoDb::new(client, table), settings);
-        let leases = leases.with_executions(executions).with_starts(starts);
+        let leases = leases.with_executions(executions);
         Ok(if owns_rules {
             leases
         } else {
@@ -76,6 +76,16 @@ impl<S: Store> Leases<S> {
     /// the work may still be on its way.
     pub async fn hold<T, Work: Future<Output = T>>(
         &self,
+        lease: Lease,
+        work: impl FnOnce(Lease) -> Work,
+    ) -> Result<T, Error> {
+        self.hold_with(self, lease, work).await
+    }
+
+    /// The same, extended and released by `keeper`.
+    pub(crate) async fn hold_with<T, Work: Future<Output = T>>(
+        &self,
+        keeper: &impl Keeper,
         mut lease: Lease,
         work: impl FnOnce(Lease) -> Work,
     ) -> Result<T, Error> {
@@ -88,7 +98,7 @@ impl<S: Store> Leases<S> {
         let mut failed = None;
         loop {
             if let Some(done) = self.until(end.or_at(next), work.as_mut()).await {
-                self.end_of_work(&lease).await;
+                end_of_work(keeper, &lease).await;
                 return Ok(done);
             }
             if self.is_past(end) {
@@ -96,11 +106,11 @@ impl<S: Store> Leases<S> {
                 return Err(failed.unwrap_or(Error::Expired { key }));
             }
             let extended = {
-                let extend = pin!(self.extend(&lease, ExtendOptions::default()));
+                let extend = pin!(keeper.extended(&lease));
                 let either = select(work.as_mut(), extend);
                 match self.until(end, either).await {
                     Some(Either::Left((done, _))) => {
-                        self.end_of_work(&lease).await;
+                        end_of_work(keeper, &lease).await;
                         return Ok(done);
                     }
                     Some(Either::Right((extended, _))) => extended,
@@ -147,18 +157,34 @@ impl<S: Store> Leases<S> {
         })
         .await
     }
+}
 
-    async fn end_of_work(&self, lease: &Lease) {
-        let key = &lease.key;
-        match self.release(lease).await {
-            Ok(released) if released.outcome == ReleaseOutcome::Lost => {
-                tracing::warn!(%key, "the lease was lost before the work was done");
-            }
-            Ok(_) => {}
-            Err(error) => {
-                let problem = error.in_full();
-                tracing::warn!(%key, problem, "the lease could not be released, and expires by its ttl");
-            }
+/// What extends and releases the lease under which work is done.
+pub(crate) trait Keeper {
+    fn extended(&self, lease: &Lease) -> impl Future<Output = Result<Extended, Error>> + Send;
+    fn released(&self, lease: &Lease) -> impl Future<Output = Result<Released, Error>> + Send;
+}
+
+impl<S: Store> Keeper for Leases<S> {
+    async fn extended(&self, lease: &Lease) -> Result<Extended, Error> {
+        self.extend(lease, ExtendOptions::default()).await
+    }
+
+    async fn released(&self, lease: &Lease) -> Result<Released, Error> {
+        self.release(lease).await
+    }
+}
+
+async fn end_of_work(keeper: &impl Keeper, lease: &Lease) {
+    let key = &lease.key;
+    match keeper.released(lease).await {
+        Ok(released) if released.outcome == ReleaseOutcome::Lost => {
+            tracing::warn!(%key, "the lease was lost before the work was done");
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let problem = error.in_full();
+            tracing::warn!(%key, problem, "the lease could not be released, and expires by its ttl");
         }
     }
 }

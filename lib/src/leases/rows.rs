@@ -10,8 +10,10 @@ use crate::{
     error::Error,
     leases::{Leases, corrupt},
     row::{Row, Stored},
-    store::{Address, Operations, Store},
+    store::{Address, Applied, Operations, Store},
+    transition::{Change, ReplaceIfUnchanged},
     values::{Holder, Key, Permits, RequestDigest},
+    waiter::Waiter,
 };
 
 /// The rows of a key, as they were read.
@@ -216,5 +218,51 @@ impl<S: Store> Leases<S> {
             foreign: BTreeSet::new(),
             all: false,
         })
+    }
+
+    /// Replaces a row that was read, if nobody else has written it since; with `head`, whoever waits first leaves the queue.
+    pub(crate) async fn replace(
+        &self,
+        at: &Address,
+        seen: &Row,
+        row: Row,
+        head: Option<RequestDigest>,
+    ) -> Result<Applied, Error> {
+        let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+            seen: Some(seen.version),
+            row,
+            head,
+        }));
+        self.store().apply(at, &change, self.limit()).await
+    }
+
+    /// Removes the first in the queue, whose item does not wait any more. By the version, because it may have
+    /// joined anew.
+    pub(crate) async fn pass_over(
+        &self,
+        key: &Key,
+        row: &Row,
+        head: &RequestDigest,
+    ) -> Result<Option<Row>, Error> {
+        let next = Row {
+            version: row.version.plus(1),
+            ..row.clone()
+        };
+        let applied = self
+            .replace(&Address::first(key), row, next, Some(head.clone()))
+            .await?;
+        Ok(match applied {
+            Applied::Done { row: shorter, .. } => Some(shorter),
+            Applied::Refused(_) => None,
+        })
+    }
+
+    /// The item of a waiter with a task token.
+    pub(crate) async fn waiting(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+    ) -> Result<Option<Waiter>, Error> {
+        self.store().waiter(key, request, self.limit()).await
     }
 }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Begun, Call, Delivery, Execution, ExecutionName, Holder, Leases, ManualClock, Settings, Start,
-    StartRules, StateMachineArn, SweepBounds, WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, ExecutionName, Holder, Leases, ManualClock, Queue, Settings,
+    Start, StartRules, StateMachineArn, SweepBounds, WaiterOf, Workflows,
     clock::Clock as _,
     conformance::{FakeStepFunctions, make},
     store::{
@@ -108,7 +108,7 @@ struct World {
     life: Life,
     clock: Arc<ManualClock>,
     calls: Arc<FakeStepFunctions>,
-    leases: Leases<Wire>,
+    leases: Queue<Wire>,
     accepted: Vec<Holder>,
     begun: Vec<Holder>,
     running: Vec<Holder>,

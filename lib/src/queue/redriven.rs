@@ -11,17 +11,17 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::Leases,
+    leases::Rows,
     metrics::{self, Metric},
     outcomes::Acquired,
-    queue::Rows,
-    reap::Reaped,
+    queue::Queue,
+    queue::reap::Reaped,
+    queue::workflows::{Redrives, Stands},
     redrivable::Redrivable,
     requests::{Acquire, Lifetime},
     retry::{AT_ONCE, some_at_a_time},
-    store::{Address, ItemAddress, Operations, Store},
-    values::{Holder, KeepTime, Key, Permits, RequestDigest, RequestId},
-    workflows::{Redrives, Stands, Workflows},
+    store::{ItemAddress, Operations, Store},
+    values::{Holder, Key, RequestDigest, RequestId},
 };
 
 /// The longest time between two looks at an execution that may be redriven.
@@ -48,12 +48,12 @@ pub(crate) enum Checked {
     Undecided,
 }
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// What becomes of an execution that is said to run again: if its lease has ended, it gets its key again, or is stopped. Like
     /// reap it asks the service, and only if the execution lost a lease by its end. It may be repeated for ever.
     ///
     /// # Errors
-    /// As [`Leases::reap`].
+    /// As [`Queue::reap`].
     pub async fn redriven(&self, execution: &Holder) -> Result<Reaped, Error> {
         self.follow_rules().await?;
         let (mut taken, mut stopped, mut alone, mut undecided) = (0, 0, 0, 0);
@@ -108,64 +108,17 @@ impl<S: Store> Leases<S> {
         ((done.len() - failed) as u64, failed as u64)
     }
 
-    /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for, and for
-    /// how long its lease stays after a failure.
-    ///
-    /// # Errors
-    /// Those of [`Store::write`].
-    pub async fn keys_of(
-        &self,
-        execution: &Holder,
-    ) -> Result<Vec<(Key, Option<Permits>, KeepTime)>, Error> {
-        let (mut keys, mut from) = (Vec::new(), None);
-        let started = RequestDigest::of_start(execution);
-        loop {
-            let page = self
-                .store()
-                .held_by(execution, from.as_ref(), PAGE, self.limit())
-                .await?;
-            for entry in page.entries {
-                let Some(ItemAddress::Row(Address { key, .. }) | ItemAddress::Redrivable(key, _)) =
-                    entry.address
-                else {
-                    continue;
-                };
-                if keys.iter().any(|(known, _, _)| *known == key) {
-                    continue;
-                }
-                let noted = self
-                    .store()
-                    .redrivable(&key, &started, self.limit())
-                    .await?;
-                let (permits, keep) = if let Some(noted) = noted {
-                    (noted.permits, noted.keep)
-                } else {
-                    let start = self.store().start_item(&key, &started, self.limit());
-                    let start = start
-                        .await?
-                        .map(|start| (start.request.permits, start.request.keep()));
-                    start.unwrap_or_default()
-                };
-                keys.push((key, permits, keep));
-            }
-            from = page.next;
-            if from.is_none() {
-                return Ok(keys);
-            }
-        }
-    }
-
     /// Looks at an execution whose lease has ended.
     async fn check_redrivable(&self, key: &Key, request: &RequestDigest) -> Result<Checked, Error> {
-        let Some(workflows) = self.workflows() else {
-            return Ok(Checked::Nothing);
-        };
         let noted = self.store().redrivable(key, request, self.limit()).await?;
         let Some(noted) = noted else {
             // The index is late.
             return Ok(Checked::Nothing);
         };
-        let redrives = workflows.redrives(&noted.execution, self.limit()).await?;
+        let redrives = self
+            .workflows()
+            .redrives(&noted.execution, self.limit())
+            .await?;
         let shows_at = self.shows_after(noted.ended_at);
         let is_early = self.now() < shows_at;
         if redrives.is_none() && is_early {
@@ -199,8 +152,7 @@ impl<S: Store> Leases<S> {
         if self.settings().redrives_are_counted_only {
             return self.alone(&noted, &holders(&rows), redrives, next).await;
         }
-        self.take_again_or_stop(workflows, &noted, &rows, redrives, next)
-            .await
+        self.take_again_or_stop(&noted, &rows, redrives, next).await
     }
 
     /// Whether it runs by a redrive that came after the end of its lease.
@@ -247,7 +199,6 @@ impl<S: Store> Leases<S> {
 
     async fn take_again_or_stop(
         &self,
-        workflows: &dyn Workflows,
         noted: &Redrivable,
         rows: &Rows,
         redrives: Redrives,
@@ -288,7 +239,8 @@ impl<S: Store> Leases<S> {
         let cause = format!(
             "it was redriven without its key: {in_the_way}. When the key is free: leasehold redrive {execution}"
         );
-        let stopped = workflows
+        let stopped = self
+            .workflows()
             .stop_redriven(execution, cause, self.limit())
             .await;
         match stopped {

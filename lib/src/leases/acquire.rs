@@ -1,6 +1,5 @@
 //! Acquire: a key, or a permit of a semaphore; at once, or with a place in the queue (`queued`).
 
-mod queued;
 mod within;
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
@@ -8,10 +7,9 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, changed, corrupt, frozen_error, stopped_error},
+    leases::{Leases, changed, corrupt, frozen_error, number, numbers, stopped_error},
     metrics::{self, Metric},
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
-    queue::{number, numbers},
     request::Request,
     requests::{Acquire, Lifetime},
     row::{Row, Stored},
@@ -23,7 +21,6 @@ use crate::{
     values::{Holder, KeepTime, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl},
 };
 
-pub use queued::Queued;
 pub use within::{AcquireOutcome, RetryPolicy};
 
 /// What became of the attempt to get a permit.
@@ -627,7 +624,7 @@ fn permits_starting_at(number: u64, permits: u16) -> impl Iterator<Item = u16> {
 }
 
 /// Refuses a time for redrives where there are none.
-fn check_keep(holder: &Holder, keep: KeepTime) -> Result<(), Error> {
+pub(crate) fn check_keep(holder: &Holder, keep: KeepTime) -> Result<(), Error> {
     if holder.is_durable_execution() && keep != KeepTime::default() {
         let problem = "goes with Step Functions only: a durable execution is never redriven";
         return Err(Error::invalid("keep_seconds", problem));

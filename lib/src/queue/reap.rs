@@ -5,17 +5,16 @@ use serde::Serialize;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, TRIES},
-    look::Looked,
+    leases::{Rows, TRIES},
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
-    queue::Rows,
+    queue::workflows::Execution,
+    queue::{Queue, execution_check::Looked},
     retry::{AT_ONCE, some_at_a_time},
     row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Entry, ItemAddress, Operations, Store},
     transition::{Change, ShortenDeadline},
     values::{Holder, Key, RequestDigest},
-    workflows::Execution,
 };
 
 /// What a call of reap did.
@@ -78,7 +77,7 @@ enum Left {
     Waiter(Key, RequestDigest, Box<Row>),
 }
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Ends or shortens the leases of the execution `holder`, and removes its waiters from the queues, if the
     /// execution has ended. Reap does not trust its caller for that: it asks [`crate::Workflows::describe_execution`],
     /// once for each hundred of them, and only if the execution left anything. It does nothing for holders that are not executions. Of
@@ -103,17 +102,10 @@ impl<S: Store> Leases<S> {
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
-    /// [`Error::Misconfigured`] without [`Leases::with_workflows`]; those of [`crate::Workflows::describe_execution`]
+    /// Those of [`crate::Workflows::describe_execution`]
     /// and of [`Store::write`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         self.follow_rules().await?;
-        let Some(workflows) = self.workflows() else {
-            return Err(Error::Misconfigured {
-                problem: "these leases cannot look up executions: they were made without workflows"
-                    .to_owned(),
-                source: None,
-            });
-        };
         let (mut released, mut cut, mut kept, mut left, mut undecided) = (0, 0, 0, 0, 0);
         let (mut from, mut tries) = (None, TRIES);
         loop {
@@ -128,7 +120,11 @@ impl<S: Store> Leases<S> {
                 None
             } else {
                 // Each page anew, because its rows have to be read before the look-up.
-                Some(workflows.describe_execution(holder, self.limit()).await?)
+                Some(
+                    self.workflows()
+                        .describe_execution(holder, self.limit())
+                        .await?,
+                )
             };
             let reaped = match outcome {
                 None => Vec::new(),
@@ -298,12 +294,13 @@ impl<S: Store> Leases<S> {
             return Ok(Done::Undecided);
         }
         if all_answered {
-            let ended = self.end_as_read(address, row, Ended::Released).await?;
-            return Ok(ended.map_or(Done::Changed, |_| {
-                let length = self.now().since(held.acquired_at);
-                metrics::record_duration(Metric::HeldTime, length);
-                Done::Released
-            }));
+            let Some(freed) = self.end_as_read(address, row, Ended::Released).await? else {
+                return Ok(Done::Changed);
+            };
+            let length = self.now().since(held.acquired_at);
+            metrics::record_duration(Metric::HeldTime, length);
+            self.serve(Some(freed)).await;
+            return Ok(Done::Released);
         }
         let expires_at = self.now().plus(self.settings().reap_grace);
         if was <= expires_at {
@@ -373,7 +370,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, WaiterOf, Workflows,
+        Acquire, Call, Delivery, ExtendOptions, Lease, Leases, Memory, Settings, WaiterOf,
+        Workflows,
         clock::{Clock as _, slow::Slow},
         conformance::{FakeStepFunctions, grant, make},
     };
@@ -473,7 +471,9 @@ mod tests {
     /// The index shows what a row was before.
     #[tokio::test]
     async fn a_new_holder_is_reaped_though_the_index_is_late() {
-        let leases = Leases::new(Memory::new(), Settings::default()).with_clock(make::clock());
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(make::clock())
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
         let key = make::key("k");
         let request = make::of_execution(key.clone(), "a");
         let holder = request.holder.clone();

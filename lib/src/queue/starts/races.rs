@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use super::{IfHeld, Start, Started};
 use crate::{
     Error, Execution, ExecutionName, ForceReleaseOptions, ForceReleaseOutcome, Holder, Leases,
-    ManualClock, Memory, Settings, StartItem, StartRules, StartStatus, StateMachineArn,
+    ManualClock, Memory, Queue, Settings, StartItem, StartRules, StartStatus, StateMachineArn,
     SweepBounds, WaitTime,
     clock::Clock as _,
     conformance::{FakeStepFunctions, StartFate, make},
@@ -53,7 +53,7 @@ impl Race {
         }
     }
 
-    fn leases<S: Store>(&self, store: S) -> Leases<S> {
+    fn leases<S: Store>(&self, store: S) -> Queue<S> {
         Leases::new(store, Settings::default())
             .with_clock(self.clock.clone())
             .with_workflows(self.calls.clone())
@@ -70,7 +70,7 @@ impl Race {
     /// What another call does meanwhile: at once, as the table is in memory.
     fn meanwhile(
         self: &Arc<Self>,
-        acts: impl AsyncFnOnce(Arc<Self>, Leases<Memory>) + Send + 'static,
+        acts: impl AsyncFnOnce(Arc<Self>, Queue<Memory>) + Send + 'static,
     ) -> impl FnOnce(&Memory) + Send + 'static {
         let race = Arc::clone(self);
         move |table: &Memory| {
@@ -80,7 +80,7 @@ impl Race {
     }
 
     /// The execution ends, and reap hears of it.
-    async fn ends<S: Store>(&self, leases: &Leases<S>, name: &str) {
+    async fn ends<S: Store>(&self, leases: &Queue<S>, name: &str) {
         let over = Execution::Ended {
             stopped_at: self.clock.now(),
             redrivable: false,
@@ -92,7 +92,7 @@ impl Race {
     }
 
     /// Only this one runs now, and has the key, whatever sweeps see.
-    async fn runs_alone<S: Store>(&self, leases: &Leases<S>, name: &str) {
+    async fn runs_alone<S: Store>(&self, leases: &Queue<S>, name: &str) {
         for _ in 0..20 {
             self.clock.advance(Duration::from_mins(1));
             let swept = leases.sweep(SweepBounds::Schedule).await;
@@ -108,7 +108,7 @@ impl Race {
     }
 }
 
-async fn status<S: Store>(leases: &Leases<S>, name: &str) -> Option<StartStatus> {
+async fn status<S: Store>(leases: &Queue<S>, name: &str) -> Option<StartStatus> {
     let request = RequestDigest::of_start(&execution(name));
     let key = make::key("k");
     let item = leases.store().start_item(&key, &request, Duration::MAX);

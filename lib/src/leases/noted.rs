@@ -8,9 +8,8 @@ use crate::{
     leases::Leases,
     redrivable::Redrivable,
     row::{Row, Term},
-    store::{Address, Operations, Store},
-    values::RequestDigest,
-    workflows::{Execution, Stands},
+    store::{Address, ItemAddress, Operations, Store},
+    values::{Holder, KeepTime, Key, Permits, RequestDigest},
 };
 
 /// The service lets an execution be redriven for two weeks, and each look makes the item last again.
@@ -19,38 +18,12 @@ const KEPT_FOR: Duration = Duration::from_hours(15 * 24);
 /// How often a write is tried that others are faster at.
 const TRIES: usize = 3;
 
-impl<S: Store> Leases<S> {
-    /// Before the lease in `row` ends, whose execution has ended: notes that it may be redriven. False if it runs again already, or
-    /// the service does not say, so that the lease is not to end.
-    pub(crate) async fn note_redrivable(
-        &self,
-        address: &Address,
-        row: &Row,
-        said: Execution,
-    ) -> Result<bool, Error> {
-        let (
-            Execution::Ended {
-                redrivable: true, ..
-            },
-            Some(workflows),
-        ) = (said, self.workflows())
-        else {
-            return Ok(true);
-        };
-        let execution = &row.granted_to;
-        let redrives = workflows.redrives(execution, self.limit()).await?;
-        match redrives {
-            Some(redrives) if redrives.stands == Stands::Final => return Ok(true),
-            Some(redrives) if redrives.stands == Stands::Redrivable => {
-                self.note(address, row, Some(redrives.count)).await?;
-            }
-            // It runs again, or this answer is older than the one that it has ended.
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
+/// Entries of the index that are read at a time.
+const PAGE: u32 = 100;
 
-    /// The same for a lease that an operator ends, whatever its execution does: only a later redrive counts.
+impl<S: Store> Leases<S> {
+    /// Before an operator ends the lease in `row`, whatever its execution does: notes that it may be redriven. Only a later redrive
+    /// counts.
     pub(crate) async fn note_forced(&self, address: &Address, row: &Row) -> Result<(), Error> {
         let is_execution = matches!(
             row.holding().map(|held| held.term),
@@ -66,7 +39,12 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    async fn note(&self, address: &Address, row: &Row, redrives: Option<u32>) -> Result<(), Error> {
+    pub(crate) async fn note(
+        &self,
+        address: &Address,
+        row: &Row,
+        redrives: Option<u32>,
+    ) -> Result<(), Error> {
         let (key, execution) = (&address.key, &row.granted_to);
         let request = RequestDigest::of_start(execution);
         let (now, is_start) = (self.now(), row.request.is_start());
@@ -126,5 +104,52 @@ impl<S: Store> Leases<S> {
         self.store()
             .note_redrivable(noted, seen, (next, until), self.limit())
             .await
+    }
+
+    /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for, and for
+    /// how long its lease stays after a failure.
+    ///
+    /// # Errors
+    /// Those of [`Store::write`].
+    pub async fn keys_of(
+        &self,
+        execution: &Holder,
+    ) -> Result<Vec<(Key, Option<Permits>, KeepTime)>, Error> {
+        let (mut keys, mut from) = (Vec::new(), None);
+        let started = RequestDigest::of_start(execution);
+        loop {
+            let page = self
+                .store()
+                .held_by(execution, from.as_ref(), PAGE, self.limit())
+                .await?;
+            for entry in page.entries {
+                let Some(ItemAddress::Row(Address { key, .. }) | ItemAddress::Redrivable(key, _)) =
+                    entry.address
+                else {
+                    continue;
+                };
+                if keys.iter().any(|(known, _, _)| *known == key) {
+                    continue;
+                }
+                let noted = self
+                    .store()
+                    .redrivable(&key, &started, self.limit())
+                    .await?;
+                let (permits, keep) = if let Some(noted) = noted {
+                    (noted.permits, noted.keep)
+                } else {
+                    let start = self.store().start_item(&key, &started, self.limit());
+                    let start = start
+                        .await?
+                        .map(|start| (start.request.permits, start.request.keep()));
+                    start.unwrap_or_default()
+                };
+                keys.push((key, permits, keep));
+            }
+            from = page.next;
+            if from.is_none() {
+                return Ok(keys);
+            }
+        }
     }
 }

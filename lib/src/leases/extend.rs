@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     error::Error,
-    leases::{Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
+    leases::{Freed, Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     outcomes::{Ended, Extended, Lease},
     requests::ExtendOptions,
     row::{Stored, Term, how_ended},
@@ -29,6 +29,16 @@ impl<S: Store> Leases<S> {
     /// [`Error::Invalid`] for a ttl that is no longer than the guard; [`Error::Corrupt`]; and those of
     /// [`Store::write`]. After [`Error::Unavailable`] the deadline that the caller knows still holds.
     pub async fn extend(&self, lease: &Lease, options: ExtendOptions) -> Result<Extended, Error> {
+        self.extend_or_end(lease, options, &mut None).await
+    }
+
+    /// The same; with the row, if this call ended the lease.
+    pub(crate) async fn extend_or_end(
+        &self,
+        lease: &Lease,
+        options: ExtendOptions,
+        freed: &mut Option<Freed>,
+    ) -> Result<Extended, Error> {
         self.follow_rules_if_possible().await?;
         let Some(ttl) = self.check_extend(lease, options)? else {
             return self.prove(lease).await;
@@ -93,12 +103,10 @@ impl<S: Store> Leases<S> {
                     // may take over; then a waiter need not wait for sweep. If the row has changed since, another
                     // extend of this lease may have been in time.
                     let takeable = TakeoverRule::by_clock(self.takeover_deadline()).allows(&row);
-                    if !takeable
-                        || self
-                            .end_as_read(&address, &row, Ended::Expired)
-                            .await?
-                            .is_some()
-                    {
+                    if takeable {
+                        *freed = self.end_as_read(&address, &row, Ended::Expired).await?;
+                    }
+                    if !takeable || freed.is_some() {
                         let how = format!("it expired, and {} wait for it", row.waiting().len());
                         return Err(Error::Lost { key, how });
                     }

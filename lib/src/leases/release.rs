@@ -5,35 +5,62 @@ use crate::{
     leases::{Leases, address_of, corrupt},
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
-    queue::EndedTerm,
-    row::{Row, Stored, how_ended},
+    row::{Row, Stored, Term, how_ended},
     store::{Address, Applied, Operations, Store},
     transition::{Change, EndIfUnchanged, Release, ReleaseRefusal, why_not_released},
 };
 
+/// A row whose grant has ended: whoever waits for it is to be served.
+#[derive(Debug)]
+pub(crate) struct Freed {
+    pub(crate) at: Address,
+    pub(crate) row: Row,
+    /// Whether the grant had a deadline. Few semaphores with deadlines have a queue.
+    pub(crate) had_deadline: bool,
+}
+
+impl Freed {
+    /// Of a lease that lasted as long as its execution.
+    pub(crate) fn of_execution(at: &Address, row: Row) -> Self {
+        Self {
+            at: at.clone(),
+            row,
+            had_deadline: false,
+        }
+    }
+}
+
 impl<S: Store> Leases<S> {
     /// Ends the lease if it is still the caller's, also after it expired.
     ///
-    /// This takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. If the
-    /// queue is not empty, the first waiter is granted the key and told, which takes a read, two writes and a call to
-    /// [`crate::Workflows`]; of a permit of an execution lease one query more. If any of that fails, the lease is
-    /// released nevertheless and sweep does it later. So does a repeated release.
+    /// This takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. Whoever waits for the
+    /// key is left to the next sweep; [`Queue::release`](crate::Queue::release) grants it at once.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::write`]. If somebody else was granted the key in the meantime, that
     /// is [`ReleaseOutcome::Lost`], not an error.
     pub async fn release(&self, lease: &Lease) -> Result<Released, Error> {
-        self.follow_rules_if_possible().await?;
-        let now = self.now();
-        Ok(Released {
-            outcome: self.end(lease).await?.0,
-            expired: lease.expires_at() <= now,
-        })
+        self.end(lease, false).await.map(|(released, _)| released)
     }
 
-    /// Ends the lease, and grants the key to the next waiter. A lease that is lost comes with the row that shows how.
-    async fn end(&self, lease: &Lease) -> Result<(ReleaseOutcome, Option<Box<Row>>), Error> {
+    /// As [`Leases::release`], for a caller that must know if somebody else was granted the key while it worked.
+    ///
+    /// # Errors
+    /// As [`Leases::release`], and [`Error::Lost`] if somebody else was granted the key in the
+    /// meantime.
+    pub async fn release_strictly(&self, lease: &Lease) -> Result<Released, Error> {
+        self.end(lease, true).await.map(|(released, _)| released)
+    }
+
+    /// Ends the lease. The row comes back also if an earlier call freed it, which may have died before it served the queue.
+    pub(crate) async fn end(
+        &self,
+        lease: &Lease,
+        strictly: bool,
+    ) -> Result<(Released, Option<Freed>), Error> {
+        self.follow_rules_if_possible().await?;
         let key = &lease.key;
+        let expired = lease.expires_at() <= self.now();
         let release = Release {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,
@@ -41,45 +68,51 @@ impl<S: Store> Leases<S> {
         };
         let change = Change::Release(release.clone());
         let at = address_of(lease);
-        let stored = match self.store().apply(&at, &change, self.limit()).await? {
+        let (outcome, row) = match self.store().apply(&at, &change, self.limit()).await? {
             Applied::Done { row, .. } => {
                 let held = self.now().since(lease.acquired_at);
                 metrics::record_duration(Metric::HeldTime, held);
-                self.serve_after(&at, row, lease.into()).await;
-                return Ok((ReleaseOutcome::Released, None));
+                (ReleaseOutcome::Released, Some(row))
             }
-            Applied::Refused(stored) => stored,
-        };
-        match why_not_released(stored, &release) {
-            // This call released it and lost the response, or an earlier call that died since.
-            ReleaseRefusal::Already(row) => {
-                if let Some(row) = row {
-                    self.serve_after(&at, *row, lease.into()).await;
+            Applied::Refused(stored) => match why_not_released(stored, &release) {
+                // This call released it and lost the response, or an earlier call that died since.
+                ReleaseRefusal::Already(row) => {
+                    (ReleaseOutcome::AlreadyReleased, row.map(|row| *row))
                 }
-                Ok((ReleaseOutcome::AlreadyReleased, None))
-            }
-            ReleaseRefusal::Lost(row) => Ok((ReleaseOutcome::Lost, Some(row))),
-            ReleaseRefusal::Corrupt(reason) => Err(corrupt(key.clone(), reason)),
-        }
+                ReleaseRefusal::Lost(row) if strictly => {
+                    return Err(Error::Lost {
+                        key: key.clone(),
+                        how: how_ended(Some(&row), lease.fencing_token),
+                    });
+                }
+                ReleaseRefusal::Lost(_) => (ReleaseOutcome::Lost, None),
+                ReleaseRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
+            },
+        };
+        let freed = row.map(|row| Freed {
+            at,
+            row,
+            had_deadline: lease.deadline.is_some(),
+        });
+        Ok((Released { outcome, expired }, freed))
     }
 
-    /// Ends the grant that `row` carries, if the row has not changed since it was read, and grants the key to the next
-    /// waiter. Returns whether a waiter was told, or none if the row has changed.
+    /// Ends the grant that `row` carries, if the row has not changed since it was read.
     pub(crate) async fn end_as_read(
         &self,
         address: &Address,
         row: &Row,
         ended: Ended,
-    ) -> Result<Option<bool>, Error> {
+    ) -> Result<Option<Freed>, Error> {
         let key = &address.key;
+        let Some(held) = row.holding() else {
+            return Ok(None);
+        };
         let change = Change::EndIfUnchanged(EndIfUnchanged {
             version: row.version,
             ended,
             purge_at: self.purge_at(row.fencing_token),
         });
-        let Some(term) = row.holding().map(EndedTerm::from) else {
-            return Ok(None);
-        };
         let free = match self.store().apply(address, &change, self.limit()).await? {
             Applied::Done { row, .. } => row,
             // Ended by this very write, whose response was lost, or by another that did the same.
@@ -95,26 +128,11 @@ impl<S: Store> Leases<S> {
         };
         let token = row.fencing_token.get();
         tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
-        Ok(Some(self.serve_after(address, free, term).await))
-    }
-
-    /// As [`Leases::release`], for a caller that must know if somebody else was granted the key while it worked.
-    ///
-    /// # Errors
-    /// As [`Leases::release`], and [`Error::Lost`] if somebody else was granted the key in the
-    /// meantime.
-    pub async fn release_strictly(&self, lease: &Lease) -> Result<Released, Error> {
-        let now = self.now();
-        match self.end(lease).await? {
-            (ReleaseOutcome::Lost, row) => Err(Error::Lost {
-                key: lease.key.clone(),
-                how: how_ended(row.as_deref(), lease.fencing_token),
-            }),
-            (outcome, _) => Ok(Released {
-                outcome,
-                expired: lease.expires_at() <= now,
-            }),
-        }
+        Ok(Some(Freed {
+            at: address.clone(),
+            row: free,
+            had_deadline: matches!(held.term, Term::Ttl { .. }),
+        }))
     }
 }
 
@@ -124,8 +142,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Call, Delivery, Execution, Holder, ManualClock, Memory, Queue, Settings,
-        SweepBounds, TaskToken, WaitTime, WaiterOf, Workflows,
+        Acquire, Call, Delivery, Execution, Holder, ManualClock, Memory, Settings, SweepBounds,
+        TaskToken, Wait, WaitTime, WaiterOf, Workflows,
         conformance::{grant, make},
         store::wire::{Fate, Wire},
         values::{RequestDigest, RequestId},
@@ -166,12 +184,13 @@ mod tests {
             .await
             .expect("an answer");
         assert!(ended.is_some(), "it was this call that ended it");
+        leases.serve(ended).await;
         // The row has changed since, because who waited has no item.
         let again = leases
             .end_as_read(&address, &row, Ended::Expired)
             .await
             .expect("an answer");
-        assert_eq!(again, None);
+        assert!(again.is_none());
     }
 
     /// Nobody waits behind any token, and to learn that takes a second each time.
@@ -210,7 +229,7 @@ mod tests {
             .await
             .lease;
         for n in 0..10 {
-            let queue = Queue {
+            let queue = Wait {
                 task_token: TaskToken::new(format!("t{n}")).expect("valid"),
                 wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
                 latest: false,

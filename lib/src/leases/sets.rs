@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::Error,
-    leases::Leases,
+    leases::{Freed, Leases},
     outcomes::{
         Contention, Extended, GrantKind, Lease, Previous, ReleaseOutcome, Released, as_millis,
     },
@@ -152,32 +152,38 @@ impl<S: Store> Leases<S> {
         leases: &LeaseSet,
         options: ExtendOptions,
     ) -> Result<ExtendedAll, Error> {
+        self.extend_or_end_all(leases, options).await.0
+    }
+
+    /// The same, with the rows whose leases this call ended.
+    pub(crate) async fn extend_or_end_all(
+        &self,
+        leases: &LeaseSet,
+        options: ExtendOptions,
+    ) -> (Result<ExtendedAll, Error>, Vec<Freed>) {
         // Check all before the first write, so that a malformed request changes nothing.
         for lease in &leases.0 {
-            self.check_extend(lease, options)?;
+            if let Err(error) = self.check_extend(lease, options) {
+                return (Err(error), Vec::new());
+            }
         }
         // Once, and not by each of the extends that run at the same time.
-        self.follow_rules_if_possible().await?;
-        let tried = leases.0.iter().map(|lease| self.extend(lease, options));
-        let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
-        let outcomes = outcomes_of(leases, &tried, |extended| match extended {
-            Extended::Extended { .. } => "extended",
-            Extended::Revived { .. } => "revived",
+        if let Err(error) = self.follow_rules_if_possible().await {
+            return (Err(error), Vec::new());
+        }
+        let extends = leases.0.iter().map(|lease| async move {
+            let mut freed = None;
+            let extended = self.extend_or_end(lease, options, &mut freed).await;
+            (extended, freed)
         });
-        let extended = all_well(tried, outcomes)?;
-        let lapsed = extended.iter().filter_map(|extended| match extended {
-            Extended::Extended { .. } => None,
-            Extended::Revived { lapsed, .. } => Some(*lapsed),
-        });
-        let lapsed = lapsed.max();
-        Ok(ExtendedAll {
-            outcome: match lapsed {
-                None => ExtendOutcome::Extended,
-                Some(_) => ExtendOutcome::Revived,
-            },
-            lapsed,
-            leases: extended.into_iter().map(Extended::into_lease).collect(),
-        })
+        let (tried, freed): (Vec<_>, Vec<_>) = some_at_a_time(AT_ONCE, extends.collect())
+            .await
+            .into_iter()
+            .unzip();
+        (
+            extended_all(leases, tried),
+            freed.into_iter().flatten().collect(),
+        )
     }
 
     /// As [`Leases::release`], several leases at a time; each is independent of the others.
@@ -185,10 +191,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// As [`Leases::release`], the worst error. All were tried, and [`Error::Multiple`] gives the outcome of each.
     pub async fn release_all(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
-        self.follow_rules_if_possible().await?;
-        let tried = leases.0.iter().map(|lease| self.release(lease));
-        let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
-        released_all(leases, tried)
+        self.end_all(leases, false).await.0
     }
 
     /// As [`Leases::release_strictly`], several leases at a time; each is independent of the others.
@@ -196,11 +199,54 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// As [`Leases::release_all`], and [`Error::Lost`] if any was granted to somebody else.
     pub async fn release_all_strictly(&self, leases: &LeaseSet) -> Result<ReleasedAll, Error> {
-        self.follow_rules_if_possible().await?;
-        let tried = leases.0.iter().map(|lease| self.release_strictly(lease));
-        let tried = some_at_a_time(AT_ONCE, tried.collect()).await;
-        released_all(leases, tried)
+        self.end_all(leases, true).await.0
     }
+
+    /// The same, with the rows that are free.
+    pub(crate) async fn end_all(
+        &self,
+        leases: &LeaseSet,
+        strictly: bool,
+    ) -> (Result<ReleasedAll, Error>, Vec<Freed>) {
+        if let Err(error) = self.follow_rules_if_possible().await {
+            return (Err(error), Vec::new());
+        }
+        let ends = leases.0.iter().map(|lease| self.end(lease, strictly));
+        let mut all_freed = Vec::new();
+        let ended = some_at_a_time(AT_ONCE, ends.collect()).await.into_iter();
+        let tried = ended.map(|ended| {
+            ended.map(|(released, freed)| {
+                all_freed.extend(freed);
+                released
+            })
+        });
+        let tried = tried.collect();
+        (released_all(leases, tried), all_freed)
+    }
+}
+
+fn extended_all(
+    leases: &LeaseSet,
+    tried: Vec<Result<Extended, Error>>,
+) -> Result<ExtendedAll, Error> {
+    let outcomes = outcomes_of(leases, &tried, |extended| match extended {
+        Extended::Extended { .. } => "extended",
+        Extended::Revived { .. } => "revived",
+    });
+    let extended = all_well(tried, outcomes)?;
+    let lapsed = extended.iter().filter_map(|extended| match extended {
+        Extended::Extended { .. } => None,
+        Extended::Revived { lapsed, .. } => Some(*lapsed),
+    });
+    let lapsed = lapsed.max();
+    Ok(ExtendedAll {
+        outcome: match lapsed {
+            None => ExtendOutcome::Extended,
+            Some(_) => ExtendOutcome::Revived,
+        },
+        lapsed,
+        leases: extended.into_iter().map(Extended::into_lease).collect(),
+    })
 }
 
 fn released_all(

@@ -2,9 +2,9 @@
 
 use super::{AcquiredAll, GrantedAll};
 use crate::{
-    acquire::other_keys,
     clock::Timestamp,
     error::Error,
+    leases::acquire::other_keys,
     leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::GrantKind,
     requests::AcquireAll,

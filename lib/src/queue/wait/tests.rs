@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, Ended, Leases, Memory, Queue, Queued, Settings, TaskToken, WaitTime,
+    Acquire, Ended, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
     conformance::{FakeStepFunctions, make},
     row::{Row, State},
     store::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 struct Semaphore {
-    leases: Leases<Wire>,
+    leases: Queue<Wire>,
     calls: Arc<FakeStepFunctions>,
 }
 
@@ -65,7 +65,7 @@ impl Semaphore {
     }
 
     async fn ask(&self, who: &str) -> Queued {
-        let queue = Queue {
+        let queue = Wait {
             task_token: TaskToken::new(who).expect("valid"),
             wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
             latest: false,

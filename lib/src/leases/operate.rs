@@ -6,10 +6,11 @@ use serde::Serialize;
 use crate::{
     clock::Timestamp,
     error::Error,
-    inspect::LeaseView,
-    leases::{Leases, TRIES, corrupt},
+    leases::inspect::LeaseView,
+    leases::{Leases, TRIES, changed, corrupt},
     outcomes::Ended,
     row::{Act, Frozen, Limit, Record, Row, State, Stored},
+    start::{Known, StartItem, StartStatus},
     store::{Address, Applied, Operations, Store},
     transition::{Change, ReplaceIfUnchanged, seed},
     values::{Caller, Counter, Holder, Key, LimitedTo, Operator, Reason, RequestDigest, RequestId},
@@ -116,6 +117,22 @@ pub enum UnfreezeOutcome {
     NotFrozen,
 }
 
+/// A grant that an operator may end.
+pub(crate) struct Evictable {
+    pub(crate) address: Address,
+    pub(crate) row: Row,
+    pub(crate) start: NotBegun,
+}
+
+/// Whether a grant is that of a start of which no look has shown yet that it began.
+pub(crate) enum NotBegun {
+    No,
+    /// The start with its item.
+    Start(Box<StartItem>),
+    /// It was granted the key after its caller had withdrawn it: nobody begins it.
+    Withdrawn,
+}
+
 impl<S: Store> Leases<S> {
     /// Ends the grant of `key` whoever holds it, and raises its token, so that the resource can refuse a guarded
     /// write of the evicted holder. The holder's next extend is [`Error::Lost`], and so is its strict release. The
@@ -135,14 +152,31 @@ impl<S: Store> Leases<S> {
         which: ForceReleaseOptions,
         because: &AuditReason,
     ) -> Result<ForceReleaseOutcome, Error> {
-        let Some((permit, mut seen)) = self.evictable(key, which).await? else {
+        let Some(evictable) = self.evictable(key, which).await? else {
             return Ok(ForceReleaseOutcome::NotHeld);
         };
-        let address = Address {
-            key: key.clone(),
-            permit,
+        self.evict(evictable, Known::No, because).await
+    }
+
+    /// Ends a grant that was read; of a start that may not have begun, by what the service says of its execution.
+    pub(crate) async fn evict(
+        &self,
+        Evictable {
+            address,
+            row: mut seen,
+            start,
+        }: Evictable,
+        known: Known,
+        because: &AuditReason,
+    ) -> Result<ForceReleaseOutcome, Error> {
+        let key = &address.key;
+        let (waits, was_asked_for) = match start {
+            NotBegun::No => (false, true),
+            NotBegun::Withdrawn => (false, false),
+            NotBegun::Start(item) => (item.status == StartStatus::Waiting, true),
         };
-        if let Some(free_at) = self.cancel_start(&address, &seen).await? {
+        if waits && known != Known::Ours {
+            let free_at = self.cancel_start(&address, &seen, known).await?;
             let execution_arn = seen.granted_to;
             return Ok(ForceReleaseOutcome::Cancelled {
                 execution_arn,
@@ -150,7 +184,6 @@ impl<S: Store> Leases<S> {
             });
         }
         self.note_forced(&address, &seen).await?;
-        let was_asked_for = self.is_asked_for(&address, &seen).await?;
         let token = seen.fencing_token;
         for _ in 0..TRIES {
             let next = Row {
@@ -175,10 +208,10 @@ impl<S: Store> Leases<S> {
                 Some(Stored::Row(row)) if row.fencing_token == token && row.holding().is_some() => {
                     seen = row;
                 }
-                None => return Ok(self.forced(address, &seen).await),
+                None => return Ok(self.forced(address, &seen)),
                 // The response was lost and others were granted the key since; or another operator did the same.
                 Some(Stored::Row(row)) if was_forced(&row, token) => {
-                    return Ok(self.forced(address, &seen).await);
+                    return Ok(self.forced(address, &seen));
                 }
                 Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
                 Some(_) => return Ok(ForceReleaseOutcome::NotHeld),
@@ -238,9 +271,6 @@ impl<S: Store> Leases<S> {
                 }))
             })
             .await?;
-        if thawed {
-            self.serve_queue(key).await;
-        }
         Ok(if thawed {
             UnfreezeOutcome::Unfrozen
         } else {
@@ -286,9 +316,6 @@ impl<S: Store> Leases<S> {
                 })))
             })
             .await?;
-        if changed {
-            self.serve_queue(key).await;
-        }
         Ok(match limit {
             Some(limit) => LimitOutcome::Limited {
                 permits: limit.permits,
@@ -388,11 +415,12 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    async fn evictable(
+    /// The grant to end.
+    pub(crate) async fn evictable(
         &self,
         key: &Key,
         which: ForceReleaseOptions,
-    ) -> Result<Option<(u16, Row)>, Error> {
+    ) -> Result<Option<Evictable>, Error> {
         let rows = self.rows(key).await?;
         let held = rows.into_iter().filter(|(permit, row)| {
             row.holding().is_some()
@@ -412,25 +440,52 @@ impl<S: Store> Leases<S> {
                 );
                 Err(Error::invalid("permit", problem))
             }
-            (found, _) => Ok(found),
+            (None, _) => Ok(None),
+            (Some((permit, row)), _) => {
+                let start = if row.is_unbegun_start() {
+                    let item = self.store().start_item(key, &row.request, self.limit());
+                    let item = item.await?.map(Box::new);
+                    item.map_or(NotBegun::Withdrawn, NotBegun::Start)
+                } else {
+                    NotBegun::No
+                };
+                let key = key.clone();
+                let address = Address { key, permit };
+                Ok(Some(Evictable {
+                    address,
+                    row,
+                    start,
+                }))
+            }
         }
     }
 
-    /// The first waiter is granted the key at once, if these leases can tell it.
-    async fn forced(&self, address: Address, evicted: &Row) -> ForceReleaseOutcome {
-        self.serve_queue(&address.key).await;
+    /// Nobody begins the start any more that `row` was granted to. A call may be under way, so that the key is free only when that
+    /// shows: at the instant that is returned.
+    async fn cancel_start(
+        &self,
+        at: &Address,
+        row: &Row,
+        known: Known,
+    ) -> Result<Timestamp, Error> {
+        let telling = row.holding().and_then(|held| held.telling);
+        let Some(telling) = telling else {
+            return Err(changed(&at.key));
+        };
+        if telling.refused_at.is_none() && self.note_refusal(at, row).await?.is_none() {
+            return Err(self.contention_error());
+        }
+        let over_at = self.shows_all_calls(telling.at);
+        Ok(match known {
+            Known::Unasked => self.ends_unasked(over_at),
+            Known::No | Known::Ours | Known::Another => over_at,
+        })
+    }
+
+    fn forced(&self, address: Address, evicted: &Row) -> ForceReleaseOutcome {
         ForceReleaseOutcome::Forced {
             fencing_token: self.operators(evicted.fencing_token),
             evicted: Box::new(self.view(address, evicted)),
-        }
-    }
-
-    /// The operator's act is done: what fails here is left to sweep.
-    async fn serve_queue(&self, key: &Key) {
-        if self.workflows().is_some()
-            && let Ok(rows) = self.read_rows(key).await
-        {
-            self.try_to_grant_to_next(key, rows).await;
         }
     }
 

@@ -1,46 +1,21 @@
 //! Grants a free key to whoever waits first, and tells it.
 
-use super::{rows::Rows, turn::Begins};
+use super::{Queue, begin::Begins};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, TRIES},
+    leases::{Freed, Rows, TRIES},
     metrics::{self, Metric},
-    outcomes::{Acquired, Ended, GrantKind, Granted, Lease},
+    outcomes::{Acquired, Ended, GrantKind, Granted},
+    queue::workflows::Delivery,
     request::Request,
-    row::{Holding, Row, State, Stored, Telling, Term},
+    row::{Holding, Row, State, Stored, Telling},
     start::{StartItem, StartStatus},
     store::{Address, Applied, AppliedAll, Connection, Operations, Store},
     transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
     values::{Counter, Key, LeaseId, RequestDigest, RequestId, TaskToken},
     waiter::Waiter,
-    workflows::{Delivery, Workflows},
 };
-
-/// How long a lease would have lasted that has ended.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum EndedTerm {
-    Ttl,
-    Execution,
-}
-
-impl From<&Holding> for EndedTerm {
-    fn from(held: &Holding) -> Self {
-        match held.term {
-            Term::Ttl { .. } => Self::Ttl,
-            Term::Execution { .. } => Self::Execution,
-        }
-    }
-}
-
-impl From<&Lease> for EndedTerm {
-    fn from(lease: &Lease) -> Self {
-        match lease.deadline {
-            Some(_) => Self::Ttl,
-            None => Self::Execution,
-        }
-    }
-}
 
 /// Whoever waits first.
 enum Next {
@@ -112,7 +87,7 @@ impl Told {
     }
 }
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Grants `key` to the first waiter and tells it, if the key is free, or a permit of a semaphore. For keys that were
     /// freed by a program that cannot tell anybody. Returns whether a waiter was told. It may be repeated for ever.
     ///
@@ -124,58 +99,46 @@ impl<S: Store> Leases<S> {
         Ok(self.grant_to_next(key, rows).await? > 0)
     }
 
-    /// As [`Leases::grant_to_next`], for a caller whose own work is done: what fails here is left to sweep.
-    pub(crate) async fn try_to_grant_to_next(&self, key: &Key, rows: Rows) -> bool {
-        // On the heap, because every caller's future contains it.
-        let granted = Box::pin(self.grant_to_next(key, rows)).await;
-        self.or_left_to_sweep(key, granted)
-    }
-
-    /// The same after a lease has ended, with what its row is since. The queue is in the first row. Of another permit it is
-    /// read after the end of an execution lease only: those of a semaphore without a queue cost no request more. After the end
-    /// of another lease sweep serves the queue.
-    pub(crate) async fn serve_after(&self, at: &Address, row: Row, ended: EndedTerm) -> bool {
-        let key = &at.key;
-        if at.permit == 0 {
-            return self.try_to_grant_to_next(key, Rows::only_first(row)).await;
-        }
-        if ended == EndedTerm::Ttl || self.workflows().is_none() {
+    /// Serves whoever waits for a row that is free, by a caller whose own work is done: what fails here is left to sweep. The queue is
+    /// in the first row. For another permit it is read after the end of an execution lease only: those of a semaphore without a
+    /// queue cost no request more. Returns whether somebody was told.
+    pub(crate) async fn serve(&self, freed: Option<Freed>) -> bool {
+        let Some(Freed {
+            at,
+            row,
+            had_deadline,
+        }) = freed
+        else {
             return false;
+        };
+        if at.permit == 0 {
+            return self.serve_rows(&at.key, Rows::only_first(row)).await;
         }
-        self.try_to_serve(key).await
+        !had_deadline && self.serve_key(&at.key).await
     }
 
-    /// For a caller who has joined an empty queue: grants what was free before.
-    pub(crate) async fn try_to_serve(&self, key: &Key) -> bool {
-        let granted = Box::pin(async {
-            let rows = self.read_rows(key).await?;
-            self.grant_to_next(key, rows).await
-        });
-        let granted = granted.await;
-        self.or_left_to_sweep(key, granted)
+    /// The same for all rows of a key.
+    pub(crate) async fn serve_key(&self, key: &Key) -> bool {
+        // On the heap, because every caller's future contains it.
+        let rows = Box::pin(self.read_rows(key)).await;
+        match rows {
+            Ok(rows) => self.serve_rows(key, rows).await,
+            Err(error) => left_to_sweep(key, &error),
+        }
     }
 
-    #[expect(
-        clippy::unused_self,
-        reason = "what it logs is the work of these leases"
-    )]
-    fn or_left_to_sweep(&self, key: &Key, granted: Result<u64, Error>) -> bool {
-        let served = granted.unwrap_or_else(|error| {
-            error.count();
-            let problem = error.in_full();
-            tracing::error!(%key, problem, "the next waiter is left to sweep");
-            0
-        });
-        served > 0
+    /// The same for rows that were read, or written.
+    pub(crate) async fn serve_rows(&self, key: &Key, rows: Rows) -> bool {
+        match Box::pin(self.grant_to_next(key, rows)).await {
+            Ok(served) => served > 0,
+            Err(error) => left_to_sweep(key, &error),
+        }
     }
 
     /// Grants the free key, or a free permit, to whoever waits first, and tells it; if that one is gone, the next. Returns
     /// how many were told. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
     /// given.
     pub(crate) async fn grant_to_next(&self, key: &Key, mut rows: Rows) -> Result<u64, Error> {
-        let Some(workflows) = self.workflows() else {
-            return Ok(0);
-        };
         let (mut forbidden, mut tries, mut served) = (false, TRIES, 0);
         let began = self.now();
         while rows.may_have_room() && !self.settings().stopped {
@@ -191,7 +154,7 @@ impl<S: Store> Leases<S> {
                 None => self.now().since(began) < Connection::OPERATION,
             };
             // A team's function without starts leaves them to sweep.
-            if !in_time || head.is_start() && self.starts().is_empty() {
+            if !in_time || head.is_start() && self.starts.is_empty() {
                 break;
             }
             let Some(next) = self.who_is_next(key, &head).await? else {
@@ -247,7 +210,7 @@ impl<S: Store> Leases<S> {
                 metrics::record(Metric::QueueDepth, left as u64);
             }
             let has_more = rows.have_more_room(permits, passed);
-            rows = match self.put_into_effect(workflows, &at, granted, next).await? {
+            rows = match self.put_into_effect(&at, granted, next).await? {
                 Effect::Told => {
                     served += 1;
                     if !has_more {
@@ -305,20 +268,19 @@ impl<S: Store> Leases<S> {
     /// Tells a waiter of its grant, or begins a start.
     async fn put_into_effect(
         &self,
-        workflows: &dyn Workflows,
         at: &Address,
         granted: Row,
         next: Next,
     ) -> Result<Effect, Error> {
         Ok(match next {
-            Next::Start(item) => match self.begin(workflows, at, &granted, &item).await? {
+            Next::Start(item) => match self.begin(at, &granted, &item).await? {
                 Begins::Begun => Effect::Told,
                 Begins::Failed {
                     free: Some(free), ..
-                } => Effect::Never(free),
+                } => Effect::Never(free.row),
                 Begins::Failed { free: None, .. } | Begins::Later => Effect::Unknown,
             },
-            Next::Waiter(waiter) => match self.tell_first(workflows, at, granted, &waiter).await? {
+            Next::Waiter(waiter) => match self.tell_first(at, granted, &waiter).await? {
                 (Told::Accepted, _) => Effect::Told,
                 (Told::Refused, Some(free)) => Effect::Gone(free),
                 (Told::Denied(_), Some(free)) => Effect::Forbidden(free),
@@ -438,12 +400,11 @@ impl<S: Store> Leases<S> {
     /// row comes back free.
     pub(crate) async fn tell_first(
         &self,
-        workflows: &dyn Workflows,
         at: &Address,
         mut row: Row,
         waiter: &Waiter,
     ) -> Result<(Told, Option<Row>), Error> {
-        let mut told = self.tell(workflows, at, &row, &waiter.task_token).await?;
+        let mut told = self.tell(at, &row, &waiter.task_token).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
             && let Some(latest) = self.waiting(&at.key, &waiter.request.digest).await?
@@ -454,7 +415,7 @@ impl<S: Store> Leases<S> {
                 return Ok((Told::Unknown(None), None));
             };
             (row, waiter) = (marked, latest);
-            told = match self.tell(workflows, at, &row, &waiter.task_token).await? {
+            told = match self.tell(at, &row, &waiter.task_token).await? {
                 Told::Refused => {
                     self.note_refusal(at, &row).await?;
                     Told::Unknown(None)
@@ -478,9 +439,12 @@ impl<S: Store> Leases<S> {
                 if free.is_some() {
                     self.forget_waiter(&at.key, &waiter).await;
                 }
-                (told, free)
+                (told, free.map(|free| free.row))
             }
-            Told::Denied(_) => (told, self.take_back(at, &row).await?),
+            Told::Denied(_) => {
+                let free = self.take_back(at, &row).await?;
+                (told, free.map(|free| free.row))
+            }
         })
     }
 
@@ -488,7 +452,6 @@ impl<S: Store> Leases<S> {
     /// so this is counted first: from then on nobody who told it earlier passes the lease on. None if the row has changed.
     pub(crate) async fn tell_again(
         &self,
-        workflows: &dyn Workflows,
         at: &Address,
         row: &Row,
         waiter: &Waiter,
@@ -496,7 +459,7 @@ impl<S: Store> Leases<S> {
         let Some(row) = self.mark(at, row, Some(waiter.ticket)).await? else {
             return Ok(None);
         };
-        let told = self.tell(workflows, at, &row, &waiter.task_token).await?;
+        let told = self.tell(at, &row, &waiter.task_token).await?;
         match told {
             Told::Accepted => self.forget_waiter(&at.key, waiter).await,
             Told::Refused if self.note_refusal(at, &row).await?.is_some() => {
@@ -507,73 +470,16 @@ impl<S: Store> Leases<S> {
         Ok(Some(told))
     }
 
-    /// Counts another telling. None if the row has changed.
-    pub(crate) async fn mark(
-        &self,
-        at: &Address,
-        row: &Row,
-        ticket: Option<u64>,
-    ) -> Result<Option<Row>, Error> {
-        let now = self.now();
-        let telling = |told: Telling| Telling {
-            tries: told.tries.plus(1),
-            at: now,
-            ticket,
-            refused_at: None,
-        };
-        self.change_telling(at, row, telling, None).await
-    }
-
-    /// Notes that the token with which `row`'s holder was told last is dead, although somebody may have told it before.
-    /// A look at its history, half a minute later, shows whether it knows.
-    pub(crate) async fn note_refusal(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
-        let now = self.now();
-        let telling = |told: Telling| Telling {
-            refused_at: Some(now),
-            ..told
-        };
-        let look = self.shows_after(now);
-        self.change_telling(at, row, telling, Some(look)).await
-    }
-
-    async fn change_telling(
-        &self,
-        at: &Address,
-        row: &Row,
-        change: impl FnOnce(Telling) -> Telling,
-        sweep_after: Option<Timestamp>,
-    ) -> Result<Option<Row>, Error> {
-        let State::Held(held) = &row.state else {
-            return Ok(None);
-        };
-        let Some(telling) = held.telling else {
-            return Ok(None);
-        };
-        let next = Row {
-            version: row.version.plus(1),
-            state: State::Held(Holding {
-                telling: Some(change(telling)),
-                sweep_after: sweep_after.or(held.sweep_after),
-                ..held.clone()
-            }),
-            ..row.clone()
-        };
-        Ok(match self.replace(at, row, next, None).await? {
-            Applied::Done { row, .. } => Some(row),
-            Applied::Refused(_) => None,
-        })
-    }
-
     /// Ends a grant of which its holder never knew, as if it had not been: the row forgets the request, so that it may
     /// ask anew. Its token is used up. None if the row has changed since it was read.
-    pub(crate) async fn take_back(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
+    pub(crate) async fn take_back(&self, at: &Address, row: &Row) -> Result<Option<Freed>, Error> {
         let next = self.taken_back(row);
         Ok(match self.replace(at, row, next, None).await? {
             Applied::Done { row: free, .. } => {
                 let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
                 let key = &at.key;
                 tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
-                Some(free)
+                Some(Freed::of_execution(at, free))
             }
             Applied::Refused(_) => None,
         })
@@ -615,46 +521,22 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    pub(crate) async fn replace(
-        &self,
-        at: &Address,
-        seen: &Row,
-        row: Row,
-        head: Option<RequestDigest>,
-    ) -> Result<Applied, Error> {
-        let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
-            seen: Some(seen.version),
-            row,
-            head,
-        }));
-        self.store().apply(at, &change, self.limit()).await
-    }
-
-    async fn tell(
-        &self,
-        workflows: &dyn Workflows,
-        at: &Address,
-        row: &Row,
-        token: &TaskToken,
-    ) -> Result<Told, Error> {
+    async fn tell(&self, at: &Address, row: &Row, token: &TaskToken) -> Result<Told, Error> {
         let granted = self.granted(at.clone(), row.clone())?;
-        Ok(self.send_grant(workflows, token, granted).await)
+        Ok(self.send_grant(token, granted).await)
     }
 
     /// Sends a lease to a task token, as the response that acquire would have given. If there was no response, it tries
     /// once more; then a refusal may mean that the first call did arrive.
-    pub(crate) async fn send_grant(
-        &self,
-        workflows: &dyn Workflows,
-        token: &TaskToken,
-        granted: Granted,
-    ) -> Told {
+    pub(crate) async fn send_grant(&self, token: &TaskToken, granted: Granted) -> Told {
         let (key, holder) = (granted.lease.key.clone(), granted.lease.holder.clone());
         let number = granted.lease.fencing_token.get();
         let output = serde_json::to_string(&Acquired::Granted(granted)).unwrap_or_default();
         let mut unknown = None;
         for first in [true, false] {
-            let call = workflows.succeed((&holder, token), output.clone(), self.limit());
+            let call = self
+                .workflows()
+                .succeed((&holder, token), output.clone(), self.limit());
             let error = match call.await {
                 Ok(Delivery::Delivered) => {
                     tracing::info!(%key, %holder, fencing_token = number, "told");
@@ -688,4 +570,11 @@ impl<S: Store> Leases<S> {
             tracing::warn!(%key, problem, "the item of a waiter that was told is left to sweep");
         }
     }
+}
+
+fn left_to_sweep(key: &Key, error: &Error) -> bool {
+    error.count();
+    let problem = error.in_full();
+    tracing::error!(%key, problem, "the next waiter is left to sweep");
+    false
 }

@@ -6,11 +6,14 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
-    leases::{Leases, corrupt},
-    look::Looked,
+    leases::corrupt,
     outcomes::{Ended, is_zero},
     pagination::Cursor,
-    queue::{Waiting, Waits},
+    queue::{
+        Queue,
+        execution_check::Looked,
+        maintenance::{Waiting, Waits},
+    },
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
     store::{Address, ItemAddress, Operations, Store},
@@ -114,14 +117,13 @@ impl Seen {
 /// The execution leases of one holder that are due for a look.
 type Due = Vec<(Address, Row)>;
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It grants a free
     /// key to the first waiter and tells it, and tells again whoever may not know of its grant. It also removes waiters
-    /// whose waiting time has passed. Without [`Leases::with_workflows`] it leaves the queues and the execution leases
-    /// alone.
+    /// whose waiting time has passed.
     ///
     /// It asks about the executions whose leases are due for a look, or are waited for, once for all of them on a page,
-    /// after it has read them, and decides as [`Leases::reap`] does.
+    /// after it has read them, and decides as [`Queue::reap`] does.
     ///
     /// Sweep reads the index of held leases, so its cost depends on their number and not on the table's size. It
     /// reads and frees several rows at a time, each on the condition that the row has not changed since it was read.
@@ -286,15 +288,16 @@ impl<S: Store> Leases<S> {
 
     /// Asks about the holder of these leases, and ends or keeps each.
     async fn look(&self, holder: &Holder, leases: &[(Address, Row)]) -> Result<Seen, Error> {
-        let Some(workflows) = self.workflows() else {
-            return Ok(Seen::default());
-        };
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
         let mut all = Seen::default();
         let asked_at = self.now();
-        let said = match workflows.describe_execution(holder, self.limit()).await {
+        let said = match self
+            .workflows()
+            .describe_execution(holder, self.limit())
+            .await
+        {
             Ok(said) => {
                 all.looked = 1;
                 Some(said)
@@ -374,15 +377,14 @@ impl<S: Store> Leases<S> {
         if row.frozen.is_some() || held.expires_at() > self.takeover_deadline() {
             return nothing();
         }
-        let notified = self.end_as_read(&address, &row, Ended::Expired).await?;
-        Ok(Read::Seen(notified.map_or_else(
-            Seen::default,
-            |notified| Seen {
-                freed: 1,
-                granted: u64::from(notified),
-                ..Seen::default()
-            },
-        )))
+        let Some(freed) = self.end_as_read(&address, &row, Ended::Expired).await? else {
+            return nothing();
+        };
+        Ok(Read::Seen(Seen {
+            freed: 1,
+            granted: u64::from(self.serve(Some(freed)).await),
+            ..Seen::default()
+        }))
     }
 }
 
@@ -417,7 +419,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Memory, Queue, Settings, TaskToken, WaitTime,
+        Acquire, Leases, Memory, Settings, TaskToken, Wait, WaitTime,
         clock::slow::Slow,
         conformance::FakeStepFunctions,
         conformance::{grant, make},
@@ -425,7 +427,7 @@ mod tests {
     };
 
     /// Sweeps in invocations of two seconds each, until one has swept everything; returns how many leases they freed.
-    async fn in_invocations(leases: &Leases<Memory>) -> u64 {
+    async fn in_invocations(leases: &Queue<Memory>) -> u64 {
         let (mut freed, mut cursor) = (0, None);
         for calls in 1..100 {
             let deadline = leases.now().plus(Duration::from_secs(2));
@@ -454,7 +456,7 @@ mod tests {
         let (key, hour) = (make::key("k"), Duration::from_hours(1));
         grant(&leases, make::request(key.clone(), "holder", hour)).await;
         for n in 0..30 {
-            let queue = Queue {
+            let queue = Wait {
                 task_token: TaskToken::new(format!("t{n}")).expect("valid"),
                 wait: WaitTime::new(Duration::from_secs(1)).expect("valid"),
                 latest: false,
@@ -476,7 +478,9 @@ mod tests {
     #[tokio::test]
     async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {
         let clock = Arc::new(Slow::by(10));
-        let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock);
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock)
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
             let key = make::key(format!("k{n}"));
@@ -495,7 +499,9 @@ mod tests {
             let item = [("holder".to_owned(), crate::row::s("a stranger"))];
             memory.put_at(&format!("a{n}"), "LEASE#0000", &item.into());
         }
-        let leases = Leases::new(memory, Settings::default()).with_clock(Arc::new(Slow::by(10)));
+        let leases = Leases::new(memory, Settings::default())
+            .with_clock(Arc::new(Slow::by(10)))
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         let key = make::key("z");
         let acquire = Acquire::new(key, make::holder("h"), ttl);
@@ -520,7 +526,9 @@ mod tests {
     async fn one_unwritable_key_does_not_stop_a_sweep() {
         let store = Wire::default();
         let clock = make::clock();
-        let leases = Leases::new(store.clone(), Settings::default()).with_clock(clock.clone());
+        let leases = Leases::new(store.clone(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..5 {
             let key = make::key(format!("k{n}"));
@@ -539,7 +547,9 @@ mod tests {
     async fn a_sweep_frees_ten_at_a_time() {
         let store = Wire::default();
         let clock = make::clock();
-        let leases = Leases::new(store, Settings::default()).with_clock(clock.clone());
+        let leases = Leases::new(store, Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
         let ttl = make::ttl(Duration::from_secs(2));
         for n in 0..50 {
             let key = make::key(format!("k{n}"));

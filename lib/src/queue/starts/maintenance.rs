@@ -3,25 +3,25 @@
 use super::{Asked, IfHeld, if_held_by, waited_too_long};
 use crate::{
     error::Error,
-    leases::Leases,
+    leases::CALLS_WITHIN,
     queue::{
-        Begins, CALLS_WITHIN, EndedTerm, Known, Waits, has_failed, is_untold, not_started_reason,
-        place_in, shows_all_calls,
+        Queue,
+        begin::{Begins, has_failed, not_started_reason},
+        maintenance::{Waits, place_in},
     },
     retry::{AT_ONCE, some_at_a_time},
     row::Row,
-    start::{StartItem, StartStatus},
+    start::{Known, StartItem, StartStatus},
     store::{Address, Operations, Settled, Settlement, Store},
     values::{Key, RequestDigest},
-    workflows::Workflows,
 };
 
-impl<S: Store> Leases<S> {
+impl<S: Store> Queue<S> {
     /// Sees to the starts of `key` whose items wait, as far as there is time. Returns how many have begun.
     pub(crate) async fn maintain_starts(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
-        let Some(workflows) = self.workflows().filter(|_| !waiting.is_empty()) else {
+        if waiting.is_empty() {
             return Ok(0);
-        };
+        }
         let (mut begun, mut row) = (0, self.read_queue_row(key).await?);
         let (placed, stranded): (Vec<_>, Vec<_>) = waiting.iter().partition(|(request, _)| {
             let place = row.as_ref().and_then(|row| place_in(row, request));
@@ -36,14 +36,14 @@ impl<S: Store> Leases<S> {
             if waits.is_some() && gives_up > self.now() {
                 continue;
             }
-            begun += u64::from(self.maintain_start(workflows, key, request).await?);
+            begun += u64::from(self.maintain_start(key, request).await?);
             row = self.read_queue_row(key).await?;
         }
         for request in self.oldest_first(key, stranded).await? {
             if self.is_nearly_over() {
                 return Ok(begun);
             }
-            begun += u64::from(self.maintain_start(workflows, key, &request).await?);
+            begun += u64::from(self.maintain_start(key, &request).await?);
         }
         Ok(begun)
     }
@@ -70,12 +70,7 @@ impl<S: Store> Leases<S> {
 
     /// Sees to a start whose item waits: it leaves the queue when its wait is over, begins if it has its turn, or gets a place
     /// if it has none. Returns whether it has begun.
-    async fn maintain_start(
-        &self,
-        workflows: &dyn Workflows,
-        key: &Key,
-        request: &RequestDigest,
-    ) -> Result<bool, Error> {
+    async fn maintain_start(&self, key: &Key, request: &RequestDigest) -> Result<bool, Error> {
         let item = self.store().start_item(key, request, self.limit()).await?;
         let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
             // The index is late.
@@ -87,38 +82,32 @@ impl<S: Store> Leases<S> {
             && place_in(first, request).is_some()
         {
             let first = first.clone();
-            return self.end_wait(workflows, first, &item).await.map(|()| false);
+            return self.end_wait(first, &item).await.map(|()| false);
         }
         if let Some((permit, row)) = rows.held_for(request) {
-            if !is_untold(row) {
+            if !row.is_unbegun_start() {
                 // It has begun long ago: it has extended its lease, or was seen. Its name may be in use by that one.
-                self.settle_shown(workflows, &item).await?;
+                self.settle_shown(&item).await?;
                 return Ok(false);
             }
             let key = key.clone();
             let at = Address { key, permit };
-            return match self.begin_again(workflows, &at, row, &item).await? {
+            return match self.begin_again(&at, row, &item).await? {
                 Begins::Begun => Ok(true),
-                Begins::Failed {
-                    free: Some(free), ..
-                } => Ok(self.serve_after(&at, free, EndedTerm::Execution).await),
-                Begins::Failed { free: None, .. } | Begins::Later => Ok(false),
+                Begins::Failed { free, .. } => Ok(self.serve(free).await),
+                Begins::Later => Ok(false),
             };
         }
         if rows.remember(request) {
-            self.settle_remembered(workflows, &item).await?;
+            self.settle_remembered(&item).await?;
             return Ok(false);
         }
-        self.place_again(workflows, &item).await
+        self.place_again(&item).await
     }
 
     /// Whoever stored the item died before it had its place, or its row was deleted. One that was not to wait, or whose time is
     /// over, is tried once: it may never have had an answer.
-    async fn place_again(
-        &self,
-        workflows: &dyn Workflows,
-        item: &StartItem,
-    ) -> Result<bool, Error> {
+    async fn place_again(&self, item: &StartItem) -> Result<bool, Error> {
         if self.now().since(item.asked_at) < CALLS_WITHIN {
             // Whoever asked may be about to give it its place, or to say that it does not wait.
             return Ok(false);
@@ -129,12 +118,12 @@ impl<S: Store> Leases<S> {
             (true, false) => (IfHeld::Fail, Asked::Overdue),
             (false, _) => (IfHeld::Fail, Asked::Again),
         };
-        match self.known(workflows, item).await? {
+        match self.known(item).await? {
             Known::Ours => {
                 self.has_begun(item).await?;
             }
             Known::No => {
-                let placed = Box::pin(self.place(workflows, item, if_held, asked)).await;
+                let placed = Box::pin(self.place(item, if_held, asked)).await;
                 return match placed {
                     Ok(placed) => Ok(matches!(placed, super::Started::Started { .. })),
                     Err(
@@ -158,19 +147,15 @@ impl<S: Store> Leases<S> {
 
     /// A start had the key, and its item does not say whether it began. That the service does not know it says nothing: it may
     /// not show it yet, or have forgotten it.
-    pub(super) async fn settle_remembered(
-        &self,
-        workflows: &dyn Workflows,
-        item: &StartItem,
-    ) -> Result<(), Error> {
-        match self.known(workflows, item).await? {
+    pub(super) async fn settle_remembered(&self, item: &StartItem) -> Result<(), Error> {
+        match self.known(item).await? {
             Known::Ours => self.has_begun(item).await.map(drop),
             Known::No | Known::Unasked => {
                 // It may have been granted the key just before it gave up, or later, if nobody saw that.
                 let rows = self.read_rows_for(&item.key, item.request.permits).await?;
                 let had_it_until = rows.remembered_until(&item.digest(), self.settings().retention);
                 let called_by = item.deadline.plus(CALLS_WITHIN).max(had_it_until);
-                if self.now() < shows_all_calls(called_by, self.settings().clock_margin) {
+                if self.now() < self.shows_all_calls(called_by) {
                     return Ok(());
                 }
                 let reason = "it had the key, which is taken from it, and Step Functions does not show that it ran: \
@@ -186,12 +171,8 @@ impl<S: Store> Leases<S> {
     }
 
     /// The same of one that has the key, and has shown by it that it began.
-    pub(super) async fn settle_shown(
-        &self,
-        workflows: &dyn Workflows,
-        item: &StartItem,
-    ) -> Result<(), Error> {
-        match self.known(workflows, item).await? {
+    pub(super) async fn settle_shown(&self, item: &StartItem) -> Result<(), Error> {
+        match self.known(item).await? {
             Known::Another => self.name_is_used(item).await,
             Known::Ours | Known::No | Known::Unasked => self.has_begun(item).await.map(drop),
         }
@@ -220,16 +201,11 @@ impl<S: Store> Leases<S> {
     }
 
     /// Ends the wait of a start in the queue, if it is over.
-    async fn end_wait(
-        &self,
-        workflows: &dyn Workflows,
-        row: Row,
-        item: &StartItem,
-    ) -> Result<(), Error> {
+    async fn end_wait(&self, row: Row, item: &StartItem) -> Result<(), Error> {
         if item.deadline > self.now() {
             return Ok(());
         }
-        let known = self.known(workflows, item).await?;
+        let known = self.known(item).await?;
         let settlement = match known {
             Known::Ours => Settlement::Begun {
                 purge_at: self.purge_start_at(),

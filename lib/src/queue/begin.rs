@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use super::place_in;
+use super::{Queue, maintenance::place_in, workflows::Begun};
 use crate::{
-    clock::Timestamp,
     error::Error,
-    leases::{LATEST_ANSWER, Leases, TRIES, changed},
+    leases::{CALLS_WITHIN, Freed, TRIES, changed},
     metrics::{self, Metric},
     row::{Holding, Row, Stored, Term},
-    start::{StartItem, StartStatus},
-    store::{Address, Applied, Operations, Settled, Settlement, Store},
+    start::{Known, StartItem, StartStatus},
+    store::{Address, Operations, Settled, Settlement, Store},
     transition::{Change, Leave, LeaveReason, Look, ReplaceIfUnchanged},
     values::{Counter, Key, RequestDigest},
-    workflows::{Begun, Workflows},
 };
 
 /// What became of a start that has its turn.
@@ -30,50 +28,27 @@ pub(crate) enum Begins {
         /// Why.
         reason: String,
         /// The row.
-        free: Option<Row>,
+        free: Option<Freed>,
     },
     /// It keeps its turn: it may have begun, or is to begin later, or somebody else sees to it.
     Later,
 }
 
-/// What the service says of the execution that a start names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// It does not know it; the answer may be half a minute old.
-    No,
-    /// It has, or had, the start's input.
-    Ours,
-    /// It has another input.
-    Another,
-    /// It may not be asked: the role may not look at that machine's executions, or the engine starts none.
-    Unasked,
-}
-
 /// EventBridge and SQS deliver again for at most 14 days.
 const ANSWERS_FOR: Duration = Duration::from_hours(15 * 24);
 
-/// Whoever calls `StartExecution` does so within this time of its mark, and whoever stores an item gives it its place.
-pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
+impl<S: Store> Queue<S> {
+    /// How long the item of a start that is settled answers duplicates.
+    pub(crate) fn purge_start_at(&self) -> u64 {
+        let until = self.now().plus(ANSWERS_FOR);
+        until.as_seconds_rounded_up().min(Row::NEVER)
+    }
 
-/// How long a signed request is good.
-const SIGNATURE: Duration = Duration::from_mins(5);
-
-/// From when on no call for this grant can begin the execution without the service showing it.
-pub(crate) fn shows_all_calls(last_mark: Timestamp, margin: Duration) -> Timestamp {
-    last_mark
-        .plus(CALLS_WITHIN)
-        .plus(SIGNATURE)
-        .plus(margin)
-        .plus(LATEST_ANSWER)
-}
-
-impl<S: Store> Leases<S> {
     /// Begins a start that has its turn and may have begun. Somebody may have called before, so that the row is marked
     /// first: from then on no earlier caller decides that it has failed. Its item is read after the mark: it may have been
     /// settled before it had its turn, but not since.
     pub(crate) async fn begin_again(
         &self,
-        workflows: &dyn Workflows,
         at: &Address,
         row: &Row,
         item: &StartItem,
@@ -81,7 +56,7 @@ impl<S: Store> Leases<S> {
         let Some(telling) = row.holding().and_then(|held| held.telling) else {
             return Ok(Begins::Later);
         };
-        if self.starts().is_empty() {
+        if self.starts.is_empty() {
             return Ok(Begins::Later);
         }
         if telling.refused_at.is_none() {
@@ -92,14 +67,14 @@ impl<S: Store> Leases<S> {
             let latest = self.store().start_item(key, &request, self.limit());
             return match latest.await? {
                 Some(latest) if latest.status == StartStatus::Waiting => {
-                    self.begin(workflows, at, &marked, &latest).await
+                    self.begin(at, &marked, &latest).await
                 }
                 Some(latest) if latest.status == StartStatus::Begun => Ok(Begins::Begun),
                 _ => Ok(Begins::Later),
             };
         }
         // Nobody calls any more, and a call that is under way has begun it by then, or never will.
-        let known = self.known(workflows, item).await?;
+        let known = self.known(item).await?;
         if known == Known::Ours {
             return self.has_begun(item).await;
         }
@@ -109,13 +84,6 @@ impl<S: Store> Leases<S> {
         let refused = "Step Functions refused it, or an operator ended it before it began";
         let reason = not_started_reason(known, refused.to_owned());
         self.fail(at, row, item, reason).await
-    }
-
-    /// When a start ends whose execution may not be asked about, if no call for it can arrive after this instant: as that of an
-    /// execution that the service does not know, after the grace.
-    fn ends_unasked(&self, over_at: Timestamp) -> Timestamp {
-        let asked_again = self.now().plus(LATEST_ANSWER);
-        over_at.max(asked_again).plus(self.settings().reap_grace)
     }
 
     /// Whether a start that has its turn will never begin, which is `known`: no call is under way any more. If the service may
@@ -130,7 +98,7 @@ impl<S: Store> Leases<S> {
             return Ok(false);
         };
         let called_at = held.telling.map_or(held.acquired_at, |telling| telling.at);
-        let over_at = shows_all_calls(called_at, self.settings().clock_margin);
+        let over_at = self.shows_all_calls(called_at);
         let now = self.now();
         let noted_at = match held.term {
             Term::Execution { look_again_at, .. } => look_again_at,
@@ -161,7 +129,6 @@ impl<S: Store> Leases<S> {
     /// Begins the start that `row` was just granted to, or marked for, by this process: one call of `StartExecution`.
     pub(crate) async fn begin(
         &self,
-        workflows: &dyn Workflows,
         at: &Address,
         row: &Row,
         item: &StartItem,
@@ -174,7 +141,7 @@ impl<S: Store> Leases<S> {
             return Ok(Begins::Later);
         }
         let is_only_call = telling.tries == Counter::MIN;
-        if let Err(problem) = self.starts().check(&item.key, &item.state_machine) {
+        if let Err(problem) = self.starts.check(&item.key, &item.state_machine) {
             let reason = format!("{} {problem}", item.state_machine);
             if is_only_call {
                 // Nobody has called, so that nobody has to be asked.
@@ -183,7 +150,7 @@ impl<S: Store> Leases<S> {
             return self.refused_later(at, row, item, reason).await;
         }
         let (key, execution) = (&item.key, item.execution());
-        let began = match self.ask_to_start(workflows, at, row, item).await {
+        let began = match self.ask_to_start(at, row, item).await {
             Ok(began) => began,
             Err(error) => {
                 error.count();
@@ -200,7 +167,7 @@ impl<S: Store> Leases<S> {
         };
         match began {
             Begun::Began => self.has_begun(item).await,
-            Begun::NameInUse => match self.known(workflows, item).await? {
+            Begun::NameInUse => match self.known(item).await? {
                 Known::Ours => self.has_begun(item).await,
                 Known::Another => {
                     let reason = not_started_reason(Known::Another, String::new());
@@ -214,7 +181,7 @@ impl<S: Store> Leases<S> {
                 }
             },
             // The only call for this grant: unless the name is in use already, nothing has begun.
-            Begun::Refused(reason) if is_only_call => match self.known(workflows, item).await? {
+            Begun::Refused(reason) if is_only_call => match self.known(item).await? {
                 Known::Ours => self.has_begun(item).await,
                 known => {
                     self.fail(at, row, item, not_started_reason(known, reason))
@@ -241,7 +208,6 @@ impl<S: Store> Leases<S> {
 
     async fn ask_to_start(
         &self,
-        workflows: &dyn Workflows,
         at: &Address,
         row: &Row,
         item: &StartItem,
@@ -251,60 +217,19 @@ impl<S: Store> Leases<S> {
             .input
             .with(item.pass_lease, item.request.permits, &lease);
         let what = (&item.state_machine, &item.name);
-        workflows.start_execution(what, input, self.limit()).await
-    }
-
-    /// For an operator: nobody begins the start any more that `row` was granted to. A call may be under way, so that the key is
-    /// free only when that shows: at the instant that is returned. None if no start is about to begin.
-    pub(crate) async fn cancel_start(
-        &self,
-        at: &Address,
-        row: &Row,
-    ) -> Result<Option<Timestamp>, Error> {
-        let telling = row.holding().and_then(|held| held.telling);
-        let Some(telling) = telling.filter(|_| is_untold(row)) else {
-            return Ok(None);
-        };
-        let (key, request, limit) = (&at.key, &row.request, self.limit());
-        let item = self.store().start_item(key, request, limit).await?;
-        let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
-            return Ok(None);
-        };
-        let known = match self.workflows() {
-            Some(workflows) => self.known(workflows, &item).await?,
-            None => Known::No,
-        };
-        if known == Known::Ours {
-            self.has_begun(&item).await?;
-            return Ok(None);
-        }
-        if telling.refused_at.is_none() && self.note_refusal(at, row).await?.is_none() {
-            return Err(self.contention_error());
-        }
-        let over_at = shows_all_calls(telling.at, self.settings().clock_margin);
-        Ok(Some(match known {
-            Known::Unasked => self.ends_unasked(over_at),
-            Known::No | Known::Ours | Known::Another => over_at,
-        }))
-    }
-
-    /// False of a start that was granted the key after its caller had withdrawn it: nobody begins it.
-    pub(crate) async fn is_asked_for(&self, at: &Address, row: &Row) -> Result<bool, Error> {
-        if !is_untold(row) {
-            return Ok(true);
-        }
-        let item = self.store().start_item(&at.key, &row.request, self.limit());
-        Ok(item.await?.is_some())
+        self.workflows()
+            .start_execution(what, input, self.limit())
+            .await
     }
 
     /// What the service says of the execution that a start names.
-    pub(crate) async fn known(
-        &self,
-        workflows: &dyn Workflows,
-        item: &StartItem,
-    ) -> Result<Known, Error> {
+    pub(crate) async fn known(&self, item: &StartItem) -> Result<Known, Error> {
         let execution = item.execution();
-        let input = match workflows.execution_input(&execution, self.limit()).await {
+        let input = match self
+            .workflows()
+            .execution_input(&execution, self.limit())
+            .await
+        {
             // It concerns this machine, and nobody else.
             Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
                 error.count();
@@ -319,12 +244,6 @@ impl<S: Store> Leases<S> {
             Some(input) if item.input.is(&input, item.pass_lease) => Known::Ours,
             Some(_) => Known::Another,
         })
-    }
-
-    /// How long the item of a start that is settled answers duplicates.
-    pub(crate) fn purge_start_at(&self) -> u64 {
-        let until = self.now().plus(ANSWERS_FOR);
-        until.as_seconds_rounded_up().min(Row::NEVER)
     }
 
     /// Writes down that the execution has begun, whatever became of the start meanwhile. If that fails, sweep does it.
@@ -395,6 +314,7 @@ impl<S: Store> Leases<S> {
         has_failed(item, &reason);
         let free = self.read_row(at).await?;
         let free = free.filter(|row| row.holding().is_none());
+        let free = free.map(|row| Freed::of_execution(at, row));
         Ok(Begins::Failed { reason, free })
     }
 
@@ -487,38 +407,12 @@ impl<S: Store> Leases<S> {
         }
         Err(self.contention_error())
     }
-
-    /// Removes the first in the queue, whose item does not wait any more. By the version, because it may have
-    /// joined anew.
-    pub(crate) async fn pass_over(
-        &self,
-        key: &Key,
-        row: &Row,
-        head: &RequestDigest,
-    ) -> Result<Option<Row>, Error> {
-        let next = Row {
-            version: row.version.plus(1),
-            ..row.clone()
-        };
-        let applied = self
-            .replace(&Address::first(key), row, next, Some(head.clone()))
-            .await?;
-        Ok(match applied {
-            Applied::Done { row: shorter, .. } => Some(shorter),
-            Applied::Refused(_) => None,
-        })
-    }
 }
 
 pub(crate) fn has_failed(item: &StartItem, reason: &str) {
     metrics::record(Metric::FailedStarts, 1);
     let (key, execution) = (&item.key, item.execution());
     tracing::error!(%key, %execution, reason, "a start has failed; its item keeps the request");
-}
-
-/// Whether the row was granted to a start of which no look has shown yet that it began.
-pub(crate) fn is_untold(row: &Row) -> bool {
-    row.request.is_start() && row.holding().is_some_and(|held| held.telling.is_some())
 }
 
 /// Why a start has failed, unless its name is in use, which says more.

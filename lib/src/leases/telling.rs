@@ -1,0 +1,92 @@
+//! What a row says of the calls that told its holder of its grant, or may have.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::{LATEST_ANSWER, Leases},
+    row::{Holding, Row, State, Telling},
+    store::{Address, Applied, Store},
+};
+
+/// Whoever calls `StartExecution` does so within this time of its mark, and whoever stores an item gives it its place.
+pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
+
+/// How long a signed request is good.
+const SIGNATURE: Duration = Duration::from_mins(5);
+
+impl<S: Store> Leases<S> {
+    /// Counts another telling. None if the row has changed.
+    pub(crate) async fn mark(
+        &self,
+        at: &Address,
+        row: &Row,
+        ticket: Option<u64>,
+    ) -> Result<Option<Row>, Error> {
+        let now = self.now();
+        let telling = |told: Telling| Telling {
+            tries: told.tries.plus(1),
+            at: now,
+            ticket,
+            refused_at: None,
+        };
+        self.change_telling(at, row, telling, None).await
+    }
+
+    /// Notes that the token with which `row`'s holder was told last is dead, although somebody may have told it before.
+    /// A look at its history, half a minute later, shows whether it knows.
+    pub(crate) async fn note_refusal(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
+        let now = self.now();
+        let telling = |told: Telling| Telling {
+            refused_at: Some(now),
+            ..told
+        };
+        let look = self.shows_after(now);
+        self.change_telling(at, row, telling, Some(look)).await
+    }
+
+    async fn change_telling(
+        &self,
+        at: &Address,
+        row: &Row,
+        change: impl FnOnce(Telling) -> Telling,
+        sweep_after: Option<Timestamp>,
+    ) -> Result<Option<Row>, Error> {
+        let State::Held(held) = &row.state else {
+            return Ok(None);
+        };
+        let Some(telling) = held.telling else {
+            return Ok(None);
+        };
+        let next = Row {
+            version: row.version.plus(1),
+            state: State::Held(Holding {
+                telling: Some(change(telling)),
+                sweep_after: sweep_after.or(held.sweep_after),
+                ..held.clone()
+            }),
+            ..row.clone()
+        };
+        Ok(match self.replace(at, row, next, None).await? {
+            Applied::Done { row, .. } => Some(row),
+            Applied::Refused(_) => None,
+        })
+    }
+
+    /// From when on no call of `StartExecution` after this mark can begin the execution without the service showing it.
+    pub(crate) fn shows_all_calls(&self, last_mark: Timestamp) -> Timestamp {
+        last_mark
+            .plus(CALLS_WITHIN)
+            .plus(SIGNATURE)
+            .plus(self.settings().clock_margin)
+            .plus(LATEST_ANSWER)
+    }
+
+    /// When a start ends whose execution may not be asked about, if no call for it can arrive after this instant: as that of an
+    /// execution that the service does not know, after the grace.
+    pub(crate) fn ends_unasked(&self, over_at: Timestamp) -> Timestamp {
+        let asked_again = self.now().plus(LATEST_ANSWER);
+        over_at.max(asked_again).plus(self.settings().reap_grace)
+    }
+}
