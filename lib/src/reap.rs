@@ -375,7 +375,7 @@ mod tests {
     use crate::{
         Acquire, Call, Delivery, ExtendOptions, Lease, Memory, Settings, WaiterOf, Workflows,
         clock::{Clock as _, slow::Slow},
-        conformance::{FakeStepFunctions, grant, make},
+        test_support::{FakeStepFunctions, grant, make},
     };
 
     /// An execution that has ended. While it is looked up, something happens to its lease.

@@ -18,7 +18,7 @@ use leasehold::row::{Holding, Item, Row, State, Stored, Term};
 use leasehold::store::Address;
 use leasehold::{
     Acquire, Connection, DynamoDb, Granted, Holder, KeepTime, Key, Lease, Leases, RequestDigest,
-    RequestId, Settings, Ttl, conformance,
+    RequestId, Settings, Ttl,
 };
 use leasehold_local::{Options, Proxy, Stack, session_token};
 use serde_json::{Value, json};
@@ -298,7 +298,7 @@ impl Table {
     }
 }
 
-impl conformance::Bench for Table {
+impl leasehold_conformance::Bench for Table {
     type Store = DynamoDb;
 
     fn store(&self) -> DynamoDb {

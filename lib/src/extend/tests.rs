@@ -4,9 +4,9 @@ use super::*;
 use crate::{
     Acquire, ForceReleaseOptions, ReleaseOutcome, Settings, SweepBounds,
     clock::{Clock as _, ManualClock},
-    conformance::{grant, make},
     row::Row,
     store::wire::{Before, Wire},
+    test_support::{grant, make},
     values::{Counter, RequestDigest, RequestId},
 };
 

@@ -321,10 +321,10 @@ mod tests {
     use super::*;
     use crate::{
         Lease, Memory, Queue, Settings, SweepBounds, TaskToken, WaitTime,
-        conformance::FakeStepFunctions,
-        conformance::{grant, make},
         row::Item,
         store::wire::{Before, Wire},
+        test_support::FakeStepFunctions,
+        test_support::{grant, make},
     };
 
     async fn join(leases: &Leases<Wire>, who: &str) {

@@ -71,7 +71,7 @@ fn imports(files: &Files, source: &str) -> Edges {
         .collect();
     let sources = || {
         files.all(source, ".rs").filter(|(path, _)| {
-            !path.contains("/conformance") && !of_tests.iter().any(|end| path.ends_with(end))
+            !path.contains("/test_support") && !of_tests.iter().any(|end| path.ends_with(end))
         })
     };
     let module_of = |path: &str| {
