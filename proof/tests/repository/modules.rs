@@ -20,7 +20,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 fn circles(files: &Files) -> Vec<String> {
-    ["lib", "lambda", "asl", "cli", "local"]
+    ["lib", "lib/lambda", "asl", "cli", "local"]
         .iter()
         .flat_map(|package| {
             let edges = imports(files, &format!("{package}/src/"));

@@ -1,4 +1,4 @@
-//! JSON Schemas (draft 2020-12) of the events, responses and errors of the functions; `schemas/` has them as files.
+//! JSON Schemas (draft 2020-12) of the events, responses and errors of the functions; `docs/reference/schemas/` has them as files.
 //!
 //! They come from the Rust types. Types that read or write their JSON by hand have handwritten schemas. A schema
 //! cannot say everything: lengths are in bytes and JSON Schema counts characters, and whether a ttl is longer than
