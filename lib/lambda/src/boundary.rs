@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boundary_is_read_as_it_is() {
+    fn boundary_is_read_exactly() {
         let read = |pairs: &[(&str, &str)]| {
             Boundary::read(|name| {
                 let pair = pairs.iter().find(|(n, _)| *n == name)?;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beyond_the_prefixes_is_let_through() {
+    fn only_prefixes_pass_the_boundary() {
         let team = boundary(Some("team-a/"), Some("a:"), true);
         let ours = || handle("team-a/k", "a:h");
         for event in [
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_show_others_leases_is_refused() {
+    fn requests_for_others_are_refused() {
         for team in [
             boundary(Some("team-a/"), None, true),
             boundary(None, Some("a:"), true),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_to_the_whole_table_has_no_boundary() {
+    fn table_maintenance_has_no_boundary() {
         let absent = boundary(None, None, false).check_absence();
         assert!(absent.is_ok());
         for (team, variable) in [

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_holds_back_its_own_group() {
+    async fn failure_holds_back_own_group() {
         let of = |id: &str, group: &str| message(id, &json!({"MessageGroupId": group}));
         let mixed = [
             of("a1", "a"),

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_pauses_or_is_not_known_has_not_ended() {
+    fn paused_or_unknown_has_not_ended() {
         for status in ["RUNNING", "PAUSING", "PAUSED", "SOMETHING_NEW"] {
             assert!(!has_ended(&ExecutionStatus::from(status)), "{status}");
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_the_message_of_the_error() {
+    fn failure_carries_the_message() {
         let cause = r#"{"errorType": "Lease.QueueTimeout", "errorMessage": "{\"message\": \"too late\", \"key\": \"k\"}"}"#;
         assert_eq!(message(cause).as_deref(), Some("too late"));
         assert_eq!(message("no JSON"), None);

@@ -87,7 +87,7 @@ mod tests {
     const AT: Timestamp = Timestamp::from_millis(1_795_230_000_120);
 
     #[test]
-    fn a_line_is_one_object_in_the_embedded_metric_format() {
+    fn line_is_one_metric_object() {
         let mut counts = Counts::default();
         counts.add(Metric::HeldTime, 5_000);
         counts.add(Metric::QueueDepth, 0);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_is_no_list_of_metrics() {
+    fn no_counts_list_no_metrics() {
         let mut counts = Counts::default();
         counts.add(Metric::Latency, 0);
         let line = meter().line(&counts, AT);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_units_are_such_as_cloudwatch_takes() {
+    fn cloudwatch_takes_names_and_units() {
         for (name, unit) in METRICS {
             assert!(name.len() <= 255 && name.chars().all(|c| c.is_ascii_alphabetic()));
             assert!(["Count", "Milliseconds"].contains(&unit), "{name}: {unit}");

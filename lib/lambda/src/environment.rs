@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_of_both_kinds_are_passed_on() {
+    fn both_endpoint_kinds_are_passed() {
         for (value, expected) in [("true", true), ("TRUE", true), ("false", false)] {
             let pairs = [
                 ("AWS_REGION", "us-east-1"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn fips_is_refused_by_a_build_without_the_module() {
+    fn fips_needs_the_module() {
         let asked = || lookup(&[(FIPS, "true")]);
         assert!(check_fips(asked(), Err("not in FIPS mode")).is_err());
         assert!(check_fips(asked(), Ok(())).is_ok());

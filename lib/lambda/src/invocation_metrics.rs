@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn each_error_counts_as_what_it_is() {
+    fn errors_count_under_own_names() {
         let key = || Key::new("k").expect("valid");
         let (action, resource) = ("dynamodb:UpdateItem", || "table t".to_owned());
         let source = || Cause::said("no");

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_field_is_named_without_its_value() {
+    fn bad_field_hides_its_value() {
         for (text, field) in [
             (r"{}", Some("key")),
             (r#"{"key":5}"#, Some("key")),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_its_values_is_no_handle() {
+    fn list_of_values_is_no_handle() {
         for (text, field) in [
             (r#"{"lease":[["a","b"]]}"#, "lease"),
             (r#"{"leases":[{},["a","b"]]}"#, "leases.1"),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_more_than_the_most_is_refused() {
+    fn too_many_values_are_refused() {
         let list = |values: usize| format!(r#"{{"x":[{}0]}}"#, "[],".repeat(values - 3));
         let most = MOST_VALUES as usize;
         parse(&list(most)).expect("as many as there may be");

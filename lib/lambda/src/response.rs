@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_response_counts_as_what_it_came_to() {
+    async fn responses_count_by_outcome() {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
         let leases =
             Leases::new(Memory::new(), Settings::default()).with_clock(Arc::clone(&clock) as _);
@@ -143,7 +143,7 @@ mod tests {
 
     /// The grant of a waiter is counted where it is made, and not again.
     #[test]
-    fn what_counts_elsewhere_or_nothing_has_a_word() {
+    fn uncounted_responses_have_a_word() {
         let batch = |failed: &[&str]| {
             let mut batch = SqsBatchResponse::default();
             for id in failed {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_counts_corrupt_items_only_if_there_are_any() {
+    fn sweep_counts_corrupt_items_if_any() {
         let swept = |examined, freed, skipped_corrupt| Swept {
             examined,
             freed,

@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_passes_by_itself_is_asked_again() {
+    fn only_transient_errors_are_retried() {
         for (code, status, for_good) in [
             ("StateMachineDoesNotExist", 400, true),
             ("AccessDeniedException", 400, true),
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_execution_is_told_nothing_here() {
+    fn durable_execution_is_not_notified() {
         let holder = |arn: &str| Holder::new(arn).expect("valid");
         let durable =
             "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution/a/b";

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_without_an_answer_may_still_be_at_work() {
+    fn unanswered_task_may_still_work() {
         use Event::{
             ExecutionFailed, ExecutionStarted, ExecutionSucceeded, TaskFailed, TaskScheduled,
             TaskStarted, TaskSucceeded, TaskTimedOut,
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_the_service_refused_started_nothing() {
+    fn refused_start_started_nothing() {
         use Event::{
             ExecutionFailed, ExecutionStarted, TaskFailed, TaskScheduled, TaskStartFailed,
             TaskStarted, TaskSubmitFailed,
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_in_which_something_is_missing_proves_nothing() {
+    fn incomplete_history_proves_nothing() {
         use Event::{
             ExecutionAborted, ExecutionFailed, ExecutionStarted, MapRunStarted, TaskFailed,
             TaskScheduled, TaskStarted,
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_execution_has_its_own_history() {
+    fn nested_execution_has_own_history() {
         use Event::{
             ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted,
         };
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn acquire_is_over_when_its_token_has_the_lease() {
+    fn acquire_ends_with_token_answer() {
         let event = |kind, id, output: &str| {
             let succeeded = TaskSucceededEventDetails::builder()
                 .resource_type("lambda")
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_shows_what_a_task_token_was_answered() {
+    fn history_shows_answer_of_token() {
         use Event::{TaskScheduled, TaskStarted, TaskSucceeded, TaskTimedOut};
         let receipt = |kinds: &[Event]| {
             let mut received = Received::default();
