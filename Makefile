@@ -18,7 +18,7 @@ help: ## list the targets
 
 # Its dependencies are compiled for it alone, once. After that this is the loop of who changes the rules.
 quick: ## after a change in lib or lambda, in seconds: unit tests, the suite of every store in memory, doctests
-	cargo test --locked -p leasehold -p leasehold-lambda --all-features
+	cargo test --locked -p leasehold -p leasehold-conformance -p leasehold-lambda --all-features
 
 demo: ## show leases in use on this machine, from start to end
 	@$(MAKE) --no-print-directory -j2 local-stack
@@ -67,11 +67,11 @@ test: translated $(SAM_ENV)/complete ## build everything, run every test in two 
 check: fmt clippy doc style template asked asl types leases cdk terraform deny ## format, lints, documentation, licences, template and state machines
 	@if [ -s $(UNCHECKED) ]; then echo "check: NOT CHECKED: $$(cat $(UNCHECKED)); all else holds"; else echo "check: all of it holds"; fi
 
-# Built from the contents of the package, with the default features. Cargo unpacks the library for the second crate below its
+# Built from the contents of the package, with the default features. Cargo unpacks the library for the other crates below its
 # own directory, by version and not by contents: what an earlier state of this version left there would be built.
 package: ## pack the crates as they are published, build them from the packages, and use the first in an empty project
 	rm -rf "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/leasehold-[0-9]*
-	cargo package --package leasehold --package leasehold-lambda --locked
+	cargo package --package leasehold --package leasehold-conformance --package leasehold-lambda --locked
 	python3 tools/packages/test_crates.py
 
 # The newest published version of the crate; empty, because nothing is published yet.

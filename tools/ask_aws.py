@@ -66,7 +66,7 @@ def definitions(places):
             return places["partition"]
         return f"arn:{places['partition']}:lambda:{places['region']}:{places['account']}:function:{name}" if name.endswith("Function") else name
 
-    for path in sorted(ROOT.glob("statemachines/*.asl.json")):
+    for path in sorted(ROOT.glob("templates/statemachines/*.asl.json")):
         yield path.name, re.sub(r"\$\{([\w:]+)\}", instead, path.read_text(encoding="utf-8"))
 
 

@@ -20,7 +20,7 @@ style: ## wording of the documents, and which module may import which
 
 # Checks the shipped machines through the template, which says what their functions are, and those of the tutorial.
 leases: ## check the state machines for leases that can expire, leak or be used after their end
-	cargo run --quiet --locked --bin leasehold -- check template.yaml samples.yaml docs/tutorial.md
+	cargo run --quiet --locked --bin leasehold -- check template.yaml templates/samples.yaml docs/tutorial.md
 
 # Through a file, so that a definition that cannot be read does not destroy the document. A test fails if a picture is outdated.
 pictures: ## redraw the state machines in docs/reference/machines.md from their definitions
@@ -28,16 +28,16 @@ pictures: ## redraw the state machines in docs/reference/machines.md from their 
 	cp target/pictures.md docs/reference/machines.md
 
 # The stack's own template, the smallest stack, and the two nested templates of the first.
-TEMPLATES := template.yaml minimal.yaml monitoring.yaml samples.yaml
+TEMPLATES := template.yaml templates/minimal.yaml templates/monitoring.yaml templates/samples.yaml
 TRANSLATE = mkdir -p target/templates && $(SAM_ENV)/bin/python tools/translate.py target/templates $(TEMPLATES)
 
 # Lints the templates as written, with `sam validate --lint`, and as translated with the state machines included, with cfn-lint.
 # The same for the templates of a release.
 template: $(SAM_ENV)/complete
 	$(TRANSLATE)
-	for name in $(TEMPLATES:.yaml=.json); do diff local/$$name target/templates/$$name || { echo "local/$$name is outdated: make translate"; exit 1; }; done
+	for name in $(notdir $(TEMPLATES:.yaml=.json)); do diff local/$$name target/templates/$$name || { echo "local/$$name is outdated: make translate"; exit 1; }; done
 	$(SAM_ENV)/bin/python tools/release/templates.py target/templates/release
-	ln -sfn $(CURDIR)/statemachines target/templates/release/statemachines
+	ln -sfn $(CURDIR)/templates/statemachines target/templates/release/templates/statemachines
 	$(SAM_ENV)/bin/python tools/lint.py . target/templates/release
 
 # The local stack reads the translation, so that starting it does not need SAM. The Terraform module's outputs are the template's.
@@ -47,7 +47,7 @@ translate: $(SAM_ENV)/complete ## translate the templates to local/*.json and Te
 	$(SAM_ENV)/bin/python tools/test_terraform.py --write
 
 translated:
-	@for name in $(TEMPLATES:.yaml=); do grep -q "$$(sha256sum < $$name.yaml | cut -c1-64)" local/$$name.json || { echo "$$name.yaml has changed: make translate"; exit 1; }; done
+	@for path in $(TEMPLATES); do grep -q "$$(sha256sum < $$path | cut -c1-64)" local/$$(basename $$path .yaml).json || { echo "$$path has changed: make translate"; exit 1; }; done
 
 # Read-only: nothing is deployed, and nothing runs.
 ask-aws: $(SAM_ENV)/complete ## let Step Functions validate the machines and what they assume of it (ROLE=arn of a role without permissions)
@@ -80,7 +80,7 @@ terraform: $(SAM_ENV)/complete ## compare the Terraform module of examples/ with
 UNCHECKED := target/unchecked
 WORKSPACES := . proof/comparison proof/fuzz
 # A check of cargo-deny in each workspace.
-denied = $(foreach workspace,$(WORKSPACES),(cd $(workspace) && $(CURDIR)/$(DENY) --locked --log-level error --config $(CURDIR)/.deny.toml check $(1)) &&) true
+denied = $(foreach workspace,$(WORKSPACES),(cd $(workspace) && $(CURDIR)/$(DENY) --locked --log-level error --config $(CURDIR)/tools/deny.toml check $(1)) &&) true
 deny: $(DENY)
 	$(call denied,bans licenses sources)
 	@rm -f $(UNCHECKED)

@@ -44,7 +44,7 @@ def written(template):
 def as_translated(template):
     """The problems that cfn-lint reports for the transformed template."""
     try:
-        document = translated(template)
+        document = translated(template, template.parent)
         for resource in document["Resources"].values():
             if resource["Type"] == "AWS::StepFunctions::StateMachine":
                 put_in(resource["Properties"], template)
@@ -93,7 +93,7 @@ def lint(task):
 
 def templates(root):
     """The stack's own templates, and those of the examples."""
-    return [*sorted(root.glob("*.yaml")), *sorted(root.glob("examples/**/template.yaml"))]
+    return [*sorted(root.glob("*.yaml")), *sorted(root.glob("templates/*.yaml")), *sorted(root.glob("examples/**/template.yaml"))]
 
 
 def main():

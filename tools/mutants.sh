@@ -23,7 +23,8 @@ try() {
 
 rm -rf "$results"
 mkdir -p "$results"
-try --features conformance --cargo-test-arg=--lib
+# The library's own tests, and the suite in memory.
+try --test-package leasehold --test-package leasehold-conformance --cargo-test-arg=--lib
 out=$results/mutants.out
 missed=$(wc -l < "$out/missed.txt")
 cat "$out"/{caught,timeout}.txt | sort -u > "$results/noticed.txt"

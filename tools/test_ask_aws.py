@@ -72,7 +72,7 @@ class AskAws(unittest.TestCase):
         code, said = self.ask("--role", ROLE)
         self.assertEqual((code, "OTHERWISE" in said, "not asked" in said), (0, False, False), said)
         validated = [request for action, request in Stub.asked if action == "ValidateStateMachineDefinition"]
-        self.assertEqual(len(validated), len(list((SCRIPT.parent.parent / "statemachines").glob("*.json"))))
+        self.assertEqual(len(validated), len(list((SCRIPT.parent.parent / "templates" / "statemachines").glob("*.json"))))
         for request in validated:
             json.loads(request["definition"])
             self.assertNotIn("${", request["definition"])

@@ -1,6 +1,6 @@
 """Writes templates as CloudFormation receives them, each to a file of its name in a directory:
 
-    python tools/translate.py local template.yaml monitoring.yaml samples.yaml
+    python tools/translate.py local template.yaml templates/minimal.yaml
 
 The files in local/ are its output; local stacks and tests read them. tools/lint.py also lints templates in this form,
 because the linter does not look inside AWS::Serverless::Function: a Runtime that does not exist, or a Timeout out of
@@ -24,7 +24,11 @@ class NoManagedPolicies:
         return {}
 
 
-def translated(path):
+def translated(path, root="."):
+    """The template in this form. What it names has an address that ends in its path from `root`."""
+    def placed(location):
+        return os.path.relpath(os.path.join(os.path.dirname(path), location), root)
+
     # The transform derives the partition from a Region; it makes no call.
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     with open(path, encoding="utf-8") as file:
@@ -34,9 +38,9 @@ def translated(path):
         properties = resource.get("Properties", {})
         for upload in ("CodeUri", "DefinitionUri"):
             if upload in properties:
-                properties[upload] = f"s3://bucket/{properties[upload]}"
+                properties[upload] = f"s3://bucket/{placed(properties[upload])}"
         if resource["Type"] == "AWS::Serverless::Application":
-            properties["Location"] = f"https://bucket.s3.amazonaws.com/{properties['Location']}"
+            properties["Location"] = f"https://bucket.s3.amazonaws.com/{placed(properties['Location'])}"
     return transform(template, {}, NoManagedPolicies())
 
 

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_complained_of_before_it_does_harm() {
+    fn warns_before_clock_does_harm() {
         let warned = |apart, margin| {
             warning(Duration::from_millis(apart), Duration::from_millis(margin)).is_some()
         };

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn credentials_are_kept_and_renewed_before_they_end() {
+    async fn credentials_are_renewed_in_time() {
         let now = SystemClock.now();
         let (soon, later) = (Duration::from_mins(1), Duration::from_hours(1));
         let source = Arc::new(Source {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_read_as_they_are_written() {
+    fn durations_are_read_back() {
         for (text, millis) in [
             ("90", 90_000),
             ("90s", 90_000),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_told_in_its_two_largest_units() {
+    fn duration_shows_two_largest_units() {
         for (millis, text) in [
             (0, "0 s"),
             (49, "0 s"),

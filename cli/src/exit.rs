@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_of_errors_are_those_of_their_table() {
+    fn exit_codes_match_the_table() {
         for (code, name) in [
             (Code::USAGE, "Lease.Invalid"),
             (Code::UNREACHABLE, "Lease.Unavailable"),

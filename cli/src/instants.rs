@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_in_the_past_is_in_the_past_by_both() {
+    fn past_instant_is_past_by_both() {
         let past = NOW.at(NOW.wall.minus(Duration::from_secs(10)));
         assert_eq!(past.boot, Duration::from_secs(990));
     }

@@ -114,7 +114,7 @@ async fn force(fixture: &Fixture, key: &str) {
 }
 
 #[tokio::test]
-async fn a_lost_lease_ends_the_command_gently_and_then_not() {
+async fn lost_lease_terminates_then_kills() {
     let fixture = Fixture::start().await;
     for (key, script) in [("gentle", GOES), ("stubborn", STAYS)] {
         let running = Running::start(&fixture, key, "4s", script).await;
@@ -133,7 +133,7 @@ async fn a_lost_lease_ends_the_command_gently_and_then_not() {
 }
 
 #[tokio::test]
-async fn a_command_is_ended_before_its_lease_is_over() {
+async fn command_ends_before_its_lease() {
     let fixture = Fixture::start().await;
     for fault in [Fault::LoseRequest, Fault::Hang, Fault::Denied] {
         let key = format!("{fault:?}");
@@ -156,7 +156,7 @@ async fn a_command_is_ended_before_its_lease_is_over() {
 }
 
 #[tokio::test]
-async fn a_command_is_gone_before_its_lease_after_any_kill() {
+async fn any_kill_ends_command_in_time() {
     let fixture = Fixture::start().await;
     for (key, victim) in [("wrapper", 0), ("guard", 1), ("command", 2)] {
         let running = Running::start(&fixture, key, "3s", STAYS).await;
@@ -182,7 +182,7 @@ async fn a_command_is_gone_before_its_lease_after_any_kill() {
 /// This exceeds the promises. Only the kernel still kills the command itself.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
+async fn command_dies_with_both_watchers() {
     let fixture = Fixture::start().await;
     let running = Running::start(&fixture, "k", "30s", STAYS).await;
     for who in [Signal::STOP, Signal::KILL] {
@@ -199,7 +199,7 @@ async fn the_command_itself_dies_if_both_who_watch_over_it_do() {
 }
 
 #[tokio::test]
-async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
+async fn guard_kills_for_stopped_wrapper() {
     let fixture = Fixture::start().await;
     let running = Running::start(&fixture, "k", "4s", STAYS).await;
     let wrapper = running.wrapper.id();
@@ -213,7 +213,7 @@ async fn the_guard_kills_in_time_while_the_wrapper_stands_still() {
 
 /// The guard asks the command to end at the instant at which the wrapper gives up, and the command may be faster.
 #[tokio::test]
-async fn a_command_faster_than_the_wrapper_lost_its_lease() {
+async fn faster_command_reports_lost_lease() {
     let fixture = Fixture::start().await;
     let run = |n: usize| {
         let key = format!("k{n}");
@@ -234,7 +234,7 @@ async fn a_command_faster_than_the_wrapper_lost_its_lease() {
 }
 
 #[tokio::test]
-async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
+async fn wrapper_kills_for_stopped_guard() {
     let fixture = Fixture::start().await;
     let running = Running::start(&fixture, "k", "4s", STAYS).await;
     signal(running.guard, Signal::STOP);
@@ -245,7 +245,7 @@ async fn the_wrapper_kills_in_time_while_the_guard_stands_still() {
 }
 
 #[tokio::test]
-async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
+async fn lease_is_extended_while_command_runs() {
     let fixture = Fixture::start().await;
     let running = Running::start(&fixture, "k", "4s", GOES).await;
     let first = fixture.inspect("k").await.lease;
@@ -265,7 +265,7 @@ async fn a_lease_is_extended_for_as_long_as_the_command_runs() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_running_does_not_outlive_the_lease() {
+async fn leftover_processes_end_with_lease() {
     let fixture = Fixture::start().await;
     let leaves = "echo $$ >$0.command; sh -c 'trap \"\" TERM HUP; echo $$ >$0.descendant; sleep 600' $0 & \
                   while [ ! -s $0.descendant ]; do sleep 0.01; done; sleep 0.2; exit 3";
@@ -279,7 +279,7 @@ async fn what_a_command_leaves_running_does_not_outlive_the_lease() {
 
 /// By an operator, or by a sweep whose clock is an hour ahead.
 #[tokio::test]
-async fn a_lease_that_ended_unnoticed_is_told() {
+async fn unnoticed_end_is_reported() {
     let fixture = Fixture::start().await;
     for key in ["forced", "swept"] {
         let running = Running::start(&fixture, key, "30s", GOES).await;
@@ -302,7 +302,7 @@ async fn a_lease_that_ended_unnoticed_is_told() {
 }
 
 #[tokio::test]
-async fn a_release_whose_answer_is_lost_is_a_release() {
+async fn lost_answer_of_release_is_release() {
     let fixture = Fixture::start().await;
     let running = Running::start(&fixture, "k", "30s", GOES).await;
     fixture.proxy.inject(Fault::LoseAnswer, "UpdateItem", 1);
@@ -314,7 +314,7 @@ async fn a_release_whose_answer_is_lost_is_a_release() {
 }
 
 #[tokio::test]
-async fn a_lease_within_a_lease_ends_with_the_outer_one() {
+async fn inner_lease_ends_with_outer() {
     let fixture = Fixture::start().await;
     let inner = format!(
         "exec {} acquire inner -- sh -c \"$1\" $0",

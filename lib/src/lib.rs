@@ -13,9 +13,8 @@
 //!
 //! # What a version covers
 //!
-//! Versions cover everything that is documented here. [`store::Store`], [`Memory`],
-//! [`conformance`](https://docs.rs/leasehold/latest/leasehold/conformance/) and [`Workflows`] serve those who write a
-//! store or an engine of their own. A store takes what the module [`store`] has: it need not look into a
+//! Versions cover everything that is documented here. [`store::Store`], [`Memory`]
+//! and [`Workflows`] serve those who write a store or an engine of their own; the crate `leasehold-conformance` tests a store. A store takes what the module [`store`] has: it need not look into a
 //! [`store::Write`]. What that consists of, in the modules `row`, `transition` and `waiter`, is hidden, and may change with any
 //! version.
 //!
@@ -24,8 +23,6 @@
 #![doc = include_str!("cookbook.md")]
 
 mod clock;
-#[cfg(any(test, feature = "conformance"))]
-pub mod conformance;
 mod error;
 mod executions;
 pub mod fence;
@@ -52,6 +49,10 @@ mod settings;
 mod start;
 pub mod store;
 pub mod table;
+// For this crate's own tests and `leasehold-conformance`; not covered by versions.
+#[cfg(any(test, feature = "test-support"))]
+#[doc(hidden)]
+pub mod test_support;
 // Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod transition;

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::{
         Acquire, Error, Execution, Leases, Memory, Settings, Timestamp,
-        conformance::{FakeStepFunctions, make},
+        test_support::{FakeStepFunctions, make},
     };
 
     fn values(counts: &Counts) -> Vec<(&'static str, u64)> {

@@ -244,7 +244,7 @@ pub enum Written {
 ///
 /// An implementation guarantees three things. A write is atomic: it applies [`Write::after`] to the items that are stored at
 /// that moment, or does nothing. A refusal returns the items that were stored, from the same moment. A read is consistent: it
-/// sees every write whose response arrived before the read began. The suite in `conformance` tests them. [`Memory`] is the
+/// sees every write whose response arrived before the read began. The suite in `leasehold-conformance` tests them. [`Memory`] is the
 /// shortest one.
 ///
 /// A failed call leaves the outcome open, and so does a dropped future. To resolve it, call again with the same writes.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The directory that has `local/` and `statemachines/`.
+/// The directory that has `local/` and `templates/statemachines/`.
 const HOME: &str = "LEASEHOLD_HOME";
 /// A Python that has the engine's packages, so that no environment is created.
 const PYTHON: &str = "LEASEHOLD_PYTHON";
@@ -24,7 +24,7 @@ pub(crate) fn is_packaged() -> bool {
     std::env::var_os(HOME).is_some()
 }
 
-/// The directory that has `local/` and `statemachines/`. A clone is on the machine that built the program.
+/// The directory that has `local/` and `templates/statemachines/`. A clone is on the machine that built the program.
 pub(crate) fn home() -> PathBuf {
     let clone = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     std::env::var_os(HOME).map_or_else(|| clone.unwrap_or(Path::new(".")).to_owned(), PathBuf::from)

@@ -112,8 +112,8 @@ def deploy(engine, programs):
     s3.create_bucket(Bucket="bucket")
     for name in sorted(path.name for path in (ROOT / "functions").iterdir()):
         s3.put_object(Bucket="bucket", Key=f"functions/{name}", Body=zipped(programs / name))
-    for path in (ROOT / "statemachines").iterdir():
-        s3.put_object(Bucket="bucket", Key=f"statemachines/{path.name}", Body=path.read_bytes())
+    for path in (ROOT / "templates" / "statemachines").iterdir():
+        s3.put_object(Bucket="bucket", Key=f"templates/statemachines/{path.name}", Body=path.read_bytes())
     template = adapted(json.loads((ROOT / "local" / "template.json").read_text(encoding="utf-8")), engine.url)
     s3.put_object(Bucket="bucket", Key="template.json", Body=json.dumps(template).encode())
     given = [{"ParameterKey": name, "ParameterValue": value} for name, value in PARAMETERS.items()]

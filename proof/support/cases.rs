@@ -253,7 +253,7 @@ impl Player<'_> {
         if let Some(arn) = own["arn"].as_str() {
             return arn.to_owned();
         }
-        let shipped = |name: &str| format!("statemachines/{name}.asl.json");
+        let shipped = |name: &str| format!("templates/statemachines/{name}.asl.json");
         let logical_id = logical_id(name);
         let arn = match self.on.deployed.get(&logical_id) {
             Some(arn) if own.is_null() => arn.clone(),

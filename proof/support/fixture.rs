@@ -18,7 +18,7 @@ use leasehold::row::{Holding, Item, Row, State, Stored, Term};
 use leasehold::store::{Address, Store};
 use leasehold::{
     Acquire, Connection, DynamoDb, Granted, Holder, KeepTime, Key, Lease, Leases, Queue,
-    RequestDigest, RequestId, Settings, Ttl, conformance,
+    RequestDigest, RequestId, Settings, Ttl,
 };
 use leasehold_local::{Options, Proxy, Stack, session_token};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ use crate::secret_scanner::SecretScanner;
 pub fn without_executions<S: Store>(leases: &Leases<S>) -> Queue<S> {
     leases
         .clone()
-        .with_workflows(Arc::new(conformance::FakeStepFunctions::default()))
+        .with_workflows(Arc::new(leasehold_conformance::FakeStepFunctions::default()))
 }
 
 /// The name of the lease table of a [`Table`].
@@ -305,7 +305,7 @@ impl Table {
     }
 }
 
-impl conformance::Bench for Table {
+impl leasehold_conformance::Bench for Table {
     type Store = DynamoDb;
 
     fn store(&self) -> DynamoDb {

@@ -68,7 +68,7 @@ async fn play(mut program: Command, others: &[&str]) {
         .env("AWS_ENDPOINT_URL_DYNAMODB", fixture.stack.dynamodb_url())
         .env("AWS_SESSION_TOKEN", session_token())
         .env("EVENTS", events())
-        .env("SCHEMAS", root().join("schemas"))
+        .env("SCHEMAS", root().join("docs/reference/schemas"))
         .env("GOLDEN", root().join("proof/golden"))
         .env("NOTIFIED", url)
         .stdin(Stdio::null())

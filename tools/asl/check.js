@@ -9,7 +9,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 const validate = require("asl-validator");
 
-const FOLDERS = ["statemachines", "examples"];
+const FOLDERS = ["templates", "examples"];
 
 /** The definitions below `root`: pairs of a place and its text. */
 function definitions(root) {

@@ -3,7 +3,7 @@
     python tools/packages/cdk.py dist/leasehold-0.1.0 DESTINATION
     python tools/packages/cdk.py --types       only compiles, and checks the types of the tests and of examples/cdk
 
-The sources are copied to target/packages/cdk and get the assets there: the zips, the templates of local/ and statemachines/.
+The sources are copied to target/packages/cdk and get the assets there: the zips, the templates of local/ and templates/statemachines/.
 Node, and what the wheel is built with, are those of the pinned tools (tools/tools.mk).
 """
 
@@ -33,7 +33,7 @@ def stage():
 
 
 def fill(assets, dist):
-    shutil.copytree(ROOT / "statemachines", assets / "statemachines", copy_function=shutil.copyfile)
+    shutil.copytree(ROOT / "templates" / "statemachines", assets / "templates" / "statemachines", copy_function=shutil.copyfile)
     for name in TEMPLATES:
         shutil.copyfile(ROOT / "local" / name, assets / name)
     (assets / "functions").mkdir()

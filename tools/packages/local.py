@@ -36,7 +36,7 @@ def fill(package, programs):
         subprocess.run(["strip", target], check=False, stderr=subprocess.DEVNULL)
         target.chmod(0o755)
     home = package / "home"
-    for pattern in ("local/*.json", "local/asl/*.py", "statemachines/*.asl.json"):
+    for pattern in ("local/*.json", "local/asl/*.py", "templates/statemachines/*.asl.json"):
         for path in ROOT.glob(pattern):
             target = home / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -137,7 +137,7 @@ def problems_of_construct(files, assembly, architecture):
             elif code:
                 if content(assembly / source) != content(zip_of(written[name]["Properties"]["Code"]["S3Key"], architecture)):
                     found.append(f"{name}: its code is another function's, or for another architecture")
-            elif not (assembly / source).read_bytes() in {path.read_bytes() for path in (ROOT / "statemachines").iterdir()}:
+            elif not (assembly / source).read_bytes() in {path.read_bytes() for path in (ROOT / "templates" / "statemachines").iterdir()}:
                 found.append(f"{name}: its definition is none of this repository")
     functions = len(list((ROOT / "functions").iterdir()))
     if seen != {"AWS::Lambda::Function": functions, "AWS::StepFunctions::StateMachine": 6}:

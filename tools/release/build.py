@@ -26,7 +26,7 @@ ROOT = templates.ROOT
 BUILT = ROOT / "target" / "lambda"
 FUNCTIONS = sorted(path.name for path in (ROOT / "functions").iterdir())
 # Copied unchanged, if it exists.
-COPIED = ["statemachines", "events", "examples", "schemas", "docs", "LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"]
+COPIED = ["templates/statemachines", "events", "examples", "docs", "LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"]
 # So that the same sources give the same bytes, every entry has this time, the earliest that a zip can have.
 FIRST = (1980, 1, 1, 0, 0, 0)
 

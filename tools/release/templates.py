@@ -3,8 +3,8 @@
     python tools/release/templates.py dist/leasehold-0.1.0
 
 leasehold.json, monitoring.json, samples.json and minimal.json are plain CloudFormation: local/*.json, with code, definitions and
-nested templates in a bucket that two parameters name. template.yaml, monitoring.yaml, samples.yaml and minimal.yaml are SAM
-templates that use the zips beside them; template-x86_64.yaml is template.yaml for the other instruction set.
+nested templates in a bucket that two parameters name. template.yaml, and templates/ with the other three, are SAM
+templates that use the zips of functions/; template-x86_64.yaml is template.yaml for the other instruction set.
 """
 
 import json
@@ -18,7 +18,7 @@ BUCKET, PREFIX = "CodeBucket", "CodePrefix"
 FILES = {"template": "leasehold", "minimal": "minimal", "monitoring": "monitoring", "samples": "samples"}
 STACKS = ["template", "minimal"]
 # The address that the translation gives to a nested template.
-NESTED = re.compile(r"https://bucket\.s3\.amazonaws\.com/(\w+)\.yaml")
+NESTED = re.compile(r"https://bucket\.s3\.amazonaws\.com/templates/(\w+)\.yaml")
 
 
 def version():
@@ -80,7 +80,7 @@ def plain(name):
 
 def named_zips(text, architecture):
     """The SAM template as written, but with a zip for each function instead of a build."""
-    text = re.sub(r"(CodeUri: functions/\w+)", rf"\1-{architecture}.zip", text)
+    text = re.sub(r"(CodeUri: (?:\.\./)?functions/\w+)", rf"\1-{architecture}.zip", text)
     text = re.sub(r"    Metadata: \{BuildMethod: rust-cargolambda, .*\}\n", "", text)
     before = "    Default: arm64\n    AllowedValues: [arm64, x86_64]\n"
     if before not in text or "BuildMethod" in text:
@@ -91,17 +91,17 @@ def named_zips(text, architecture):
 
 def main(directory):
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "templates").mkdir(parents=True, exist_ok=True)
     for name, file in FILES.items():
         (directory / f"{file}.json").write_text(json.dumps(plain(name), indent=1) + "\n", encoding="utf-8")
     for source, architecture, file in (
         ("template", "arm64", "template.yaml"),
         ("template", "x86_64", "template-x86_64.yaml"),
-        ("minimal", "arm64", "minimal.yaml"),
+        ("templates/minimal", "arm64", "templates/minimal.yaml"),
     ):
         written = (ROOT / f"{source}.yaml").read_text(encoding="utf-8")
         (directory / file).write_text(named_zips(written, architecture), encoding="utf-8")
-    for name in ("monitoring.yaml", "samples.yaml"):
+    for name in ("templates/monitoring.yaml", "templates/samples.yaml"):
         (directory / name).write_bytes((ROOT / name).read_bytes())
 
 

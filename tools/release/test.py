@@ -27,7 +27,7 @@ class Dist(unittest.TestCase):
         self.assertEqual(run.stdout.split(), ["leasehold", DIST.name.removeprefix("leasehold-")])
         # No loader, hence no shared library.
         self.assertFalse(b"/ld-" in PROGRAM.read_bytes()[:4096], "it is linked dynamically")
-        checked = subprocess.run([PROGRAM, "check", DIST / "statemachines" / "critical-section.asl.json"], env={}, capture_output=True, text=True, check=False)
+        checked = subprocess.run([PROGRAM, "check", DIST / "templates" / "statemachines" / "critical-section.asl.json"], env={}, capture_output=True, text=True, check=False)
         self.assertEqual((checked.returncode, "nothing found in 1 state machine" in checked.stdout), (0, True), checked.stdout + checked.stderr)
         for page in ("completions/leasehold.bash", "completions/_leasehold", "completions/leasehold.fish", "man/leasehold.1"):
             self.assertIn("acquire", (DIST / page).read_text(encoding="utf-8"), page)

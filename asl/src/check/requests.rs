@@ -81,7 +81,7 @@ fn field<'a>(request: &Request<'a>, key: &str) -> Option<&'a Node> {
 
 /// The fields of an acquire, by its schema.
 static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let schema = include_str!("../../../schemas/acquire.event.json");
+    let schema = include_str!("../../../docs/reference/schemas/acquire.event.json");
     let schema: Value = serde_json::from_str(schema).unwrap_or_default();
     let fields = schema["properties"].as_object().into_iter().flatten();
     fields.map(|(name, _)| name.clone()).collect()

@@ -116,12 +116,12 @@ fn what_a_page_shows_of_a_file_is_in_it() {
 
 #[test]
 fn our_own_machines_pass() {
-    let templates = ["template.yaml", "samples.yaml"];
+    let templates = ["template.yaml", "templates/samples.yaml"];
     let shipped: Vec<_> = templates
         .iter()
         .flat_map(|name| found(&root().join(name)))
         .collect();
-    assert_eq!(shipped.len(), files("statemachines").len());
+    assert_eq!(shipped.len(), files("templates/statemachines").len());
     for findings in shipped
         .into_iter()
         .chain(found(&root().join("docs/tutorial.md")))

@@ -9,7 +9,11 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 static CORPUS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let directories = ["asl/corpus/faulty", "asl/corpus/sound", "statemachines"];
+    let directories = [
+        "asl/corpus/faulty",
+        "asl/corpus/sound",
+        "templates/statemachines",
+    ];
     let files = directories
         .iter()
         .flat_map(|directory| std::fs::read_dir(root().join(directory)).unwrap());

@@ -120,9 +120,9 @@ fn redrawing_changes_only_the_pictures() {
 fn documents_show_the_machines_as_they_are() {
     let root = root();
     let text = std::fs::read_to_string(root.join("docs/reference/machines.md")).unwrap();
-    for entry in std::fs::read_dir(root.join("statemachines")).unwrap() {
+    for entry in std::fs::read_dir(root.join("templates/statemachines")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let line = format!("<!-- drawn from ../../statemachines/{name} -->\n");
+        let line = format!("<!-- drawn from ../../templates/statemachines/{name} -->\n");
         assert!(text.contains(&line), "no picture of {name}");
     }
     let document = Source::new(

@@ -308,10 +308,11 @@ fn each_state(scope: &Value, is_jsonata: bool, look: &mut impl FnMut(&State<'_>)
 }
 
 fn machines() -> Vec<(String, Value)> {
-    let files = std::fs::read_dir(root().join("statemachines")).unwrap();
+    let files = std::fs::read_dir(root().join("templates/statemachines")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-    let read =
-        |name: &String| serde_json::from_str(&text(&format!("statemachines/{name}"))).unwrap();
+    let read = |name: &String| {
+        serde_json::from_str(&text(&format!("templates/statemachines/{name}"))).unwrap()
+    };
     let mut machines: Vec<(String, Value)> =
         names.map(|name| (name.clone(), read(&name))).collect();
     machines.sort_by(|a, b| a.0.cmp(&b.0));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_gone_before_its_lease_is_unsafe() {
+    fn command_ends_before_lease_is_unsafe() {
         let limit = Limit::of(&lease(), NOW, Duration::from_secs(10));
         assert_eq!(limit.kill.left(NOW), Duration::from_millis(58_500));
         assert_eq!(limit.warning().left(NOW), Duration::from_millis(48_500));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_to_end_now_has_no_longer_than_before() {
+    fn ending_now_extends_no_limit() {
         let limit = Limit::of(&lease(), NOW, Duration::from_secs(10));
         let ending_now = limit.ending_now(NOW);
         assert_eq!(ending_now.warning().left(NOW), Duration::ZERO);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_read_as_it_was_told() {
+    fn limit_survives_writing_and_reading() {
         let limit = Limit::of(&lease(), NOW, Duration::from_secs(10));
         assert_eq!(limit.to_string().parse(), Ok(limit));
         for text in ["", "1 2", "1 2 3 4", "1 2 x"] {

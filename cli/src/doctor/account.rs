@@ -223,7 +223,7 @@ mod tests {
 
     /// Every action named in a refusal, and those of the library's check of the table.
     #[test]
-    fn doctors_policy_has_exactly_the_actions_used() {
+    fn doctor_policy_lists_actions_used() {
         let sources = [
             include_str!("account.rs"),
             include_str!("inspect.rs"),

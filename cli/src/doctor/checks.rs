@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_check_has_name_promise_sentence_and_action() {
+    fn every_check_is_complete() {
         let ids: BTreeSet<_> = checks().map(|check| check.id).collect();
         assert_eq!(ids.len(), checks().count());
         let proofs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOFS.md");

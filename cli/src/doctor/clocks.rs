@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_proven_counts_as_a_difference() {
+    fn only_proven_clock_differences_count() {
         assert_eq!(date(0, 5, 0).apart(), Duration::ZERO);
         assert_eq!(date(990, 2_400, 1_000).apart(), Duration::ZERO);
         assert_eq!(
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_judged_by_dynamodb_and_not_by_this_machine() {
+    fn dynamodb_judges_clocks_of_functions() {
         // This machine is a minute behind both.
         let dynamodb = date(-60_010, -60_000, 0);
         let function = ClockOffset::of(at(-60_010), at(-60_000), at(4), at(4));

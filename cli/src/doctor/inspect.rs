@@ -558,7 +558,7 @@ mod tests {
 
     /// The embedded table has no backups, so the answers are written here.
     #[test]
-    fn a_table_without_recovery_or_protection_fails() {
+    fn unprotected_table_fails() {
         let on = || Ok(Some(PointInTimeRecoveryStatus::Enabled));
         let off = || Ok(Some(PointInTimeRecoveryStatus::Disabled));
         assert_eq!(recovery(true, on()), Outcome::Pass);
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_be_named_by_its_arn() {
+    fn table_may_be_an_arn() {
         let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/leases";
         let variables = BTreeMap::from([("LEASE_TABLE".to_owned(), arn.to_owned())]);
         let functions = BTreeMap::from([("inspect", variables)]);
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_of_a_stack_is_what_the_templates_have() {
+    fn expectations_are_those_of_the_templates() {
         let read = |name: &str| -> serde_json::Value {
             let file = format!("{}/../local/{name}.json", env!("CARGO_MANIFEST_DIR"));
             serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()

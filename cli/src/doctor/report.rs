@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_what_was_found_and_what_to_do_and_stays() {
+    fn failure_says_what_to_do() {
         let mut report = report(false);
         assert_eq!(report.answer().outcome, "passed");
         report.record("ttl", Outcome::fail("its TTL attribute is not purge_at"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_no_failure_and_says_why() {
+    fn skipped_check_says_why() {
         let mut report = report(true);
         report.skip(vec!["alarms".to_owned()]);
         report.record("alarms", Outcome::fail("none"));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_secrets_nor_the_account_are_told() {
+    fn report_hides_secrets_and_account() {
         let mut report = report(false);
         report.keep_secret("c0ffee");
         let said = "arn:aws:states:eu-west-1:123456789012:execution:a:b has c0ffee at \

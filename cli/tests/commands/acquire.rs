@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 #[tokio::test]
-async fn the_commands_exit_code_is_passed_on() {
+async fn exit_code_is_passed_on() {
     let fixture = Fixture::start().await;
     for (command, code) in [
         (&["true"][..], 0),
@@ -32,7 +32,7 @@ async fn the_commands_exit_code_is_passed_on() {
 }
 
 #[tokio::test]
-async fn the_command_knows_its_token_and_not_its_secret() {
+async fn command_gets_token_without_secret() {
     let fixture = Fixture::start().await;
     let print = "env; while read -r line; do echo \"in: $line\"; done; echo to stderr >&2; tr '\\0' '\\n' </proc/$PPID/cmdline; \
                  tr '\\0' '\\n' </proc/$PPID/environ";
@@ -77,7 +77,7 @@ async fn the_command_knows_its_token_and_not_its_secret() {
 }
 
 #[tokio::test]
-async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
+async fn second_caller_fails_or_waits() {
     let fixture = Fixture::start().await;
     fixture
         .grant("k", "worker\u{1b}[2J 1", Duration::from_secs(30))
@@ -120,7 +120,7 @@ async fn who_comes_second_is_told_by_a_code_and_waits_if_asked_to() {
 }
 
 #[tokio::test]
-async fn without_a_command_the_handle_is_the_answer() {
+async fn without_command_prints_handle() {
     let fixture = Fixture::start().await;
     let arguments = ["acquire", "k", "--holder", "me", "--request-id", "1"];
     let first = fixture.run(&arguments).await;
@@ -141,7 +141,7 @@ async fn without_a_command_the_handle_is_the_answer() {
 }
 
 #[tokio::test]
-async fn a_handle_file_is_private_and_replaces_only_a_file() {
+async fn handle_file_is_private() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let fixture = Fixture::start().await;
     let path = fixture.home().join("handle.json");
@@ -198,7 +198,7 @@ async fn an_interrupted_wait_holds_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_granted_to_one_who_gave_up_is_given_back() {
+async fn grant_after_giving_up_is_released() {
     let fixture = Fixture::start().await;
     fixture.proxy.set_latency(Duration::from_millis(300));
     let child = fixture
@@ -212,7 +212,7 @@ async fn what_was_granted_to_one_who_gave_up_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_signal_that_is_ignored_goes_on_being_ignored() {
+async fn ignored_signal_stays_ignored() {
     let fixture = Fixture::start().await;
     let line =
         "trap '' HUP; exec $LEASEHOLD acquire k -- sh -c 'kill -HUP $PPID; sleep 0.3; echo on'";
@@ -224,7 +224,7 @@ async fn a_signal_that_is_ignored_goes_on_being_ignored() {
 
 /// Without its handle nobody could extend or release the lease.
 #[tokio::test]
-async fn a_lease_that_could_not_be_handed_over_is_released() {
+async fn undelivered_lease_is_released() {
     let fixture = Fixture::start().await;
     let full = std::fs::File::create("/dev/full").unwrap();
     let mut command = fixture.command(&["acquire", "k", "--ttl", "10m"]);
@@ -239,7 +239,7 @@ async fn a_lease_that_could_not_be_handed_over_is_released() {
 }
 
 #[tokio::test]
-async fn a_handle_that_would_be_lost_is_not_made() {
+async fn closed_output_acquires_nothing() {
     let fixture = Fixture::start().await;
     let mut command = fixture.program("sh");
     command.args(["-c", "$LEASEHOLD acquire k >&-"]);
@@ -250,7 +250,7 @@ async fn a_handle_that_would_be_lost_is_not_made() {
 }
 
 #[tokio::test]
-async fn a_request_without_an_answer_can_be_repeated() {
+async fn unanswered_request_can_be_repeated() {
     let fixture = Fixture::start().await;
     fixture.proxy.inject(Fault::LoseAnswer, "UpdateItem", 20);
     let ran = fixture.run(&["acquire", "k", "--no-wait"]).await;

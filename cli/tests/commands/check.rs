@@ -24,7 +24,7 @@ fn run(arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn people_see_the_line_the_way_and_the_cure() {
+fn findings_show_line_path_and_cure() {
     let output = run(&["faulty/01-catch-without-release.asl.json"]);
     let said = output.out;
     let lines: Vec<&str> = said.lines().collect();
@@ -50,7 +50,7 @@ fn people_see_the_line_the_way_and_the_cure() {
 }
 
 #[test]
-fn the_exit_code_tells_clean_from_found_from_unreadable() {
+fn exit_code_shows_findings_and_unreadable() {
     assert_eq!(run(&["sound/01-smallest.asl.json"]).code, Some(0));
     assert_eq!(
         run(&[
@@ -70,7 +70,7 @@ fn the_exit_code_tells_clean_from_found_from_unreadable() {
 }
 
 #[test]
-fn a_machine_without_a_call_of_ours_is_not_clean() {
+fn machine_without_calls_is_not_clean() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("other.asl.json");
     let task = r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "arn:aws:lambda:eu-west-1:1:function:lock", "End": true}}}"#;
@@ -89,7 +89,7 @@ fn a_machine_without_a_call_of_ours_is_not_clean() {
 }
 
 #[test]
-fn functions_may_go_by_other_names_and_rules_be_left_out() {
+fn options_rename_functions_and_skip_rules() {
     let file = "faulty/33-shorter-after-extend.asl.yaml";
     assert_eq!(run(&["--allow", "outlasts", file]).code, Some(0));
     assert_eq!(
@@ -103,7 +103,7 @@ fn functions_may_go_by_other_names_and_rules_be_left_out() {
 }
 
 #[test]
-fn programs_get_each_finding_with_its_place() {
+fn json_lists_findings_with_place() {
     let output = run(&["--format", "json", "faulty/05-limit-over-ttl.asl.json"]);
     let printed: Value = serde_json::from_str(&output.out).unwrap();
     let finding = &printed["machines"][0]["findings"][0];
@@ -165,7 +165,7 @@ fn every_rule_is_explained() {
 }
 
 #[test]
-fn the_checker_knows_the_names_of_the_librarys_errors() {
+fn checker_knows_error_names() {
     let mut known = leasehold_asl::KNOWN_ERRORS.to_vec();
     // An error of critical-section, for example, after a step's timeout.
     known.retain(|name| *name != "Lease.StepTimeout");
@@ -192,7 +192,7 @@ fn the_checker_knows_the_names_of_the_librarys_errors() {
 }
 
 #[test]
-fn check_reads_only_the_directory_of_its_template() {
+fn check_stays_within_template_directory() {
     let place = tempfile::tempdir().unwrap();
     let own = place.path().join("own");
     std::fs::create_dir(&own).unwrap();

@@ -9,7 +9,7 @@ use leasehold::{Clock as _, SystemClock};
 use leasehold_local::{Fault, session_token};
 
 #[tokio::test]
-async fn what_is_missing_is_named_with_its_cure() {
+async fn missing_setting_is_named_with_cure() {
     let fixture = Fixture::start().await;
     let gone = |names: &[&str]| {
         let mut command = fixture.command(&["ls"]);
@@ -49,7 +49,7 @@ async fn what_is_missing_is_named_with_its_cure() {
 }
 
 #[tokio::test]
-async fn a_table_unreachable_denied_or_missing_has_its_own_text() {
+async fn each_table_failure_has_its_text() {
     let fixture = Fixture::start().await;
     let ran = fixture.run(&["show", "k", "--table", "other"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
@@ -78,7 +78,7 @@ async fn a_table_unreachable_denied_or_missing_has_its_own_text() {
 }
 
 #[tokio::test]
-async fn a_profile_has_what_the_environment_has_not() {
+async fn profile_fills_missing_environment() {
     let fixture = Fixture::start().await;
     let files = fixture.home().join(".aws");
     std::fs::create_dir(&files).unwrap();
@@ -178,7 +178,7 @@ async fn completions_and_manual_show_nothing_hidden() {
 }
 
 #[tokio::test]
-async fn the_manual_is_what_the_program_says() {
+async fn manual_matches_help() {
     let fixture = Fixture::without_table().await;
     let printed = fixture.run(&["__manual"]).await.out;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/cli.md");
@@ -190,7 +190,7 @@ async fn the_manual_is_what_the_program_says() {
 
 /// The warning comes from a table whose clock is an hour ahead, and which refuses.
 #[tokio::test]
-async fn a_clock_that_is_wrong_is_told() {
+async fn wrong_clock_is_reported() {
     let fixture = Fixture::without_table().await;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

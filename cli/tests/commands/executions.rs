@@ -80,7 +80,7 @@ impl Executions {
 }
 
 #[tokio::test]
-async fn a_forced_release_of_an_execution_says_that_it_runs_on() {
+async fn forced_release_says_execution_runs_on() {
     let all = Executions::start().await;
     all.grant("k").await;
     let ran = all
@@ -109,7 +109,7 @@ async fn a_forced_release_of_an_execution_says_that_it_runs_on() {
 }
 
 #[tokio::test]
-async fn with_stop_a_running_execution_is_stopped() {
+async fn stop_ends_running_execution() {
     let all = Executions::start().await;
     all.server.run(EXECUTION);
     all.grant("k").await;
@@ -132,7 +132,7 @@ async fn with_stop_a_running_execution_is_stopped() {
 }
 
 #[tokio::test]
-async fn with_stop_a_kept_lease_is_not_waited_for() {
+async fn stop_waits_for_no_kept_lease() {
     let all = Executions::start().await;
     all.server.run(EXECUTION);
     let day = KeepTime::new(std::time::Duration::from_hours(24)).unwrap();
@@ -150,7 +150,7 @@ async fn with_stop_a_kept_lease_is_not_waited_for() {
 
 /// It is kept only after a failure.
 #[tokio::test]
-async fn with_stop_a_kept_lease_of_a_success_is_free() {
+async fn stop_frees_kept_lease_of_success() {
     let all = Executions::start().await;
     let day = KeepTime::new(std::time::Duration::from_hours(24)).unwrap();
     all.grant_and_keep("k", day).await;
@@ -169,7 +169,7 @@ async fn with_stop_a_kept_lease_of_a_success_is_free() {
 }
 
 #[tokio::test]
-async fn with_stop_a_lease_of_which_nothing_is_at_work_is_free() {
+async fn stop_frees_lease_without_work() {
     let all = Executions::start().await;
     all.server.run(EXECUTION);
     all.server.has_received(EXECUTION, "{}");
@@ -184,7 +184,7 @@ async fn with_stop_a_lease_of_which_nothing_is_at_work_is_free() {
 }
 
 #[tokio::test]
-async fn a_lease_is_listed_with_when_its_execution_was_looked_at() {
+async fn list_shows_last_look_at_execution() {
     let all = Executions::start().await;
     all.grant("k").await;
     // It has succeeded, and nobody has looked yet.
@@ -210,7 +210,7 @@ async fn a_lease_is_listed_with_when_its_execution_was_looked_at() {
 }
 
 #[tokio::test]
-async fn a_kept_lease_is_listed_with_its_last_look() {
+async fn list_shows_last_look_when_kept() {
     let all = Executions::start().await;
     let day = KeepTime::new(std::time::Duration::from_hours(24)).unwrap();
     all.grant_and_keep("k", day).await;
@@ -224,7 +224,7 @@ async fn a_kept_lease_is_listed_with_its_last_look() {
 }
 
 #[tokio::test]
-async fn a_redrive_takes_back_only_what_is_free() {
+async fn redrive_takes_only_free_keys() {
     let all = Executions::start().await;
     let running = all.run(&["redrive", EXECUTION]).await;
     assert_eq!(running.code, Some(1), "{running:?}");

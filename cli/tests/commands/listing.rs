@@ -24,7 +24,7 @@ async fn filled() -> Fixture {
 }
 
 #[tokio::test]
-async fn a_list_is_a_table_or_the_contracts_json() {
+async fn list_prints_table_or_json() {
     let fixture = filled().await;
     assert_eq!(fixture.secrets(), 3, "each run looks for them");
     let ran = fixture.run(&["ls"]).await;
@@ -65,7 +65,7 @@ async fn a_list_is_a_table_or_the_contracts_json() {
 }
 
 #[tokio::test]
-async fn a_long_list_comes_whole_and_its_pages_line_up() {
+async fn long_list_is_whole_and_aligned() {
     let fixture = Fixture::start().await;
     for n in 0..230 {
         fixture.grant(&format!("k{n:03}"), "h", LONG).await;
@@ -87,7 +87,7 @@ async fn a_long_list_comes_whole_and_its_pages_line_up() {
 }
 
 #[tokio::test]
-async fn a_key_is_shown_with_all_that_is_known_of_it() {
+async fn show_prints_all_of_a_key() {
     let fixture = filled().await;
     let key = Key::new("orders/1").unwrap();
     let _ = fixture.leases().freeze(&key, &incident()).await.unwrap();
@@ -132,7 +132,7 @@ fn incident() -> AuditReason {
 }
 
 #[tokio::test]
-async fn keys_that_nobody_holds_are_counted_and_listed() {
+async fn free_keys_are_counted_and_listed() {
     let fixture = filled().await;
     let leases = fixture.leases();
     let key = |key: &str| Key::new(key).unwrap();
@@ -179,7 +179,7 @@ async fn keys_that_nobody_holds_are_counted_and_listed() {
 }
 
 #[tokio::test]
-async fn a_list_goes_on_without_the_right_to_count() {
+async fn list_works_without_count_permission() {
     let fixture = filled().await;
     let on_the_table = "attribute_exists";
     fixture
@@ -194,7 +194,7 @@ async fn a_list_goes_on_without_the_right_to_count() {
 }
 
 #[tokio::test]
-async fn a_read_without_an_answer_changed_nothing() {
+async fn unanswered_read_changed_nothing() {
     let fixture = filled().await;
     for (arguments, request) in [
         (&["ls"][..], "Scan"),
@@ -213,7 +213,7 @@ async fn a_read_without_an_answer_changed_nothing() {
 }
 
 #[tokio::test]
-async fn a_semaphore_says_how_many_permits_are_held() {
+async fn semaphore_shows_permits_held() {
     let fixture = Fixture::start().await;
     let lease = fixture.grant_permit("pool", "a", 3).await;
     fixture.grant_permit("pool", "b", 3).await;
@@ -224,7 +224,7 @@ async fn a_semaphore_says_how_many_permits_are_held() {
 }
 
 #[tokio::test]
-async fn holders_are_told_with_what_they_have() {
+async fn holders_are_listed_with_leases() {
     let fixture = filled().await;
     let ran = fixture.run(&["holders"]).await;
     assert_eq!(
@@ -245,7 +245,7 @@ async fn holders_are_told_with_what_they_have() {
 }
 
 #[tokio::test]
-async fn what_changes_is_told_line_by_line() {
+async fn watch_prints_changes_by_line() {
     let fixture = Fixture::start().await;
     let held = fixture.grant("a", "worker 1", LONG).await.lease;
     let mut command = fixture.command(&["watch", "--every", "1s"]);

@@ -52,7 +52,7 @@ async fn nobody_is_evicted_without_a_yes() {
 }
 
 #[tokio::test]
-async fn the_signing_identity_is_recorded_beside_who() {
+async fn signing_identity_is_recorded() {
     let fixture = Fixture::start().await;
     let freeze = [&["freeze", "k"][..], &BECAUSE, &["--yes"]].concat();
     let unfreeze = [&["unfreeze", "k"][..], &BECAUSE, &["--yes"]].concat();
@@ -99,7 +99,7 @@ async fn the_signing_identity_is_recorded_beside_who() {
 }
 
 #[tokio::test]
-async fn of_several_permits_one_has_to_be_named() {
+async fn several_permits_need_a_number() {
     let fixture = Fixture::start().await;
     for _ in 0..2 {
         let ran = fixture
@@ -138,7 +138,7 @@ async fn of_several_permits_one_has_to_be_named() {
 }
 
 #[tokio::test]
-async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
+async fn frozen_key_is_not_granted() {
     let fixture = Fixture::start().await;
     fixture.grant("k", "worker 7", LONG).await;
     let act = |what: &'static str| [&[what, "k", "--yes"][..], &BECAUSE].concat();
@@ -186,7 +186,7 @@ async fn a_frozen_key_is_granted_to_nobody_until_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_limit_stands_in_place_of_what_requests_say() {
+async fn limit_overrides_requested_permits() {
     let fixture = Fixture::start().await;
     let limit = |n: &'static str| [&["limit", "k", n, "--yes"][..], &BECAUSE].concat();
     let ran = fixture.run(&limit("none")).await;
@@ -272,7 +272,7 @@ async fn show_names_different_numbers_of_permits() {
 }
 
 #[tokio::test]
-async fn a_key_stays_closed_for_as_long_as_the_last_grant_has_said() {
+async fn key_stays_closed_after_grant() {
     let fixture = Fixture::start().await;
     let nightly = [
         "acquire",
@@ -315,7 +315,7 @@ async fn a_key_stays_closed_for_as_long_as_the_last_grant_has_said() {
 }
 
 #[tokio::test]
-async fn a_handle_extends_and_releases_without_its_secret() {
+async fn handle_works_without_showing_secret() {
     let fixture = Fixture::start().await;
     let ran = fixture.run(&["acquire", "k", "--ttl", "5m"]).await;
     let printed: Value = serde_json::from_str(&ran.out).unwrap();
@@ -364,7 +364,7 @@ async fn a_handle_extends_and_releases_without_its_secret() {
 }
 
 #[tokio::test]
-async fn a_lease_that_somebody_took_over_is_not_released() {
+async fn taken_over_lease_is_not_released() {
     let fixture = Fixture::start().await;
     let ran = fixture.run(&["acquire", "k", "--ttl", "1s"]).await;
     let file = fixture.home().join("handle.json");
@@ -388,7 +388,7 @@ async fn a_lease_that_somebody_took_over_is_not_released() {
 }
 
 #[tokio::test]
-async fn a_table_is_created_and_what_another_lacks_is_told() {
+async fn table_is_created_or_lack_named() {
     let fixture = Fixture::without_table().await;
     let ran = fixture.run(&["table", "check"]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");

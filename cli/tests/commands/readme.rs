@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fixture::{Fixture, LEASEHOLD, ended, masked};
 
 #[tokio::test]
-async fn the_transcript_in_the_documents_is_true() {
+async fn transcript_in_documents_is_true() {
     let text = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../docs/how-to/operate.md"

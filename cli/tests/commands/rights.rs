@@ -64,7 +64,7 @@ fn written() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[tokio::test]
-async fn each_command_needs_what_is_written_and_no_more() {
+async fn commands_need_permissions_as_documented() {
     let fixture = Fixture::start().await;
     let because = ["--who", "alice", "--why", "test", "--yes"];
     let handle = fixture.home().join("handle.json");

@@ -78,7 +78,7 @@ impl Starts {
 }
 
 #[tokio::test]
-async fn a_start_of_a_free_key_begins_at_once() {
+async fn free_key_starts_at_once() {
     let all = Starts::new().await;
     let input = ["--input", r#"{"n": 1}"#, "--metadata", "team=payments"];
     for _ in 0..2 {
@@ -103,7 +103,7 @@ async fn a_start_of_a_free_key_begins_at_once() {
 }
 
 #[tokio::test]
-async fn starts_share_a_key_and_keep_its_pace() {
+async fn starts_share_key_and_pace() {
     let all = Starts::new().await;
     let start = async |key, name, options: &[&str]| {
         let ran = all
@@ -129,7 +129,7 @@ async fn starts_share_a_key_and_keep_its_pace() {
 }
 
 #[tokio::test]
-async fn a_key_that_only_has_waiters_is_listed() {
+async fn key_with_waiters_only_is_listed() {
     let all = Starts::new().await;
     let limit = [
         "limit", "k", "0", "--who", "alice", "--why", "test", "--yes",
@@ -158,7 +158,7 @@ async fn a_key_that_only_has_waiters_is_listed() {
 }
 
 #[tokio::test]
-async fn who_waits_behind_the_evicted_is_told_of() {
+async fn eviction_shows_who_waits() {
     let all = Starts::new().await;
     all.fixture.grant("k", "worker", LONG).await;
     let ran = all.start("k", &[]).await;
@@ -177,7 +177,7 @@ async fn who_waits_behind_the_evicted_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_not_taken_has_not_begun() {
+async fn refused_start_has_not_begun() {
     let all = Starts::new().await;
     all.server.fail_with(Some("ThrottlingException"));
     let ran = all.start("k", &[]).await;
@@ -206,7 +206,7 @@ async fn a_machine_may_be_an_option() {
 }
 
 #[tokio::test]
-async fn an_input_comes_from_a_file_and_gets_the_lease() {
+async fn input_file_gets_the_lease() {
     let all = Starts::new().await;
     let file = all.fixture.home().join("input.json");
     std::fs::write(&file, r#"{"n": 1}"#).unwrap();
@@ -223,7 +223,7 @@ async fn an_input_comes_from_a_file_and_gets_the_lease() {
 }
 
 #[tokio::test]
-async fn a_start_of_a_held_key_waits_for_its_turn() {
+async fn held_key_queues_the_start() {
     let all = Starts::new().await;
     let other = all.fixture.grant("k", "worker 7", LONG).await;
     let ran = all.start("k", &["--wait", "1h", "--keep", "1d"]).await;
@@ -269,7 +269,7 @@ async fn a_start_of_a_held_key_waits_for_its_turn() {
 }
 
 #[tokio::test]
-async fn a_start_that_does_not_wait_fails_or_is_skipped() {
+async fn start_fails_or_skips_when_held() {
     let all = Starts::new().await;
     all.fixture.grant("k", "worker 7", LONG).await;
     let fails = all.start("k", &["--if-held", "fail"]).await;
@@ -293,7 +293,7 @@ async fn a_start_that_does_not_wait_fails_or_is_skipped() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_start_is_refused_before_anything_is_stored() {
+async fn invalid_start_stores_nothing() {
     let all = Starts::new().await;
     let file = all.fixture.home().join("input.json");
     std::fs::write(&file, "{n: 1}").unwrap();
@@ -327,7 +327,7 @@ async fn what_cannot_be_a_start_is_refused_before_anything_is_stored() {
 }
 
 #[tokio::test]
-async fn a_start_without_an_answer_can_be_asked_for_again() {
+async fn unanswered_start_can_be_repeated() {
     let all = Starts::new().await;
     let proxy = &all.fixture.proxy;
     proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
@@ -340,7 +340,7 @@ async fn a_start_without_an_answer_can_be_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_failed_start_is_listed_with_the_command_that_repeats_it() {
+async fn failed_start_lists_repeat_command() {
     let all = Starts::new().await;
     let nothing = all.run(&["ls", "--failed"]).await;
     assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), ""));
@@ -401,7 +401,7 @@ async fn a_failed_start_is_listed_with_the_command_that_repeats_it() {
 }
 
 #[tokio::test]
-async fn a_dismissed_start_is_listed_no_more() {
+async fn dismissed_start_is_not_listed() {
     let all = Starts::new().await;
     all.server.set_missing(MACHINE, true);
     assert_eq!(all.start("k", &[]).await.code, Some(1));
@@ -414,7 +414,7 @@ async fn a_dismissed_start_is_listed_no_more() {
 }
 
 #[tokio::test]
-async fn who_replaces_asks_step_functions_to_stop_the_holder() {
+async fn replace_stops_the_holder() {
     let all = Starts::new().await;
     assert_eq!(all.start("k", &[]).await.code, Some(0));
     let two = [
@@ -436,7 +436,7 @@ async fn who_replaces_asks_step_functions_to_stop_the_holder() {
 
 /// Its lease would be free only when no late call can begin it.
 #[tokio::test]
-async fn with_stop_a_start_that_has_not_begun_begins_and_is_stopped() {
+async fn stop_begins_and_stops_unbegun_start() {
     let all = Starts::new().await;
     all.server.fail_with(Some("InternalServerError"));
     let ran = all.start("k", &[]).await;
@@ -467,7 +467,7 @@ async fn with_stop_a_start_that_has_not_begun_begins_and_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_long_list_of_failed_starts_comes_whole() {
+async fn long_list_of_failures_is_whole() {
     let all = Starts::new().await;
     all.server.set_missing(MACHINE, true);
     let stack = all.stack();

@@ -68,7 +68,7 @@ impl Drop for Session {
 }
 
 #[tokio::test]
-async fn a_command_may_ask_its_user_and_the_terminal_comes_back() {
+async fn command_may_use_the_terminal() {
     let fixture = Fixture::start().await;
     let line = "sh -c '$LEASEHOLD acquire k -- sh -c \"echo asks; read -r a; echo heard \\$a\"; echo then; read -r b; echo back $b; exit 5'";
     let mut session = Session::start(&fixture, line);
@@ -93,7 +93,7 @@ async fn ctrl_c_is_the_commands() {
 }
 
 #[tokio::test]
-async fn a_command_is_not_stopped_by_ctrl_z_while_it_holds_a_lease() {
+async fn ctrl_z_stops_no_lease_holder() {
     let fixture = Fixture::start().await;
     let line = "$LEASEHOLD acquire k -- sh -c 'echo waits; read -r a; echo heard $a'";
     let mut session = Session::start(&fixture, line);
@@ -105,7 +105,7 @@ async fn a_command_is_not_stopped_by_ctrl_z_while_it_holds_a_lease() {
 }
 
 #[tokio::test]
-async fn on_a_terminal_it_shows_whom_and_asks() {
+async fn terminal_shows_whom_and_asks() {
     let fixture = Fixture::start().await;
     fixture.grant("k", "worker 7", LONG).await;
     for (answer, code, state) in [
@@ -123,7 +123,7 @@ async fn on_a_terminal_it_shows_whom_and_asks() {
 }
 
 #[tokio::test]
-async fn an_arn_is_cut_to_fit_a_row() {
+async fn long_arn_fits_a_row() {
     let fixture = Fixture::start().await;
     let execution = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
     fixture.grant("k", execution, LONG).await;
@@ -139,7 +139,7 @@ async fn an_arn_is_cut_to_fit_a_row() {
 }
 
 #[tokio::test]
-async fn only_the_one_who_was_shown_is_evicted() {
+async fn only_shown_holder_is_evicted() {
     let fixture = Fixture::start().await;
     let lease = fixture.grant("k", "worker 7", LONG).await.lease;
     let line = "$LEASEHOLD force-release k --who alice --why test";

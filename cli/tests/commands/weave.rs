@@ -60,7 +60,7 @@ impl Place {
 }
 
 #[test]
-fn it_writes_beside_the_specification_and_nothing_else() {
+fn writes_only_beside_specification() {
     let place = Place::new();
     let output = place.run(&[]);
     assert_eq!((output.code, &*output.out), (Some(0), ""));
@@ -94,7 +94,7 @@ fn it_writes_beside_the_specification_and_nothing_else() {
 }
 
 #[test]
-fn it_overwrites_nothing_that_it_did_not_write() {
+fn overwrites_only_its_own_files() {
     let place = Place::new();
     for theirs in [PLAIN, "not a machine at all"] {
         std::fs::write(place.file("guarded.asl.json"), theirs).unwrap();
@@ -114,7 +114,7 @@ fn it_overwrites_nothing_that_it_did_not_write() {
 }
 
 #[test]
-fn the_output_can_be_the_machine_itself() {
+fn output_can_replace_the_machine() {
     let place = Place::new();
     std::fs::write(
         place.file("count.weave.yaml"),
@@ -130,7 +130,7 @@ fn the_output_can_be_the_machine_itself() {
 }
 
 #[test]
-fn a_dry_run_shows_a_patch_that_makes_the_guarded_machine() {
+fn dry_run_prints_working_patch() {
     let place = Place::new();
     let output = place.run(&["--dry-run"]);
     assert_eq!(output.code, Some(0));
@@ -155,7 +155,7 @@ fn a_dry_run_shows_a_patch_that_makes_the_guarded_machine() {
 }
 
 #[test]
-fn a_check_tells_whether_the_output_is_what_would_be_written() {
+fn check_compares_output_with_result() {
     let place = Place::new();
     let output = place.run(&["--check"]);
     assert_eq!(output.code, Some(1));
@@ -174,7 +174,7 @@ fn a_check_tells_whether_the_output_is_what_would_be_written() {
 }
 
 #[test]
-fn it_prints_what_has_nowhere_to_go() {
+fn output_without_file_is_printed() {
     let place = Place::new();
     for (spec, arguments) in [
         (SPEC.replace("output: guarded.asl.json\n", ""), &[][..]),
@@ -189,7 +189,7 @@ fn it_prints_what_has_nowhere_to_go() {
 }
 
 #[test]
-fn a_refusal_names_the_place_and_writes_nothing() {
+fn refusal_names_place_writes_nothing() {
     let place = Place::new();
     std::fs::write(
         place.file("count.weave.yaml"),
@@ -233,7 +233,7 @@ fn what_is_there_keeps_its_rights() {
 }
 
 #[test]
-fn weave_reads_only_the_directory_of_its_specification() {
+fn weave_stays_within_specification_directory() {
     let place = Place::new();
     let other = tempfile::tempdir().unwrap();
     let elsewhere = |name: &str| other.path().join(name).to_str().unwrap().to_owned();

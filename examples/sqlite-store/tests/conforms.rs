@@ -1,10 +1,8 @@
 //! The suite that every store has to pass.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use leasehold::{
-    conformance,
-    store::{Address, Item, ItemAddress, Slot},
-};
+use leasehold::store::{Address, Item, ItemAddress, Slot};
+use leasehold_conformance as conformance;
 use rusqlite::Connection;
 use sqlite_store::Sqlite;
 

@@ -399,7 +399,7 @@ mod tests {
     use crate::{
         Acquire, Memory, Settings,
         clock::slow::Slow,
-        conformance::{grant, make},
+        test_support::{grant, make},
     };
 
     #[tokio::test]

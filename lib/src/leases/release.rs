@@ -144,8 +144,8 @@ mod tests {
     use crate::{
         Acquire, Call, Delivery, Execution, Holder, ManualClock, Memory, Settings, SweepBounds,
         TaskToken, Wait, WaitTime, WaiterOf, Workflows,
-        conformance::{grant, make},
         store::wire::{Fate, Wire},
+        test_support::{grant, make},
         values::{RequestDigest, RequestId},
     };
 
@@ -168,7 +168,7 @@ mod tests {
         let ttl = make::ttl(Duration::from_mins(1));
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())
-            .with_workflows(Arc::new(crate::conformance::FakeStepFunctions::default()));
+            .with_workflows(Arc::new(crate::test_support::FakeStepFunctions::default()));
         let (key, holder) = (make::key("k"), make::holder("h"));
         let acquire = Acquire::new(key, holder.clone(), ttl);
         let granted = leases.acquire(acquire).await.expect("an answer");

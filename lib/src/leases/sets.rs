@@ -319,8 +319,8 @@ mod tests {
     use super::*;
     use crate::{
         AcquireAll, Settings,
-        conformance::make,
         store::wire::{ROUND_TRIP, Wire},
+        test_support::make,
     };
 
     #[tokio::test(start_paused = true)]

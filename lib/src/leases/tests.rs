@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     Acquire, Memory,
     clock::ManualClock,
-    conformance::{grant, make},
+    test_support::{grant, make},
 };
 
 const MS: Duration = Duration::from_millis(1);

@@ -307,11 +307,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        Lease, Leases, Memory, Settings, SweepBounds, TaskToken, Wait, WaitTime,
-        conformance::FakeStepFunctions,
-        conformance::{grant, make},
+        Lease, Leases, Memory, Queue, Settings, SweepBounds, TaskToken, Wait, WaitTime,
         row::Item,
         store::wire::{Before, Wire},
+        test_support::FakeStepFunctions,
+        test_support::{grant, make},
     };
 
     async fn join(leases: &Queue<Wire>, who: &str) {

@@ -373,7 +373,7 @@ mod tests {
         Acquire, Call, Delivery, ExtendOptions, Lease, Leases, Memory, Settings, WaiterOf,
         Workflows,
         clock::{Clock as _, slow::Slow},
-        conformance::{FakeStepFunctions, grant, make},
+        test_support::{FakeStepFunctions, grant, make},
     };
 
     /// An execution that has ended. While it is looked up, something happens to its lease.

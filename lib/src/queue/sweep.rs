@@ -421,9 +421,9 @@ mod tests {
     use crate::{
         Acquire, Leases, Memory, Settings, TaskToken, Wait, WaitTime,
         clock::slow::Slow,
-        conformance::FakeStepFunctions,
-        conformance::{grant, make},
         store::wire::{Fate, Wire},
+        test_support::FakeStepFunctions,
+        test_support::{grant, make},
     };
 
     /// Sweeps in invocations of two seconds each, until one has swept everything; returns how many leases they freed.

@@ -216,7 +216,7 @@ pub(crate) fn start_of(sk: &str) -> Option<RequestDigest> {
 #[cfg(test)]
 mod tests {
     use super::{permit_of, request_of, start_of, start_sk, wait_sk};
-    use crate::{conformance::make, values::RequestDigest};
+    use crate::{test_support::make, values::RequestDigest};
 
     #[test]
     fn a_sort_key_is_ours_to_the_letter() {

@@ -64,7 +64,7 @@ impl StartRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::make;
+    use crate::test_support::make;
 
     const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:";
 

@@ -84,15 +84,6 @@ impl StartItem {
         self.request.holder.clone()
     }
 
-    /// The same start under another name.
-    #[cfg(any(test, feature = "conformance"))]
-    pub(crate) fn named(mut self, name: &str) -> Self {
-        self.name = ExecutionName::new(name).expect("valid");
-        self.request.holder = self.state_machine.execution(&self.name);
-        self.request.digest = RequestDigest::of_start(&self.request.holder);
-        self
-    }
-
     /// What rows call it.
     #[must_use]
     pub fn digest(&self) -> RequestDigest {

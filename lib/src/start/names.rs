@@ -300,7 +300,7 @@ mod tests {
     use super::*;
     use crate::{
         Acquire, Leases, Memory, Metadata, Settings,
-        conformance::{grant, make},
+        test_support::{grant, make},
     };
 
     fn input(json: &str) -> ExecutionInput {

@@ -347,7 +347,7 @@ mod tests {
         let change = Change::Extend(Extend {
             lease_id: LeaseId::stored("shown-by-the-sdk"),
             fencing_token: Counter::MIN,
-            ttl: crate::conformance::make::ttl(Duration::from_secs(1)),
+            ttl: crate::test_support::make::ttl(Duration::from_secs(1)),
             now: Timestamp::from_millis(1000),
             expires_at: Timestamp::from_millis(2000),
             require_unexpired: false,

@@ -15,9 +15,9 @@ use super::{
     Written,
 };
 use crate::{
-    conformance::make,
     error::{Cause, Error},
     row::{Row, Stored},
+    test_support::make,
     transition::Change,
     values::{Holder, Key},
 };

@@ -14,7 +14,7 @@ setUpModule, tearDownModule = fixture.begin, fixture.end
 
 
 def definitions():
-    for pattern in ("statemachines/*.json", "examples/**/*.asl.json", "asl/corpus/weave/*.woven.*"):
+    for pattern in ("templates/statemachines/*.json", "examples/**/*.asl.json", "asl/corpus/weave/*.woven.*"):
         for path in sorted(ROOT.glob(pattern)):
             yield path.name, yaml.safe_load(path.read_text(encoding="utf-8"))
     for page in ("docs/tutorial.md", "README.md"):

@@ -18,7 +18,7 @@ pub type EnvironmentChanges = BTreeMap<String, Option<String>>;
 /// state machine engine, queues and rules on, no schedules, free ports, and a temporary run directory.
 #[derive(Clone)]
 pub struct Options {
-    /// The repository, or its part in the package: where `local/` and `statemachines/` are.
+    /// The repository, or its part in the package: where `local/` and `templates/statemachines/` are.
     pub root: PathBuf,
     /// The stack's name.
     pub stack_name: String,

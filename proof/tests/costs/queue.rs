@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use leasehold::{
     Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Lifetime,
     ManualClock, Permits, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds, SystemClock,
-    TaskToken, Wait, WaitTime,
-    conformance::{FakeStepFunctions, TaskAnswer},
-    row::Item,
+    TaskToken, Wait, WaitTime, row::Item,
 };
+use leasehold_conformance::{FakeStepFunctions, TaskAnswer};
 use leasehold_local::Fault;
 
 use leasehold_proof::fixture::{TABLE, Table, request, s};

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use leasehold::{
     Execution, ExecutionName, Key, Start, StartRules, Started, StateMachineArn, Timestamp,
-    conformance::FakeStepFunctions,
 };
+use leasehold_conformance::FakeStepFunctions;
 
 use leasehold_proof::fixture::Table;
 

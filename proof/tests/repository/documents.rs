@@ -81,7 +81,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
             (HOUR, "`Lambda.Unknown`", "`Lambda.Unknowable`"),
             (RECORDED, "`Sandbox.Timedout`", "`Sandbox.TimedOut`"),
             (
-                "statemachines/observe.asl.json",
+                "templates/statemachines/observe.asl.json",
                 "\"Lambda.Unknown\"",
                 "\"Lambda.Unheard\"",
             ),
@@ -453,7 +453,7 @@ fn environment(files: &Files) -> Vec<String> {
     // As a string literal: a constant may have the same name.
     let read = files
         .all("lib/src/", ".rs")
-        .chain(files.all("lambda/src/", ".rs"))
+        .chain(files.all("lib/lambda/src/", ".rs"))
         .flat_map(|(_, text)| variables(text, "\"LEASE_"));
     let read: BTreeSet<String> = read.collect();
     let documents: String = files
@@ -585,7 +585,7 @@ const RECORDED: &str = "docs/explanation/aws.md";
 
 /// A name of AWS's that a machine catches, or that the checker knows, has its line in one of the two, and no other has.
 fn names_of_aws(files: &Files) -> Vec<String> {
-    let machines = files.all("statemachines/", ".asl.json");
+    let machines = files.all("templates/statemachines/", ".asl.json");
     let checker = files.all("asl/src/read/error_names.rs", "");
     let known: BTreeSet<&str> = machines
         .chain(checker)

@@ -20,7 +20,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 fn circles(files: &Files) -> Vec<String> {
-    ["lib", "lambda", "asl", "cli", "local"]
+    ["lib", "lib/lambda", "asl", "cli", "local"]
         .iter()
         .flat_map(|package| {
             let edges = imports(files, &format!("{package}/src/"));
@@ -71,7 +71,7 @@ fn imports(files: &Files, source: &str) -> Edges {
         .collect();
     let sources = || {
         files.all(source, ".rs").filter(|(path, _)| {
-            !path.contains("/conformance") && !of_tests.iter().any(|end| path.ends_with(end))
+            !path.contains("/test_support") && !of_tests.iter().any(|end| path.ends_with(end))
         })
     };
     let module_of = |path: &str| {

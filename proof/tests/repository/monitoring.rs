@@ -168,7 +168,7 @@ fn metrics(files: &Files) -> Vec<String> {
     wrong.extend(silent.map(|name| format!("no document names the metric {name}")));
     let tests: String = files
         .all("proof/tests/contract/", "")
-        .chain(files.all("lib/src/conformance/", ".rs"))
+        .chain(files.all("lib/conformance/src/", ".rs"))
         .chain([("", files.text(METRICS))])
         .map(|(_, text)| text)
         .collect();

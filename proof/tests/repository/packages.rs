@@ -13,8 +13,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
     &[
         (
             MANIFEST,
-            "\nconformance = []",
-            "\nconformance = []\nmore = []",
+            "\ntest-support = []",
+            "\ntest-support = []\nmore = []",
         ),
         (MANIFEST, "default = [\"https-client\"]", "default = []"),
         (README, "| `schema` |", "| `schemas` |"),

@@ -28,8 +28,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
             (OPERATORS, "leasehold-semaphore:*", "leasehold-semaphores:*"),
             (
                 MACHINES,
-                "statemachines/observe.asl",
-                "statemachines/observes.asl",
+                "templates/statemachines/observe.asl",
+                "templates/statemachines/observes.asl",
             ),
         ],
     ),
@@ -119,7 +119,7 @@ fn functions(files: &Files) -> Vec<String> {
 
 fn machines(files: &Files) -> Vec<String> {
     let mut paths: BTreeSet<&str> = files
-        .all("statemachines/", ".asl.json")
+        .all("templates/statemachines/", ".asl.json")
         .map(|(path, _)| path)
         .collect();
     let mut wrong = Vec::new();
@@ -146,7 +146,7 @@ fn machines(files: &Files) -> Vec<String> {
             (TEMPLATE, format!("\"{id}Arn\": {{")),
             (
                 MACHINES,
-                format!("drawn from ../../statemachines/{name}.asl.json"),
+                format!("drawn from ../../templates/statemachines/{name}.asl.json"),
             ),
             (OPERATORS, execution),
             (

@@ -1,4 +1,4 @@
-//! The smallest stack, `minimal.yaml`: its functions answer by the permissions of their roles and need each of them, and what the stack
+//! The smallest stack, `templates/minimal.yaml`: its functions answer by the permissions of their roles and need each of them, and what the stack
 //! does not offer is refused.
 
 use std::collections::{BTreeMap, BTreeSet};

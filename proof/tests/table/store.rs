@@ -6,9 +6,9 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use leasehold::{
     Acquire, Acquired, Clock as _, Error, ExtendOptions, GrantKind, Holder, KeepTime, Key,
     Lifetime, RequestDigest, RequestId, TaskToken, Wait, WaitTime,
-    conformance::{self, FakeStepFunctions},
     store::{Address, Operations as _, Store as _},
 };
+use leasehold_conformance::{self as conformance, FakeStepFunctions};
 use leasehold_local::Fault;
 
 use leasehold_proof::fixture::{TABLE, Table, request, s};

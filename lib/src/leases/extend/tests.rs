@@ -4,10 +4,10 @@ use super::*;
 use crate::{
     Acquire, ForceReleaseOptions, ReleaseOutcome, Settings, SweepBounds,
     clock::{Clock as _, ManualClock},
-    conformance::FakeStepFunctions,
-    conformance::{grant, make},
     row::Row,
     store::wire::{Before, Wire},
+    test_support::FakeStepFunctions,
+    test_support::{grant, make},
     values::{Counter, RequestDigest, RequestId},
 };
 

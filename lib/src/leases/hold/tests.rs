@@ -14,8 +14,8 @@ use std::{
 use crate::{
     Acquire, Acquired, Clock, Error, Lease, Leases, Settings, Timestamp,
     clock::paused::Paused,
-    conformance::{grant, make},
     store::wire::{Fate, ROUND_TRIP, Wire},
+    test_support::{grant, make},
 };
 
 const TTL: Duration = Duration::from_secs(30);

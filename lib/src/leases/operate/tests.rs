@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::{
     ExtendOptions, Lease, Memory, Settings,
-    conformance::{self, make, make::because},
     row::Item,
     store::wire::{Before, Wire},
+    test_support::{self, make, make::because},
 };
 
 fn address() -> Address {
@@ -16,7 +16,7 @@ fn address() -> Address {
 
 async fn grant(leases: &Leases<Memory>, holder: &str) -> Lease {
     let request = make::request(address().key, holder, Duration::from_mins(1));
-    conformance::grant(leases, request).await.lease
+    test_support::grant(leases, request).await.lease
 }
 
 fn evicted(forced: ForceReleaseOutcome) -> (Counter, Counter) {

@@ -6,11 +6,11 @@ use crate::{
     Begun, Call, Delivery, Execution, ExecutionName, Holder, Leases, ManualClock, Queue, Settings,
     Start, StartRules, StateMachineArn, SweepBounds, WaiterOf, Workflows,
     clock::Clock as _,
-    conformance::{FakeStepFunctions, make},
     store::{
         ScanSegment, Store as _,
         wire::{Death, Life, Wire},
     },
+    test_support::{FakeStepFunctions, make},
 };
 
 const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";

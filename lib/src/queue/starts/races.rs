@@ -10,12 +10,12 @@ use crate::{
     ManualClock, Memory, Queue, Settings, StartItem, StartRules, StartStatus, StateMachineArn,
     SweepBounds, WaitTime,
     clock::Clock as _,
-    conformance::{FakeStepFunctions, StartFate, make},
     row::{Item, Row, attributes as at},
     store::{
         Address, Operations, Settled, Settlement, Store,
         wire::{Before, Wire},
     },
+    test_support::{FakeStepFunctions, StartFate, make},
     values::RequestDigest,
 };
 

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Acquire, Ended, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
-    conformance::{FakeStepFunctions, make},
     row::{Row, State},
     store::{
         Address,
         wire::{Before, Wire},
     },
+    test_support::{FakeStepFunctions, make},
     values::RequestDigest,
 };
 

@@ -14,8 +14,8 @@ use crate::report::{Figure, Found, Measure};
 use crate::{Options, ratio};
 use leasehold_proof::execution::Execution;
 
-const QUEUED: &str = include_str!("../../../../statemachines/queued-section.asl.json");
-const POLLING: &str = include_str!("../../../../statemachines/critical-section.asl.json");
+const QUEUED: &str = include_str!("../../../../templates/statemachines/queued-section.asl.json");
+const POLLING: &str = include_str!("../../../../templates/statemachines/critical-section.asl.json");
 const PLAIN: &str = include_str!("../../peers/plain.asl.json");
 /// How long each step works, in seconds.
 const STEP: f64 = 0.1;

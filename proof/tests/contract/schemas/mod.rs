@@ -1,4 +1,4 @@
-//! `schemas/`: what the functions take, answer and fail with, as JSON Schemas. They are written from the Rust types, agree
+//! `docs/reference/schemas/`: what the functions take, answer and fail with, as JSON Schemas. They are written from the Rust types, agree
 //! with the documents, and hold every answer that a test of the contract gets.
 
 mod acquire;
@@ -86,7 +86,7 @@ fn function(event: &str) -> &str {
 
 #[test]
 fn the_schemas_are_those_of_the_types() {
-    let directory = root().join("schemas");
+    let directory = root().join("docs/reference/schemas");
     let update = std::env::var_os("UPDATE_SCHEMAS").is_some();
     let mut old = Vec::new();
     for (name, schema) in written::files() {

@@ -55,7 +55,7 @@ pub fn names(function: &str, event: &Value) -> String {
     }
 }
 
-/// The schema by the name of its file in `schemas/`.
+/// The schema by the name of its file in `docs/reference/schemas/`.
 pub fn files() -> Vec<(String, Value)> {
     let files = [
         ("acquire.event", event::<acquire::Request>("acquire event")),

@@ -13,10 +13,11 @@ use std::{
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::{
-    Key, conformance,
+    Key,
     row::{Item, Stored},
     store::{Joined, Operations as _},
 };
+use leasehold_conformance as conformance;
 use leasehold_proof::fixture::{TABLE, Table};
 
 use super::{

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ExtendOptions, GrantKind, Lease, LeaseStatus, Memory, Settings,
     clock::paused::Paused,
-    conformance::{self, make},
+    test_support::{self, make},
 };
 
 use crate::store::wire::{Fate, ROUND_TRIP, Wire};
@@ -38,7 +38,7 @@ fn seconds(n: u64) -> Duration {
 }
 
 async fn grant<S: Store>(leases: &Leases<S>, request: Acquire) -> Lease {
-    conformance::grant(leases, request).await.lease
+    test_support::grant(leases, request).await.lease
 }
 
 fn granted(waited: Result<AcquireOutcome, Error>) -> Granted {

@@ -6,9 +6,9 @@ use super::*;
 use crate::{
     Acquire, AcquireAll, Connection, Memory, Settings,
     clock::paused::Paused,
-    conformance::{grant, invalid, make},
     retry::{FIRST_PAUSE, LONGEST_PAUSE},
     store::wire::{Before, Wire},
+    test_support::{grant, invalid, make},
 };
 
 fn at(name: &str) -> Address {

@@ -1,0 +1,445 @@
+//! What was accepted as a start runs, or is a failed start with its request, whatever is frozen, stopped, full or denied.
+
+use std::time::Duration;
+
+use super::starts::{HOUR, MACHINE, StartCase, execution, lease_of, named};
+use super::{Bench, LIMIT, MARGIN, MS, STALE, StartFate, TTL, grant, make, with};
+use leasehold::{
+    Acquire, Acquired, Execution, ForceReleaseOutcome, IfHeld, Leases, Lifetime, Queue, Queued,
+    RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken, Wait,
+    WaitTime,
+    store::{Operations as _, Settled, Settlement},
+    transition::Change,
+    transition::Join,
+    transition::JoinRule,
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    a_place_outlasts_a_freeze(bench).await;
+    a_place_outlasts_stopped_grants(bench).await;
+    a_waiters_place_outlasts_stopped_grants(bench).await;
+    a_lost_place_is_given_again(bench).await;
+    stranded_starts_go_in_their_order(bench).await;
+    a_refused_repetition_has_failed_again(bench).await;
+    what_is_stored_anew_is_another(bench).await;
+    an_unlisted_machine_passes_the_key_on(bench).await;
+    a_denied_start_ends_after_the_grace(bench).await;
+    what_cannot_be_asked_has_an_end(bench).await;
+    a_cancelled_start_is_free_when_said(bench).await;
+    a_start_that_waits_for_nobody_is_tried_once(bench).await;
+    a_deleted_item_means_nothing_has_begun(bench).await;
+    a_place_without_an_item_is_passed_over(bench).await;
+    a_queue_is_not_purged(bench).await;
+    dead_starts_hold_up_nobody(bench).await;
+}
+
+/// The default grace.
+const GRACE: Duration = Duration::from_mins(15);
+
+impl<B: Bench> StartCase<'_, B> {
+    /// The same key, under other settings.
+    fn under(&self, settings: Settings) -> Queue<B::Store> {
+        let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
+        Leases::new(self.case.bench.store(), settings)
+            .with_clock(self.case.clock.clone())
+            .with_workflows(self.calls.clone())
+            .with_starts(starts)
+    }
+
+    fn while_stopped(&self) -> Queue<B::Store> {
+        self.under(with(Settings::default(), |settings| {
+            settings.stopped = true;
+        }))
+    }
+
+    async fn is_queued(&self, leases: &Queue<B::Store>, start: Start) {
+        let answer = leases.start(start).await;
+        assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    }
+
+    /// From when on no call for a grant of this instant can begin anything.
+    fn pass_all_calls(&self) {
+        self.case.pass(Duration::from_mins(6) + MARGIN + STALE);
+    }
+}
+
+async fn a_place_outlasts_a_freeze<B: Bench>(bench: &B) {
+    for permits in [None, Some(make::permits(1))] {
+        let name = format!("frozen {}", permits.is_some());
+        let case = StartCase::new(bench, &name);
+        let ask = |name: &str| with(case.request(name), |start| start.permits = permits);
+        let leases = &case.case.leases;
+        leases.start(ask("first")).await.expect("started");
+        case.is_queued(leases, ask("a")).await;
+        case.case.freeze_by_operator().await;
+        // A duplicate, and a retry a minute later.
+        for _ in 0..2 {
+            case.is_queued(leases, ask("a")).await;
+            case.case.pass(Duration::from_mins(1));
+        }
+        refused!(leases.start(ask("b")).await, Frozen);
+        assert_eq!(case.item("b").await, None);
+        case.case.unfreeze_by_operator().await;
+        case.ends("first").await;
+        case.has_started(&["first", "a"]);
+        case.ends("a").await;
+    }
+}
+
+async fn a_place_outlasts_stopped_grants<B: Bench>(bench: &B) {
+    for permits in [None, Some(make::permits(1))] {
+        let name = format!("stopped {}", permits.is_some());
+        let case = StartCase::new(bench, &name);
+        let ask = |name: &str| with(case.request(name), |start| start.permits = permits);
+        let leases = &case.case.leases;
+        leases.start(ask("first")).await.expect("started");
+        case.is_queued(leases, ask("a")).await;
+        let stopped = case.while_stopped();
+        case.is_queued(&stopped, ask("a")).await;
+        refused!(stopped.start(ask("b")).await, Frozen);
+        assert_eq!(case.item("b").await, None);
+        case.ends("first").await;
+        case.has_started(&["first", "a"]);
+        case.ends("a").await;
+    }
+}
+
+async fn a_waiters_place_outlasts_stopped_grants<B: Bench>(bench: &B) {
+    for permits in [None, Some(make::permits(1))] {
+        let name = format!("stopped waiter {}", permits.is_some());
+        let case = StartCase::new(bench, &name);
+        let ask = async |leases: &Queue<B::Store>, who: &str, token: &str| {
+            let keep = leasehold::KeepTime::default();
+            let request = with(
+                Acquire::new(
+                    case.case.address.key.clone(),
+                    make::execution(who),
+                    Lifetime::Execution { keep },
+                )
+                .request_id(make::request_id(who)),
+                |request| request.permits = permits,
+            );
+            let queue = Wait {
+                task_token: TaskToken::new(format!("{name} {token}")).expect("valid"),
+                wait: WaitTime::DAY,
+                latest: false,
+            };
+            leases.acquire_queued(request, queue).await
+        };
+        let leases = &case.case.leases;
+        ask(leases, "first", "one").await.expect("granted");
+        ask(leases, "a", "two").await.expect("queued");
+        case.case.pass(MS);
+        let again = ask(&case.while_stopped(), "a", "three").await;
+        assert!(matches!(again, Ok(Queued::Queued { .. })), "{again:?}");
+        refused!(ask(&case.while_stopped(), "b", "four").await, Frozen);
+        let over = Execution::Ended {
+            stopped_at: case.case.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        for who in ["first", "a"] {
+            let holder = make::execution(who);
+            case.calls.set_execution(holder.as_str(), over);
+            case.case.pass(MS);
+            leases.reap(&holder).await.expect("an answer");
+        }
+        case.is_free().await;
+    }
+}
+
+async fn a_lost_place_is_given_again<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "lost and frozen").await;
+    case.queues("a").await;
+    case.case.delete().await;
+    case.case.freeze_by_operator().await;
+    // Later than the first call, of which it would be the same write. It was accepted: a retry that is refused does not
+    // withdraw it.
+    case.case.pass(MS);
+    refused!(case.ask("a").await, Frozen);
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    case.case.pass(Duration::from_mins(1));
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    case.case.unfreeze_by_operator().await;
+    case.case.swept().await;
+    case.has_started(&["first", "a"]);
+    case.ends("a").await;
+}
+
+async fn stranded_starts_go_in_their_order<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "stranded").await;
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        case.queues(name).await;
+        case.case.pass(MS);
+    }
+    case.case.delete().await;
+    case.case.pass(Duration::from_mins(1));
+    case.case.swept().await;
+    for (begun, name) in names.iter().enumerate() {
+        let started: Vec<_> = ["first"].iter().chain(&names[..=begun]).copied().collect();
+        case.has_started(&started);
+        case.holds(name).await;
+        case.ends(name).await;
+    }
+}
+
+async fn a_refused_repetition_has_failed_again<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "repeated").await;
+    let key = &case.case.address.key;
+    case.queues("a").await;
+    case.case.pass(HOUR);
+    case.case.swept().await;
+    case.fails("a", "not free").await;
+    case.case.freeze_by_operator().await;
+    let repeated = case.case.leases.repeat_start(key, &execution("a")).await;
+    refused!(repeated, Frozen);
+    case.fails("a", "frozen").await;
+    case.case.unfreeze_by_operator().await;
+    let stopped = case.while_stopped();
+    refused!(stopped.repeat_start(key, &execution("a")).await, Frozen);
+    case.fails("a", "stopped").await;
+    let full = case.under(with(Settings::default(), |settings| settings.queue_cap = 1));
+    case.queues("b").await;
+    refused!(full.repeat_start(key, &execution("a")).await, QueueFull);
+    case.fails("a", "full").await;
+    let repeated = case.case.leases.repeat_start(key, &execution("a")).await;
+    assert!(
+        matches!(repeated, Ok(Started::Queued { .. })),
+        "{repeated:?}"
+    );
+    for name in ["first", "b", "a"] {
+        case.ends(name).await;
+    }
+    case.has_started(&["first", "a", "b"]);
+}
+
+/// A call that was suspended may settle only what it has read.
+async fn what_is_stored_anew_is_another<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "stored anew").await;
+    let (leases, key) = (&case.case.leases, &case.case.address.key);
+    case.queues("a").await;
+    let read = case.item("a").await.expect("an item");
+    case.case.pass(HOUR);
+    case.case.swept().await;
+    case.fails("a", "not free").await;
+    let repeated = leases.repeat_start(key, &execution("a")).await;
+    repeated.expect("an answer");
+    let withdrawn = leases
+        .store()
+        .settle_start(&read, &Settlement::Withdrawn, None, LIMIT);
+    assert_eq!(withdrawn.await.expect("an answer"), Settled::NotWaiting);
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    case.ends("first").await;
+    case.ends("a").await;
+    case.has_started(&["first", "a"]);
+}
+
+async fn an_unlisted_machine_passes_the_key_on<B: Bench>(bench: &B) {
+    let mut case = StartCase::held(bench, "unlisted and denied").await;
+    case.queues("a").await;
+    case.case.leases = (case.case.leases.clone())
+        .with_starts(StartRules::of(&format!("starts/*={MACHINE}2")).expect("valid"));
+    case.calls.deny_execution(execution("a").as_str());
+    case.ends("first").await;
+    case.fails("a", "StartedStateMachine").await;
+    case.is_free().await;
+}
+
+async fn a_denied_start_ends_after_the_grace<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "denied");
+    let denied = vec![StartFate::Denied; 100];
+    case.calls.script_starts("a", &denied);
+    case.calls.deny_execution(execution("a").as_str());
+    case.queues("a").await;
+    case.queues("b").await;
+    // Others' leases are freed all the same.
+    let ttl = make::request(make::key("starts/denied, another"), "h", TTL);
+    grant(&case.case.leases, ttl).await;
+    case.case.pass(TTL + MARGIN);
+    assert_eq!(case.case.swept().await.freed, 1);
+    for _ in 0..14 {
+        case.case.pass(Duration::from_mins(1));
+        case.case.swept().await;
+        assert_eq!(case.status("a").await, StartStatus::Waiting);
+    }
+    for _ in 0..25 {
+        case.case.pass(Duration::from_mins(1));
+        case.case.swept().await;
+    }
+    case.fails("a", "refused").await;
+    case.has_started(&["b"]);
+    case.ends("b").await;
+}
+
+async fn what_cannot_be_asked_has_an_end<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "not asked");
+    let fates = [StartFate::Lost, StartFate::Refused];
+    case.calls.script_starts("a", &fates);
+    case.queues("a").await;
+    case.queues("b").await;
+    case.case.swept().await;
+    case.calls.deny_execution(execution("a").as_str());
+    case.pass_all_calls();
+    // One refusal to be asked ends nothing: it may be of this moment.
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Waiting);
+    case.holds("a").await;
+    case.case.pass(STALE + GRACE);
+    case.case.swept().await;
+    case.fails("a", "refused").await;
+    case.has_started(&["b"]);
+    case.ends("b").await;
+    // What has begun is found, as soon as somebody may ask.
+    let fates = [StartFate::AnswerLost, StartFate::Refused];
+    case.calls.script_starts("c", &fates);
+    case.queues("c").await;
+    case.calls.deny_execution(execution("c").as_str());
+    case.case.swept().await;
+    case.case.pass(HOUR);
+    case.calls.allow_execution(execution("c").as_str());
+    case.case.swept().await;
+    assert_eq!(case.status("c").await, StartStatus::Begun);
+    case.holds("c").await;
+    case.ends("c").await;
+}
+
+async fn a_cancelled_start_is_free_when_said<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "cancelled and denied");
+    case.calls.script_starts("a", &[StartFate::Lost]);
+    case.queues("a").await;
+    case.queues("b").await;
+    case.calls.deny_execution(execution("a").as_str());
+    let forced = case.case.force(None).await;
+    let ForceReleaseOutcome::Cancelled { free_at, .. } = forced else {
+        panic!("{forced:?}");
+    };
+    while case.case.now() < free_at {
+        case.case.pass(Duration::from_mins(1));
+        case.case.swept().await;
+    }
+    case.fails("a", "operator").await;
+    case.has_started(&["b"]);
+    case.ends("b").await;
+}
+
+async fn a_start_that_waits_for_nobody_is_tried_once<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "tried once").await;
+    case.queues("model").await;
+    let stored = StartItem {
+        deadline: case.case.now(),
+        ..named(case.item("model").await.expect("an item"), "a")
+    };
+    // The call that stored it died; on a free key it begins.
+    for name in ["first", "model"] {
+        case.ends(name).await;
+    }
+    let put = case.case.leases.store().put_start(&stored, false, LIMIT);
+    let _ = put.await.expect("an answer");
+    case.case.pass(Duration::from_mins(1));
+    case.case.swept().await;
+    assert_eq!(case.status("a").await, StartStatus::Begun);
+    case.holds("a").await;
+    // On a held one nothing is left of it, so that a retry is answered as it asks.
+    let late = named(stored, "b");
+    let put = case.case.leases.store().put_start(&late, false, LIMIT);
+    let _ = put.await.expect("an answer");
+    let fail = |name: &str| with(case.request(name), |start| start.if_held = IfHeld::Fail);
+    refused!(case.case.leases.start(fail("b")).await, Held);
+    assert_eq!(case.item("b").await, None);
+    case.ends("a").await;
+    let started = case.case.leases.start(fail("b")).await;
+    assert!(
+        matches!(started, Ok(Started::Started { .. })),
+        "{started:?}"
+    );
+    case.ends("b").await;
+}
+
+async fn a_deleted_item_means_nothing_has_begun<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "item deleted");
+    case.calls.script_starts("a", &[StartFate::Lost]);
+    case.queues("a").await;
+    let item = case.item("a").await.expect("an item");
+    let store = case.case.leases.store();
+    let deleted = store.settle_start(&item, &Settlement::Withdrawn, None, LIMIT);
+    let _ = deleted.await.expect("deleted");
+    case.queues("b").await;
+    case.case.pass(Duration::from_mins(1));
+    case.case.swept().await;
+    case.holds("a").await;
+    case.pass_all_calls();
+    case.case.swept().await;
+    // Taken back: it may ask anew, and runs.
+    case.has_started(&["b"]);
+    case.queues("a").await;
+    case.ends("b").await;
+    case.has_started(&["a", "b"]);
+    assert_eq!(case.status("a").await, StartStatus::Begun);
+    case.ends("a").await;
+}
+
+async fn a_place_without_an_item_is_passed_over<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "no item").await;
+    let stray = Change::Join(Join {
+        request: RequestDigest::of_start(&execution("nobody")),
+        rule: JoinRule::Always,
+        cap: 9,
+    });
+    let store = case.case.leases.store();
+    let joined = store.apply(&case.case.address, &stray, LIMIT).await;
+    let _ = joined.expect("an answer");
+    // Whoever frees the key serves no queue.
+    let plain = Leases::new(bench.store(), Settings::default()).with_clock(case.case.clock.clone());
+    let row = case.case.row().await;
+    let _ = plain
+        .release(&lease_of(&case.case.address, &row))
+        .await
+        .expect("released");
+    let ask = || make::request(case.case.address.key.clone(), "polls", TTL);
+    refused!(plain.acquire(ask()).await, Unavailable);
+    let acquired = plain.acquire(ask()).await;
+    assert!(matches!(acquired, Ok(Acquired::Granted(_))), "{acquired:?}");
+}
+
+async fn a_queue_is_not_purged<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "purged").await;
+    let waits = with(case.request("a"), |start| {
+        start.if_held = IfHeld::Wait(WaitTime::new(Duration::from_hours(24 * 30)).expect("valid"));
+    });
+    case.is_queued(&case.case.leases, waits).await;
+    let over = Execution::Ended {
+        stopped_at: case.case.now(),
+        redrivable: false,
+        all_answered: true,
+    };
+    case.calls.set_execution(execution("first").as_str(), over);
+    case.case.pass(MS);
+    let stopped = case.while_stopped();
+    stopped.reap(&execution("first")).await.expect("an answer");
+    let swept = stopped.sweep(leasehold::SweepBounds::Schedule).await;
+    swept.expect("swept");
+    let deadline = case.item("a").await.expect("an item").deadline;
+    let purged = case.case.row().await.purge_at;
+    assert!(
+        purged.is_none_or(|at| at > deadline.as_seconds_rounded_up()),
+        "{purged:?}"
+    );
+    case.case.swept().await;
+    case.ends("a").await;
+    case.has_started(&["first", "a"]);
+}
+
+async fn dead_starts_hold_up_nobody<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "dead").await;
+    for n in 0..20 {
+        let name = format!("dead-{n}");
+        case.queues(&name).await;
+        case.calls.script_starts(&name, &[StartFate::Refused]);
+    }
+    case.queues("live").await;
+    case.ends("first").await;
+    case.has_started(&["first", "live"]);
+    case.ends("live").await;
+}

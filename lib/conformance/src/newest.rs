@@ -1,0 +1,179 @@
+//! Only the newest waits: whoever joins the queue with `latest` sends away who waits already.
+
+use serde_json::Value;
+
+use super::queue::{QueueCase, WAIT};
+use super::{Bench, Lost, make, with};
+use leasehold::{
+    AcquireAll, AcquiredAll, Error, Execution, Keys, Lifetime, Queued, RequestId, Settings, Ttl,
+    Wait,
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    whoever_waits_is_sent_away(bench).await;
+    who_has_been_granted_the_key_keeps_it(bench).await;
+    who_could_not_be_told_is_told_by_sweep(bench).await;
+    a_copy_of_who_was_sent_away_does_not_come_back(bench).await;
+    the_newest_finds_a_place_in_a_full_queue(bench).await;
+    the_newest_is_granted_a_key_that_was_left_free(bench).await;
+    a_waiter_repeats_its_request_after_a_set_of_keys(bench).await;
+}
+
+impl<B: Bench> QueueCase<'_, B> {
+    /// As [`QueueCase::ask`], with `latest`.
+    async fn asks_last(&self, who: &str, token: &str) -> Result<Queued, Error> {
+        self.is(who, Execution::Running);
+        let queue = Wait {
+            latest: true,
+            ..self.queue(token, WAIT)
+        };
+        self.leases.acquire_queued(self.request(who), queue).await
+    }
+
+    async fn waits_alone(&self, who: &str) {
+        let answer = self.asks_last(who, who).await.expect("an answer");
+        assert!(matches!(answer, Queued::Queued { .. }), "{answer:?}");
+        self.has_waiting(&[who]).await;
+    }
+
+    /// Asserts that exactly these were told that `by` came later.
+    fn sent_away(&self, tokens: &[&str], by: &str) {
+        let answers = self.answers();
+        let told: Vec<_> = answers.iter().map(|(token, _)| token.as_str()).collect();
+        assert_eq!(told, tokens);
+        let holder = make::execution(by);
+        for (_, answer) in answers {
+            let (name, cause) = answer.expect_err("a failure");
+            assert_eq!(name, "Lease.Superseded");
+            let message = cause["errorMessage"].as_str().expect("text");
+            let message: Value = serde_json::from_str(message).expect("JSON once more");
+            assert_eq!(message["by"], holder.as_str());
+            assert_eq!(message["key"], self.address.key.as_str());
+        }
+    }
+}
+
+async fn whoever_waits_is_sent_away<B: Bench>(bench: &B) {
+    let (case, lease) = QueueCase::held(bench, "newest/alone", &["a", "b"]).await;
+    case.waits_alone("c").await;
+    case.sent_away(&["a", "b"], "c");
+    // Repeated, it keeps its place.
+    case.waits_alone("c").await;
+    case.expect_no_answers();
+    case.waits_alone("d").await;
+    case.sent_away(&["c"], "d");
+    // Who does not say so waits behind it.
+    case.join("e").await;
+    case.expect_no_answers();
+    case.has_waiting(&["d", "e"]).await;
+    let waiters = case.leases.waiters(&case.address.key).await;
+    let waiters = waiters.expect("an answer");
+    let shown: Vec<_> = waiters
+        .iter()
+        .map(|waits| (waits.place, &waits.holder))
+        .collect();
+    let holders = ["d", "e"].map(make::execution);
+    assert_eq!(shown, [(1, &holders[0]), (2, &holders[1])]);
+    case.release(&lease).await;
+    case.turn_of("d");
+}
+
+async fn who_has_been_granted_the_key_keeps_it<B: Bench>(bench: &B) {
+    let (case, turn) = QueueCase::handed_over(bench, "newest/granted", &["a"]).await;
+    case.waits_alone("b").await;
+    case.expect_no_answers();
+    case.release(&turn.lease).await;
+    case.turn_of("b");
+}
+
+async fn who_could_not_be_told_is_told_by_sweep<B: Bench>(bench: &B) {
+    let (case, lease) = QueueCase::held(bench, "newest/untold", &["a"]).await;
+    case.calls.lose(&case.token("a"), Lost::Request, 1);
+    case.waits_alone("b").await;
+    case.expect_no_answers();
+    case.sweep().await;
+    case.sent_away(&["a"], "b");
+    case.sweep().await;
+    case.expect_no_answers();
+    case.release(&lease).await;
+    case.turn_of("b");
+}
+
+async fn a_copy_of_who_was_sent_away_does_not_come_back<B: Bench>(bench: &B) {
+    let (case, lease) = QueueCase::held(bench, "newest/copies", &["a"]).await;
+    case.calls.lose(&case.token("a"), Lost::Request, 1);
+    case.waits_alone("b").await;
+    // Before it was told, and after; with its token, and with another.
+    for swept in [false, true] {
+        if swept {
+            case.sweep().await;
+            case.sent_away(&["a"], "b");
+        }
+        for token in ["a", "again"] {
+            for answer in [case.ask("a", token).await, case.asks_last("a", token).await] {
+                let by = match answer {
+                    Err(Error::Superseded { by, .. }) => by,
+                    answer => panic!("{answer:?}"),
+                };
+                assert_eq!(by, make::execution("b"));
+            }
+        }
+        case.expect_no_answers();
+        case.has_waiting(&["b"]).await;
+    }
+    case.release(&lease).await;
+    case.turn_of("b");
+}
+
+async fn the_newest_finds_a_place_in_a_full_queue<B: Bench>(bench: &B) {
+    let full = with(Settings::default(), |settings| settings.queue_cap = 1);
+    let case = QueueCase::with(bench, "newest/full", full);
+    let lease = case.case.lease("holder").await;
+    case.join("a").await;
+    let refused = case.ask("b", "b").await;
+    assert!(
+        matches!(refused, Err(Error::QueueFull { .. })),
+        "{refused:?}"
+    );
+    case.waits_alone("c").await;
+    case.sent_away(&["a"], "c");
+    case.release(&lease).await;
+    case.turn_of("c");
+}
+
+async fn the_newest_is_granted_a_key_that_was_left_free<B: Bench>(bench: &B) {
+    let (case, lease) = QueueCase::held(bench, "newest/left", &["a"]).await;
+    case.release_silently(&lease).await;
+    let answer = case.asks_last("b", "b").await.expect("an answer");
+    assert!(matches!(answer, Queued::Queued { .. }), "{answer:?}");
+    let answers = case.answers();
+    let told = answers
+        .iter()
+        .map(|(who, what)| (who.as_str(), what.is_ok()));
+    assert_eq!(told.collect::<Vec<_>>(), [("a", false), ("b", true)]);
+}
+
+/// The row forgets which keys the grant before was for.
+async fn a_waiter_repeats_its_request_after_a_set_of_keys<B: Bench>(bench: &B) {
+    let case = QueueCase::with(bench, "newest/after a set", Settings::default());
+    let ttl = Ttl::new(std::time::Duration::from_mins(1)).expect("valid");
+    let keys = vec![case.address.key.clone(), make::key("newest/beside")];
+    let set = AcquireAll::new(
+        Keys::new(keys).expect("valid"),
+        make::holder("set"),
+        Lifetime::Ttl(ttl),
+    );
+    let set = set.request_id(RequestId::random());
+    let acquired = case.leases.acquire_all(set).await.expect("an answer");
+    let AcquiredAll::Granted(granted) = acquired else {
+        panic!("{acquired:?}");
+    };
+    case.join("a").await;
+    case.release(&granted.leases[0]).await;
+    let turn = case.turn_of("a");
+    // Its call was repeated late: it has the lease.
+    let again = case.leases.acquire(case.request("a")).await;
+    let again = again.expect("an answer").granted().expect("the same lease");
+    assert_eq!(again.lease.fencing_token, turn.lease.fencing_token);
+    case.release(&turn.lease).await;
+}

@@ -1,0 +1,473 @@
+//! AWS Step Functions.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use aws_config::SdkConfig;
+use aws_sdk_sfn::{
+    Client,
+    client::customize::CustomizableOperation,
+    config::{Builder, StalledStreamProtectionConfig, http::HttpResponse},
+    error::{ProvideErrorMetadata, SdkError},
+    types::{ExecutionStatus, HistoryEvent, IncludedData},
+};
+use aws_smithy_types::retry::RetryConfig;
+
+#[cfg(feature = "https-client")]
+use leasehold::Connection;
+use leasehold::{
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
+    StateMachineArn, WaiterOf, Workflows, stopwatch,
+};
+
+use crate::service_calls::{CALL, delivered, failed, instant, is_one_of, timeouts};
+
+mod history;
+mod redrives;
+
+use history::{History, Known, Received, known};
+
+/// AWS Step Functions, through its API.
+#[derive(Clone, Debug)]
+pub struct StepFunctions {
+    client: Client,
+}
+
+impl StepFunctions {
+    /// The ambient configuration (Region, credentials chain, `AWS_ENDPOINT_URL_SFN` …) with pinned
+    /// time limits and without retries.
+    #[cfg(feature = "https-client")]
+    pub async fn from_env() -> Self {
+        Self::new(&Connection::ambient().await)
+    }
+
+    /// From your own configuration, with pinned time limits and without retries.
+    #[must_use]
+    pub fn new(ambient: &SdkConfig) -> Self {
+        let config = Builder::from(ambient)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts(CALL))
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+        Self {
+            client: Client::from_conf(config.build()),
+        }
+    }
+}
+
+/// The most pages of a history, of a thousand events each; a longer history proves nothing.
+const PAGES: usize = 5;
+
+/// How deep the executions are nested that are followed; what is deeper may be at work.
+const DEPTH: usize = 3;
+
+/// Which events of a history to read, and how.
+#[derive(Clone, Copy)]
+struct Reading {
+    with_data: bool,
+    backwards: bool,
+}
+
+impl StepFunctions {
+    /// Reads the history, until `each` has enough. Returns whether it was read to there, or to its end, within `limit`.
+    async fn read_history(
+        &self,
+        execution: &Holder,
+        reading: Reading,
+        limit: Duration,
+        mut each: impl FnMut(&HistoryEvent) -> ControlFlow<()> + Send,
+    ) -> bool {
+        let (mut next, began) = (None, stopwatch());
+        for _ in 0..PAGES {
+            let call = self.client.get_execution_history();
+            let call = call.execution_arn(execution.as_str());
+            let call = call.include_execution_data(reading.with_data);
+            let call = call.reverse_order(reading.backwards);
+            let call = call.max_results(1000).set_next_token(next);
+            let left = limit.saturating_sub(began.elapsed());
+            let page = match within(call.customize(), left).send().await {
+                Ok(page) => page,
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    let error = failed("states:GetExecutionHistory", what, error);
+                    error.count();
+                    let problem = error.in_full();
+                    tracing::warn!(%execution, problem, "its history could not be read");
+                    return false;
+                }
+            };
+            for event in page.events() {
+                if each(event).is_break() {
+                    return true;
+                }
+            }
+            next = page.next_token;
+            if next.is_none() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The history, or none if it cannot be read to its end within `limit`: then it proves nothing.
+    async fn history(&self, execution: &Holder, limit: Duration) -> Option<History> {
+        let mut history = History::default();
+        let reading = Reading {
+            with_data: false,
+            backwards: false,
+        };
+        let read = self.read_history(execution, reading, limit, |event| {
+            history.add(event);
+            ControlFlow::Continue(())
+        });
+        read.await.then_some(history)
+    }
+
+    /// Whether every task of an execution with this history has answered, those of the executions that it waited for
+    /// included.
+    async fn all_answered(
+        &self,
+        execution: &Holder,
+        history: &History,
+        depth: usize,
+        limit: Duration,
+    ) -> bool {
+        let began = stopwatch();
+        let left = || limit.saturating_sub(began.elapsed());
+        let Some(to_be_read) = history.to_be_read() else {
+            return false;
+        };
+        if to_be_read.is_empty() {
+            return true;
+        }
+        let mut all_known = Vec::new();
+        let reading = Reading {
+            with_data: true,
+            backwards: false,
+        };
+        let read = self.read_history(execution, reading, left(), |event| {
+            if to_be_read.contains(&event.id()) {
+                all_known.push(known(event, execution.as_str()));
+            }
+            ControlFlow::Continue(())
+        });
+        if !read.await || all_known.len() < to_be_read.len() {
+            return false;
+        }
+        for one in all_known {
+            let child = match one {
+                Known::Over => continue,
+                Known::Child(child) if depth > 0 => Holder::new(child),
+                Known::Child(_) | Known::Nothing => return false,
+            };
+            let Ok(child) = child else {
+                return false;
+            };
+            let Some(history) = self.history(&child, left()).await else {
+                return false;
+            };
+            // On the heap, because it is recursive.
+            if !Box::pin(self.all_answered(&child, &history, depth - 1, left())).await {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// How much earlier than its grant the task may have begun that asked for it. A waiter's began earlier still, but its
+/// answer came later.
+const BEFORE_THE_GRANT: Duration = Duration::from_mins(15);
+
+impl StepFunctions {
+    /// What the history shows, read backwards to the grant.
+    async fn receipt(&self, (execution, lease_id, since): GrantOf<'_>, limit: Duration) -> Receipt {
+        let mut received = Received::default();
+        let since = since.minus(BEFORE_THE_GRANT);
+        let reading = Reading {
+            with_data: true,
+            backwards: true,
+        };
+        let read = self.read_history(execution, reading, limit, |event| {
+            if instant(event.timestamp()) < since {
+                return ControlFlow::Break(());
+            }
+            received.add(event, lease_id.expose());
+            ControlFlow::Continue(())
+        });
+        if read.await {
+            received.receipt()
+        } else {
+            Receipt::Unreadable
+        }
+    }
+}
+
+fn within<T, E, B>(
+    operation: CustomizableOperation<T, E, B>,
+    limit: Duration,
+) -> CustomizableOperation<T, E, B> {
+    operation.config_override(Builder::new().timeout_config(timeouts(limit)))
+}
+
+impl Workflows for StepFunctions {
+    fn succeed<'a>(
+        &'a self,
+        (holder, token): WaiterOf<'a>,
+        output: String,
+        limit: Duration,
+    ) -> Call<'a, Delivery> {
+        let call = self.client.send_task_success();
+        let call = call.task_token(token.expose()).output(output);
+        Box::pin(async move {
+            served_here(holder)?;
+            let sent = within(call.customize(), limit).send().await;
+            delivered(
+                "states:SendTaskSuccess",
+                A_TASK_TOKEN,
+                sent.map(drop),
+                &REFUSALS,
+            )
+        })
+    }
+
+    fn fail<'a>(
+        &'a self,
+        (holder, token): WaiterOf<'a>,
+        error: &'a str,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, Delivery> {
+        let call = self.client.send_task_failure();
+        let call = call.task_token(token.expose()).error(error).cause(cause);
+        Box::pin(async move {
+            served_here(holder)?;
+            let sent = within(call.customize(), limit).send().await;
+            delivered(
+                "states:SendTaskFailure",
+                A_TASK_TOKEN,
+                sent.map(drop),
+                &REFUSALS,
+            )
+        })
+    }
+
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Execution> {
+        let call = self.client.describe_execution();
+        // Without input and output, because a KMS key of the state machine may protect them.
+        let call = call.execution_arn(execution.as_str());
+        let call = call.included_data(IncludedData::MetadataOnly);
+        Box::pin(async move {
+            let began = stopwatch();
+            match within(call.customize(), limit).send().await {
+                Ok(described) => Ok(match (described.status(), described.stop_date()) {
+                    (ExecutionStatus::Running | ExecutionStatus::PendingRedrive, _) | (_, None) => {
+                        Execution::Running
+                    }
+                    (status, Some(stopped)) => {
+                        let redrives = described.redrive_count().unwrap_or_default();
+                        let left = limit.saturating_sub(began.elapsed());
+                        let history = self.history(execution, left).await;
+                        // One response may be older than the other.
+                        if history
+                            .as_ref()
+                            .is_some_and(|history| history.redrives() > redrives)
+                        {
+                            return Ok(Execution::Running);
+                        }
+                        let all_answered = match history {
+                            Some(history) if history.redrives() == redrives => {
+                                let left = limit.saturating_sub(began.elapsed());
+                                self.all_answered(execution, &history, DEPTH, left).await
+                            }
+                            _ => false,
+                        };
+                        Execution::Ended {
+                            stopped_at: instant(stopped),
+                            redrivable: *status != ExecutionStatus::Succeeded,
+                            all_answered,
+                        }
+                    }
+                }),
+                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
+                    Ok(Execution::Unknown)
+                }
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    Err(failed("states:DescribeExecution", what, error))
+                }
+            }
+        })
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        limit: Duration,
+    ) -> Call<'a, Begun> {
+        let call = self.client.start_execution();
+        let call = call.state_machine_arn(machine.as_str());
+        let call = call.name(name.as_str()).input(input);
+        Box::pin(async move {
+            match within(call.customize(), limit).send().await {
+                Ok(begun) if begun.execution_arn().contains(":express:") => {
+                    Ok(Begun::Refused(format!(
+                        "{machine} is an Express state machine, whose end Step Functions does not tell; it did begin"
+                    )))
+                }
+                Ok(_) => Ok(Begun::Began),
+                Err(error) if is_one_of(&error, &["ExecutionAlreadyExists"]) => {
+                    Ok(Begun::NameInUse)
+                }
+                Err(error) if is_refused_for_good(&error) => {
+                    let (code, message) = (error.code(), error.message());
+                    let code = code.unwrap_or("no code");
+                    Ok(Begun::Refused(format!(
+                        "{code}: {}",
+                        message.unwrap_or("no message")
+                    )))
+                }
+                Err(error) => Err(failed("states:StartExecution", machine.to_string(), error)),
+            }
+        })
+    }
+
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(self.stop(execution, "Leasehold.Replaced", cause, limit))
+    }
+
+    fn redrives<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<Redrives>> {
+        Box::pin(self.redrives_of(execution, limit))
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(self.stop(execution, "Leasehold.Redriven", cause, limit))
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<String>> {
+        let call = self.client.describe_execution();
+        let call = call.execution_arn(execution.as_str());
+        Box::pin(async move {
+            match within(call.customize(), limit).send().await {
+                Ok(described) => Ok(Some(described.input().unwrap_or_default().to_owned())),
+                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
+                    Ok(None)
+                }
+                Err(error) => {
+                    let what = format!("execution {execution}");
+                    Err(failed("states:DescribeExecution", what, error))
+                }
+            }
+        })
+    }
+
+    fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
+        Box::pin(async move { Ok(self.receipt(grant, limit).await) })
+    }
+}
+
+/// The refusals of a start that pass by themselves, or are no answer of the service to this request: limits, and credentials
+/// that have expired or cannot be read. Whatever else Step Functions answers, it answers again: also what the KMS key of a state
+/// machine refuses.
+const TRANSIENT: [&str; 14] = [
+    "ExecutionLimitExceeded",
+    "ThrottlingException",
+    "Throttling",
+    "TooManyRequestsException",
+    "RequestLimitExceeded",
+    "KmsThrottlingException",
+    "ServiceQuotaExceededException",
+    "ServiceUnavailable",
+    "InternalFailure",
+    "InternalServerError",
+    "ExpiredTokenException",
+    "RequestExpired",
+    "InvalidSignatureException",
+    "UnrecognizedClientException",
+];
+
+/// Whether the service answered that this start is refused, and would be refused again. A fault of the service's own is none.
+fn is_refused_for_good<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool {
+    let SdkError::ServiceError(refusal) = error else {
+        return false;
+    };
+    let is_transient = error.code().is_none_or(|code| TRANSIENT.contains(&code));
+    refusal.raw().status().is_client_error() && !is_transient
+}
+
+/// A durable execution waits with no task token. Asked by one, Step Functions would say that nobody waits, and the place would be lost.
+fn served_here(holder: &Holder) -> Result<(), Error> {
+    if holder.is_durable_execution() {
+        return Err(Error::Misconfigured {
+            problem: "Step Functions cannot tell a durable execution: use ExecutionServices"
+                .to_owned(),
+            source: None,
+        });
+    }
+    Ok(())
+}
+
+/// The token itself is a secret.
+const A_TASK_TOKEN: &str = "a task token";
+const REFUSALS: [&str; 3] = ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"];
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_sfn::{error::ErrorMetadata, operation::start_execution::StartExecutionError};
+    use aws_smithy_types::body::SdkBody;
+
+    use super::*;
+
+    #[test]
+    fn only_transient_errors_are_retried() {
+        for (code, status, for_good) in [
+            ("StateMachineDoesNotExist", 400, true),
+            ("AccessDeniedException", 400, true),
+            ("KmsAccessDeniedException", 400, true),
+            ("KmsInvalidStateException", 400, true),
+            ("Whatever comes next", 400, true),
+            ("KmsThrottlingException", 400, false),
+            ("ExecutionLimitExceeded", 400, false),
+            ("ThrottlingException", 400, false),
+            ("ExpiredTokenException", 400, false),
+            ("StateMachineDoesNotExist", 500, false),
+        ] {
+            let said = ErrorMetadata::builder().code(code).build();
+            let status = u16::try_into(status).expect("a status");
+            let answer = HttpResponse::new(status, SdkBody::empty());
+            let error = SdkError::service_error(StartExecutionError::generic(said), answer);
+            assert_eq!(is_refused_for_good(&error), for_good, "{code}");
+        }
+    }
+
+    #[test]
+    fn durable_execution_is_not_notified() {
+        let holder = |arn: &str| Holder::new(arn).expect("valid");
+        let durable =
+            "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution/a/b";
+        assert!(served_here(&holder(durable)).is_err());
+        let standard = "arn:aws:states:eu-west-1:123456789012:execution:orders:1";
+        assert!(served_here(&holder(standard)).is_ok());
+    }
+}

@@ -1,0 +1,376 @@
+//! An in-memory fake of Step Functions: callbacks and executions.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
+    StateMachineArn, TaskToken, WaiterOf, Workflows,
+};
+
+/// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
+/// Functions, the first callback of a task token is delivered and every later one is refused.
+#[derive(Debug, Default)]
+pub struct FakeStepFunctions(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    answers: Vec<TaskAnswer>,
+    /// What happens before the next callback of a token arrives.
+    before: HashMap<String, Act>,
+    /// Tokens that were answered, or have expired.
+    over: HashSet<String>,
+    lost: HashMap<String, (Lost, u32)>,
+    executions: HashMap<String, Execution>,
+    denied: HashSet<String>,
+    receipts: HashMap<String, Receipt>,
+    /// The input of each execution that was started, by its ARN.
+    started: HashMap<String, String>,
+    /// What the next calls that start an execution of this name come to.
+    starts: HashMap<String, Vec<StartFate>>,
+    /// Why executions were to stop, in the order of the calls.
+    stopped: Vec<(String, String)>,
+    redrives: HashMap<String, Option<Redrives>>,
+}
+
+struct Act(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl fmt::Debug for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Act")
+    }
+}
+
+/// What a call that starts an execution comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFate {
+    /// It does not arrive, and the caller learns nothing.
+    Lost,
+    /// It begins the execution, and the caller learns nothing.
+    AnswerLost,
+    /// It is throttled.
+    Throttled,
+    /// It is refused for good.
+    Refused,
+    /// The role may not call.
+    Denied,
+}
+
+/// A callback that was delivered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskAnswer {
+    /// The task token.
+    pub token: String,
+    /// The output, as JSON text; or the name of an error and its cause.
+    pub result: Result<String, (String, String)>,
+}
+
+impl TaskAnswer {
+    /// The output, as JSON.
+    ///
+    /// # Panics
+    /// If the callback was a failure.
+    #[must_use]
+    pub fn output(&self) -> serde_json::Value {
+        let output = self.result.as_ref().expect("an output");
+        serde_json::from_str(output).expect("JSON")
+    }
+}
+
+/// Which part of a callback is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The request: nothing is delivered.
+    Request,
+    /// The response: the callback is delivered, and the caller does not learn of it.
+    Response,
+}
+
+impl FakeStepFunctions {
+    /// Ends the task that waits with `token`: later callbacks are refused.
+    pub fn expire_token(&self, token: &str) {
+        self.state().over.insert(token.to_owned());
+    }
+
+    /// A task waits with `token` again, as after a redrive: the next callback is delivered.
+    pub fn renew_token(&self, token: &str) {
+        self.state().over.remove(token);
+    }
+
+    /// While the next callback of `token` is on its way, `act` happens: what others do between a grant and its notification.
+    pub fn before(&self, token: &str, act: impl Future<Output = ()> + Send + 'static) {
+        let act = Act(Box::pin(act));
+        self.state().before.insert(token.to_owned(), act);
+    }
+
+    /// From now on callbacks of `token` fail with [`Error::Denied`].
+    pub fn deny_token(&self, token: &str) {
+        self.state().denied.insert(token.to_owned());
+    }
+
+    /// From now on `execution` may not be looked up, nor stopped, nor its input read.
+    pub fn deny_execution(&self, execution: &str) {
+        self.state().denied.insert(execution.to_owned());
+    }
+
+    /// It may again.
+    pub fn allow_execution(&self, execution: &str) {
+        self.state().denied.remove(execution);
+    }
+
+    /// The next `times` callbacks of `token` fail with [`Error::Unavailable`].
+    pub fn lose(&self, token: &str, lost: Lost, times: u32) {
+        self.state().lost.insert(token.to_owned(), (lost, times));
+    }
+
+    /// Sets the status of an execution. All others are [`Execution::Unknown`].
+    pub fn set_execution(&self, execution: &str, status: Execution) {
+        self.state().executions.insert(execution.to_owned(), status);
+    }
+
+    /// Sets how an execution stands as to redrives, or that it is not known. All others cannot be redriven.
+    pub fn set_redrives(&self, execution: &str, redrives: impl Into<Option<Redrives>>) {
+        let redrives = redrives.into();
+        self.state().redrives.insert(execution.to_owned(), redrives);
+    }
+
+    /// Sets what an execution's history shows of its lease. That of all others is [`Receipt::Unreadable`].
+    pub fn set_receipt(&self, execution: &str, receipt: Receipt) {
+        self.state().receipts.insert(execution.to_owned(), receipt);
+    }
+
+    /// The next calls that start an execution of this name come to these; later ones begin it.
+    pub fn script_starts(&self, name: &str, fates: &[StartFate]) {
+        self.state().starts.insert(name.to_owned(), fates.to_vec());
+    }
+
+    /// An execution of this ARN and input, as somebody else may have started it.
+    pub fn start_elsewhere(&self, execution: &str, input: &str) {
+        let mut state = self.state();
+        state.started.insert(execution.to_owned(), input.to_owned());
+        let runs = Execution::Running;
+        state.executions.insert(execution.to_owned(), runs);
+    }
+
+    /// The executions that were to stop, and why, since this was asked last.
+    pub fn take_stopped(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.state().stopped)
+    }
+
+    /// The inputs of the executions that were started, by their ARNs.
+    #[must_use]
+    pub fn started(&self) -> BTreeMap<String, String> {
+        self.state().started.clone().into_iter().collect()
+    }
+
+    /// The callbacks that were delivered since the last call of this method, in order.
+    pub fn take_answers(&self) -> Vec<TaskAnswer> {
+        std::mem::take(&mut self.state().answers)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        result: Result<String, (String, String)>,
+    ) -> Call<'a, Delivery> {
+        Box::pin(async move {
+            let before = self.state().before.remove(token.expose());
+            if let Some(Act(act)) = before {
+                act.await;
+            }
+            self.delivered(token, result)
+        })
+    }
+
+    fn delivered(
+        &self,
+        token: &TaskToken,
+        result: Result<String, (String, String)>,
+    ) -> Result<Delivery, Error> {
+        let mut state = self.state();
+        let token = token.expose().to_owned();
+        let lost = match state.lost.get_mut(&token) {
+            Some((lost, left)) if *left > 0 => {
+                *left -= 1;
+                Some(*lost)
+            }
+            _ => None,
+        };
+        let unavailable = Err(Error::Unavailable {
+            problem: "the call was lost".to_owned(),
+            source: None,
+        });
+        if lost == Some(Lost::Request) {
+            unavailable
+        } else if lost.is_none() && state.denied.contains(&token) {
+            Err(denied("states:SendTaskSuccess", "a task token"))
+        } else if state.over.insert(token.clone()) {
+            state.answers.push(TaskAnswer { token, result });
+            if lost.is_some() {
+                unavailable
+            } else {
+                Ok(Delivery::Delivered)
+            }
+        } else {
+            Ok(Delivery::Refused)
+        }
+    }
+}
+
+fn denied(action: &'static str, resource: &str) -> Error {
+    Error::Denied {
+        action,
+        resource: resource.to_owned(),
+        source: crate::Cause::said("AccessDeniedException"),
+    }
+}
+
+impl Workflows for FakeStepFunctions {
+    fn succeed<'a>(
+        &'a self,
+        (_, token): WaiterOf<'a>,
+        output: String,
+        _limit: Duration,
+    ) -> Call<'a, Delivery> {
+        self.call(token, Ok(output))
+    }
+
+    fn fail<'a>(
+        &'a self,
+        (_, token): WaiterOf<'a>,
+        error: &'a str,
+        cause: String,
+        _limit: Duration,
+    ) -> Call<'a, Delivery> {
+        self.call(token, Err((error.to_owned(), cause)))
+    }
+
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _limit: Duration,
+    ) -> Call<'a, Execution> {
+        let state = self.state();
+        let known = state.executions.get(execution.as_str()).copied();
+        let said = if state.denied.contains(execution.as_str()) {
+            Err(denied("states:DescribeExecution", execution.as_str()))
+        } else {
+            Ok(known.unwrap_or(Execution::Unknown))
+        };
+        Box::pin(std::future::ready(said))
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        (machine, name): (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        _: Duration,
+    ) -> Call<'a, Begun> {
+        let mut state = self.state();
+        let execution = machine.execution(name).as_str().to_owned();
+        let fates = state.starts.get_mut(name.as_str());
+        let fate = fates
+            .filter(|fates| !fates.is_empty())
+            .map(|fates| fates.remove(0));
+        let unavailable = || Error::Unavailable {
+            problem: "the call was lost".to_owned(),
+            source: None,
+        };
+        let began = match fate {
+            Some(StartFate::Lost) => Err(unavailable()),
+            Some(StartFate::Throttled) => Err(Error::Throttled {
+                action: "states:StartExecution",
+                resource: machine.to_string(),
+                source: crate::Cause::said("ThrottlingException"),
+            }),
+            Some(StartFate::Denied) => Err(denied("states:StartExecution", machine.as_str())),
+            Some(StartFate::Refused) => Ok(Begun::Refused("StateMachineDoesNotExist".to_owned())),
+            Some(StartFate::AnswerLost) | None => {
+                let runs = state.executions.get(&execution) == Some(&Execution::Running);
+                let same = state
+                    .started
+                    .get(&execution)
+                    .is_none_or(|other| *other == input);
+                let began = match state.started.contains_key(&execution) {
+                    true if runs && same => Begun::Began,
+                    true => Begun::NameInUse,
+                    false => {
+                        state.started.insert(execution.clone(), input);
+                        state.executions.insert(execution, Execution::Running);
+                        Begun::Began
+                    }
+                };
+                if fate.is_some() {
+                    Err(unavailable())
+                } else {
+                    Ok(began)
+                }
+            }
+        };
+        Box::pin(std::future::ready(began))
+    }
+
+    fn stop_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        _: Duration,
+    ) -> Call<'a, bool> {
+        let mut state = self.state();
+        if state.denied.contains(execution.as_str()) {
+            let refused = denied("states:StopExecution", execution.as_str());
+            return Box::pin(std::future::ready(Err(refused)));
+        }
+        let is_known = state.started.contains_key(execution.as_str());
+        if is_known {
+            state.stopped.push((execution.as_str().to_owned(), cause));
+        }
+        Box::pin(std::future::ready(Ok(is_known)))
+    }
+
+    fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
+        let redrives = self.state().redrives.get(execution.as_str()).copied();
+        let redrives = redrives.unwrap_or(Some(Redrives::NEVER));
+        Box::pin(std::future::ready(Ok(redrives)))
+    }
+
+    fn stop_redriven<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        self.stop_execution(execution, cause, limit)
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: Duration,
+    ) -> Call<'a, Option<String>> {
+        let state = self.state();
+        let input = if state.denied.contains(execution.as_str()) {
+            Err(denied("states:DescribeExecution", execution.as_str()))
+        } else {
+            Ok(state.started.get(execution.as_str()).cloned())
+        };
+        Box::pin(std::future::ready(input))
+    }
+
+    fn received<'a>(&'a self, (execution, ..): GrantOf<'a>, _: Duration) -> Call<'a, Receipt> {
+        let receipt = self.state().receipts.get(execution.as_str()).copied();
+        Box::pin(std::future::ready(Ok(
+            receipt.unwrap_or(Receipt::Unreadable)
+        )))
+    }
+}
