@@ -10,6 +10,7 @@
 //!
 //! Where only the newest is to wait, it joins as everybody does, and then sends away who waits before it (`supersede`).
 
+mod ask;
 mod begin;
 mod ends;
 mod execution_check;

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::queue::{QueueCase, WAIT};
 use super::{Bench, Lost, make, with};
 use leasehold::{
-    AcquireAll, AcquiredAll, Error, Execution, Keys, Lifetime, Queued, RequestId, Settings, Ttl,
-    Wait,
+    AcquireAll, AcquiredAll, Error, Execution, Keys, Lifetime, Permits, Queued, RequestId,
+    Settings, Ttl, Wait,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -14,6 +14,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     who_has_been_granted_the_key_keeps_it(bench).await;
     who_could_not_be_told_is_told_by_sweep(bench).await;
     a_copy_of_who_was_sent_away_does_not_come_back(bench).await;
+    no_copy_of_who_was_sent_away_gets_a_permit(bench).await;
     the_newest_finds_a_place_in_a_full_queue(bench).await;
     the_newest_is_granted_a_key_that_was_left_free(bench).await;
     a_waiter_repeats_its_request_after_a_set_of_keys(bench).await;
@@ -123,6 +124,37 @@ async fn a_copy_of_who_was_sent_away_does_not_come_back<B: Bench>(bench: &B) {
     }
     case.release(&lease).await;
     case.turn_of("b");
+}
+
+/// A permit is asked for before the queue is joined, where the note of its request would be found.
+async fn no_copy_of_who_was_sent_away_gets_a_permit<B: Bench>(bench: &B) {
+    let case = QueueCase::new(bench, "newest/permits");
+    let two = Permits::new(2).expect("valid");
+    let ask = async |who: &str, latest: bool| {
+        case.is(who, Execution::Running);
+        let wait = with(case.queue(who, WAIT), |wait| wait.latest = latest);
+        let request = case.request(who).permits(two);
+        case.leases.acquire_queued(request, wait).await
+    };
+    let mut held = Vec::new();
+    for who in ["first", "second"] {
+        assert_eq!(ask(who, false).await.expect("an answer"), Queued::Acquired);
+        held.push(case.turn_of(who).lease);
+    }
+    for (who, latest) in [("a", false), ("b", true)] {
+        let asked = ask(who, latest).await.expect("an answer");
+        assert!(matches!(asked, Queued::Queued { .. }), "{asked:?}");
+    }
+    case.sent_away(&["a"], "b");
+    case.release(&held[0]).await;
+    case.turn_of("b");
+    case.release(&held[1]).await;
+    for _ in 0..2 {
+        let copy = ask("a", false).await;
+        assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
+        case.expect_no_answers();
+    }
+    assert_eq!(ask("c", false).await.expect("an answer"), Queued::Acquired);
 }
 
 async fn the_newest_finds_a_place_in_a_full_queue<B: Bench>(bench: &B) {

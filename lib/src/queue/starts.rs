@@ -9,30 +9,30 @@
 //! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
 //! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::{
     error::Error,
-    leases::{CALLS_WITHIN, Rows, TRIES, TriedPermit, corrupt, frozen_error, stopped_error},
+    leases::{CALLS_WITHIN, Rows, TRIES, corrupt},
     metrics::{self, Metric},
     outcomes::{GrantKind, HeldLease},
     queue::{
         Queue,
+        ask::Tried,
         begin::{Begins, has_failed},
         maintenance::place_in,
     },
     request::Request,
     requests::Lifetime,
-    row::{Row, Stored},
+    row::Row,
     start::{
         ExecutionInput, ExecutionName, Known, PassLease, StartItem, StartStatus, StateMachineArn,
     },
     store::{Address, Applied, Operations, PutStart, Settled, Settlement, Store},
     transition::{
-        Change, Grant, GrantRefusal, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor,
-        why_not_joined,
+        Change, Grant, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor, why_not_joined,
     },
     values::{AtLeast, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, WaitTime},
 };
@@ -128,17 +128,6 @@ impl Start {
     pub fn execution(&self) -> Holder {
         self.state_machine.execution(&self.name)
     }
-}
-
-/// What became of the attempt to get the key, or a permit, for a start.
-enum Attempted {
-    Granted(Address, Row),
-    /// It has it already.
-    Replayed(Address, Row),
-    /// Somebody else has it, or waits. The first row, with the queue; for a permit all rows.
-    Held(Row, BTreeMap<u16, Stored>),
-    /// Somebody else wrote the row meanwhile: look again.
-    Changed,
 }
 
 /// What became of a start.
@@ -426,16 +415,16 @@ impl<S: Store> Queue<S> {
             cap: self.room(if_held.sends_others_away()),
         };
         for _ in 0..TRIES {
-            let (row, rows) = match self.attempt_start(item, &grant).await {
-                Ok(Attempted::Granted(at, row)) => {
+            let (row, rows) = match self.try_key(key, &grant, false).await {
+                Ok(Tried::Granted(at, row)) => {
                     return self.first_turn(&at, row, item).await;
                 }
                 // Another call for the same start was faster.
-                Ok(Attempted::Replayed(at, row)) => {
+                Ok(Tried::Replayed(at, row)) => {
                     return self.its_turn(&at, &row, item).await;
                 }
-                Ok(Attempted::Held(row, rows)) => (row, rows),
-                Ok(Attempted::Changed) => continue,
+                Ok(Tried::Held(row, rows)) => (row, rows),
+                Ok(Tried::Changed) => continue,
                 Err(Error::Consumed { .. }) => return self.had_its_turn(item).await,
                 // An operator froze the key, or stopped the grants of the table.
                 Err(error @ Error::Frozen { .. }) => {
@@ -493,54 +482,17 @@ impl<S: Store> Queue<S> {
                 }
                 Applied::Refused(stood) => stood,
             };
-            match why_not_joined(stood, &join, &grant) {
-                JoinRefusal::Full(row) => {
-                    let (key, waiting) = (key.clone(), row.waiting().len());
-                    let full = Error::QueueFull { key, waiting };
-                    if let Some(answer) = self.refuse(item, full, asked).await? {
-                        return Ok(answer);
-                    }
+            if let JoinRefusal::Full = why_not_joined(&stood, &join) {
+                let (key, waiting) = (key.clone(), usize::from(join.cap));
+                let full = Error::QueueFull { key, waiting };
+                if let Some(answer) = self.refuse(item, full, asked).await? {
+                    return Ok(answer);
                 }
-                JoinRefusal::Queued | JoinRefusal::Grantable | JoinRefusal::Other(_) => {}
             }
         }
         Err(Error::Unavailable {
             problem: format!("{key} changed again and again during this request"),
             source: None,
-        })
-    }
-
-    /// The key or a permit for a start, if one is free and nobody waits. Otherwise the first row as it was then.
-    async fn attempt_start(&self, item: &StartItem, grant: &Grant) -> Result<Attempted, Error> {
-        let key = &item.key;
-        if let Some(permits) = item.request.permits {
-            return Ok(match self.try_permit(key, permits, grant, false).await? {
-                TriedPermit::Granted(at, row) => Attempted::Granted(at, row),
-                TriedPermit::Replayed(at, row) => Attempted::Replayed(at, row),
-                TriedPermit::Taken(rows) => match rows.get(&0) {
-                    Some(Stored::Row(row)) if row.waiting().contains(&grant.request.digest) => {
-                        Attempted::Held(row.clone(), rows)
-                    }
-                    _ if self.settings().stopped => return Err(stopped_error(key.clone())),
-                    Some(Stored::Row(row)) => Attempted::Held(row.clone(), rows),
-                    Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
-                    Some(Stored::Absent) | None => Attempted::Changed,
-                },
-            });
-        }
-        let first = Address::first(key);
-        Ok(match self.attempt_row(&first, grant, false).await? {
-            Ok(row) => Attempted::Granted(first, row),
-            Err(GrantRefusal::Replayed(row)) => Attempted::Replayed(first, row),
-            Err(GrantRefusal::Held(row)) => Attempted::Held(row, BTreeMap::new()),
-            // Its place stays, also while the key is frozen.
-            Err(GrantRefusal::Frozen(row)) if row.waiting().contains(&grant.request.digest) => {
-                Attempted::Held(row, BTreeMap::new())
-            }
-            Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: key.clone() }),
-            Err(GrantRefusal::Frozen(row)) => return Err(frozen_error(key.clone(), row)),
-            Err(GrantRefusal::Corrupt(reason)) => return Err(corrupt(key.clone(), reason)),
-            Err(GrantRefusal::OtherKeys | GrantRefusal::Grantable(_)) => Attempted::Changed,
         })
     }
 

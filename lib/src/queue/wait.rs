@@ -1,23 +1,18 @@
 //! Acquire with a place in the queue.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
-use super::{Queue, maintenance::its_place_is_lost, serve::Told};
+use super::{Queue, ask::Tried, maintenance::its_place_is_lost, serve::Told};
 use crate::{
     error::{Error, TOKEN_USED},
-    leases::{
-        Rows, TRIES, TriedPermit, address_of, changed, check_keep, corrupt, frozen_error,
-        other_keys, stopped_error,
-    },
+    leases::{Rows, TRIES, changed, check_keep},
     metrics::{self, Metric},
     outcomes::Granted,
     requests::{Acquire, Lifetime, Wait},
-    row::{Row, Stored},
+    row::Row,
     store::{Address, Joined, Operations, Store, foreign_item},
-    transition::{Grant, GrantRefusal, Join, JoinRefusal, JoinRule, why_not_joined},
-    values::{Counter, Key, LeaseId, RequestDigest},
+    transition::{Grant, Join, JoinRefusal, JoinRule, why_not_joined},
+    values::Key,
     waiter::Waiter,
 };
 
@@ -45,7 +40,7 @@ impl<S: Store> Queue<S> {
     /// Functions.
     ///
     /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. That takes one query more, before
-    /// the queue is joined, and another query and a read if the queue was empty.
+    /// the queue is joined, and another query and a read if the queue was empty; a free permit takes a read more.
     ///
     /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
     /// old one. The waiting time counts from the first call. If it was granted the key already, its token is told so. If
@@ -64,83 +59,59 @@ impl<S: Store> Queue<S> {
         self.follow_rules().await?;
         let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
-        let permits = request.permits;
         let latest = queue.latest;
         let waiter = self.waiter(&grant, queue);
-        let stopped = self.settings().stopped;
-        if stopped && permits.is_none() && self.has_place(&key, &waiter).await? {
-            // It stays, whatever stops new grants.
-            return self.still_queued(&key, &waiter, latest).await;
-        }
-        // A holder does not wait for its own lease. Any other refusal is handled below, after a check of the queue.
-        if permits.is_none() && (reentrant || stopped) {
-            let first = Address::first(&key);
-            match self.attempt(&first, &grant, reentrant).await? {
-                Ok(granted) => return self.tell_at_once(granted, &waiter).await,
-                Err(GrantRefusal::Replayed(row)) => {
-                    return self.tell_of_its_lease(&first, row, &waiter).await;
-                }
-                Err(_) => {}
-            }
-        }
-        if permits.is_none() && stopped {
-            // A spent request; nobody may join either.
-            return Err(Error::Consumed { key });
-        }
-        let mut join = Join {
-            request: grant.request.digest.clone(),
-            rule: JoinRule::IfTaken(grant.over),
-            cap: self.room(latest),
-        };
+        // Where somebody has a mutex its row says so. Whoever may have the key already asks for it first, and so does whoever may
+        // have another permit.
+        let asks_first = reentrant || self.settings().stopped || grant.request.permits.is_some();
+        let mut rule = (!asks_first).then_some(JoinRule::IfTaken(grant.over));
         let mut backoff = self.conflict_backoff();
         for _ in 0..TRIES {
-            join.rule = match self
-                .permit_or_queue((&key, &grant), &waiter, reentrant, latest)
-                .await?
-            {
-                Permitted::Done(done) => return Ok(done),
-                Permitted::Waits { rule } => rule,
-            };
-            let (cap, limit) = (join.cap, self.limit());
-            let stood = match self.store().join(&key, &join, &waiter, limit).await? {
-                Joined::Done => {
-                    if latest {
-                        Box::pin(self.only_newest(&key, None, &waiter)).await?;
-                    } else if join.rule == JoinRule::Always {
-                        // A permit that came free before this one waited was offered to nobody.
-                        self.serve_key(&key).await;
-                    }
-                    return Ok(queued(&waiter));
+            if let Some(rule) = rule {
+                let join = Join {
+                    request: grant.request.digest.clone(),
+                    rule,
+                    cap: self.room(latest),
+                };
+                match self
+                    .store()
+                    .join(&key, &join, &waiter, self.limit())
+                    .await?
+                {
+                    Joined::Done => return self.has_joined(&key, &join, &waiter, latest).await,
+                    Joined::Superseded(by) => return Err(Error::Superseded { key, by }),
+                    Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request.digest)),
+                    Joined::SupersededByLaterCall => return Err(asked_again()),
+                    Joined::Conflict if backoff.wait().await => continue,
+                    Joined::Conflict => return Err(self.contention_error()),
+                    Joined::Refused(stood) => match why_not_joined(&stood, &join) {
+                        JoinRefusal::Queued => {
+                            return self.still_queued(&key, &waiter, latest).await;
+                        }
+                        JoinRefusal::Full => {
+                            let waiting = usize::from(join.cap);
+                            return Err(Error::QueueFull { key, waiting });
+                        }
+                        JoinRefusal::Changed => {}
+                    },
                 }
-                Joined::Superseded(by) => return Err(Error::Superseded { key, by }),
-                Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request.digest)),
-                Joined::SupersededByLaterCall => return Err(asked_again()),
-                Joined::Conflict => {
-                    if backoff.wait().await {
-                        continue;
-                    }
-                    return Err(self.contention_error());
-                }
-                Joined::Refused(stood) => stood,
-            };
-            let done = match why_not_joined(stood, &join, &grant) {
-                JoinRefusal::Queued => Some(self.still_queued(&key, &waiter, latest).await?),
-                JoinRefusal::Full(_) => {
-                    let waiting = usize::from(cap);
-                    return Err(Error::QueueFull { key, waiting });
-                }
-                JoinRefusal::Grantable if permits.is_some() => None,
-                JoinRefusal::Grantable => {
-                    match self.attempt(&Address::first(&key), &grant, false).await? {
-                        Ok(granted) => Some(self.tell_at_once(granted, &waiter).await?),
-                        Err(refusal) => self.judge(&key, refusal, &waiter).await?,
-                    }
-                }
-                JoinRefusal::Other(refusal) => self.judge(&key, refusal, &waiter).await?,
-            };
-            if let Some(done) = done {
-                return Ok(done);
             }
+            let first = match self.try_key(&key, &grant, reentrant).await? {
+                Tried::Granted(at, row) => {
+                    if rule.is_none() {
+                        self.was_not_sent_away(&at, &row).await?;
+                    }
+                    return self.tell_at_once(&at, row, &waiter).await;
+                }
+                Tried::Replayed(at, row) => return self.tell_of_its_lease(&at, row, &waiter).await,
+                Tried::Held(first, _) => first,
+                Tried::Changed => continue,
+            };
+            if first.waiting().contains(&waiter.request.digest) {
+                // Whoever grants it the key just now takes it out of the queue, where it must not come back.
+                return self.still_queued(&key, &waiter, latest).await;
+            }
+            rule = Some(JoinRule::of(&grant, &first));
         }
         Err(Error::Unavailable {
             problem: format!("{key} changed again and again during this request"),
@@ -148,65 +119,46 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// Whether a waiter for the mutex is in the queue.
-    async fn has_place(&self, key: &Key, waiter: &Waiter) -> Result<bool, Error> {
-        let rows = self.read_rows_for(key, None).await?;
-        Ok(rows.waiting().contains(&waiter.request.digest))
+    /// A copy of a request that was sent away for a later one finds a permit free, and gives it up again: nobody was told. Where it
+    /// tries to join first, the note in its item says so.
+    async fn was_not_sent_away(&self, at: &Address, row: &Row) -> Result<(), Error> {
+        let (key, limit) = (&at.key, self.limit());
+        let by = self.store().superseded_by(key, &row.request, limit).await?;
+        let Some(by) = by else {
+            return Ok(());
+        };
+        let freed = self.take_back(at, row).await?;
+        self.serve(freed).await;
+        let key = key.clone();
+        Err(Error::Superseded { key, by })
     }
 
-    /// A permit, if one may be had and the request asks for one. A permit has a row of its own: whoever may have one need not
-    /// wait, and a copy of a request that has one, or had, may not. Of the mutex its only row says so.
-    async fn permit_or_queue(
+    /// It has its place.
+    async fn has_joined(
         &self,
-        (key, grant): (&Key, &Grant),
+        key: &Key,
+        join: &Join,
         waiter: &Waiter,
-        reentrant: bool,
         latest: bool,
-    ) -> Result<Permitted, Error> {
-        let Some(permits) = waiter.request.permits else {
-            let rule = JoinRule::IfTaken(grant.over);
-            return Ok(Permitted::Waits { rule });
-        };
-        let done = match self.try_permit(key, permits, grant, reentrant).await? {
-            TriedPermit::Granted(at, row) => {
-                let granted = self.granted(at, row)?;
-                self.tell_at_once(granted, waiter).await
-            }
-            TriedPermit::Replayed(at, row) => self.tell_of_its_lease(&at, row, waiter).await,
-            TriedPermit::Taken(rows) => {
-                let queue = queue_in(key, &rows)?;
-                let waits = queue.contains(&waiter.request.digest);
-                if !waits && self.settings().stopped {
-                    return Err(stopped_error(key.clone()));
-                }
-                if !waits {
-                    let rule = if queue.is_empty() {
-                        JoinRule::Always
-                    } else {
-                        JoinRule::BehindOthers
-                    };
-                    return Ok(Permitted::Waits { rule });
-                }
-                // Whoever grants it a permit just now takes it out of the queue, where it must not come back.
-                self.still_queued(key, waiter, latest).await
-            }
-        };
-        done.map(Permitted::Done)
+    ) -> Result<Queued, Error> {
+        if latest {
+            Box::pin(self.only_newest(key, None, waiter)).await?;
+        } else if join.rule == JoinRule::Always {
+            // A permit that came free before this one waited was offered to nobody.
+            self.serve_key(key).await;
+        }
+        Ok(queued(waiter))
     }
 
     /// Tells this call's token of a grant that was just made.
-    async fn tell_at_once(&self, granted: Granted, waiter: &Waiter) -> Result<Queued, Error> {
+    async fn tell_at_once(&self, at: &Address, row: Row, waiter: &Waiter) -> Result<Queued, Error> {
+        let granted = self.granted(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
-        let at = &address_of(&granted.lease);
-        let lease_id = granted.lease.lease_id.clone();
         let told = self.send_grant(&waiter.task_token, granted).await;
         if matches!(told, Told::Refused | Told::Denied(_)) {
             // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
-            let row = self.read_row(at).await?;
-            if let Some(row) = row.filter(|row| is_untold(row, &lease_id)) {
-                let freed = self.take_back(at, &row).await?;
-                self.serve(freed).await;
-            }
+            let freed = self.take_back(at, &row).await?;
+            self.serve(freed).await;
         }
         answer(told)
     }
@@ -264,28 +216,6 @@ impl<S: Store> Queue<S> {
         let first = self.supersede(first.clone(), newest).await?;
         self.serve_rows(key, rows.with(0, first)).await;
         Ok(())
-    }
-
-    /// Handles a refused grant of a request that would wait.
-    async fn judge(
-        &self,
-        key: &Key,
-        refusal: GrantRefusal,
-        waiter: &Waiter,
-    ) -> Result<Option<Queued>, Error> {
-        let key = key.clone();
-        match refusal {
-            GrantRefusal::Replayed(row) => {
-                let at = Address::first(&key);
-                let told = self.tell_of_its_lease(&at, row, waiter).await;
-                told.map(Some)
-            }
-            GrantRefusal::OtherKeys => Err(other_keys()),
-            GrantRefusal::Consumed => Err(Error::Consumed { key }),
-            GrantRefusal::Frozen(row) => Err(frozen_error(key, row)),
-            GrantRefusal::Corrupt(reason) => Err(corrupt(key, reason)),
-            GrantRefusal::Held(_) | GrantRefusal::Grantable(_) => Ok(None),
-        }
     }
 
     /// Tells this call's token of the lease that its holder has already.
@@ -364,36 +294,10 @@ fn check(request: &Acquire) -> Result<(), Error> {
     }
 }
 
-/// What came of the attempt to get a permit.
-enum Permitted {
-    Done(Queued),
-    /// It has to wait.
-    Waits {
-        rule: JoinRule,
-    },
-}
-
-/// The queue, in the rows of a semaphore of which every permit is taken.
-fn queue_in<'a>(key: &Key, rows: &'a BTreeMap<u16, Stored>) -> Result<&'a [RequestDigest], Error> {
-    match rows.get(&0) {
-        Some(Stored::Row(first)) => Ok(first.waiting()),
-        Some(Stored::Foreign(reason)) => Err(corrupt(key.clone(), reason)),
-        // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
-        Some(Stored::Absent) | None => Err(changed(key)),
-    }
-}
-
 /// Whether the row was granted to its holder while it waited in the queue, so that an item has its task token.
 fn is_from_the_queue(row: &Row) -> bool {
     let telling = row.holding().and_then(|held| held.telling);
     telling.is_some_and(|told| told.ticket.is_some())
-}
-
-/// Whether the row has this very grant, and nobody but its writer has told its holder.
-fn is_untold(row: &Row, lease_id: &LeaseId) -> bool {
-    row.holding().is_some_and(|held| {
-        held.lease_id == *lease_id && held.telling.is_some_and(|told| told.tries == Counter::MIN)
-    })
 }
 
 /// The response of a call whose own token was told of its lease.

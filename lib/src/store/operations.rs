@@ -146,6 +146,21 @@ pub trait Operations: Store {
         }
     }
 
+    /// Who came later and waits instead of this request, if it was sent away.
+    fn superseded_by(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Option<Holder>>> + Send {
+        async move {
+            let item = ItemAddress::Waiter(key.clone(), request.clone());
+            Ok(read_one(self, item, limit)
+                .await?
+                .read(Waiter::superseded_by))
+        }
+    }
+
     /// Stores the token of `waiter`, unless the request has asked later. Returns the item as it is then.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The queue's changes of a row: join and leave. Whoever is first is granted the free row by a
 //! [`ReplaceIfUnchanged`](super::ReplaceIfUnchanged).
 
-use super::TakeoverRule;
+use super::{Grant, TakeoverRule};
 use crate::{row::Row, values::RequestDigest};
 
 /// See [`Change::Join`](super::Change::Join).
@@ -24,6 +24,17 @@ pub enum JoinRule {
     BehindOthers,
     /// For a permit: in any row. Whoever joins an empty queue then looks for one that came free before.
     Always,
+}
+
+impl JoinRule {
+    /// For a request that was not granted the key, or a permit, while the first row was this one.
+    pub(crate) fn of(grant: &Grant, first: &Row) -> Self {
+        match grant.request.permits {
+            None => Self::IfTaken(grant.over),
+            Some(_) if first.head().is_none() => Self::Always,
+            Some(_) => Self::BehindOthers,
+        }
+    }
 }
 
 /// See [`Change::Leave`](super::Change::Leave).

@@ -1,6 +1,6 @@
 //! The meaning of a refusal, according to the item that was stored.
 
-use super::{Change, Extend, Grant, Join, Release, TokenFloor, owned, transition};
+use super::{Extend, Grant, Join, Release, TokenFloor, owned};
 use crate::{
     outcomes::Ended,
     row::{Row, Stored},
@@ -69,37 +69,27 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
 /// What a refused [`Join`] means.
 #[derive(Debug)]
 pub enum JoinRefusal {
-    /// It can be granted at once, so there is nothing to wait for.
-    Grantable,
     /// The request is in the queue already.
     Queued,
     /// The queue has reached its cap.
-    Full(Row),
-    /// Another reason that also prevents a grant, and takes precedence.
-    Other(GrantRefusal),
+    Full,
+    /// Anything else: whoever asks for the key again learns what.
+    Changed,
 }
 
-/// Interprets the stored item when a join was refused. `grant` is the grant that the request asks for.
+/// Interprets the stored item when a join was refused.
 #[must_use]
-pub fn why_not_joined(stored: Stored, join: &Join, grant: &Grant) -> JoinRefusal {
-    if let Stored::Absent = stored {
-        return JoinRefusal::Grantable;
-    }
-    if let Stored::Row(row) = &stored
-        && row.waiting().contains(&join.request)
-    {
-        return JoinRefusal::Queued;
-    }
-    let suits = |tokens| transition(&stored, &Change::Grant(grant.with_tokens(tokens))).is_some();
-    let floor = grant.tokens.floor();
-    if suits(TokenFloor::Reached(floor)) || suits(TokenFloor::Below(floor)) {
-        return JoinRefusal::Grantable;
-    }
-    match why_not_granted(stored, grant, false) {
-        GrantRefusal::Held(row) if row.waiting().len() >= usize::from(join.cap) => {
-            JoinRefusal::Full(row)
-        }
-        other => JoinRefusal::Other(other),
+pub fn why_not_joined(stored: &Stored, join: &Join) -> JoinRefusal {
+    let Stored::Row(row) = stored else {
+        return JoinRefusal::Changed;
+    };
+    let is_full = row.waiting().len() >= usize::from(join.cap);
+    if row.waiting().contains(&join.request) {
+        JoinRefusal::Queued
+    } else if is_full && !row.remembers(&join.request) && row.frozen.is_none() {
+        JoinRefusal::Full
+    } else {
+        JoinRefusal::Changed
     }
 }
 
