@@ -279,7 +279,7 @@ impl Machines {
     /// How many wait for the key.
     pub async fn waiting(&self, key: &str) -> usize {
         let row = self.lease_row(key).await;
-        row.get("line")
+        row.get("queue")
             .map_or(0, |queue| queue.as_l().unwrap().len())
     }
 

@@ -34,8 +34,8 @@ fn faults() -> Vec<(&'static str, Option<AttributeValue>)> {
         ("expires_at", Some(s("tomorrow"))),
         ("ended", Some(s("released"))),
         ("metadata", Some(s("m"))),
-        ("line", None),
-        ("line", Some(s("l"))),
+        ("queue", None),
+        ("queue", Some(s("l"))),
     ]
 }
 
@@ -55,8 +55,8 @@ fn faults_of_a_free_row() -> Vec<(&'static str, Option<AttributeValue>)> {
         ("ended", None),
         ("ended", Some(s("somehow"))),
         ("ended", Some(n(1))),
-        ("line", None),
-        ("line", Some(s("l"))),
+        ("queue", None),
+        ("queue", Some(s("l"))),
     ]
 }
 

@@ -68,7 +68,7 @@ pub(crate) const PERMITS: &str = "permits";
 
 /// The queue, first come first: a list of the digests of the requests. It exists from the first grant on, because the
 /// removal of the first entry of a missing list is an error.
-pub(crate) const LINE: &str = "line";
+pub(crate) const QUEUE: &str = "queue";
 /// Present while free, if the row's token is higher than the last grant's.
 pub(crate) const LAST_TOKEN: &str = "last_fencing_token";
 
@@ -137,7 +137,7 @@ pub(crate) const ALL: [&str; 40] = [
     KEPT_UNTIL,
     OPENS_AT,
     OPERATOR,
-    LINE,
+    QUEUE,
     LAST_TOKEN,
     TELLINGS,
     TOLD_AT,

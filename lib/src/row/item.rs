@@ -109,7 +109,7 @@ impl Row {
             set(at::PURGE_AT, n(at));
         }
         let queue = self.queue.iter().map(|request| b(request.as_bytes()));
-        set(at::LINE, AttributeValue::L(queue.collect()));
+        set(at::QUEUE, AttributeValue::L(queue.collect()));
         match &self.state {
             State::Held(held) => {
                 set(at::HOLDER, s(self.granted_to.as_str()));
@@ -303,7 +303,7 @@ fn previous(item: &Item) -> Option<Previous> {
 }
 
 fn queue(item: &Item) -> Option<Vec<RequestDigest>> {
-    let digests = item.get(at::LINE)?.as_l().ok()?.iter();
+    let digests = item.get(at::QUEUE)?.as_l().ok()?.iter();
     digests
         .map(|digest| Some(RequestDigest::stored(digest.as_b().ok()?.as_ref())))
         .collect()

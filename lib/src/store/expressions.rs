@@ -82,7 +82,7 @@ const OURS: &str = "attribute_type(#fencing_token, :number) \
     AND #fencing_token BETWEEN :one AND :most \
     AND attribute_type(#version, :number) AND #version BETWEEN :one AND :most \
     AND attribute_type(#request, :binary) AND attribute_type(#granted_to, :text) \
-    AND attribute_type(#line, :list)";
+    AND attribute_type(#queue, :list)";
 
 /// What a held row of ours has beyond that. Then it has [`TTL`] or [`EXECUTION`].
 const HELD: &str = "#holder = #granted_to AND attribute_not_exists(#ended) \
@@ -128,7 +128,7 @@ const NOT_LIMITED_TO_NONE: &str = "(attribute_not_exists(#limit) OR #limit.#perm
 const OPEN: &str = "(attribute_not_exists(#opens_at) OR #opens_at BETWEEN :one AND :passed)";
 
 /// The queue is empty.
-const NO_QUEUE: &str = "attribute_not_exists(#line[0])";
+const NO_QUEUE: &str = "attribute_not_exists(#queue[0])";
 
 /// What every grant does to the history. A first grant writes NULL for its predecessor.
 const HISTORY: &str = "#past_request_1 = if_not_exists(#request, :null), \
@@ -182,7 +182,11 @@ fn granting(grant: &Grant) -> Expressions {
     let which_tokens = floor_condition(grant.tokens);
     // Where there need be no row, there need be no queue.
     let (next_token, absent, queue) = match grant.tokens {
-        TokenFloor::Reached(_) => (COUNTED_ON, ABSENT, "#line = if_not_exists(#line, :empty), "),
+        TokenFloor::Reached(_) => (
+            COUNTED_ON,
+            ABSENT,
+            "#queue = if_not_exists(#queue, :empty), ",
+        ),
         TokenFloor::Below(_) => (":lifted", "", ""),
     };
     let (telling, untold) = if grant.by_token {
@@ -383,14 +387,14 @@ fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
     let item = swap.row.to_item();
     let (has, lacks): (Vec<_>, Vec<_>) = at::ALL
         .into_iter()
-        .filter(|name| *name != at::LINE)
+        .filter(|name| *name != at::QUEUE)
         .partition(|name| item.contains_key(*name));
     let mut set: Vec<_> = has
         .iter()
         .map(|name| format!("#{name} = :{name}"))
         .collect();
     if swap.seen.is_none() {
-        set.push("#line = :empty".to_owned());
+        set.push("#queue = :empty".to_owned());
     }
     let mut remove: Vec<_> = lacks.iter().map(|name| format!("#{name}")).collect();
     let mut condition = match swap.seen {
@@ -399,8 +403,8 @@ fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
         None => "attribute_not_exists(#pk)".to_owned(),
     };
     if swap.head.is_some() {
-        condition.push_str(" AND #line[0] = :head");
-        remove.push("#line[0]".to_owned());
+        condition.push_str(" AND #queue[0] = :head");
+        remove.push("#queue[0]".to_owned());
     }
     let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     let seen = swap.seen.map(|version| ("seen", n(version.get())));

@@ -27,7 +27,7 @@ const NOTHING: Tampering = ("colour", NONE);
 #[rustfmt::skip]
 const OURS: [Tampering; 8] = [
     ("fencing_token", ZERO), ("fencing_token", HUGE), ("version", ZERO), ("version", HUGE),
-    ("request", SEVEN), ("granted_to", SEVEN), ("line", RELEASED), ("line", NONE),
+    ("request", SEVEN), ("granted_to", SEVEN), ("queue", RELEASED), ("queue", NONE),
 ];
 
 /// And a held one with a deadline.
@@ -578,7 +578,7 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
     all.push(with(&held, &nobody));
     // A queue that is none, and a row without one.
     for value in [NONE, RELEASED, MAP] {
-        let queue = tamper(("line", value));
+        let queue = tamper(("queue", value));
         for last in [
             release(),
             at_once(2),

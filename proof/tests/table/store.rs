@@ -139,7 +139,7 @@ async fn only_a_free_row_can_be_purged() {
         permit: 0,
     };
     let always = "pk sk fencing_token version granted_to request past_request_1 past_request_2 past_request_3 \
-        previous_holder previous_fencing_token previous_last_fencing_token previous_ended line";
+        previous_holder previous_fencing_token previous_last_fencing_token previous_ended queue";
     let released = "past_release_1 past_release_2 past_release_3";
     let held = "holder lease_id ttl_ms acquired_at expires_at sweep_after metadata";
     let names = async || -> HashSet<String> {

@@ -26,7 +26,9 @@ pub(super) fn joining(join: &Join) -> Expressions {
     ];
     let waits = match join.rule {
         JoinRule::Always => ours_in_any_state(),
-        JoinRule::BehindOthers => format!("{} AND attribute_exists(#line[0])", ours_in_any_state()),
+        JoinRule::BehindOthers => {
+            format!("{} AND attribute_exists(#queue[0])", ours_in_any_state())
+        }
         JoinRule::IfTaken(over) => {
             let lasts = match over.unchanged {
                 None => "#expires_at > :passed",
@@ -34,7 +36,7 @@ pub(super) fn joining(join: &Join) -> Expressions {
             };
             values.extend(over_values(over));
             let waits =
-                format!("attribute_exists(#line[0]) OR NOT {OPEN} OR NOT {NOT_LIMITED_TO_NONE}");
+                format!("attribute_exists(#queue[0]) OR NOT {OPEN} OR NOT {NOT_LIMITED_TO_NONE}");
             format!(
                 "{OURS} AND (({HELD} AND (({TTL} AND ({lasts} OR {waits})) OR ({EXECUTION}))) \
                    OR ({FREE} AND ({waits})))"
@@ -50,9 +52,9 @@ pub(super) fn joining(join: &Join) -> Expressions {
     build(
         format!(
             "{waits} AND attribute_not_exists(#frozen) \
-             AND NOT contains(#line, :request) AND {not_remembered} AND size(#line) < :cap"
+             AND NOT contains(#queue, :request) AND {not_remembered} AND size(#queue) < :cap"
         ),
-        format!("SET #line = list_append(#line, :joins){stays}"),
+        format!("SET #queue = list_append(#queue, :joins){stays}"),
         values,
     )
 }
@@ -62,7 +64,7 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
     let Some(place) = leave.place else {
         let not_remembered = not_remembered("request");
         return build(
-            format!("{ours} AND NOT contains(#line, :request) AND {not_remembered}"),
+            format!("{ours} AND NOT contains(#queue, :request) AND {not_remembered}"),
             "SET #version = #version".to_owned(),
             [("request", b(leave.request.as_bytes()))],
         );
@@ -73,13 +75,13 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
         ""
     };
     let (mut condition, mut values) = (
-        format!("{ours} AND #line[{place}] = :request"),
+        format!("{ours} AND #queue[{place}] = :request"),
         vec![("request", b(leave.request.as_bytes()))],
     );
     match &leave.because {
         LeaveReason::GaveUp => {}
         LeaveReason::Superseded(later) => {
-            condition += " AND contains(#line, :later)";
+            condition += " AND contains(#queue, :later)";
             values.push(("later", b(later.as_bytes())));
         }
         LeaveReason::Granted => {
@@ -87,5 +89,9 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
             condition += NOT_LIMITED_TO_NONE;
         }
     }
-    build_once(condition, format!("{version}REMOVE #line[{place}]"), values)
+    build_once(
+        condition,
+        format!("{version}REMOVE #queue[{place}]"),
+        values,
+    )
 }

@@ -44,8 +44,8 @@ pub const RULES: [(Rule, &str); 10] = [
     ),
     (
         |m| {
-            let beside = ["size(#line)", "#line[n] = :request", "#line[0] = :head"];
-            m.is("attribute_type(#line, :list)", "` always true")
+            let beside = ["size(#queue)", "#queue[n] = :request", "#queue[0] = :head"];
+            m.is("attribute_type(#queue, :list)", "` always true")
                 && beside.iter().any(|part| m.form.contains(part))
         },
         "another part asks for what only a list has",

@@ -37,7 +37,7 @@ pub fn form(condition: &Condition) -> String {
 
 /// The text without the place at which somebody is to stand.
 pub fn any_place(text: &str) -> String {
-    let mut parts = text.split("#line[");
+    let mut parts = text.split("#queue[");
     let mut whole = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (place, rest) = part.split_once(']').unwrap();
@@ -46,7 +46,7 @@ pub fn any_place(text: &str) -> String {
         } else {
             place
         };
-        whole.extend(["#line[", place, "]", rest]);
+        whole.extend(["#queue[", place, "]", rest]);
     }
     whole
 }
