@@ -1,7 +1,7 @@
 //! The check of a definition.
 
 use crate::check::calls::{self, Call, Options};
-use crate::check::finding::Finding;
+use crate::check::finding::{About, Finding};
 use crate::check::lease::Status;
 use crate::check::rule::Rule;
 use crate::check::walk::{LeaseUse, Walker};
@@ -41,6 +41,8 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             state: state
                 .map(|state| machine.path_of(state))
                 .unwrap_or_default(),
+            lease: None,
+            missing: None,
             message: message.clone(),
             path: Vec::new(),
             at: *at,
@@ -123,7 +125,7 @@ fn without(walker: &mut Walker<'_, '_>) {
             .any(|nth| reported.get(&nth) == Some(&lease));
         reported.insert(*link, lease);
         if is_first {
-            walker.report(rule, state, *link, message);
+            walker.report_about(About::lease(lease), rule, state, *link, message);
         }
     }
 }

@@ -169,11 +169,8 @@ impl<'s> Refiner<'_, 's> {
     fn failed(&self, finding: &Finding, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
         let mut way = finding.path.iter().rev();
         way.find_map(|step| {
-            let by = step.by.as_deref()?;
-            if !by.starts_with("Catch ") {
-                return None;
-            }
-            sections.iter().enumerate().find_map(|(nth, section)| {
+            let mut sections = sections.iter().enumerate().filter(|_| step.caught);
+            sections.find_map(|(nth, section)| {
                 let member = self.machine.find(section.scope, &step.state)?;
                 section.members.contains(&member).then_some((nth, member))
             })
@@ -183,18 +180,16 @@ impl<'s> Refiner<'_, 's> {
     fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
         let node = self.member(&finding.state, sections).map(|(nth, _)| nth);
         // The section whose lease would not be released, not the one that fails.
-        let aborted = sections.iter().position(|section| {
-            finding.rule == Rule::AbortedSiblings
-                && finding
-                    .message
-                    .contains(&format!("{}Acquire ", section.name))
-        });
-        let taken = sections
-            .iter()
-            .position(|section| self.acquires(&finding.state, section));
-        let nth = aborted
+        let lease = finding.lease.as_deref();
+        let lease = lease.filter(|_| finding.rule == Rule::AbortedSiblings);
+        let of = |acquire: &str| {
+            let mut sections = sections.iter();
+            sections.position(|section| self.acquires(acquire, section))
+        };
+        let nth = lease
+            .and_then(of)
             .or(node)
-            .or(taken)
+            .or_else(|| of(&finding.state))
             .or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
         let section = &sections[nth.unwrap_or(0)];
         let name = &finding.state;
@@ -207,7 +202,7 @@ impl<'s> Refiner<'_, 's> {
                 "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can prove it first",
                 finding.message
             ),
-            Rule::Unbounded if finding.message.starts_with("has no TimeoutSeconds") => {
+            Rule::Unbounded if finding.missing == Some("TimeoutSeconds") => {
                 return self.refuse_open(sections, nth.unwrap_or(0), name);
             }
             Rule::Unbounded => {

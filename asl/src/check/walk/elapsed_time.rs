@@ -1,6 +1,7 @@
 //! The time that passes under a lease, and its findings.
 
 use crate::check::calls::Call;
+use crate::check::finding::About;
 use crate::check::lease::{Env, Lease};
 use crate::check::rule::Rule;
 use crate::check::walk::{Walker, is_unbounded};
@@ -46,7 +47,12 @@ impl Walker<'_, '_> {
             let Some(attempt) = fixed else {
                 if judged && !lease.reported {
                     let message = Self::without_bound(limit, is_wait).to_owned();
-                    self.report(Rule::Unbounded, id, link, message);
+                    let is_missing = *limit == Limit::Absent && !is_wait;
+                    let about = About {
+                        lease: Some(lease.acquire),
+                        missing: is_missing.then_some("TimeoutSeconds"),
+                    };
+                    self.report_about(about, Rule::Unbounded, id, link, message);
                     lease.reported = true;
                 }
                 lease.lapse(id);
@@ -63,7 +69,7 @@ impl Walker<'_, '_> {
                 && !lease.reported
                 && let Some((rule, message)) = self.too_long(lease, takes)
             {
-                self.report(rule, id, link, message);
+                self.report_about(About::lease(lease.acquire), rule, id, link, message);
                 lease.reported = true;
             }
             lease.age = sum(lease.age, takes);

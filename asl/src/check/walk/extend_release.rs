@@ -1,6 +1,7 @@
 //! Extend and release, and the leases that they are about.
 
 use crate::check::calls::{self, StillRunning};
+use crate::check::finding::About;
 use crate::check::lease::{Env, Lease, Status, find};
 use crate::check::outcomes::Effect;
 use crate::check::rule::Rule;
@@ -30,12 +31,13 @@ impl Walker<'_, '_> {
         if let Some(length) = length.filter(|_| env.iter().any(lasts)) {
             let message =
                 "extends an execution lease by ttl_seconds, which it does not have: Lease.Invalid";
-            let way = Some((link, None));
+            let at = length.span;
             self.report_at(
+                About::default(),
                 Rule::InvalidRequest,
                 id,
-                length.span,
-                way,
+                at,
+                link,
                 message.to_owned(),
             );
         }
@@ -103,7 +105,8 @@ impl Walker<'_, '_> {
                 let message =
                     "releases the lease while work that has not ended may still be running"
                         .to_owned();
-                self.report(Rule::ReleasedWhileRunning, id, link, message);
+                let about = About::lease(lease.acquire);
+                self.report_about(about, Rule::ReleasedWhileRunning, id, link, message);
             }
             // A tried release counts as done: a failed one has been retried, and the lease expires.
             lease.end(Status::Released);
@@ -175,7 +178,8 @@ impl Walker<'_, '_> {
                 let at = nth.map_or(machine.states[by].at, |nth| {
                     machine.states[by].catch[nth].node.span
                 });
-                self.report_at(Rule::HandleOverwritten, by, at, Some((link, None)), message);
+                let about = About::lease(lease.acquire);
+                self.report_at(about, Rule::HandleOverwritten, by, at, link, message);
             }
         }
         targets

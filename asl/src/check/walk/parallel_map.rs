@@ -1,11 +1,12 @@
 //! Parallel and Map: scopes that run concurrently.
 
 use crate::check::calls::{Call, StillRunning};
+use crate::check::finding::About;
 use crate::check::lease::{Env, Key, Lease, Status, find, held_mut, join, key, put};
 use crate::check::outcomes::{Error, Exit, When, clause, clauses, own_failures};
 use crate::check::rule::Rule;
 use crate::check::walk::steps::flow;
-use crate::check::walk::{Edge, To, Walker};
+use crate::check::walk::{By, Edge, To, Walker};
 use crate::read::error_names::{TOO_LARGE, TOO_MANY_FAILED, is_lost, matches};
 use crate::read::machine::{Kind, Next, ScopeId, State, StateId};
 use crate::read::node::Node;
@@ -90,13 +91,8 @@ impl Walker<'_, '_> {
             edges.add(self.caught(id, nth, env));
         }
         if uncaught {
-            let name = if let Error::Named(name) = error {
-                name
-            } else {
-                "error inside"
-            };
             let to = To::Out(Some(error.clone()));
-            let by = format!("uncaught {name}");
+            let by = By::Uncaught(error.clone());
             edges.add(Edge::new(env.clone(), to, Some(by)));
         }
     }
@@ -301,7 +297,8 @@ impl Walker<'_, '_> {
                     "fails, so {} aborts the other {what}, which may hold the lease of {} and then do not release it",
                     state.name, machine.states[acquire].name
                 );
-                self.report(Rule::AbortedSiblings, from, exit.link, message);
+                let about = About::lease(acquire);
+                self.report_about(about, Rule::AbortedSiblings, from, exit.link, message);
             }
         }
     }
@@ -423,7 +420,7 @@ fn own_ends(
 #[derive(Default)]
 struct Edges {
     all: Vec<Edge>,
-    index: HashMap<(To, Option<String>, Key), usize>,
+    index: HashMap<(To, Option<By>, Key), usize>,
 }
 
 impl Edges {

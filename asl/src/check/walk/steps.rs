@@ -1,12 +1,13 @@
 //! The effect of each type of state on the held leases.
 
 use crate::check::calls::{self, Call, Lifetime, Request, StillRunning};
+use crate::check::finding::About;
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
 use crate::check::proofs;
 use crate::check::rule::Rule;
-use crate::check::walk::{Edge, To, Walker};
+use crate::check::walk::{By, Edge, To, Walker};
 use crate::read::error_names::{NO_VALUE, OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
@@ -140,7 +141,7 @@ impl Walker<'_, '_> {
             lease.end(Status::Refused);
             put(&mut env, lease);
             let mut edge = self.onward(id, env);
-            edge.by = Some("held".to_owned());
+            edge.by = Some(By::Held);
             edges.push(edge);
         }
         edges
@@ -193,7 +194,13 @@ impl Walker<'_, '_> {
                 "waits for a task token without a limit, so the key of {} may be held for a year, the longest that an execution lasts",
                 machine.states[lease.acquire].name
             );
-            self.report(Rule::Unbounded, id, link, message);
+            self.report_about(
+                About::lease(lease.acquire),
+                Rule::Unbounded,
+                id,
+                link,
+                message,
+            );
         }
     }
 
@@ -215,7 +222,8 @@ impl Walker<'_, '_> {
                 let message = format!(
                     "starts again after a redrive, which skips {name}, whether or not its lease still lasts"
                 );
-                self.report(Rule::UnguardedRedrive, id, link, message);
+                let about = About::lease(lease.acquire);
+                self.report_about(about, Rule::UnguardedRedrive, id, link, message);
             }
         }
     }
@@ -248,13 +256,13 @@ impl Walker<'_, '_> {
                 reported(effect, &mut env);
                 match nth {
                     Some(nth) => self.caught(id, nth, env),
-                    None if error.is_empty() => {
-                        let by = "an uncaught error".to_owned();
-                        Edge::new(env, To::Out(Some(Error::Own)), Some(by))
-                    }
                     None => {
-                        let to = To::Out(Some(Error::Named(error.to_owned())));
-                        Edge::new(env, to, Some(format!("uncaught {error}")))
+                        let error = match error {
+                            "" => Error::Own,
+                            name => Error::Named(name.to_owned()),
+                        };
+                        let to = To::Out(Some(error.clone()));
+                        Edge::new(env, to, Some(By::Uncaught(error)))
                     }
                 }
             })
@@ -268,8 +276,7 @@ impl Walker<'_, '_> {
         let catcher = &state.catch[nth];
         flow(&mut env, |handle| handle.caught(id, state, nth, catcher));
         let to = catcher.next.map_or(To::Nowhere, To::State);
-        let name = catcher.errors.first().map_or("", String::as_str);
-        Edge::new(env, to, Some(format!("Catch {name}")))
+        Edge::new(env, to, Some(By::Catch(nth)))
     }
 
     /// Reports a branch that keeps a lease for others and continues after that lease is lost, because the others then go on
@@ -325,19 +332,18 @@ impl Walker<'_, '_> {
                 continue;
             }
             let to = next.map_or(To::Nowhere, To::State);
-            let by = format!("Choice {}", nth + 1);
-            edges.push(Edge::new(after.clone(), to, Some(by)));
+            edges.push(Edge::new(after.clone(), to, Some(By::Rule(nth))));
             if matches == Some(true) {
                 return edges;
             }
         }
         let (to, by) = if let Some(next) = default {
-            (To::State(next), "Default")
+            (To::State(next), By::Default)
         } else {
             let error = Error::Named("States.NoChoiceMatched".to_owned());
-            (To::Out(Some(error)), "no rule that matches and no Default")
+            (To::Out(Some(error)), By::NoRule)
         };
-        edges.push(Edge::new(after, to, Some(by.to_owned())));
+        edges.push(Edge::new(after, to, Some(by)));
         edges
     }
 }
