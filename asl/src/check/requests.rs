@@ -7,6 +7,7 @@ use crate::check::items;
 use crate::check::rule::Rule;
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
+use crate::read::language::Language;
 use crate::read::machine::{Machine, StateId, closure};
 use crate::read::node::{Node, Span};
 use serde_json::Value;
@@ -189,15 +190,14 @@ fn literal_keys<'a>(
     id: StateId,
     request: &Request<'a>,
 ) -> Vec<(&'a Node, String)> {
-    let jsonata = machine.states[id].jsonata;
+    let language = machine.states[id].language;
     let found = texts_of_keys(request).filter_map(|node| {
-        let cure = text::literal_hole(node.text()?, jsonata)?;
-        let field = if jsonata {
-            ""
-        } else {
-            " in the field \"key.$\""
+        let cure = text::literal_hole(node.text()?, language)?;
+        let place = match language {
+            Language::Jsonata => "",
+            Language::JsonPath => " in the field \"key.$\"",
         };
-        Some((node, cure + field))
+        Some((node, cure + place))
     });
     found.collect()
 }
@@ -251,9 +251,7 @@ fn varies(node: &Node, words: &[&str]) -> bool {
 
 /// Whether it contains a variable of the machine. `$$` begins the context of JSONPath.
 fn has_variable(said: &str, bare: &str) -> bool {
-    let is_expression =
-        text::inside(said).is_some() || said.starts_with('$') || said.starts_with("States.");
-    is_expression && !text::variables(&bare.replace("$$.", "")).is_empty()
+    Language::of(said).is_some() && !text::variables(&bare.replace("$$.", "")).is_empty()
 }
 
 /// Whether an execution may come to this state a second time.

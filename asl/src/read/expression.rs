@@ -1,5 +1,6 @@
 //! The parts of JSONata and JSONPath that the rules need: the names in a text. Nothing is evaluated.
 
+use crate::read::language::Language;
 use crate::read::node::{Node, Value};
 
 /// A literal number, also as `{% 60 %}`.
@@ -186,8 +187,8 @@ pub(crate) fn path(text: &str) -> Option<Vec<String>> {
 
 /// What to write instead of a key that looks computed and is the same text for all executions: literal text with an expression, a
 /// path or a hole (`{}`, `{order}`) in it, or an expression without any name. `${…}` is a substitution of the template.
-pub(crate) fn literal_hole(key: &str, jsonata: bool) -> Option<String> {
-    let expression = inside(key).filter(|_| jsonata);
+pub(crate) fn literal_hole(key: &str, language: Language) -> Option<String> {
+    let expression = inside(key).filter(|_| language.is_jsonata());
     let literal = match expression {
         Some(expression) if bare(expression).contains('$') => return None,
         Some(expression) => expression.trim().trim_matches(['\'', '"']),
@@ -209,11 +210,11 @@ pub(crate) fn literal_hole(key: &str, jsonata: bool) -> Option<String> {
         .map(|(at, _)| at)
         .find(|&at| starts_hole(at))?;
     let prefix = &literal[..hole];
-    Some(match (jsonata, prefix) {
-        (true, "") => "\"{% $states.input.… %}\"".to_owned(),
-        (true, _) => format!("\"{{% '{prefix}' & $states.input.… %}}\""),
-        (false, "") => "\"$.…\"".to_owned(),
-        (false, _) => format!("\"States.Format('{prefix}{{}}', $.…)\""),
+    Some(match (language, prefix) {
+        (Language::Jsonata, "") => "\"{% $states.input.… %}\"".to_owned(),
+        (Language::Jsonata, _) => format!("\"{{% '{prefix}' & $states.input.… %}}\""),
+        (Language::JsonPath, "") => "\"$.…\"".to_owned(),
+        (Language::JsonPath, _) => format!("\"States.Format('{prefix}{{}}', $.…)\""),
     })
 }
 
@@ -246,7 +247,11 @@ mod tests {
             ),
         ];
         for (key, cure) in jsonata {
-            assert_eq!(literal_hole(key, true).as_deref(), cure, "{key}");
+            assert_eq!(
+                literal_hole(key, Language::Jsonata).as_deref(),
+                cure,
+                "{key}"
+            );
         }
         let json_path = [
             ("orders/42", None),
@@ -257,7 +262,11 @@ mod tests {
             ("$.order", Some("\"$.…\"")),
         ];
         for (key, cure) in json_path {
-            assert_eq!(literal_hole(key, false).as_deref(), cure, "{key}");
+            assert_eq!(
+                literal_hole(key, Language::JsonPath).as_deref(),
+                cure,
+                "{key}"
+            );
         }
     }
 

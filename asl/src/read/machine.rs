@@ -1,6 +1,7 @@
 //! A definition as scopes of states, for the checker, the weaver and the pictures. Nothing here depends on leases.
 
 use crate::read::error_names::{ALL, nearest};
+use crate::read::language::Language;
 use crate::read::node::{Member, Node, Span};
 use crate::read::timing::Retrier;
 use std::collections::{BTreeSet, HashMap};
@@ -12,8 +13,8 @@ pub(crate) type ScopeId = usize;
 
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
-    /// Whether the definition as a whole is in JSONata.
-    pub jsonata: bool,
+    /// Of the definition as a whole.
+    pub language: Language,
     pub states: Vec<State<'a>>,
     /// The first is the machine itself.
     pub scopes: Vec<Scope<'a>>,
@@ -39,7 +40,7 @@ pub(crate) struct State<'a> {
     pub at: Span,
     pub node: &'a Node,
     pub scope: ScopeId,
-    pub jsonata: bool,
+    pub language: Language,
     pub kind: Kind<'a>,
     pub next: Next,
     pub retry: Vec<Retrier>,
@@ -118,14 +119,14 @@ impl State<'_> {
 
 impl<'a> Machine<'a> {
     pub(crate) fn read(node: &'a Node) -> Self {
-        let jsonata = is_jsonata(node, false);
+        let language = Language::read(node, Language::JsonPath);
         let mut machine = Self {
-            jsonata,
+            language,
             states: Vec::new(),
             scopes: Vec::new(),
             problems: Vec::new(),
         };
-        machine.scope(node, None, jsonata);
+        machine.scope(node, None, language);
         machine
     }
 
@@ -254,7 +255,7 @@ impl<'a> Machine<'a> {
         found
     }
 
-    fn scope(&mut self, node: &'a Node, within: Option<StateId>, jsonata: bool) -> ScopeId {
+    fn scope(&mut self, node: &'a Node, within: Option<StateId>, language: Language) -> ScopeId {
         let id = self.scopes.len();
         self.scopes.push(Scope {
             node,
@@ -279,7 +280,7 @@ impl<'a> Machine<'a> {
                 at: member.at,
                 node: state,
                 scope: id,
-                jsonata: is_jsonata(state, jsonata),
+                language: Language::read(state, language),
                 kind: Kind::Pass,
                 next: Next::Nowhere,
                 retry: Vec::new(),
@@ -300,7 +301,7 @@ impl<'a> Machine<'a> {
             node,
             scope,
             at,
-            jsonata,
+            language,
             ..
         } = self.states[id];
         self.look_at_fields(id);
@@ -338,7 +339,7 @@ impl<'a> Machine<'a> {
                 let branches = self.list(id, "Branches").iter();
                 Kind::Parallel(
                     branches
-                        .map(|branch| self.scope(branch, Some(id), jsonata))
+                        .map(|branch| self.scope(branch, Some(id), language))
                         .collect(),
                 )
             }
@@ -347,7 +348,7 @@ impl<'a> Machine<'a> {
                 if processor.is_none() {
                     self.problem(at, Some(id), "expected ItemProcessor");
                 }
-                Kind::Map(processor.map(|processor| self.scope(processor, Some(id), jsonata)))
+                Kind::Map(processor.map(|processor| self.scope(processor, Some(id), language)))
             }
             other => {
                 let at = node.get("Type").map_or(at, |node| node.span);
@@ -416,7 +417,7 @@ impl<'a> Machine<'a> {
             self.problem(next.at, Some(id), message);
         }
         if let Some(language) = node.get("QueryLanguage")
-            && self.jsonata
+            && self.language.is_jsonata()
             && language.text() == Some("JSONPath")
         {
             let message = "the machine is in JSONata, in which no state can be in JSONPath";
@@ -524,13 +525,6 @@ pub(crate) fn closure(
         }
     }
     seen
-}
-
-fn is_jsonata(node: &Node, around: bool) -> bool {
-    match node.text_of("QueryLanguage") {
-        Some(language) => language == "JSONata",
-        None => around,
-    }
 }
 
 /// The names that a clause of Retry or Catch lists.

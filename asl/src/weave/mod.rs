@@ -38,6 +38,7 @@ mod content;
 mod edit;
 mod emit;
 mod finder;
+mod language;
 mod plan;
 mod refine;
 mod refusal;

@@ -5,6 +5,7 @@ use crate::check::calls::{Call, Options, calls};
 use crate::check::checker::check;
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
+use crate::read::language::Language;
 use crate::read::source::{LARGEST, Source};
 use crate::weave::authored::{AuthoredMachine, Kind, Limit, StateId, Target, is_written};
 use crate::weave::emit::emit;
@@ -213,7 +214,7 @@ impl<'s> Refiner<'_, 's> {
                 } else {
                     "a time limit that fits"
                 };
-                let or = if self.machine.jsonata && !section.spec.bound {
+                let or = if self.machine.language.is_jsonata() && !section.spec.bound {
                     ", or set bound: lease in the section"
                 } else {
                     ""
@@ -288,10 +289,11 @@ impl<'s> Refiner<'_, 's> {
     }
 
     fn uncounted(&self, finding: &Finding) -> String {
-        let cure = if self.machine.jsonata {
-            "\"page\": \"{% $states.input.page + 1 %}\" and … < 500"
-        } else {
-            "\"page.$\": \"States.MathAdd($.page, 1)\" and \"NumericLessThan\": 500"
+        let cure = match self.machine.language {
+            Language::Jsonata => "\"page\": \"{% $states.input.page + 1 %}\" and … < 500",
+            Language::JsonPath => {
+                "\"page.$\": \"States.MathAdd($.page, 1)\" and \"NumericLessThan\": 500"
+            }
         };
         format!(
             "the section {}: count the rounds in a field of their own, and compare it ({cure})",
@@ -332,8 +334,8 @@ impl<'s> Refiner<'_, 's> {
             _ => ("have", " each of them"),
         };
         let mut tasks = open.iter();
-        let jsonata = !open.is_empty() && tasks.all(|&task| self.machine.states[task].jsonata);
-        let bound = if jsonata {
+        let computes = |task: &StateId| self.machine.states[*task].language.is_jsonata();
+        let bound = if !open.is_empty() && tasks.all(computes) {
             ", set bound: lease in the section"
         } else {
             ""
