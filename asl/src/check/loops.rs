@@ -11,7 +11,7 @@ use crate::check::requests;
 use crate::check::rule::Rule;
 use crate::read::error_names::matches;
 use crate::read::expression as text;
-use crate::read::machine::{Kind, Machine, Next, StateId, closure};
+use crate::read::machine::{Kind, Machine, StateId, Target, closure};
 use crate::read::node::{Member, Node};
 use crate::read::timing::{self, Limit, sum};
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,7 +270,8 @@ fn ended_by_sibling(
                 _ => None,
             };
             let loops = requests::reachable(machine, state).contains(&state);
-            let goes_on = it.next != Next::End || matches!(it.kind, Kind::Choice { .. });
+            let is_choice = matches!(it.kind, Kind::Choice { .. });
+            let goes_on = is_choice || it.next != Some(Target::End);
             limit != Limit::Absent && goes_on && !loops
         });
         if ends {

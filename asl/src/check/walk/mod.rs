@@ -16,7 +16,7 @@ use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Key, Lease, Status, join, key};
 use crate::check::outcomes::{Error, Exit, Exits};
 use crate::check::rule::Rule;
-use crate::read::machine::{Machine, Next, ScopeId, State, StateId};
+use crate::read::machine::{Machine, ScopeId, State, StateId, Target};
 use crate::read::node::Span;
 use crate::read::timing::FOREVER;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -411,9 +411,9 @@ impl<'m, 'a> Walker<'m, 'a> {
     /// The edge along a state's Next.
     pub(crate) fn onward(&self, state: StateId, env: Env) -> Edge {
         let to = match self.machine.states[state].next {
-            Next::To(next) => To::State(next),
-            Next::End => To::Out(None),
-            Next::Nowhere => To::Nowhere,
+            Some(Target::To(next)) => To::State(next),
+            Some(Target::End) => To::Out(None),
+            None => To::Nowhere,
         };
         Edge::new(env, to, None)
     }

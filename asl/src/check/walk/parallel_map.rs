@@ -8,7 +8,7 @@ use crate::check::rule::Rule;
 use crate::check::walk::steps::flow;
 use crate::check::walk::{By, Edge, To, Walker};
 use crate::read::error_names::{TOO_LARGE, TOO_MANY_FAILED, is_lost, matches};
-use crate::read::machine::{Kind, Next, ScopeId, State, StateId};
+use crate::read::machine::{Kind, ScopeId, State, StateId};
 use crate::read::node::Node;
 use crate::read::timing::{FOREVER, sum};
 use std::collections::HashMap;
@@ -248,14 +248,7 @@ impl Walker<'_, '_> {
         let extends = states
             .iter()
             .any(|&state| matches!(self.calls[state], Call::Extend(_)));
-        let ends = states
-            .iter()
-            .any(|&state| match machine.states[state].kind {
-                Kind::Succeed => true,
-                Kind::Fail | Kind::Choice { .. } => false,
-                _ => machine.states[state].next == Next::End,
-            });
-        extends && !ends
+        extends && !machine.can_end(scope)
     }
 
     /// The worst that may still be running when a scope is aborted.
