@@ -54,8 +54,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             let at = machine.states[id].at;
             findings.push(Finding::of(&machine, rule, id, at, message));
         };
-        let is_ours = is_ours(call);
-        if is_ours && !led_to.contains(&id) && machine.problems.is_empty() {
+        if call.is_ours() && !led_to.contains(&id) && machine.problems.is_empty() {
             say(Rule::Unreachable, "no path leads here");
         }
         if matches!(call, Call::Acquire(_)) && (options.express || in_express_map(&machine, id)) {
@@ -82,14 +81,10 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
         calls: calls
             .iter()
             .zip(&machine.states)
-            .filter(|(call, state)| is_ours(call) || calls::starts_with_lease(state.node))
+            .filter(|(call, state)| call.is_ours() || calls::starts_with_lease(state.node))
             .count(),
         visited: walker.visited,
     }
-}
-
-fn is_ours(call: &Call<'_>) -> bool {
-    matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_))
 }
 
 /// Reports work, extends and releases that are reached without a lease that they have on another path.

@@ -53,6 +53,10 @@ impl About {
             missing: None,
         }
     }
+
+    pub(crate) fn lacking(self, missing: Option<&'static str>) -> Self {
+        Self { missing, ..self }
+    }
 }
 
 impl Finding {

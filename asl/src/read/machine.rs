@@ -462,13 +462,15 @@ impl<'a> Machine<'a> {
     fn look_at_fields(&mut self, id: StateId) {
         let node = self.states[id].node;
         // A function of CloudFormation, or a merge of YAML, stands for other fields.
-        let is_other = |key: &str| key.starts_with("Fn::") || key == "<<" || FIELDS.contains(&key);
+        let is_other = |key: &str| {
+            key.starts_with("Fn::") || key == "<<" || fields().any(|field| field == key)
+        };
         for member in node
             .members()
             .iter()
             .filter(|member| !is_other(&member.key))
         {
-            let near = nearest(FIELDS.into_iter().rev(), &member.key, 4);
+            let near = nearest(fields().rev(), &member.key, 4);
             let near = near.map_or_else(String::new, |near| format!("; {near}?"));
             let message = format!("no state has a field \"{}\"{near}", member.key);
             self.problem(member.at, Some(id), message);
@@ -524,56 +526,17 @@ impl<'a> Machine<'a> {
 }
 
 /// The fields that some type of state has.
-const FIELDS: [&str; 48] = [
-    "Arguments",
-    "Assign",
-    "Branches",
-    "Catch",
-    "Cause",
-    "CausePath",
-    "Choices",
-    "Comment",
-    "Credentials",
-    "Default",
-    "End",
-    "Error",
-    "ErrorPath",
-    "HeartbeatSeconds",
-    "HeartbeatSecondsPath",
-    "InputPath",
-    "ItemBatcher",
-    "ItemProcessor",
-    "ItemReader",
-    "ItemSelector",
-    "Items",
-    "ItemsPath",
-    "Iterator",
-    "Label",
-    "MaxConcurrency",
-    "MaxConcurrencyPath",
-    "Next",
-    "Output",
-    "OutputPath",
-    "Parameters",
-    "QueryLanguage",
-    "Resource",
-    "Result",
-    "ResultPath",
-    "ResultSelector",
-    "ResultWriter",
-    "Retry",
-    "Seconds",
-    "SecondsPath",
-    "TimeoutSeconds",
-    "TimeoutSecondsPath",
-    "Timestamp",
-    "TimestampPath",
-    "ToleratedFailureCount",
-    "ToleratedFailureCountPath",
-    "ToleratedFailurePercentage",
-    "ToleratedFailurePercentagePath",
-    "Type",
-];
+const FIELDS: &str = "Arguments Assign Branches Catch Cause CausePath Choices Comment Credentials Default End Error \
+    ErrorPath HeartbeatSeconds HeartbeatSecondsPath InputPath ItemBatcher ItemProcessor ItemReader \
+    ItemSelector Items ItemsPath Iterator Label MaxConcurrency MaxConcurrencyPath Next Output \
+    OutputPath Parameters QueryLanguage Resource Result ResultPath ResultSelector ResultWriter Retry \
+    Seconds SecondsPath TimeoutSeconds TimeoutSecondsPath Timestamp TimestampPath \
+    ToleratedFailureCount ToleratedFailureCountPath ToleratedFailurePercentage \
+    ToleratedFailurePercentagePath Type";
+
+fn fields() -> impl DoubleEndedIterator<Item = &'static str> {
+    FIELDS.split(' ')
+}
 
 /// All states that one leads to along these edges. It contains itself only if it is in a loop.
 pub(crate) fn closure(

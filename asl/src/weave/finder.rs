@@ -5,6 +5,7 @@ use crate::read::error_names::nearest;
 use crate::read::expression::literal_hole;
 use crate::read::language::Language;
 use crate::read::node::Node;
+use crate::read::timing::waits_without_heartbeat;
 use crate::weave::authored::{
     AuthoredMachine, Limit, ScopeId, Slot, StateId, Target, Vars, is_written,
 };
@@ -287,16 +288,8 @@ impl<'s> Finder<'_, 's> {
     fn limits(&self, section: &Section<'_>) -> Result<(), Refusal> {
         for &member in section.members.iter().filter(|_| section.of_execution()) {
             for task in self.machine.with_inside(member) {
-                let heartbeat = ["HeartbeatSeconds", "HeartbeatSecondsPath"];
-                let has = |field: &&str| self.machine.node(task).get(field).is_some();
-                let resource = self
-                    .machine
-                    .node(task)
-                    .text_of("Resource")
-                    .unwrap_or_default();
-                if resource.ends_with(".waitForTaskToken")
+                if waits_without_heartbeat(self.machine.node(task))
                     && self.machine.limits.get(&task) == Some(&Limit::Absent)
-                    && !heartbeat.iter().any(has)
                 {
                     let message = format!(
                         "give {} a TimeoutSeconds or a HeartbeatSeconds: it waits for a task token without a limit, so the key may be held for a year, the longest that an execution lasts",

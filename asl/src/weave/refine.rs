@@ -178,8 +178,8 @@ impl<'s> Refiner<'_, 's> {
         })
     }
 
-    fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
-        let node = self.member(&finding.state, sections).map(|(nth, _)| nth);
+    /// The section to which a finding belongs.
+    fn blamed(&self, finding: &Finding, sections: &[Section<'s>]) -> usize {
         // The section whose lease would not be released, not the one that fails.
         let lease = finding.lease.as_deref();
         let lease = lease.filter(|_| finding.rule == Rule::AbortedSiblings);
@@ -187,45 +187,28 @@ impl<'s> Refiner<'_, 's> {
             let mut sections = sections.iter();
             sections.position(|section| self.acquires(acquire, section))
         };
-        let nth = lease
-            .and_then(of)
-            .or(node)
-            .or_else(|| of(&finding.state))
-            .or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
-        let section = &sections[nth.unwrap_or(0)];
+        let member = || self.member(&finding.state, sections).map(|(nth, _)| nth);
+        let failed = || self.failed(finding, sections).map(|(nth, _)| nth);
+        let found = lease.and_then(of).or_else(member);
+        let found = found.or_else(|| of(&finding.state)).or_else(failed);
+        found.unwrap_or(0)
+    }
+
+    fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
+        let nth = self.blamed(finding, sections);
+        let section = &sections[nth];
         let name = &finding.state;
-        let ttl = match section.spec.lifetime {
-            Lifetime::Ttl(ttl) => ttl,
-            Lifetime::Execution(_) => 0.0,
-        };
         let message = match finding.rule {
             Rule::UnguardedRedrive => format!(
                 "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can prove it first",
                 finding.message
             ),
             Rule::Unbounded if finding.missing == Some("TimeoutSeconds") => {
-                return self.refuse_open(sections, nth.unwrap_or(0), name);
+                return self.refuse_open(sections, nth, name);
             }
-            Rule::Unbounded => {
-                let state = self.state(name).map(|state| &self.machine.states[state]);
-                let is_wait = state.is_some_and(|state| matches!(state.kind, Kind::Wait));
-                let what = if is_wait {
-                    "Seconds that fit"
-                } else {
-                    "a time limit that fits"
-                };
-                let or = if self.machine.language.is_jsonata() && !section.spec.bound {
-                    ", or set bound: lease in the section"
-                } else {
-                    ""
-                };
-                format!(
-                    "{name} {}: give it {what} a lease of {ttl} s{or}",
-                    finding.message
-                )
-            }
+            Rule::Unbounded => self.unbounded(finding, section),
             Rule::Outlasts => {
-                let cure = match self.enough(&finding.state, nth.unwrap_or(0), sections) {
+                let cure = match self.enough(name, nth, sections) {
                     Some(enough) => format!("a ttl_seconds of {enough} is enough"),
                     None => {
                         format!("no ttl_seconds is enough, because the maximum is {LONGEST}")
@@ -266,6 +249,28 @@ impl<'s> Refiner<'_, 's> {
             }
         };
         Refusal::at(&self.spec.source, &section.spec.node, message)
+    }
+
+    /// What a state lacks whose time cannot be compared with a ttl.
+    fn unbounded(&self, finding: &Finding, section: &Section<'_>) -> String {
+        let state = self.state(&finding.state);
+        let is_wait = state.is_some_and(|id| matches!(self.machine.states[id].kind, Kind::Wait));
+        let what = if is_wait {
+            "Seconds that fit"
+        } else {
+            "a time limit that fits"
+        };
+        let or = if self.machine.language.is_jsonata() && !section.spec.bound {
+            ", or set bound: lease in the section"
+        } else {
+            ""
+        };
+        format!(
+            "{} {}: give it {what} a lease of {} s{or}",
+            finding.state,
+            finding.message,
+            section.ttl().unwrap_or(0.0)
+        )
     }
 
     /// Why a lease would be released although its work may still be running.
@@ -369,9 +374,7 @@ impl<'s> Refiner<'_, 's> {
             (!findings.iter().any(late)).then_some(())
         };
         fits(LONGEST)?;
-        let Lifetime::Ttl(ttl) = sections[nth].spec.lifetime else {
-            return None;
-        };
+        let ttl = sections[nth].ttl()?;
         let (mut short, mut long) = (ttl.ceil(), LONGEST);
         while long - short > 1.0 {
             let middle = f64::midpoint(short, long).floor();

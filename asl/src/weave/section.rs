@@ -86,15 +86,24 @@ impl Section<'_> {
 
     /// What the lifetime of the lease decides.
     pub(crate) fn policy(&self) -> &'static Policy {
+        if self.of_execution() {
+            &LASTS
+        } else {
+            &EXPIRES
+        }
+    }
+
+    /// The length of the lease in seconds. None if it lasts as long as the execution.
+    pub(crate) fn ttl(&self) -> Option<f64> {
         match self.spec.lifetime {
-            Lifetime::Ttl(_) => &EXPIRES,
-            Lifetime::Execution(_) => &LASTS,
+            Lifetime::Ttl(ttl) => Some(ttl),
+            Lifetime::Execution(_) => None,
         }
     }
 
     /// Whether the lease lasts as long as the execution.
     pub(crate) fn of_execution(&self) -> bool {
-        matches!(self.spec.lifetime, Lifetime::Execution(_))
+        self.ttl().is_none()
     }
 
     /// Whether a task in the section takes its time limit from the lease.

@@ -176,30 +176,17 @@ impl Reader<'_> {
         for name in names {
             self.text(name)?;
         }
-        let key = self.needed(node, "key", "the key to lease")?;
-        if self.text(key)?.is_empty() {
-            return Err(self.expected(key, "a key that is not empty"));
-        }
-        if let Some(open) = unclosed(&self.text(key)?) {
-            return Err(self.expected(key, &format!("a key in which every {open} is closed")));
-        }
+        let key = self.key(node)?;
         let lifetime = self.lifetime(node)?;
-        let permits = node
-            .get("permits")
-            .map(|node| {
-                self.number(node, "a whole number from 1 to 1000", |n| {
-                    n.fract() == 0.0 && (1.0..=1000.0).contains(&n)
-                })
-            })
-            .transpose()?;
-        let at_least = node
-            .get("at_least_seconds")
-            .map(|node| {
-                self.number(node, "a number of seconds from 0 to 86400", |n| {
-                    (0.0..=86400.0).contains(&n)
-                })
-            })
-            .transpose()?;
+        let number = |key: &str, what: &str, fits: fn(f64) -> bool| {
+            let number = node.get(key).map(|node| self.number(node, what, fits));
+            number.transpose()
+        };
+        let permits = number("permits", "a whole number from 1 to 1000", |n| {
+            n.fract() == 0.0 && (1.0..=1000.0).contains(&n)
+        })?;
+        let what = "a number of seconds from 0 to 86400";
+        let at_least = number("at_least_seconds", what, |n| (0.0..=86400.0).contains(&n))?;
         let if_held = self.if_held(node, lifetime)?;
         if let Some(metadata) = node.get("metadata") {
             let Value::Object(members) = &metadata.value else {
@@ -234,6 +221,20 @@ impl Reader<'_> {
             metadata: node.get("metadata").cloned(),
             node: node.clone(),
         })
+    }
+
+    fn key<'n>(&self, node: &'n Node) -> Result<&'n Node, Refusal> {
+        let key = self.needed(node, "key", "the key to lease")?;
+        let text = self.text(key)?;
+        if text.is_empty() {
+            return Err(self.expected(key, "a key that is not empty"));
+        }
+        match unclosed(&text) {
+            Some(open) => {
+                Err(self.expected(key, &format!("a key in which every {open} is closed")))
+            }
+            None => Ok(key),
+        }
     }
 
     /// `ttl_seconds` imply a ttl lease. Without them the lease lasts as long as the execution.

@@ -8,11 +8,11 @@ use crate::check::outcomes::{Effect, Error, clause, failures};
 use crate::check::proofs;
 use crate::check::rule::Rule;
 use crate::check::walk::{By, Edge, To, Walker};
-use crate::read::error_names::{NO_VALUE, OUTCOME_UNKNOWN, matches};
+use crate::read::error_names::{HELD, NO_VALUE, OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
 use crate::read::node::Node;
-use crate::read::timing::{self, retried};
+use crate::read::timing::{self, Limit, retried};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -84,38 +84,7 @@ impl Walker<'_, '_> {
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, &limit, &[id], true, link);
 
-        // The first attempt may have been granted the lease, and the last one may only replay it.
-        let one = Self::attempt(&limit, None);
-        let unknown = |names: &[String]| OUTCOME_UNKNOWN.iter().any(|name| matches(names, name));
-        let asked_again = state.retry.iter().filter(|retrier| retrier.attempts > 0);
-        let is_unsure = asked_again.clone().any(|retrier| unknown(&retrier.errors));
-        let refusal = |name: &String| {
-            matches!(
-                name.as_str(),
-                "Lease.Held" | "Lease.Frozen" | "Lease.QueueFull"
-            )
-        };
-        let after = asked_again.filter(|retrier| !retrier.errors.iter().all(refusal));
-        let all = if is_unsure { retried(one, after) } else { one };
-        let ttl = match request.lifetime {
-            Lifetime::Ttl(ttl) => ttl,
-            Lifetime::Execution { .. } => None,
-        };
-        let mut lease = Lease {
-            acquire: id,
-            budget: ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
-            status: Status::Held,
-            left: StillRunning::No,
-            of_execution: request.of_execution(),
-            kept: false,
-            reported: false,
-            handle: Rc::new(HandleFlow::default()),
-            age: if request.of_execution() { 0 } else { all },
-            unsure: all - one,
-            cause: Some(id),
-            since: self.now(),
-        };
-        lease.handle = Rc::new(HandleFlow::default().answered(id, state));
+        let mut lease = self.granted(id, request, &limit);
         let mut edges = self.failed(id, &env, |_, env| {
             let had = env
                 .iter_mut()
@@ -145,6 +114,38 @@ impl Walker<'_, '_> {
             edges.push(edge);
         }
         edges
+    }
+
+    /// The lease that an acquire grants.
+    fn granted(&self, id: StateId, request: &Request<'_>, limit: &Limit) -> Lease {
+        let state = &self.machine.states[id];
+        // The first attempt may have been granted the lease, and the last one may only replay it.
+        let one = Self::attempt(limit, None);
+        let unknown = |names: &[String]| OUTCOME_UNKNOWN.iter().any(|name| matches(names, name));
+        let asked_again = state.retry.iter().filter(|retrier| retrier.attempts > 0);
+        let is_unsure = asked_again.clone().any(|retrier| unknown(&retrier.errors));
+        let refusals = [HELD, "Lease.Frozen", "Lease.QueueFull"];
+        let refusal = |name: &String| refusals.contains(&name.as_str());
+        let after = asked_again.filter(|retrier| !retrier.errors.iter().all(refusal));
+        let all = if is_unsure { retried(one, after) } else { one };
+        let (ttl, age) = match request.lifetime {
+            Lifetime::Ttl(ttl) => (ttl, all),
+            Lifetime::Execution { .. } => (None, 0),
+        };
+        Lease {
+            acquire: id,
+            budget: ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
+            status: Status::Held,
+            left: StillRunning::No,
+            of_execution: request.of_execution(),
+            kept: false,
+            reported: false,
+            handle: Rc::new(HandleFlow::default().answered(id, state)),
+            age,
+            unsure: all - one,
+            cause: Some(id),
+            since: self.now(),
+        }
     }
 
     fn work(&mut self, id: StateId, call: &Call<'_>, mut env: Env, link: usize) -> Vec<Edge> {
@@ -189,7 +190,10 @@ impl Walker<'_, '_> {
         let held = env
             .iter()
             .find(|lease| lease.of_execution && lease.is_held() && !lease.is_left_alone());
-        if let Some(lease) = held.filter(|_| timing::waits_without_end(machine.states[id].node)) {
+        let task = machine.states[id].node;
+        let is_open =
+            || timing::waits_without_heartbeat(task) && timing::limit(task) == Limit::Absent;
+        if let Some(lease) = held.filter(|_| is_open()) {
             let message = format!(
                 "waits for a task token without a limit, so the key of {} may be held for a year, the longest that an execution lasts",
                 machine.states[lease.acquire].name
