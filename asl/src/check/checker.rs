@@ -33,7 +33,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     let calls = calls::calls(&machine, options);
     let mut walker = Walker::new(&machine, &calls, options.margin_ms + options.guard_ms);
     walker.scope(0, Vec::new(), None);
-    without(&mut walker);
+    report_without_lease(&mut walker);
     let mut findings = std::mem::take(&mut walker.findings);
     for (at, state, message) in &machine.problems {
         findings.push(Finding {
@@ -88,7 +88,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
 }
 
 /// Reports work, extends and releases that are reached without a lease that they have on another path.
-fn without(walker: &mut Walker<'_, '_>) {
+fn report_without_lease(walker: &mut Walker<'_, '_>) {
     let lease_uses = std::mem::take(&mut walker.lease_uses);
     let mut elsewhere: HashMap<StateId, BTreeSet<&BTreeSet<StateId>>> = HashMap::new();
     for used in &lease_uses {

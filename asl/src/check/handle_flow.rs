@@ -140,7 +140,7 @@ impl HandleFlow {
         match state.node.get("Output") {
             Some(output) => outcomes_in(output, input, &mut self.outcomes),
             None if state.language.is_jsonata() => {
-                _ = self.outcomes.insert(format!("{input}.Payload.outcome"))
+                _ = self.outcomes.insert(format!("{input}.Payload.outcome"));
             }
             None => {}
         }

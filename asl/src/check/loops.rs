@@ -72,8 +72,8 @@ fn endless(
     let events: u64 = round.iter().map(|&state| events(machine, state)).sum();
     let mut states = round.iter().copied();
     let acquire = states.find(|&state| waits_for_held(machine, calls, state, round));
-    let message = match (passes(machine, round), acquire) {
-        (Some(Passes::Known(most)), _) if sum(most.saturating_mul(events), 0) > EVENTS => format!(
+    let message = match (rounds(machine, round), acquire) {
+        (Some(Rounds::Known(most)), _) if sum(most.saturating_mul(events), 0) > EVENTS => format!(
             "loops up to {most} times, {events} events each: more than the {EVENTS} events of an execution"
         ),
         (Some(_), _) => return None,
@@ -145,13 +145,13 @@ fn events(machine: &Machine<'_>, id: StateId) -> u64 {
 
 /// How many rounds a loop has. Of two bounds the larger counts, and a number precedes an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Passes {
+enum Rounds {
     Counted,
     Known(u64),
 }
 
 /// How many rounds a loop has at most, if something counts them.
-fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
+fn rounds(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Rounds> {
     let mut counters: Vec<String> = Vec::new();
     for &id in round {
         fields(machine.states[id].node, &mut |member| {
@@ -176,14 +176,14 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
 }
 
 /// The value that a state compares a name with.
-fn compared(node: &Node, name: &str) -> Option<Passes> {
+fn compared(node: &Node, name: &str) -> Option<Rounds> {
     let mut found = None;
     fields(node, &mut |member| {
         let said = member.value.text().unwrap_or_default();
         if member.key == "Variable"
             && text::path(said).is_some_and(|path| path.last().is_some_and(|last| last == name))
         {
-            found = found.max(Some(Passes::Counted));
+            found = found.max(Some(Rounds::Counted));
         }
         let bare = text::bare(said);
         for (_, rest) in text::words(&bare, name) {
@@ -195,7 +195,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .split(|c: char| !c.is_ascii_digit())
                 .next()
                 .unwrap_or_default();
-            let reported = digits.parse().map_or(Passes::Counted, Passes::Known);
+            let reported = digits.parse().map_or(Rounds::Counted, Rounds::Known);
             found = found.max(Some(reported));
         }
     });
@@ -214,7 +214,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .iter()
                 .filter(|member| member.key.starts_with("Numeric"));
             if let Some(most) = numeric.find_map(|member| member.value.number()) {
-                found = found.max(Some(Passes::Known(timing::millis(most) / 1000)));
+                found = found.max(Some(Rounds::Known(timing::millis(most) / 1000)));
             }
         }
     }

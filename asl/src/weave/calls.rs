@@ -171,7 +171,7 @@ impl Planner<'_, '_> {
         }
         for (at, &nth) in own.iter().enumerate() {
             if Some(at) == last {
-                clauses.extend(self.ours(section, id, uncertain_after, &covered, &named));
+                clauses.extend(self.added_clauses(section, id, uncertain_after, &covered, &named));
             }
             let leaves = self.leaves(section, id, nth);
             let first_of_all = |error: &&str| {
@@ -192,7 +192,7 @@ impl Planner<'_, '_> {
             open.push(is_open);
         }
         if last.is_none() {
-            clauses.extend(self.ours(section, id, uncertain_after, &covered, &named));
+            clauses.extend(self.added_clauses(section, id, uncertain_after, &covered, &named));
         }
         Catching { clauses, open }
     }
@@ -210,7 +210,7 @@ impl Planner<'_, '_> {
     }
 
     /// The clauses for errors that the author's clauses do not catch.
-    fn ours(
+    fn added_clauses(
         &mut self,
         section: usize,
         id: StateId,

@@ -112,7 +112,7 @@ impl<'s> Refiner<'_, 's> {
         let done = if matches!(finding.rule, Rule::Outlasts | Rule::Unbounded) {
             self.extend(section, member)
         } else {
-            self.guess(section, member, finding.rule)
+            self.assume_less(section, member, finding.rule)
         };
         if done {
             resolved.insert(member);
@@ -135,7 +135,7 @@ impl<'s> Refiner<'_, 's> {
     }
 
     /// Takes the next assumption about what may still be running after a member's failure.
-    fn guess(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
+    fn assume_less(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
         let is_around = self.machine.states[member].has_scopes();
         let uncertain_after = match section.uncertain_after(self.machine, member) {
             UncertainAfter::AnyError => UncertainAfter::LambdaErrors,

@@ -1,5 +1,6 @@
 //! The specification: the states, their key, and the kind of the lease.
 
+use crate::read::expression::inside;
 use crate::read::node::{Member, Node, Value};
 use crate::read::source::Source;
 use crate::weave::refusal::Refusal;
@@ -391,10 +392,7 @@ impl Reader<'_> {
 /// The bracket or quote that an expression opens and does not close, or closes and did not open. Step Functions reports all other
 /// faults of an expression.
 fn unclosed(key: &str) -> Option<char> {
-    let expression = key
-        .strip_prefix("{%")
-        .and_then(|key| key.strip_suffix("%}"))
-        .or_else(|| key.starts_with('$').then_some(key))?;
+    let expression = inside(key).or_else(|| key.starts_with('$').then_some(key))?;
     let (mut open, mut quote, mut escaped) = (Vec::new(), None, false);
     for c in expression.chars() {
         if let Some(mark) = quote {

@@ -20,12 +20,12 @@ impl Walker<'_, '_> {
         mut env: Env,
         link: usize,
     ) -> Vec<Edge> {
-        self.goes_on(id, &env, link);
+        self.report_going_on(id, &env, link);
         let machine = self.machine;
         let state = &machine.states[id];
         let limit = timing::limit(state.node);
         let targets = self.targets(id, &env, payload, link);
-        self.is_about(&targets, &env, link);
+        self.record_use(&targets, &env, link);
         let length = payload.and_then(|payload| payload.field("ttl_seconds"));
         self.report_length(id, &targets, &env, length, link);
         let one: Vec<u64> = targets
@@ -107,7 +107,7 @@ impl Walker<'_, '_> {
         let machine = self.machine;
         let state = &machine.states[id];
         let targets = self.targets(id, &env, payload, link);
-        self.is_about(&targets, &env, link);
+        self.record_use(&targets, &env, link);
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, &limit, &targets, false, link);
         for lease in of(&mut env, &targets) {
@@ -130,7 +130,7 @@ impl Walker<'_, '_> {
         edges
     }
 
-    fn is_about(&mut self, targets: &[StateId], env: &Env, link: usize) {
+    fn record_use(&mut self, targets: &[StateId], env: &Env, link: usize) {
         let about = |lease: &&Lease| targets.contains(&lease.acquire) && lease.was_granted();
         self.uses_leases(link, env.iter().filter(about));
     }

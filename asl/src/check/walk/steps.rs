@@ -23,7 +23,7 @@ impl Walker<'_, '_> {
         match &state.kind {
             Kind::Task => self.task(id, env, link),
             Kind::Wait => {
-                self.goes_on(id, &env, link);
+                self.report_going_on(id, &env, link);
                 let pause = timing::pause(state.node);
                 self.add_elapsed(id, &mut env, &pause, &[], true, link);
                 flow(&mut env, |handle| handle.after(id, state));
@@ -156,7 +156,7 @@ impl Walker<'_, '_> {
             self.protected.insert(id);
         }
         if is_work {
-            self.goes_on(id, &env, link);
+            self.report_going_on(id, &env, link);
             let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
             self.uses_leases(link, env.iter().filter(under));
             self.after_redrive(id, &env, link);
@@ -258,17 +258,15 @@ impl Walker<'_, '_> {
             .map(|((nth, effect, _), error)| {
                 let mut env = env.clone();
                 reported(effect, &mut env);
-                match nth {
-                    Some(nth) => self.caught(id, nth, env),
-                    None => {
-                        let error = match error {
-                            "" => Error::Own,
-                            name => Error::Named(name.to_owned()),
-                        };
-                        let to = To::Out(Some(error.clone()));
-                        Edge::new(env, to, Some(By::Uncaught(error)))
-                    }
+                if let Some(nth) = nth {
+                    return self.caught(id, nth, env);
                 }
+                let error = match error {
+                    "" => Error::Own,
+                    name => Error::Named(name.to_owned()),
+                };
+                let to = To::Out(Some(error.clone()));
+                Edge::new(env, to, Some(By::Uncaught(error)))
             })
             .collect()
     }
@@ -285,7 +283,7 @@ impl Walker<'_, '_> {
 
     /// Reports a branch that keeps a lease for others and continues after that lease is lost, because the others then go on
     /// without it.
-    pub(crate) fn goes_on(&mut self, id: StateId, env: &Env, link: usize) {
+    pub(crate) fn report_going_on(&mut self, id: StateId, env: &Env, link: usize) {
         let lost = env
             .iter()
             .find(|lease| lease.status == Status::Lost && self.keeping.contains(&lease.acquire));
