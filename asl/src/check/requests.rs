@@ -212,7 +212,7 @@ fn literal_keys<'a>(
 ) -> Vec<(&'a Node, String)> {
     let language = machine.states[id].language;
     let found = texts_of_keys(request).filter_map(|node| {
-        let cure = text::literal_hole(node.text()?, language)?;
+        let cure = language.literal_hole(node.text()?)?;
         let place = match language {
             Language::Jsonata => "",
             Language::JsonPath => " in the field \"key.$\"",

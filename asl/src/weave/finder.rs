@@ -2,7 +2,6 @@
 
 use crate::check::requests::LONGEST_KEY;
 use crate::read::error_names::nearest;
-use crate::read::expression::literal_hole;
 use crate::read::language::Language;
 use crate::read::node::Node;
 use crate::read::timing::waits_without_heartbeat;
@@ -258,7 +257,10 @@ impl<'s> Finder<'_, 's> {
             return Err(self.refuse(key, message));
         }
         if language != Some(Language::JsonPath)
-            && let Some(cure) = literal_hole(key.text().unwrap_or_default(), self.machine.language)
+            && let Some(cure) = self
+                .machine
+                .language
+                .literal_hole(key.text().unwrap_or_default())
         {
             let message =
                 format!("this key is literal text, the same for all executions: write {cure}");
