@@ -55,6 +55,13 @@ pub(crate) enum Lifetime {
     Execution { keeps: bool },
 }
 
+impl Call<'_> {
+    /// Whether it is a call of Leasehold's functions.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self, Self::Acquire(_) | Self::Extend(_) | Self::Release(_))
+    }
+}
+
 impl Request<'_> {
     pub(crate) fn of_execution(&self) -> bool {
         matches!(self.lifetime, Lifetime::Execution { .. })

@@ -1,7 +1,7 @@
 //! The check of a definition.
 
 use crate::check::calls::{self, Call, Options};
-use crate::check::finding::Finding;
+use crate::check::finding::{About, Finding};
 use crate::check::lease::Status;
 use crate::check::rule::Rule;
 use crate::check::walk::{LeaseUse, Walker};
@@ -33,7 +33,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     let calls = calls::calls(&machine, options);
     let mut walker = Walker::new(&machine, &calls, options.margin_ms + options.guard_ms);
     walker.scope(0, Vec::new(), None);
-    without(&mut walker);
+    report_without_lease(&mut walker);
     let mut findings = std::mem::take(&mut walker.findings);
     for (at, state, message) in &machine.problems {
         findings.push(Finding {
@@ -41,6 +41,8 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             state: state
                 .map(|state| machine.path_of(state))
                 .unwrap_or_default(),
+            lease: None,
+            missing: None,
             message: message.clone(),
             path: Vec::new(),
             at: *at,
@@ -52,8 +54,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             let at = machine.states[id].at;
             findings.push(Finding::of(&machine, rule, id, at, message));
         };
-        let is_ours = is_ours(call);
-        if is_ours && !led_to.contains(&id) && machine.problems.is_empty() {
+        if call.is_ours() && !led_to.contains(&id) && machine.problems.is_empty() {
             say(Rule::Unreachable, "no path leads here");
         }
         if matches!(call, Call::Acquire(_)) && (options.express || in_express_map(&machine, id)) {
@@ -80,18 +81,14 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
         calls: calls
             .iter()
             .zip(&machine.states)
-            .filter(|(call, state)| is_ours(call) || calls::starts_with_lease(state.node))
+            .filter(|(call, state)| call.is_ours() || calls::starts_with_lease(state.node))
             .count(),
         visited: walker.visited,
     }
 }
 
-fn is_ours(call: &Call<'_>) -> bool {
-    matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_))
-}
-
 /// Reports work, extends and releases that are reached without a lease that they have on another path.
-fn without(walker: &mut Walker<'_, '_>) {
+fn report_without_lease(walker: &mut Walker<'_, '_>) {
     let lease_uses = std::mem::take(&mut walker.lease_uses);
     let mut elsewhere: HashMap<StateId, BTreeSet<&BTreeSet<StateId>>> = HashMap::new();
     for used in &lease_uses {
@@ -123,7 +120,7 @@ fn without(walker: &mut Walker<'_, '_>) {
             .any(|nth| reported.get(&nth) == Some(&lease));
         reported.insert(*link, lease);
         if is_first {
-            walker.report(rule, state, *link, message);
+            walker.report_about(About::lease(lease), rule, state, *link, message);
         }
     }
 }

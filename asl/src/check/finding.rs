@@ -12,6 +12,10 @@ pub struct Finding {
     pub rule: Rule,
     /// The state at fault, with the Parallel or Map around it: `Each / Work`. Empty for the machine itself.
     pub state: String,
+    /// The acquire of the lease that it is about, if it is about one.
+    pub(crate) lease: Option<String>,
+    /// The field that the state lacks, if that is the fault.
+    pub(crate) missing: Option<&'static str>,
     /// What is wrong here, in one sentence.
     pub message: String,
     /// The last hundred steps of a path to the fault. Empty if no path is needed.
@@ -28,6 +32,31 @@ pub struct Step {
     /// How the path left the state, unless by its Next: `Catch States.ALL`, `Default`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Whether that was a clause of a Catch.
+    #[serde(skip)]
+    pub(crate) caught: bool,
+}
+
+/// What a fault is about, beside its state.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct About {
+    /// The acquire of a lease.
+    pub lease: Option<StateId>,
+    /// The field that the state lacks.
+    pub missing: Option<&'static str>,
+}
+
+impl About {
+    pub(crate) fn lease(acquire: StateId) -> Self {
+        Self {
+            lease: Some(acquire),
+            missing: None,
+        }
+    }
+
+    pub(crate) fn lacking(self, missing: Option<&'static str>) -> Self {
+        Self { missing, ..self }
+    }
 }
 
 impl Finding {
@@ -42,6 +71,8 @@ impl Finding {
         Self {
             rule,
             state: machine.path_of(state),
+            lease: None,
+            missing: None,
             message: message.into(),
             path: Vec::new(),
             at,

@@ -3,6 +3,7 @@
 
 use crate::check::calls::arguments;
 use crate::read::expression as text;
+use crate::read::language::Language;
 use crate::read::machine::{Catcher, Kind, State, StateId};
 use crate::read::node::Node;
 use std::collections::BTreeSet;
@@ -36,14 +37,10 @@ impl HandleFlow {
         let mut handle = self.clone();
         handle.assigned(state.node, true);
         handle.answered_outcome(state);
-        let data = if state.jsonata {
-            match state.node.get("Output") {
-                Some(output) if output.any_text(is_handle_of_result) => Data::Somewhere,
-                Some(output) => self.kept_by(output),
-                None => Data::Somewhere,
-            }
-        } else {
-            self.answer_path(state)
+        let data = match (state.language, state.node.get("Output")) {
+            (Language::JsonPath, _) => self.answer_path(state),
+            (_, Some(output)) if !output.any_text(is_handle_of_result) => self.kept_by(output),
+            _ => Data::Somewhere,
         };
         handle.settle(data, (id, None));
         handle
@@ -55,10 +52,11 @@ impl HandleFlow {
         handle.assigned(state.node, false);
         let passes_on = !matches!(state.kind, Kind::Task | Kind::Parallel(_) | Kind::Map(_));
         handle.keep_outcomes(state.node, passes_on);
-        let data = if state.jsonata {
-            self.after_jsonata(state)
-        } else {
-            self.after_jsonpath(state)
+        let data = match (state.language, state.node.get("Output")) {
+            (Language::JsonPath, _) => self.after_jsonpath(state),
+            (_, Some(output)) => self.kept_by(output),
+            _ if passes_on => self.data.clone(),
+            _ => Data::No,
         };
         handle.settle(data, (id, None));
         handle
@@ -75,13 +73,10 @@ impl HandleFlow {
         let mut handle = self.clone();
         handle.assigned(catcher.node, false);
         handle.keep_outcomes(catcher.node, false);
-        let data = if state.jsonata {
-            match catcher.node.get("Output") {
-                Some(output) => self.kept_by(output),
-                None => Data::No,
-            }
-        } else {
-            self.beside(catcher.node)
+        let data = match (state.language, catcher.node.get("Output")) {
+            (Language::JsonPath, _) => self.beside(catcher.node),
+            (_, Some(output)) => self.kept_by(output),
+            _ => Data::No,
         };
         handle.settle(data, (id, Some(nth)));
         handle
@@ -144,7 +139,9 @@ impl HandleFlow {
         let input = "$states.input";
         match state.node.get("Output") {
             Some(output) => outcomes_in(output, input, &mut self.outcomes),
-            None if state.jsonata => _ = self.outcomes.insert(format!("{input}.Payload.outcome")),
+            None if state.language.is_jsonata() => {
+                _ = self.outcomes.insert(format!("{input}.Payload.outcome"));
+            }
             None => {}
         }
     }
@@ -212,16 +209,6 @@ impl HandleFlow {
             of_input || self.names(&bare)
         });
         if keeps { Data::Somewhere } else { Data::No }
-    }
-
-    fn after_jsonata(&self, state: &State<'_>) -> Data {
-        match state.node.get("Output") {
-            Some(output) => self.kept_by(output),
-            None => match state.kind {
-                Kind::Task | Kind::Parallel(_) | Kind::Map(_) => Data::No,
-                _ => self.data.clone(),
-            },
-        }
     }
 
     fn after_jsonpath(&self, state: &State<'_>) -> Data {

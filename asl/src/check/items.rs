@@ -1,6 +1,7 @@
 //! What differs from item to item of a Map: its input, random texts, and variables assigned from them in the item.
 
 use crate::read::expression as text;
+use crate::read::language::Language;
 use crate::read::machine::{Machine, ScopeId, StateId};
 use crate::read::node::{Member, Node};
 
@@ -54,11 +55,11 @@ impl Items<'_, '_> {
     fn differ(&self, value: &Node, state: StateId, depth: usize) -> bool {
         value.any_text(|said| {
             let bare = text::bare(said);
-            let jsonata = self.machine.states[state].jsonata;
+            let language = self.machine.states[state].language;
             let mut variables = text::variables(&bare).into_iter();
             UNIQUE.iter().any(|word| bare.contains(word))
                 || variables.any(|name| self.assigned(name, depth))
-                || inputs(&bare, jsonata)
+                || inputs(&bare, language)
                     .iter()
                     .any(|field| self.of_input(field, state, depth))
         })
@@ -119,9 +120,9 @@ fn is_of_result(value: &Node) -> bool {
 }
 
 /// The fields of a state's input that a text reads. The empty one stands for the whole input.
-fn inputs(bare: &str, jsonata: bool) -> Vec<&str> {
+fn inputs(bare: &str, language: Language) -> Vec<&str> {
     let first = |rest: &str| -> usize { rest.find(|c| !text::is_name(c)).unwrap_or(rest.len()) };
-    let root = if jsonata { "$states.input" } else { "$" };
+    let root = language.input();
     let places = bare.match_indices(root).filter_map(|(at, _)| {
         let rest = &bare[at + root.len()..];
         let is_context = bare[..at].ends_with('$') || rest.starts_with('$');
@@ -137,13 +138,16 @@ fn inputs(bare: &str, jsonata: bool) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::inputs;
+    use super::{Language, inputs};
 
     #[test]
     fn a_text_reads_fields_of_its_input() {
-        assert_eq!(inputs("$states.input.index & $x.index", true), ["index"]);
-        assert_eq!(inputs("$string($states.input)", true), [""]);
+        assert_eq!(
+            inputs("$states.input.index & $x.index", Language::Jsonata),
+            ["index"]
+        );
+        assert_eq!(inputs("$string($states.input)", Language::Jsonata), [""]);
         let json_path = "States.Format('{}', $$.State.Name, $.index, $var, $)";
-        assert_eq!(inputs(json_path, false), ["index", ""]);
+        assert_eq!(inputs(json_path, Language::JsonPath), ["index", ""]);
     }
 }

@@ -4,14 +4,14 @@
 //! bounded if it increments and compares some name (`tries + 1`, `States.MathAdd`), or if another branch of its Parallel ends, by
 //! failing, within a known time.
 
-use crate::check::calls::Call;
+use crate::check::calls::{Call, Request};
 use crate::check::finding::Finding;
 use crate::check::outcomes::clause;
 use crate::check::requests;
 use crate::check::rule::Rule;
-use crate::read::error_names::matches;
+use crate::read::error_names::{HELD, matches};
 use crate::read::expression as text;
-use crate::read::machine::{Kind, Machine, Next, StateId, closure};
+use crate::read::machine::{Kind, Machine, State, StateId, Target, closure};
 use crate::read::node::{Member, Node};
 use crate::read::timing::{self, Limit, sum};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,86 +24,88 @@ const EVENTS_OF_A_RETRY: u64 = 3;
 pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     let mut reported: BTreeSet<StateId> = BTreeSet::new();
     for (id, call) in calls.iter().enumerate() {
-        let mut say = |rule, state: StateId, message: String| {
+        let mut found: Vec<(Rule, StateId, String)> = Vec::new();
+        if let Call::Acquire(request) = call {
+            let waits = waits(&machine.states[id], request).into_iter();
+            found.extend(waits.map(|(rule, message)| (rule, id, message)));
+        }
+        if call.is_ours() && !reported.contains(&id) {
+            let round = round(machine, calls, id);
+            found.extend(endless(machine, calls, id, &round));
+            reported.extend(round);
+        }
+        for (rule, state, message) in found {
             let at = machine.states[state].at;
             findings.push(Finding::of(machine, rule, state, at, message));
-        };
-        if let Call::Acquire(request) = call {
-            let state = &machine.states[id];
-            if request.queued && timing::limit(state.node) == Limit::Absent {
-                let message =
-                    "waits in the queue without a TimeoutSeconds: if no sweep runs, it waits for ever"
-                        .to_owned();
-                say(Rule::HeldUnbounded, id, message);
-            }
-            let held = state
-                .retry
-                .iter()
-                .find(|retrier| matches(&retrier.errors, "Lease.Held"));
-            let attempts = held.map_or(0, |retrier| retrier.attempts);
-            if attempts.saturating_mul(EVENTS_OF_A_RETRY) > EVENTS {
-                let message = format!(
-                    "retries a held key up to {attempts} times, {EVENTS_OF_A_RETRY} events each: more than the {EVENTS} events of an execution"
-                );
-                say(Rule::TooManyEvents, id, message);
-            }
-        }
-        if !matches!(call, Call::Acquire(_) | Call::Extend(_) | Call::Release(_))
-            || reported.contains(&id)
-        {
-            continue;
-        }
-        let round = round(machine, calls, id);
-        if round.is_empty() {
-            continue;
-        }
-        reported.extend(&round);
-        let events = round
-            .iter()
-            .map(|&state| events(machine, state))
-            .sum::<u64>();
-        let acquire = round
-            .iter()
-            .copied()
-            .find(|&state| waits_for_held(machine, calls, state, &round));
-        match (passes(machine, &round), acquire) {
-            (Some(Passes::Known(most)), _) if sum(most.saturating_mul(events), 0) > EVENTS => {
-                let message = format!(
-                    "loops up to {most} times, {events} events each: more than the {EVENTS} events of an execution"
-                );
-                say(Rule::TooManyEvents, id, message);
-            }
-            (Some(_), _) => {}
-            (None, Some(acquire)) => {
-                let message = "retries a held key in a loop that nothing counts".to_owned();
-                say(Rule::HeldUnbounded, acquire, message);
-            }
-            (None, None) => match ended_by_sibling(machine, id, &round, events) {
-                None => {
-                    let message = format!(
-                        "loops, {events} events each round, and nothing counts the rounds: an execution may have {EVENTS} events"
-                    );
-                    say(Rule::TooManyEvents, id, message);
-                }
-                Some(all) if all > EVENTS => {
-                    let message = format!(
-                        "loops for as long as the other branch takes: up to {all} events, more than the {EVENTS} of an execution"
-                    );
-                    say(Rule::TooManyEvents, id, message);
-                }
-                Some(_) => {}
-            },
         }
     }
 }
 
+/// The faults of an acquire that waits, or is retried, for too long.
+fn waits(state: &State<'_>, request: &Request<'_>) -> Vec<(Rule, String)> {
+    let mut found = Vec::new();
+    if request.queued && timing::limit(state.node) == Limit::Absent {
+        let message =
+            "waits in the queue without a TimeoutSeconds: if no sweep runs, it waits for ever";
+        found.push((Rule::HeldUnbounded, message.to_owned()));
+    }
+    let mut retry = state.retry.iter();
+    let held = retry.find(|retrier| matches(&retrier.errors, HELD));
+    let attempts = held.map_or(0, |retrier| retrier.attempts);
+    if attempts.saturating_mul(EVENTS_OF_A_RETRY) > EVENTS {
+        let message = format!(
+            "retries a held key up to {attempts} times, {EVENTS_OF_A_RETRY} events each: more than the {EVENTS} events of an execution"
+        );
+        found.push((Rule::TooManyEvents, message));
+    }
+    found
+}
+
+/// The fault of a loop that this state is in: it may fill the history.
+fn endless(
+    machine: &Machine<'_>,
+    calls: &[Call<'_>],
+    id: StateId,
+    round: &BTreeSet<StateId>,
+) -> Option<(Rule, StateId, String)> {
+    round.first()?;
+    let events: u64 = round.iter().map(|&state| events(machine, state)).sum();
+    let mut states = round.iter().copied();
+    let acquire = states.find(|&state| waits_for_held(machine, calls, state, round));
+    let message = match (rounds(machine, round), acquire) {
+        (Some(Rounds::Known(most)), _) if sum(most.saturating_mul(events), 0) > EVENTS => format!(
+            "loops up to {most} times, {events} events each: more than the {EVENTS} events of an execution"
+        ),
+        (Some(_), _) => return None,
+        (None, Some(acquire)) => {
+            let message = "retries a held key in a loop that nothing counts".to_owned();
+            return Some((Rule::HeldUnbounded, acquire, message));
+        }
+        (None, None) => match ended_by_sibling(machine, id, round, events) {
+            None => format!(
+                "loops, {events} events each round, and nothing counts the rounds: an execution may have {EVENTS} events"
+            ),
+            Some(all) if all > EVENTS => format!(
+                "loops for as long as the other branch takes: up to {all} events, more than the {EVENTS} of an execution"
+            ),
+            Some(_) => return None,
+        },
+    };
+    Some((Rule::TooManyEvents, id, message))
+}
+
+/// Where an acquire leads if somebody else holds the key.
+fn if_held(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Option<StateId> {
+    let state = &machine.states[id];
+    let is_acquire = matches!(calls[id], Call::Acquire(_));
+    let nth = clause(state, HELD).filter(|_| is_acquire)?;
+    state.catch[nth].next
+}
+
 /// The edges of a loop.
 fn leads(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId) -> Vec<StateId> {
-    let state = &machine.states[id];
     let mut found = machine.onward(id);
-    if matches!(calls[id], Call::Acquire(_)) {
-        found.extend(clause(state, "Lease.Held").and_then(|nth| state.catch[nth].next));
-    }
+    found.extend(if_held(machine, calls, id));
     found
 }
 
@@ -130,8 +132,7 @@ fn waits_for_held(
     let Call::Acquire(request) = &calls[id] else {
         return false;
     };
-    let state = &machine.states[id];
-    let next = clause(state, "Lease.Held").and_then(|nth| state.catch[nth].next);
+    let next = if_held(machine, calls, id);
     request.skips || next.is_some_and(|next| round.contains(&next))
 }
 
@@ -144,13 +145,13 @@ fn events(machine: &Machine<'_>, id: StateId) -> u64 {
 
 /// How many rounds a loop has. Of two bounds the larger counts, and a number precedes an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Passes {
+enum Rounds {
     Counted,
     Known(u64),
 }
 
 /// How many rounds a loop has at most, if something counts them.
-fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
+fn rounds(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Rounds> {
     let mut counters: Vec<String> = Vec::new();
     for &id in round {
         fields(machine.states[id].node, &mut |member| {
@@ -175,14 +176,14 @@ fn passes(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Passes> {
 }
 
 /// The value that a state compares a name with.
-fn compared(node: &Node, name: &str) -> Option<Passes> {
+fn compared(node: &Node, name: &str) -> Option<Rounds> {
     let mut found = None;
     fields(node, &mut |member| {
         let said = member.value.text().unwrap_or_default();
         if member.key == "Variable"
             && text::path(said).is_some_and(|path| path.last().is_some_and(|last| last == name))
         {
-            found = found.max(Some(Passes::Counted));
+            found = found.max(Some(Rounds::Counted));
         }
         let bare = text::bare(said);
         for (_, rest) in text::words(&bare, name) {
@@ -194,7 +195,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .split(|c: char| !c.is_ascii_digit())
                 .next()
                 .unwrap_or_default();
-            let reported = digits.parse().map_or(Passes::Counted, Passes::Known);
+            let reported = digits.parse().map_or(Rounds::Counted, Rounds::Known);
             found = found.max(Some(reported));
         }
     });
@@ -213,7 +214,7 @@ fn compared(node: &Node, name: &str) -> Option<Passes> {
                 .iter()
                 .filter(|member| member.key.starts_with("Numeric"));
             if let Some(most) = numeric.find_map(|member| member.value.number()) {
-                found = found.max(Some(Passes::Known(timing::millis(most) / 1000)));
+                found = found.max(Some(Rounds::Known(timing::millis(most) / 1000)));
             }
         }
     }
@@ -270,7 +271,8 @@ fn ended_by_sibling(
                 _ => None,
             };
             let loops = requests::reachable(machine, state).contains(&state);
-            let goes_on = it.next != Next::End || matches!(it.kind, Kind::Choice { .. });
+            let is_choice = matches!(it.kind, Kind::Choice { .. });
+            let goes_on = is_choice || it.next != Some(Target::End);
             limit != Limit::Absent && goes_on && !loops
         });
         if ends {

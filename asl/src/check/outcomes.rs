@@ -6,8 +6,8 @@
 use crate::check::calls::{Call, StillRunning, outlives_errors};
 use crate::check::lease::{Env, Key, join, key};
 use crate::read::error_names::{
-    ALL, MAY_STILL_RUN, NO_PARAMETER, NO_VALUE, READER_FAILED, RUNTIME, TASK_FAILED, TIMEOUT,
-    TOO_LARGE, TOO_MANY_FAILED, WRITER_FAILED, is_lost,
+    ALL, MAY_STILL_RUN, NO_VALUE, READER_FAILED, RUNTIME, TASK_FAILED, TIMEOUT, TOO_LARGE,
+    TOO_MANY_FAILED, WRITER_FAILED, is_lost,
 };
 use crate::read::expression::inside;
 use crate::read::machine::State;
@@ -61,7 +61,7 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         }
         _ => {}
     }
-    if state.jsonata {
+    if state.language.is_jsonata() {
         // If the service stops the job, no failure proves that all of it has ended: a job from before a redrive may still run.
         let effect = match found[0].1 {
             Effect::Work(StillRunning::Maybe) => found[0].1,
@@ -103,15 +103,11 @@ pub(crate) fn own_failures(state: &State<'_>) -> Vec<(&'static str, When)> {
         let mut fields = fields.iter().filter_map(|field| state.node.get(field));
         fields.any(|field| field.any_text(|text| inside(text).is_some() || text.starts_with('$')))
     };
-    let no_value = if state.jsonata {
-        NO_VALUE
-    } else {
-        NO_PARAMETER
-    };
+    let no_value = state.language.no_value();
     if state.is_map() || computes(&["Arguments", "Parameters"]) {
         found.push((no_value, When::Before));
     }
-    if state.jsonata && computes(&["Output", "Assign"]) {
+    if state.language.is_jsonata() && computes(&["Output", "Assign"]) {
         found.push((no_value, When::After));
     }
     if has("ItemReader") {

@@ -22,9 +22,9 @@ pub struct Report {
 /// Text: each finding with its line, a caret below the place, its path and the cure. The last line has the counts.
 #[must_use]
 pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> String {
-    let paint = |code: &str, text: &str| {
+    let red = |text: &str| {
         if colour {
-            format!("\x1b[{code}m{text}\x1b[0m")
+            format!("\x1b[1;31m{text}\x1b[0m")
         } else {
             text.to_owned()
         }
@@ -32,50 +32,62 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
     let mut out = String::new();
     for error in unreadable {
         let error = plain(&error.to_string());
-        _ = writeln!(out, "{}: {error}\n", paint("1;31", "unreadable"));
+        _ = writeln!(out, "{}: {error}\n", red("unreadable"));
     }
     for report in reports {
         for finding in &report.checked.findings {
-            let place = report.source.place(finding.at.start);
-            let (line, width) = report.source.line(finding.at);
-            let name = plain(&report.source.name);
-            let who = if finding.state.is_empty() {
-                String::new()
-            } else {
-                format!("{}: ", plain(&finding.state))
-            };
-            _ = writeln!(
-                out,
-                "{name}:{}:{}: {}: {who}{}",
-                place.line,
-                place.column,
-                paint("1;31", finding.rule.id()),
-                plain(&finding.message)
-            );
-            let number = place.line.to_string();
-            let gap = " ".repeat(number.len());
-            let before_line = line.as_ptr().addr() - report.source.text.as_ptr().addr();
-            let (line, shift) = cut(line, finding.at.start.saturating_sub(before_line));
-            let part = |from: usize, count: usize| {
-                plain_lines(&line.chars().skip(from).take(count).collect::<String>())
-            };
-            let before: String = part(0, shift)
-                .chars()
-                .map(|c| if c == '\t' { '\t' } else { ' ' })
-                .collect();
-            let carets = "^".repeat(part(shift, width).chars().count().max(1));
-            _ = writeln!(
-                out,
-                "  {number} | {}\n  {gap} | {before}{}",
-                plain_lines(&line),
-                paint("1;31", &carets)
-            );
-            if finding.path.len() > 1 {
-                _ = writeln!(out, "  {gap} = path: {}", plain(&finding.trail()));
-            }
-            _ = writeln!(out, "  {gap} = cure: {}\n", finding.rule.remedy());
+            out += &shown(&report.source, finding, &red);
         }
     }
+    out + &summary(reports, unreadable)
+}
+
+/// A finding: its line, a caret below the place, its path and the cure.
+fn shown(source: &Source, finding: &Finding, red: &dyn Fn(&str) -> String) -> String {
+    let mut out = String::new();
+    let place = source.place(finding.at.start);
+    let (line, width) = source.line(finding.at);
+    let name = plain(&source.name);
+    let who = if finding.state.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", plain(&finding.state))
+    };
+    _ = writeln!(
+        out,
+        "{name}:{}:{}: {}: {who}{}",
+        place.line,
+        place.column,
+        red(finding.rule.id()),
+        plain(&finding.message)
+    );
+    let number = place.line.to_string();
+    let gap = " ".repeat(number.len());
+    let before_line = line.as_ptr().addr() - source.text.as_ptr().addr();
+    let (line, shift) = cut(line, finding.at.start.saturating_sub(before_line));
+    let part = |from: usize, count: usize| {
+        plain_lines(&line.chars().skip(from).take(count).collect::<String>())
+    };
+    let before: String = part(0, shift)
+        .chars()
+        .map(|c| if c == '\t' { '\t' } else { ' ' })
+        .collect();
+    let carets = "^".repeat(part(shift, width).chars().count().max(1));
+    _ = writeln!(
+        out,
+        "  {number} | {}\n  {gap} | {before}{}",
+        plain_lines(&line),
+        red(&carets)
+    );
+    if finding.path.len() > 1 {
+        _ = writeln!(out, "  {gap} = path: {}", plain(&finding.trail()));
+    }
+    _ = writeln!(out, "  {gap} = cure: {}\n", finding.rule.remedy());
+    out
+}
+
+/// The last line, with the counts.
+fn summary(reports: &[Report], unreadable: &[Unreadable]) -> String {
     let findings = reports
         .iter()
         .map(|report| report.checked.findings.len())
@@ -90,9 +102,8 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
     } else {
         counted(findings, "finding", "findings")
     };
-    _ = writeln!(
-        out,
-        "check: {what} in {}, {}, {}{}",
+    format!(
+        "check: {what} in {}, {}, {}{}\n",
         counted(reports.len(), "state machine", "state machines"),
         counted(states, "state", "states"),
         counted(acquires, "acquire", "acquires"),
@@ -101,8 +112,7 @@ pub fn human(reports: &[Report], unreadable: &[Unreadable], colour: bool) -> Str
         } else {
             format!("; {} not read", counted(unreadable.len(), "file", "files"))
         }
-    );
-    out
+    )
 }
 
 /// The part of a line around a byte that fits a screen, and how many characters of that part precede the byte. A definition may

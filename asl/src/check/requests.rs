@@ -7,6 +7,7 @@ use crate::check::items;
 use crate::check::rule::Rule;
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::expression as text;
+use crate::read::language::Language;
 use crate::read::machine::{Machine, StateId, closure};
 use crate::read::node::{Node, Span};
 use serde_json::Value;
@@ -89,55 +90,7 @@ static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 /// What acquire refuses, or nobody answers: fields that it does not have or that do not go together, and a wait without a token.
 fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
-    let mut found: Vec<(&Node, String)> = Vec::new();
-    let has = |name: &str| field(request, name).is_some();
-    let says = |name: &str, texts: &[&str]| {
-        let text = field(request, name).and_then(Node::text);
-        text.is_some_and(|text| texts.contains(&text))
-    };
-    let mut refuse = |names: &[&str], why: &str| {
-        for name in names {
-            let node = field(request, name);
-            // One reason is enough.
-            let is_new = |node: &&Node| !found.iter().any(|(other, _)| std::ptr::eq(*other, *node));
-            if let Some(node) = node.filter(is_new) {
-                found.push((node, format!("has {name}, but {why}: Lease.Invalid")));
-            }
-        }
-    };
-    if request.of_execution() {
-        let why = "an execution lease lasts as long as the execution";
-        refuse(&["ttl_seconds", "observed_version"], why);
-    } else {
-        let why = "only an execution lease is kept for a redrive";
-        refuse(&["keep_seconds"], why);
-    }
-    let why = "it is of durable functions, and a state machine waits with a task_token";
-    refuse(&["callback_id"], why);
-    if request.queued || has("task_token") {
-        refuse(&["keys"], "the queue is of one key");
-        if says("if_held", &["fail", "skip"]) {
-            refuse(
-                &["if_held"],
-                "with a task token it can only be \"wait\" or \"latest\"",
-            );
-        }
-        if says("lifetime", &["ttl"]) {
-            refuse(&["lifetime"], "only an execution lease has a queue");
-        }
-    } else {
-        refuse(&["wait_seconds"], "it needs a task_token");
-        if says("if_held", &["wait", "latest"]) {
-            refuse(&["if_held"], "it needs a task_token");
-        }
-    }
-    if has("keys") {
-        let why = "it goes with one key, and keys are several";
-        refuse(&["key", "permits", "observed_version"], why);
-    }
-    if has("observed_version") {
-        refuse(&["permits"], "an observation is of one holder");
-    }
+    let mut found = at_odds(request);
     for node in texts_of_keys(request) {
         let literal = node.text().filter(|said| text::inside(said).is_none());
         let bytes = literal.map_or(0, str::len);
@@ -176,6 +129,74 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     found
 }
 
+/// The fields that do not go with the others, each with the first reason.
+fn at_odds<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
+    let has = |name: &str| field(request, name).is_some();
+    let says = |name: &str, texts: &[&str]| {
+        let text = field(request, name).and_then(Node::text);
+        text.is_some_and(|text| texts.contains(&text))
+    };
+    let waits = request.queued || has("task_token");
+    let lasts = request.of_execution();
+    // When, which fields are refused then, and why.
+    let table: [(bool, &[&str], &str); 10] = [
+        (
+            lasts,
+            &["ttl_seconds", "observed_version"],
+            "an execution lease lasts as long as the execution",
+        ),
+        (
+            !lasts,
+            &["keep_seconds"],
+            "only an execution lease is kept for a redrive",
+        ),
+        (
+            true,
+            &["callback_id"],
+            "it is of durable functions, and a state machine waits with a task_token",
+        ),
+        (waits, &["keys"], "the queue is of one key"),
+        (
+            waits && says("if_held", &["fail", "skip"]),
+            &["if_held"],
+            "with a task token it can only be \"wait\" or \"latest\"",
+        ),
+        (
+            waits && says("lifetime", &["ttl"]),
+            &["lifetime"],
+            "only an execution lease has a queue",
+        ),
+        (!waits, &["wait_seconds"], "it needs a task_token"),
+        (
+            !waits && says("if_held", &["wait", "latest"]),
+            &["if_held"],
+            "it needs a task_token",
+        ),
+        (
+            has("keys"),
+            &["key", "permits", "observed_version"],
+            "it goes with one key, and keys are several",
+        ),
+        (
+            has("observed_version"),
+            &["permits"],
+            "an observation is of one holder",
+        ),
+    ];
+    let mut found: Vec<(&Node, String)> = Vec::new();
+    for (_, names, why) in table.into_iter().filter(|(when, ..)| *when) {
+        for name in names {
+            let Some(node) = field(request, name) else {
+                continue;
+            };
+            if !found.iter().any(|(other, _)| std::ptr::eq(*other, node)) {
+                found.push((node, format!("has {name}, but {why}: Lease.Invalid")));
+            }
+        }
+    }
+    found
+}
+
 /// The texts of its keys that JSONPath does not compute.
 fn texts_of_keys<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a Node> {
     let fields = request.payload.map_or(&[][..], Node::members).iter();
@@ -189,15 +210,14 @@ fn literal_keys<'a>(
     id: StateId,
     request: &Request<'a>,
 ) -> Vec<(&'a Node, String)> {
-    let jsonata = machine.states[id].jsonata;
+    let language = machine.states[id].language;
     let found = texts_of_keys(request).filter_map(|node| {
-        let cure = text::literal_hole(node.text()?, jsonata)?;
-        let field = if jsonata {
-            ""
-        } else {
-            " in the field \"key.$\""
+        let cure = language.literal_hole(node.text()?)?;
+        let place = match language {
+            Language::Jsonata => "",
+            Language::JsonPath => " in the field \"key.$\"",
         };
-        Some((node, cure + field))
+        Some((node, cure + place))
     });
     found.collect()
 }
@@ -251,9 +271,7 @@ fn varies(node: &Node, words: &[&str]) -> bool {
 
 /// Whether it contains a variable of the machine. `$$` begins the context of JSONPath.
 fn has_variable(said: &str, bare: &str) -> bool {
-    let is_expression =
-        text::inside(said).is_some() || said.starts_with('$') || said.starts_with("States.");
-    is_expression && !text::variables(&bare.replace("$$.", "")).is_empty()
+    Language::of(said).is_some() && !text::variables(&bare.replace("$$.", "")).is_empty()
 }
 
 /// Whether an execution may come to this state a second time.

@@ -123,7 +123,7 @@ fn in_template(
     open: &dyn Fn(&Path) -> std::io::Result<String>,
 ) -> Vec<Found> {
     let resources = template.members_of("Resources");
-    let functions: HashMap<&str, Is> = resources
+    let functions: HashMap<&str, FunctionKind> = resources
         .iter()
         .filter(|member| kind(&member.value).ends_with("::Function"))
         .map(|member| (member.key.as_str(), function(&member.key, &member.value)))
@@ -137,11 +137,11 @@ fn in_template(
             continue;
         };
         let mut options = options.clone();
-        let mut know = |name: &str, what: Is| {
+        let mut know = |name: &str, what: FunctionKind| {
             let verb = match what {
-                Is::Ours(verb) => Some(verb),
-                Is::Other => None,
-                Is::Unsure => return,
+                FunctionKind::Ours(verb) => Some(verb),
+                FunctionKind::Other => None,
+                FunctionKind::Unsure => return,
             };
             options.names.entry(name.to_owned()).or_insert(verb);
         };
@@ -249,7 +249,7 @@ fn kind(resource: &Node) -> &str {
 
 /// The kind of a function in a template.
 #[derive(Debug, Clone, Copy)]
-enum Is {
+enum FunctionKind {
     Ours(Verb),
     Other,
     /// Its id may be one of ours. Its payload decides.
@@ -257,22 +257,22 @@ enum Is {
 }
 
 /// Decides by the binary if the template names one, else by the logical id.
-fn function(id: &str, resource: &Node) -> Is {
+fn function(id: &str, resource: &Node) -> FunctionKind {
     let metadata = resource.get("Metadata");
     let build = metadata.and_then(|metadata| metadata.get("BuildProperties"));
     match build.and_then(|build| build.text_of("Binary")) {
-        Some("acquire") => Is::Ours(Verb::Acquire),
-        Some("extend") => Is::Ours(Verb::Extend),
-        Some("release") => Is::Ours(Verb::Release),
-        Some(_) => Is::Other,
+        Some("acquire") => FunctionKind::Ours(Verb::Acquire),
+        Some("extend") => FunctionKind::Ours(Verb::Extend),
+        Some("release") => FunctionKind::Ours(Verb::Release),
+        Some(_) => FunctionKind::Other,
         None => by_id(id),
     }
 }
 
-fn by_id(id: &str) -> Is {
+fn by_id(id: &str) -> FunctionKind {
     match named(id) {
-        Some(verb) if is_sure(id) => Is::Ours(verb),
-        Some(_) => Is::Unsure,
-        None => Is::Other,
+        Some(verb) if is_sure(id) => FunctionKind::Ours(verb),
+        Some(_) => FunctionKind::Unsure,
+        None => FunctionKind::Other,
     }
 }

@@ -10,7 +10,7 @@ use crate::check::calls::{self, Call, Options};
 use crate::check::template::definitions;
 use crate::check::walk::Walker;
 use crate::read::error_names::{ALL, HELD};
-use crate::read::machine::{Kind, Machine, Next, ScopeId, StateId};
+use crate::read::machine::{Kind, Machine, ScopeId, StateId, Target};
 use crate::read::node::Node;
 use crate::read::source::{Source, Unreadable};
 use std::collections::BTreeSet;
@@ -42,12 +42,12 @@ pub fn draw(definition: &Node, options: &Options) -> String {
         protected: std::mem::take(&mut walker.protected),
         ids: ids(&machine),
         text: "flowchart TD\n".to_owned(),
-        roles: BTreeSet::new(),
+        looks: BTreeSet::new(),
     };
     picture.scope(0, 1);
-    for role in std::mem::take(&mut picture.roles) {
-        let (name, look) = role.class();
-        picture.line(1, &format!("classDef {name} {look}"));
+    for look in std::mem::take(&mut picture.looks) {
+        let (name, style) = look.class();
+        picture.line(1, &format!("classDef {name} {style}"));
     }
     picture.text
 }
@@ -59,13 +59,13 @@ struct Picture<'m, 'a> {
     /// The id of each state in the picture.
     ids: Vec<String>,
     text: String,
-    /// The looks that occur.
-    roles: BTreeSet<Role>,
+    /// Those that occur.
+    looks: BTreeSet<Look>,
 }
 
 /// The looks of states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Role {
+enum Look {
     Acquire,
     Extend,
     Release,
@@ -73,7 +73,7 @@ enum Role {
     Failure,
 }
 
-impl Role {
+impl Look {
     /// The class and its style: white text on a dark colour.
     fn class(self) -> (&'static str, &'static str) {
         match self {
@@ -149,33 +149,22 @@ impl Picture<'_, '_> {
     /// A state without inner scopes, with its shape and colour.
     fn node(&mut self, id: StateId) -> String {
         let state = &self.machine.states[id];
-        let (shape, role) = match (&self.calls[id], &state.kind) {
-            (Call::Acquire(_), _) => (("[/", "\\]"), Some(Role::Acquire)),
-            (Call::Extend(_), _) => (("[/", "/]"), Some(Role::Extend)),
-            (Call::Release(_), _) => (("[\\", "/]"), Some(Role::Release)),
-            _ if self.protected.contains(&id) => (("[[", "]]"), Some(Role::Protected)),
+        let (shape, look) = match (&self.calls[id], &state.kind) {
+            (Call::Acquire(_), _) => (("[/", "\\]"), Some(Look::Acquire)),
+            (Call::Extend(_), _) => (("[/", "/]"), Some(Look::Extend)),
+            (Call::Release(_), _) => (("[\\", "/]"), Some(Look::Release)),
+            _ if self.protected.contains(&id) => (("[[", "]]"), Some(Look::Protected)),
             (_, Kind::Choice { .. }) => (("{", "}"), None),
             (_, Kind::Wait) => (("(", ")"), None),
             (_, Kind::Succeed) => (("([", "])"), None),
-            (_, Kind::Fail) => (("([", "])"), Some(Role::Failure)),
+            (_, Kind::Fail) => (("([", "])"), Some(Look::Failure)),
             _ => (("[", "]"), None),
         };
-        self.roles.extend(role);
-        let class = role.map_or(String::new(), |role| format!(":::{}", role.class().0));
+        self.looks.extend(look);
+        let class = look.map_or(String::new(), |look| format!(":::{}", look.class().0));
         let (open, close) = shape;
         let name = labels::quoted(state.name);
         format!("{}{open}\"{name}\"{close}{class}", self.ids[id])
-    }
-
-    /// Whether a scope can end without failing. A branch may also run for as long as another branch.
-    fn can_end(&self, scope: ScopeId) -> bool {
-        let states = self.machine.scopes[scope].states.iter();
-        states
-            .map(|&state| &self.machine.states[state])
-            .any(|state| match state.kind {
-                Kind::Fail | Kind::Choice { .. } => false,
-                _ => state.next == Next::End,
-            })
     }
 
     /// The lines that leave a state, at most one to each target.
@@ -205,14 +194,13 @@ impl Picture<'_, '_> {
         }
         // None if it has no success, and Some(None) for the end of the scope.
         let success = match (&state.kind, state.next) {
-            (Kind::Succeed | Kind::Fail, _) | (_, Next::Nowhere) => None,
+            (Kind::Succeed | Kind::Fail, _) => None,
             (Kind::Parallel(branches), _)
-                if !branches.iter().all(|&branch| self.can_end(branch)) =>
+                if !branches.iter().all(|&branch| self.machine.can_end(branch)) =>
             {
                 None
             }
-            (_, Next::To(next)) => Some(Some(next)),
-            (_, Next::End) => Some(None),
+            (_, next) => next.map(Target::state),
         };
         let mut caught: Vec<(StateId, Vec<String>)> = Vec::new();
         for catcher in &state.catch {

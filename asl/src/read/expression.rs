@@ -184,82 +184,9 @@ pub(crate) fn path(text: &str) -> Option<Vec<String>> {
     )
 }
 
-/// What to write instead of a key that looks computed and is the same text for all executions: literal text with an expression, a
-/// path or a hole (`{}`, `{order}`) in it, or an expression without any name. `${…}` is a substitution of the template.
-pub(crate) fn literal_hole(key: &str, jsonata: bool) -> Option<String> {
-    let expression = inside(key).filter(|_| jsonata);
-    let literal = match expression {
-        Some(expression) if bare(expression).contains('$') => return None,
-        Some(expression) => expression.trim().trim_matches(['\'', '"']),
-        None => key,
-    };
-    let starts_hole = |at: usize| {
-        let (before, rest) = literal.split_at(at);
-        let next = rest.chars().nth(1);
-        match rest.as_bytes()[0] {
-            b'{' => !before.ends_with('$'),
-            b'$' => {
-                next.is_some_and(|next| matches!(next, '.' | '$' | '[') || next.is_alphabetic())
-            }
-            _ => rest.starts_with("States.") && rest.contains('('),
-        }
-    };
-    let hole = literal
-        .char_indices()
-        .map(|(at, _)| at)
-        .find(|&at| starts_hole(at))?;
-    let prefix = &literal[..hole];
-    Some(match (jsonata, prefix) {
-        (true, "") => "\"{% $states.input.… %}\"".to_owned(),
-        (true, _) => format!("\"{{% '{prefix}' & $states.input.… %}}\""),
-        (false, "") => "\"$.…\"".to_owned(),
-        (false, _) => format!("\"States.Format('{prefix}{{}}', $.…)\""),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_key_that_looks_computed_and_is_literal_is_told() {
-        let jsonata = [
-            ("orders/42", None),
-            ("${Stage}/orders", None),
-            ("{% 'orders/' & $states.input.order %}", None),
-            ("{% 'orders/42' %}", None),
-            ("US$5 {x", Some("\"{% 'US$5 ' & $states.input.… %}\"")),
-            ("orders/{}", Some("\"{% 'orders/' & $states.input.… %}\"")),
-            (
-                "orders/{% $states.input.id %}",
-                Some("\"{% 'orders/' & $states.input.… %}\""),
-            ),
-            ("orders/$.id", Some("\"{% 'orders/' & $states.input.… %}\"")),
-            (
-                "{% 'orders/{}' %}",
-                Some("\"{% 'orders/' & $states.input.… %}\""),
-            ),
-            ("$.order", Some("\"{% $states.input.… %}\"")),
-            (
-                "States.Format('orders/{}', $.order)",
-                Some("\"{% $states.input.… %}\""),
-            ),
-        ];
-        for (key, cure) in jsonata {
-            assert_eq!(literal_hole(key, true).as_deref(), cure, "{key}");
-        }
-        let json_path = [
-            ("orders/42", None),
-            (
-                "orders/{% $states.input.id %}",
-                Some("\"States.Format('orders/{}', $.…)\""),
-            ),
-            ("$.order", Some("\"$.…\"")),
-        ];
-        for (key, cure) in json_path {
-            assert_eq!(literal_hole(key, false).as_deref(), cure, "{key}");
-        }
-    }
 
     #[test]
     fn two_texts_to_choose_from_are_known() {

@@ -1,6 +1,7 @@
 //! A definition as scopes of states, for the checker, the weaver and the pictures. Nothing here depends on leases.
 
 use crate::read::error_names::{ALL, nearest};
+use crate::read::language::Language;
 use crate::read::node::{Member, Node, Span};
 use crate::read::timing::Retrier;
 use std::collections::{BTreeSet, HashMap};
@@ -12,8 +13,8 @@ pub(crate) type ScopeId = usize;
 
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
-    /// Whether the definition as a whole is in JSONata.
-    pub jsonata: bool,
+    /// Of the definition as a whole.
+    pub language: Language,
     pub states: Vec<State<'a>>,
     /// The first is the machine itself.
     pub scopes: Vec<Scope<'a>>,
@@ -39,9 +40,10 @@ pub(crate) struct State<'a> {
     pub at: Span,
     pub node: &'a Node,
     pub scope: ScopeId,
-    pub jsonata: bool,
+    pub language: Language,
     pub kind: Kind<'a>,
-    pub next: Next,
+    /// None if it is missing, or names a state that does not exist.
+    pub next: Option<Target>,
     pub retry: Vec<Retrier>,
     pub catch: Vec<Catcher<'a>>,
     /// The first clause of the Catch with each name.
@@ -63,12 +65,61 @@ pub(crate) enum Kind<'a> {
     Map(Option<ScopeId>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    To(StateId),
+/// Where an edge leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    /// The end of the scope.
     End,
-    /// It has neither, or names a state that does not exist.
-    Nowhere,
+    To(StateId),
+}
+
+/// The field that contains an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Slot {
+    /// `StartAt`.
+    Start(ScopeId),
+    /// `Next` or `End`.
+    Next(StateId),
+    /// `Next` in the nth of `Choices`.
+    Rule(StateId, usize),
+    /// `Default`.
+    Default(StateId),
+    /// `Next` in the nth of `Catch`.
+    Catch(StateId, usize),
+}
+
+/// A way out of a state. Failures that no clause catches have none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge<'m> {
+    pub slot: Slot,
+    /// The errors that lead here.
+    pub on: &'m [String],
+    pub to: Target,
+}
+
+impl Slot {
+    /// The state that the edge leaves.
+    pub(crate) fn from(self) -> Option<StateId> {
+        match self {
+            Self::Start(_) => None,
+            Self::Next(id) | Self::Rule(id, _) | Self::Default(id) | Self::Catch(id, _) => Some(id),
+        }
+    }
+
+    /// Whether only an error leads along it.
+    pub(crate) fn is_catch(self) -> bool {
+        matches!(self, Self::Catch(..))
+    }
+}
+
+impl Target {
+    /// The state, unless it is the end.
+    pub(crate) fn state(self) -> Option<StateId> {
+        match self {
+            Self::End => None,
+            Self::To(state) => Some(state),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -118,14 +169,14 @@ impl State<'_> {
 
 impl<'a> Machine<'a> {
     pub(crate) fn read(node: &'a Node) -> Self {
-        let jsonata = is_jsonata(node, false);
+        let language = Language::read(node, Language::JsonPath);
         let mut machine = Self {
-            jsonata,
+            language,
             states: Vec::new(),
             scopes: Vec::new(),
             problems: Vec::new(),
         };
-        machine.scope(node, None, jsonata);
+        machine.scope(node, None, language);
         machine
     }
 
@@ -198,25 +249,49 @@ impl<'a> Machine<'a> {
         self.outermost(state, scope).is_some()
     }
 
+    /// The edges out of a state, in the order of their fields. An edge to a state that does not exist is left out.
+    pub(crate) fn edges_of(&self, id: StateId) -> Vec<Edge<'_>> {
+        let state = &self.states[id];
+        let to = |state: Option<StateId>| state.map(Target::To);
+        let mut found: Vec<(Slot, &[String], Option<Target>)> = Vec::new();
+        match &state.kind {
+            Kind::Choice { rules, default } => {
+                let rules = rules.iter().enumerate();
+                found.extend(rules.map(|(nth, rule)| (Slot::Rule(id, nth), &[][..], to(rule.1))));
+                found.push((Slot::Default(id), &[], to(*default)));
+            }
+            Kind::Succeed | Kind::Fail => {}
+            _ => found.push((Slot::Next(id), &[], state.next)),
+        }
+        for (nth, catcher) in state.catch.iter().enumerate() {
+            found.push((Slot::Catch(id, nth), &catcher.errors, to(catcher.next)));
+        }
+        let found = found.into_iter();
+        found
+            .filter_map(|(slot, on, to)| Some(Edge { slot, on, to: to? }))
+            .collect()
+    }
+
     /// All successors of a state, whatever its leases are.
     pub(crate) fn successors(&self, state: StateId) -> Vec<StateId> {
-        let mut found = self.onward(state);
-        let catch = self.states[state].catch.iter();
-        found.extend(catch.filter_map(|catcher| catcher.next));
-        found
+        let edges = self.edges_of(state).into_iter();
+        edges.filter_map(|edge| edge.to.state()).collect()
     }
 
     /// The successors of a state unless it fails.
     pub(crate) fn onward(&self, state: StateId) -> Vec<StateId> {
-        let state = &self.states[state];
-        let mut found = Vec::new();
-        if let Next::To(next) = state.next {
-            found.push(next);
-        }
-        if let Kind::Choice { rules, default } = &state.kind {
-            found.extend(rules.iter().filter_map(|(_, next)| *next).chain(*default));
-        }
-        found
+        let edges = self.edges_of(state).into_iter();
+        let edges = edges.filter(|edge| !edge.slot.is_catch());
+        edges.filter_map(|edge| edge.to.state()).collect()
+    }
+
+    /// Whether a scope can end without failing.
+    pub(crate) fn can_end(&self, scope: ScopeId) -> bool {
+        let mut states = self.scopes[scope].states.iter();
+        states.any(|&state| match self.states[state].kind {
+            Kind::Fail | Kind::Choice { .. } => false,
+            _ => self.states[state].next == Some(Target::End),
+        })
     }
 
     /// All states that some path leads to, whatever the states on it do. No error comes to a clause behind one for all errors.
@@ -229,12 +304,13 @@ impl<'a> Machine<'a> {
         let mut open = starts(&[0]);
         while let Some(state) = open.pop() {
             if found.insert(state) {
-                open.extend(self.onward(state));
-                let catch = &self.states[state].catch;
-                let is_last = |catcher: &Catcher<'_>| catcher.errors.iter().any(|name| name == ALL);
-                let last = catch.iter().position(is_last).unwrap_or(catch.len());
-                let clauses = catch.iter().take(last + 1);
-                open.extend(clauses.filter_map(|catcher| catcher.next));
+                let mut all_caught = false;
+                for edge in self.edges_of(state) {
+                    if !all_caught {
+                        open.extend(edge.to.state());
+                    }
+                    all_caught |= edge.on.iter().any(|name| name == ALL);
+                }
                 open.extend(starts(self.inner(state)));
             }
         }
@@ -254,7 +330,7 @@ impl<'a> Machine<'a> {
         found
     }
 
-    fn scope(&mut self, node: &'a Node, within: Option<StateId>, jsonata: bool) -> ScopeId {
+    fn scope(&mut self, node: &'a Node, within: Option<StateId>, language: Language) -> ScopeId {
         let id = self.scopes.len();
         self.scopes.push(Scope {
             node,
@@ -279,9 +355,9 @@ impl<'a> Machine<'a> {
                 at: member.at,
                 node: state,
                 scope: id,
-                jsonata: is_jsonata(state, jsonata),
+                language: Language::read(state, language),
                 kind: Kind::Pass,
-                next: Next::Nowhere,
+                next: None,
                 retry: Vec::new(),
                 catch: Vec::new(),
                 clauses: HashMap::new(),
@@ -297,86 +373,24 @@ impl<'a> Machine<'a> {
 
     fn fill(&mut self, id: StateId) {
         let State {
-            node,
-            scope,
-            at,
-            jsonata,
-            ..
+            node, scope, at, ..
         } = self.states[id];
         self.look_at_fields(id);
-        let mut has_next = true;
-        let kind = match node.text_of("Type").unwrap_or_default() {
-            "Task" => Kind::Task,
-            "Pass" => Kind::Pass,
-            "Wait" => Kind::Wait,
-            "Choice" => {
-                has_next = false;
-                let rules = self.list(id, "Choices").iter();
-                let default = node.get("Default");
-                Kind::Choice {
-                    rules: rules
-                        .map(|rule| {
-                            (
-                                rule,
-                                self.target(scope, rule.get("Next"), Some(id), rule.span, "Next"),
-                            )
-                        })
-                        .collect(),
-                    default: default
-                        .and_then(|_| self.target(scope, default, Some(id), at, "Default")),
-                }
-            }
-            "Succeed" => {
-                has_next = false;
-                Kind::Succeed
-            }
-            "Fail" => {
-                has_next = false;
-                Kind::Fail
-            }
-            "Parallel" => {
-                let branches = self.list(id, "Branches").iter();
-                Kind::Parallel(
-                    branches
-                        .map(|branch| self.scope(branch, Some(id), jsonata))
-                        .collect(),
-                )
-            }
-            "Map" => {
-                let processor = node.get("ItemProcessor").or_else(|| node.get("Iterator"));
-                if processor.is_none() {
-                    self.problem(at, Some(id), "expected ItemProcessor");
-                }
-                Kind::Map(processor.map(|processor| self.scope(processor, Some(id), jsonata)))
-            }
-            other => {
-                let at = node.get("Type").map_or(at, |node| node.span);
-                let message = format!(
-                    "expected a Type of Task, Pass, Wait, Choice, Succeed, Fail, Parallel or Map, found \"{other}\""
-                );
-                self.problem(at, Some(id), message);
-                Kind::Pass
-            }
-        };
-        let next = if !has_next || node.get("End").is_some_and(Node::is_true) {
-            Next::End
+        let kind = self.kind(id);
+        let is_last = matches!(kind, Kind::Choice { .. } | Kind::Succeed | Kind::Fail);
+        let next = if is_last || node.get("End").is_some_and(Node::is_true) {
+            Some(Target::End)
         } else {
-            let to = self.target(
-                scope,
-                node.get("Next"),
-                Some(id),
-                at,
-                "Next or \"End\": true",
-            );
-            to.map_or(Next::Nowhere, Next::To)
+            let field = "Next or \"End\": true";
+            let to = self.target(scope, node.get("Next"), Some(id), at, field);
+            to.map(Target::To)
         };
         let retry = node.list_of("Retry").iter();
         let retry = retry
             .map(|node| Retrier::read(node, owned(errors(node))))
             .collect();
-        let catch: Vec<&'a Node> = node.list_of("Catch").iter().collect();
+        let catch = node.get("Catch").map_or(&[][..], Node::list).iter();
         let catch: Vec<Catcher<'a>> = catch
-            .into_iter()
             .map(|node| Catcher {
                 errors: owned(errors(node)),
                 next: self.target(scope, node.get("Next"), Some(id), node.span, "Next"),
@@ -394,17 +408,69 @@ impl<'a> Machine<'a> {
         (state.kind, state.next, state.retry, state.catch) = (kind, next, retry, catch);
     }
 
+    /// Reads what is particular to the type of a state, and the scopes in it.
+    fn kind(&mut self, id: StateId) -> Kind<'a> {
+        let State {
+            node,
+            scope,
+            at,
+            language,
+            ..
+        } = self.states[id];
+        match node.text_of("Type").unwrap_or_default() {
+            "Task" => Kind::Task,
+            "Pass" => Kind::Pass,
+            "Wait" => Kind::Wait,
+            "Succeed" => Kind::Succeed,
+            "Fail" => Kind::Fail,
+            "Choice" => {
+                let rules = self.list(id, "Choices").iter();
+                let rules = rules.map(|rule| {
+                    let next = self.target(scope, rule.get("Next"), Some(id), rule.span, "Next");
+                    (rule, next)
+                });
+                let rules = rules.collect();
+                let default = node.get("Default");
+                let default =
+                    default.and_then(|_| self.target(scope, default, Some(id), at, "Default"));
+                Kind::Choice { rules, default }
+            }
+            "Parallel" => {
+                let branches = self.list(id, "Branches").iter();
+                let scopes = branches.map(|branch| self.scope(branch, Some(id), language));
+                Kind::Parallel(scopes.collect())
+            }
+            "Map" => {
+                let processor = node.get("ItemProcessor").or_else(|| node.get("Iterator"));
+                if processor.is_none() {
+                    self.problem(at, Some(id), "expected ItemProcessor");
+                }
+                Kind::Map(processor.map(|processor| self.scope(processor, Some(id), language)))
+            }
+            other => {
+                let at = node.get("Type").map_or(at, |node| node.span);
+                let message = format!(
+                    "expected a Type of Task, Pass, Wait, Choice, Succeed, Fail, Parallel or Map, found \"{other}\""
+                );
+                self.problem(at, Some(id), message);
+                Kind::Pass
+            }
+        }
+    }
+
     /// What the service refuses in any state: a field that no state has, two successors, and JSONPath in a machine in JSONata.
     fn look_at_fields(&mut self, id: StateId) {
         let node = self.states[id].node;
         // A function of CloudFormation, or a merge of YAML, stands for other fields.
-        let is_other = |key: &str| key.starts_with("Fn::") || key == "<<" || FIELDS.contains(&key);
+        let is_other = |key: &str| {
+            key.starts_with("Fn::") || key == "<<" || fields().any(|field| field == key)
+        };
         for member in node
             .members()
             .iter()
             .filter(|member| !is_other(&member.key))
         {
-            let near = nearest(FIELDS.into_iter().rev(), &member.key, 4);
+            let near = nearest(fields().rev(), &member.key, 4);
             let near = near.map_or_else(String::new, |near| format!("; {near}?"));
             let message = format!("no state has a field \"{}\"{near}", member.key);
             self.problem(member.at, Some(id), message);
@@ -416,7 +482,7 @@ impl<'a> Machine<'a> {
             self.problem(next.at, Some(id), message);
         }
         if let Some(language) = node.get("QueryLanguage")
-            && self.jsonata
+            && self.language.is_jsonata()
             && language.text() == Some("JSONPath")
         {
             let message = "the machine is in JSONata, in which no state can be in JSONPath";
@@ -460,56 +526,17 @@ impl<'a> Machine<'a> {
 }
 
 /// The fields that some type of state has.
-const FIELDS: [&str; 48] = [
-    "Arguments",
-    "Assign",
-    "Branches",
-    "Catch",
-    "Cause",
-    "CausePath",
-    "Choices",
-    "Comment",
-    "Credentials",
-    "Default",
-    "End",
-    "Error",
-    "ErrorPath",
-    "HeartbeatSeconds",
-    "HeartbeatSecondsPath",
-    "InputPath",
-    "ItemBatcher",
-    "ItemProcessor",
-    "ItemReader",
-    "ItemSelector",
-    "Items",
-    "ItemsPath",
-    "Iterator",
-    "Label",
-    "MaxConcurrency",
-    "MaxConcurrencyPath",
-    "Next",
-    "Output",
-    "OutputPath",
-    "Parameters",
-    "QueryLanguage",
-    "Resource",
-    "Result",
-    "ResultPath",
-    "ResultSelector",
-    "ResultWriter",
-    "Retry",
-    "Seconds",
-    "SecondsPath",
-    "TimeoutSeconds",
-    "TimeoutSecondsPath",
-    "Timestamp",
-    "TimestampPath",
-    "ToleratedFailureCount",
-    "ToleratedFailureCountPath",
-    "ToleratedFailurePercentage",
-    "ToleratedFailurePercentagePath",
-    "Type",
-];
+const FIELDS: &str = "Arguments Assign Branches Catch Cause CausePath Choices Comment Credentials Default End Error \
+    ErrorPath HeartbeatSeconds HeartbeatSecondsPath InputPath ItemBatcher ItemProcessor ItemReader \
+    ItemSelector Items ItemsPath Iterator Label MaxConcurrency MaxConcurrencyPath Next Output \
+    OutputPath Parameters QueryLanguage Resource Result ResultPath ResultSelector ResultWriter Retry \
+    Seconds SecondsPath TimeoutSeconds TimeoutSecondsPath Timestamp TimestampPath \
+    ToleratedFailureCount ToleratedFailureCountPath ToleratedFailurePercentage \
+    ToleratedFailurePercentagePath Type";
+
+fn fields() -> impl DoubleEndedIterator<Item = &'static str> {
+    FIELDS.split(' ')
+}
 
 /// All states that one leads to along these edges. It contains itself only if it is in a loop.
 pub(crate) fn closure(
@@ -524,13 +551,6 @@ pub(crate) fn closure(
         }
     }
     seen
-}
-
-fn is_jsonata(node: &Node, around: bool) -> bool {
-    match node.text_of("QueryLanguage") {
-        Some(language) => language == "JSONata",
-        None => around,
-    }
 }
 
 /// The names that a clause of Retry or Catch lists.

@@ -3,6 +3,7 @@
 pub(crate) mod error_names;
 pub(crate) mod expression;
 pub(crate) mod json;
+pub(crate) mod language;
 pub(crate) mod machine;
 pub(crate) mod node;
 pub(crate) mod source;

@@ -61,13 +61,11 @@ pub(crate) fn limit(task: &Node) -> Limit {
     of(task, "TimeoutSeconds", "TimeoutSecondsPath")
 }
 
-/// Whether a task waits for its token, and neither a time limit nor a heartbeat ends that.
-pub(crate) fn waits_without_end(task: &Node) -> bool {
+/// Whether a task waits for its token, and no heartbeat ends that.
+pub(crate) fn waits_without_heartbeat(task: &Node) -> bool {
     let resource = task.text_of("Resource").unwrap_or_default();
     let ends = ["HeartbeatSeconds", "HeartbeatSecondsPath"];
-    resource.ends_with(".waitForTaskToken")
-        && limit(task) == Limit::Absent
-        && ends.iter().all(|field| task.get(field).is_none())
+    resource.ends_with(".waitForTaskToken") && ends.iter().all(|field| task.get(field).is_none())
 }
 
 /// How long a Wait waits.

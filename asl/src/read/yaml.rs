@@ -177,31 +177,12 @@ impl<'a> Reader<'a> {
                 (value, tag, anchor, end)
             }
             Event::SequenceStart(anchor, tag) => {
-                let mut list = Vec::new();
-                loop {
-                    let (event, at) = self.next()?;
-                    if event == Event::SequenceEnd {
-                        let inside = list.last().map(|node: &Node| node.span.end);
-                        let end = self.end_of_flow(span, inside).unwrap_or(at.end);
-                        break (Value::List(list), tag, anchor, end);
-                    }
-                    list.push(self.node(event, at, depth - 1)?);
-                }
+                let (value, end) = self.sequence(span, depth)?;
+                (value, tag, anchor, end)
             }
             Event::MappingStart(anchor, tag) => {
-                let mut members = Vec::new();
-                loop {
-                    let (event, at) = self.next()?;
-                    if event == Event::MappingEnd {
-                        self.source.has_each_once(&members)?;
-                        let last = members
-                            .last()
-                            .map(|member| member.value.span.end.max(member.at.end));
-                        let end = self.end_of_flow(span, last).unwrap_or(at.end);
-                        break (Value::Object(members), tag, anchor, end);
-                    }
-                    members.push(self.member(event, at, depth)?);
-                }
+                let (value, end) = self.mapping(span, depth)?;
+                (value, tag, anchor, end)
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
@@ -229,6 +210,36 @@ impl<'a> Reader<'a> {
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
+    }
+
+    /// The rest of a list, and where it ends.
+    fn sequence(&mut self, span: Span, depth: usize) -> Result<(Value, usize), Fault> {
+        let mut list: Vec<Node> = Vec::new();
+        loop {
+            let (event, at) = self.next()?;
+            if event == Event::SequenceEnd {
+                let inside = list.last().map(|node| node.span.end);
+                let end = self.end_of_flow(span, inside).unwrap_or(at.end);
+                return Ok((Value::List(list), end));
+            }
+            list.push(self.node(event, at, depth - 1)?);
+        }
+    }
+
+    /// The rest of an object, and where it ends.
+    fn mapping(&mut self, span: Span, depth: usize) -> Result<(Value, usize), Fault> {
+        let mut members: Vec<Member> = Vec::new();
+        loop {
+            let (event, at) = self.next()?;
+            if event == Event::MappingEnd {
+                self.source.has_each_once(&members)?;
+                let last = members.last();
+                let last = last.map(|member| member.value.span.end.max(member.at.end));
+                let end = self.end_of_flow(span, last).unwrap_or(at.end);
+                return Ok((Value::Object(members), end));
+            }
+            members.push(self.member(event, at, depth)?);
+        }
     }
 
     fn member(&mut self, event: Event<'a>, at: Span, depth: usize) -> Result<Member, Fault> {

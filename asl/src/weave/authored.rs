@@ -3,44 +3,13 @@
 
 use crate::read::error_names::{ALL, LOST, MAY_STILL_RUN, NO_VALUE, TOO_LARGE};
 use crate::read::machine::Catcher;
-pub(crate) use crate::read::machine::{Kind, Machine, Next, ScopeId, State, StateId, errors};
+pub(crate) use crate::read::machine::{
+    Kind, Machine, ScopeId, Slot, State, StateId, Target, errors,
+};
 use crate::read::node::Node;
 use crate::read::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
-
-/// Where an edge leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target {
-    /// The end of the scope.
-    End,
-    To(StateId),
-}
-
-/// The field that contains an edge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Slot {
-    /// `StartAt`.
-    Start(ScopeId),
-    /// `Next` or `End`.
-    Next(StateId),
-    /// `Next` in the nth of `Choices`.
-    Rule(StateId, usize),
-    /// `Default`.
-    Default(StateId),
-    /// `Next` in the nth of `Catch`.
-    Catch(StateId, usize),
-}
-
-impl Slot {
-    /// The state that the edge leaves.
-    pub(crate) fn from(self) -> Option<StateId> {
-        match self {
-            Self::Start(_) => None,
-            Self::Next(id) | Self::Rule(id, _) | Self::Default(id) | Self::Catch(id, _) => Some(id),
-        }
-    }
-}
 
 /// The machine as its author wrote it, and what the weaver added to it.
 pub(crate) struct AuthoredMachine<'a> {
@@ -49,7 +18,7 @@ pub(crate) struct AuthoredMachine<'a> {
     /// Every edge of the author's states.
     pub edges: BTreeMap<Slot, Target>,
     /// The written clauses of Catch.
-    pub written_catches: BTreeSet<(StateId, usize)>,
+    pub written_catches: BTreeSet<Slot>,
     /// The written clauses of Retry.
     pub written_retries: BTreeSet<(StateId, usize)>,
     pub limits: BTreeMap<StateId, Limit>,
@@ -77,7 +46,9 @@ impl<'a> AuthoredMachine<'a> {
             read: machine,
         };
         for id in 0..authored.scopes.len() {
-            authored.lead(Slot::Start(id), authored.scopes[id].start);
+            if let Some(start) = authored.scopes[id].start {
+                authored.lead(Slot::Start(id), Target::To(start));
+            }
         }
         for id in 0..authored.states.len() {
             if !is_written(&authored.states[id]) {
@@ -90,27 +61,17 @@ impl<'a> AuthoredMachine<'a> {
     fn state(&mut self, id: StateId, vars: &[Vars]) {
         let state = &self.read.states[id];
         let (node, is_task) = (state.node, state.is_task());
-        let mut leads: Vec<(Slot, Option<StateId>)> = Vec::new();
-        match (&state.kind, state.next) {
-            (Kind::Choice { rules, default }, _) => {
-                let rules = rules.iter().enumerate();
-                leads.extend(rules.map(|(nth, (_, next))| (Slot::Rule(id, nth), *next)));
-                leads.push((Slot::Default(id), *default));
-            }
-            (Kind::Succeed | Kind::Fail, _) | (_, Next::Nowhere) => {}
-            (_, Next::End) => _ = self.edges.insert(Slot::Next(id), Target::End),
-            (_, Next::To(next)) => leads.push((Slot::Next(id), Some(next))),
-        }
-        for (nth, catcher) in state.catch.iter().enumerate() {
-            if self.is_written_clause(&state.catch, nth, vars) {
-                self.written_catches.insert((id, nth));
-            } else {
-                leads.push((Slot::Catch(id, nth), catcher.next));
-            }
-        }
-        for (slot, to) in leads {
+        let written: BTreeSet<Slot> = (0..state.catch.len())
+            .filter(|&nth| self.is_written_clause(&state.catch, nth, vars))
+            .map(|nth| Slot::Catch(id, nth))
+            .collect();
+        let edges = self.read.edges_of(id).into_iter();
+        let own = edges.filter(|edge| !written.contains(&edge.slot));
+        let own: Vec<(Slot, Target)> = own.map(|edge| (edge.slot, edge.to)).collect();
+        for (slot, to) in own {
             self.lead(slot, to);
         }
+        self.written_catches.extend(written);
         for (nth, clause) in node.list_of("Retry").iter().enumerate() {
             if section_of(clause).is_some() {
                 self.written_retries.insert((id, nth));
@@ -134,31 +95,32 @@ impl<'a> AuthoredMachine<'a> {
         else {
             return false;
         };
-        let leads = |to: Option<StateId>| to.and_then(|to| self.past_written(to));
+        let leads = |to: Option<StateId>| to.and_then(|to| self.past_written(Target::To(to)));
         let mut later = catch[nth + 1..].iter();
         is_written(&self.states[next]) || later.any(|other| leads(other.next) == leads(Some(next)))
     }
 
-    fn lead(&mut self, slot: Slot, to: Option<StateId>) {
-        if let Some(target) = to.and_then(|id| self.past_written(id)) {
+    fn lead(&mut self, slot: Slot, to: Target) {
+        if let Some(target) = self.past_written(to) {
             self.edges.insert(slot, target);
         }
     }
 
     /// The author's first state on the path, or the end. None if the path ends in a written failure.
-    fn past_written(&self, from: StateId) -> Option<Target> {
-        let mut at = from;
+    fn past_written(&self, from: Target) -> Option<Target> {
+        let mut target = from;
         // The success paths of written states have no loops, but somebody may have changed them.
         for _ in 0..=self.states.len() {
-            let state = &self.states[at];
+            let Some(state) = target.state().map(|to| &self.states[to]) else {
+                return Some(Target::End);
+            };
             if !is_written(state) {
-                return Some(Target::To(at));
+                return Some(target);
             }
-            match (&state.kind, state.next) {
-                (Kind::Fail | Kind::Choice { .. }, _) | (_, Next::Nowhere) => return None,
-                (_, Next::End) => return Some(Target::End),
-                (_, Next::To(next)) => at = next,
-            }
+            target = match state.kind {
+                Kind::Fail | Kind::Choice { .. } => return None,
+                _ => state.next?,
+            };
         }
         None
     }
@@ -188,7 +150,7 @@ impl<'a> AuthoredMachine<'a> {
     /// The author's clauses of a state's Catch, by their indices.
     pub(crate) fn own_catches(&self, state: StateId) -> Vec<usize> {
         let all = 0..self.states[state].catch.len();
-        all.filter(|nth| !self.written_catches.contains(&(state, *nth)))
+        all.filter(|nth| !self.written_catches.contains(&Slot::Catch(state, *nth)))
             .collect()
     }
 }

@@ -7,22 +7,13 @@ use crate::read::node::Node;
 use crate::weave::authored::{Slot, StateId, Target, comment, errors};
 use crate::weave::plan::{Clause, Planner};
 use crate::weave::render::{JsonValue, object};
-use crate::weave::section::{Language, Role, Section, UncertainAfter, language};
+use crate::weave::section::{Role, Section, UncertainAfter};
 
 const INVOKE: &str = ":states:::lambda:invoke";
 /// More than the functions' own time limit of 10 s.
 pub(crate) const LIMIT: f64 = 15.0;
 impl Planner<'_, '_> {
-    /// An extend, without its Catch and its Next.
-    pub(crate) fn extending(&self, section: usize, reason: &str) -> JsonValue {
-        let payload = self.handle(section);
-        let mut state = self.call(section, reason, &self.spec.functions.extend, payload);
-        let from = self.either("{% $states.result.Payload.lease %}", "$.Payload.lease");
-        state.set("Assign", self.taken(section, from));
-        self.keeps_data(&mut state);
-        state
-    }
-
+    /// A call of a function, which keeps the state's data, without its Catch and its Next.
     pub(crate) fn call(
         &self,
         section: usize,
@@ -30,7 +21,7 @@ impl Planner<'_, '_> {
         function: &str,
         payload: JsonValue,
     ) -> JsonValue {
-        let arguments = self.either("Arguments", "Parameters");
+        let arguments = self.machine.language.arguments();
         object! {
             "Type" => "Task",
             "Comment" => self.reason(section, reason),
@@ -42,61 +33,28 @@ impl Planner<'_, '_> {
     }
 
     pub(crate) fn handle(&self, section: usize) -> JsonValue {
-        let lease = self.sections[section].vars.lease();
-        JsonValue::Object(vec![self.field(
-            "lease",
-            &format!("${lease}"),
-            &format!("${lease}"),
-        )])
+        let lease = format!("${}", self.sections[section].vars.lease());
+        let field = self.machine.language.computed("lease", &lease, &lease);
+        JsonValue::Object(vec![field])
     }
 
-    /// The variables that a grant or an extend assigns.
-    pub(crate) fn taken(&self, section: usize, from: &str) -> JsonValue {
+    /// The variables that a grant or an extend assigns: the lease, by an expression or a path, and that it is proven.
+    pub(crate) fn taken(&self, section: usize, jsonata: &str, json_path: &str) -> JsonValue {
         let vars = &self.sections[section].vars;
-        let key = vars.lease() + self.either("", ".$");
-        let lease = (key, from.into());
-        let proven = self.context(&vars.proven(), "Execution.RedriveCount");
+        let language = self.machine.language;
+        let lease = language.computed(&vars.lease(), jsonata, json_path);
+        let proven = language.context(&vars.proven(), "Execution.RedriveCount");
         JsonValue::Object(vec![lease, proven])
     }
 
     /// The `request_id`: new for each entry of the state, another in each item of a Map, and the same for all its attempts.
     pub(crate) fn request(&self, section: usize) -> (String, JsonValue) {
-        let parts = ["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
-        let context = self.either("$states.context.", "$$.");
-        let mut all: Vec<String> = parts
-            .iter()
-            .map(|part| format!("{context}{part}"))
-            .collect();
         let section = &self.sections[section];
-        if section.is_of_item(self.machine) {
-            all.push(format!("${}", section.vars.entry()));
-        }
-        let places = vec!["{}"; all.len()].join("/");
-        let intrinsic = format!("States.Format('{places}', {})", all.join(", "));
-        self.field("request_id", &all.join(" & '/' & "), &intrinsic)
-    }
-
-    /// A field from the context.
-    pub(crate) fn context(&self, key: &str, path: &str) -> (String, JsonValue) {
-        self.field(
-            key,
-            &format!("$states.context.{path}"),
-            &format!("$$.{path}"),
-        )
-    }
-
-    /// A computed field, in the definition's language.
-    pub(crate) fn field(&self, key: &str, jsonata: &str, json_path: &str) -> (String, JsonValue) {
-        computed(self.machine.jsonata, key, jsonata, json_path)
-    }
-
-    /// A field with the specification's value.
-    pub(crate) fn specified(&self, key: &str, text: &str) -> (String, JsonValue) {
-        let is_path = !self.machine.jsonata && language(text) == Some(Language::JsonPath);
-        (
-            key.to_owned() + if is_path { ".$" } else { "" },
-            text.into(),
-        )
+        let of_item = section.is_of_item(self.machine);
+        let entry = of_item.then(|| section.vars.entry());
+        let context = ["State.Name", "State.EnteredTime", "Execution.RedriveCount"];
+        let language = self.machine.language;
+        language.joined("request_id", &context, entry)
     }
 
     /// The resource that calls a function, in the partition, or its placeholder, that the author's own states name.
@@ -112,36 +70,14 @@ impl Planner<'_, '_> {
 
     /// A clause of a written state.
     pub(crate) fn uncaught(&self, section: usize, names: &[&str], next: String) -> JsonValue {
-        failed(
-            self.machine.jsonata,
-            &self.sections[section].vars.failure(),
-            names,
-            next,
-        )
-    }
-
-    /// The state's output is its input, whatever the result.
-    pub(crate) fn keeps_data(&self, state: &mut JsonValue) {
-        if self.machine.jsonata {
-            state.set("Output", "{% $states.input %}".into());
-        } else {
-            state.set("ResultPath", JsonValue::Null);
-        }
+        let failure = self.sections[section].vars.failure();
+        self.machine.language.caught(&failure, names, next)
     }
 
     /// Makes a state JSONata: one that passes no data on, and computes what JSONPath cannot.
     pub(crate) fn in_jsonata(&self, state: &mut JsonValue) {
-        if !self.machine.jsonata {
+        if !self.machine.language.is_jsonata() {
             state.set("QueryLanguage", "JSONata".into());
-        }
-    }
-
-    /// The value for the definition's language.
-    pub(crate) fn either<T>(&self, jsonata: T, json_path: T) -> T {
-        if self.machine.jsonata {
-            jsonata
-        } else {
-            json_path
         }
     }
 
@@ -230,12 +166,12 @@ impl Planner<'_, '_> {
         let mut open = Vec::new();
         // First, because a clause for all errors would take this one.
         if self.is_guarded(&self.sections[section], id) {
-            let to = self.need(section, Role::Extend(id));
+            let to = self.renew(section, id);
             clauses.push(Clause::Written(self.unproven(section, id, to)));
         }
         for (at, &nth) in own.iter().enumerate() {
             if Some(at) == last {
-                clauses.extend(self.ours(section, id, uncertain_after, &covered, &named));
+                clauses.extend(self.added_clauses(section, id, uncertain_after, &covered, &named));
             }
             let leaves = self.leaves(section, id, nth);
             let first_of_all = |error: &&str| {
@@ -256,7 +192,7 @@ impl Planner<'_, '_> {
             open.push(is_open);
         }
         if last.is_none() {
-            clauses.extend(self.ours(section, id, uncertain_after, &covered, &named));
+            clauses.extend(self.added_clauses(section, id, uncertain_after, &covered, &named));
         }
         Catching { clauses, open }
     }
@@ -274,7 +210,7 @@ impl Planner<'_, '_> {
     }
 
     /// The clauses for errors that the author's clauses do not catch.
-    fn ours(
+    fn added_clauses(
         &mut self,
         section: usize,
         id: StateId,
@@ -282,23 +218,22 @@ impl Planner<'_, '_> {
         covered: &dyn Fn(&str) -> bool,
         named: &dyn Fn(&str) -> bool,
     ) -> Vec<Clause> {
-        let jsonata = self.machine.states[id].jsonata;
+        let language = self.machine.states[id].language;
         let vars = self.sections[section].vars.clone();
         let mut clauses = Vec::new();
-        let of_execution = self.sections[section].of_execution();
         if self.sections[section].ends_by_failing(self.machine) {
-            return clauses.into_iter().map(Clause::Written).collect();
+            return Vec::new();
         }
         let is_task = self.machine.states[id].is_task();
         // A read never raises an error about leases.
-        let may_lose = (uncertain_after != UncertainAfter::Never || !is_task) && !of_execution;
+        let expires = !self.sections[section].of_execution();
+        let may_lose = expires && (uncertain_after != UncertainAfter::Never || !is_task);
         if may_lose && !covered(LOST[0]) {
             let to = self.need(section, Role::Lost);
-            clauses.push(failed(jsonata, &vars.failure(), &LOST, to));
+            clauses.push(language.caught(&vars.failure(), &LOST, to));
         }
         let rest = match uncertain_after {
-            UncertainAfter::AnyError if of_execution => Role::FailStillRunning,
-            UncertainAfter::AnyError => Role::WaitForExpiry,
+            UncertainAfter::AnyError => self.sections[section].policy().left_running,
             _ => Role::AfterFailure,
         };
         let left = left_by(uncertain_after);
@@ -306,7 +241,7 @@ impl Planner<'_, '_> {
             let open: Vec<&str> = left.iter().copied().filter(|name| !covered(name)).collect();
             if !open.is_empty() {
                 let to = self.need(section, Role::FailStillRunning);
-                clauses.push(failed(jsonata, &vars.failure(), &open, to));
+                clauses.push(language.caught(&vars.failure(), &open, to));
             }
         }
         let bounds = self.sections[section].bounds(self.machine, id);
@@ -315,7 +250,7 @@ impl Planner<'_, '_> {
             let count = format!(
                 "{{% $states.context.Execution.RedriveCount = ${proven} ? ${doubts} + 1 : 1 %}}"
             );
-            let to = self.need(section, Role::Extend(id));
+            let to = self.renew(section, id);
             let mut clause = self.unproven(section, id, to);
             clause.set(
                 "Assign",
@@ -327,11 +262,11 @@ impl Planner<'_, '_> {
         // A Parallel or Map passes on the errors of the tasks inside.
         if !named(TOO_LARGE) && !named(TASK_FAILED) && (is_task || needs_all) {
             let to = self.need(section, rest);
-            clauses.push(failed(jsonata, &vars.failure(), &[TOO_LARGE], to));
+            clauses.push(language.caught(&vars.failure(), &[TOO_LARGE], to));
         }
         if needs_all {
             let to = self.need(section, rest);
-            clauses.push(failed(jsonata, &vars.failure(), &[ALL], to));
+            clauses.push(language.caught(&vars.failure(), &[ALL], to));
         }
         clauses.into_iter().map(Clause::Written).collect()
     }
@@ -344,15 +279,9 @@ impl Planner<'_, '_> {
 
     /// The clause of a step that did not start because its time limit has no value.
     fn unproven(&self, section: usize, id: StateId, to: String) -> JsonValue {
-        let jsonata = self.machine.states[id].jsonata;
         let failure = self.sections[section].vars.failure();
-        let mut clause = failed(jsonata, &failure, &[NO_VALUE], to);
-        if jsonata && let JsonValue::Object(members) = &mut clause {
-            // The next state is the last field, as everywhere.
-            let at = members.len() - 1;
-            members.insert(at, ("Output".to_owned(), "{% $states.input %}".into()));
-        }
-        clause
+        let language = self.machine.states[id].language;
+        language.caught_beside(&failure, &[NO_VALUE], to)
     }
 
     /// A copy of the author's clause for errors after which something may still be running. Its path does not release the lease.
@@ -365,7 +294,6 @@ impl Planner<'_, '_> {
         to: StateId,
     ) -> JsonValue {
         let failure = self.sections[section].vars.failure();
-        let jsonata = self.machine.states[id].jsonata;
         let mut copy = JsonValue::copied(self.machine.source, clause);
         copy.set("ErrorEquals", JsonValue::texts(names));
         let mut assign = copy
@@ -373,42 +301,14 @@ impl Planner<'_, '_> {
             .cloned()
             .unwrap_or(JsonValue::Object(Vec::new()));
         // This field marks it as a copy.
-        let (key, value) = failure_kept(jsonata, &failure);
+        let (key, value) = self.machine.states[id].language.failure(&failure);
         assign.set(&key, value);
         copy.set("Assign", assign);
-        let next = if self.sections[section].of_execution() {
-            self.enter(to)
-        } else {
-            self.need(section, Role::KeepLease(to))
+        let next = match self.sections[section].policy().keep {
+            Some(role) => self.need(section, role(to)),
+            None => self.enter(to),
         };
         copy.set_last("Next", next.into());
         copy
     }
-}
-
-/// The assignment of the failure to a variable.
-fn failure_kept(jsonata: bool, failure: &str) -> (String, JsonValue) {
-    computed(jsonata, failure, "$states.errorOutput", "$")
-}
-
-/// A computed field: an expression, or a path or intrinsic under a name that ends with `.$`.
-fn computed(jsonata: bool, key: &str, expression: &str, path: &str) -> (String, JsonValue) {
-    if jsonata {
-        (key.to_owned(), format!("{{% {expression} %}}").into())
-    } else {
-        (format!("{key}.$"), path.into())
-    }
-}
-
-/// A clause that keeps the failure in a variable and leads to `next`.
-pub(crate) fn failed(jsonata: bool, failure: &str, names: &[&str], next: String) -> JsonValue {
-    let mut clause = object! {
-        "ErrorEquals" => JsonValue::texts(names),
-        "Assign" => JsonValue::Object(vec![failure_kept(jsonata, failure)]),
-    };
-    if !jsonata {
-        clause.set("ResultPath", JsonValue::Null);
-    }
-    clause.set("Next", next.into());
-    clause
 }

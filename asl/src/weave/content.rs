@@ -1,13 +1,17 @@
 //! The written states, each with its reason as Comment.
 
-use crate::read::error_names::{HELD, LOST, NO_VALUE, SUPERSEDED, matches};
+use crate::read::error_names::{ALL, HELD, LOST, NO_VALUE, SUPERSEDED, matches};
+use crate::read::expression::inside;
+use crate::read::language::Language;
 use crate::weave::authored::{Slot, StateId, Target, errors};
-use crate::weave::calls::{LIMIT, again, failed, held};
+use crate::weave::calls::{LIMIT, again, held};
 use crate::weave::plan::{EdgeTarget, How, Planner};
 use crate::weave::render::{JsonValue, object};
 use crate::weave::section::{Role, wait_in_queue};
 use crate::weave::spec::{IfHeld, Lifetime, Unfinished};
 
+/// Where the answer to an acquire or an extend has the lease, in JSONata and as a path.
+const ANSWERED: (&str, &str) = ("$states.result.Payload.lease", "$.Payload.lease");
 /// In the queue the response comes to the task token.
 const IN_QUEUE: &str = ".waitForTaskToken";
 /// How many seconds longer than `wait_seconds` the state waits, because a sweep may be late.
@@ -15,28 +19,18 @@ const LATE: f64 = 120.0;
 
 impl Planner<'_, '_> {
     pub(crate) fn content(&mut self, section: usize, role: Role) -> JsonValue {
-        let of_execution = self.sections[section].of_execution();
         match role {
             Role::Begin => self.begin(section),
             Role::Acquire => self.acquire(section),
             Role::Skipped => self.skipped(section),
-            Role::Extend(before) if of_execution => self.prove(section, before),
             Role::Extend(before) => self.extend(section, before),
-            Role::Release(Target::To(to)) if of_execution => {
-                let next = self.enter(to);
-                self.give_back(section, &next, "The work is done, so the next in the queue starts. A lease that could not be released ends with the execution.")
-            }
-            Role::Release(Target::End) if of_execution => {
-                let done = self.need(section, Role::Done);
-                let reason = "The work is done, so the next in the queue starts. A lease that could not be released ends with the execution.";
-                let mut state = self.give_back(section, &done, reason);
-                if let JsonValue::Object(members) = &mut state {
-                    members.retain(|(key, _)| key != "Next");
-                }
-                state.set("End", true.into());
-                state
-            }
+            Role::Prove(before) => self.prove(section, before),
             Role::Release(target) => self.release(section, target),
+            Role::GiveBack(target) => {
+                let next = self.after(section, target);
+                let state = self.give_back(section, &next, "The work is done, so the next in the queue starts. A lease that could not be released ends with the execution.");
+                ending(state, target)
+            }
             Role::Done => object! {
                 "Type" => "Succeed",
                 "Comment" => self.reason(section, "The work is done. A lease that could not be released ends by itself, so the execution does not fail."),
@@ -58,74 +52,41 @@ impl Planner<'_, '_> {
                 let next = self.need(section, Role::FailStillRunning);
                 self.run_out(section, next)
             }
-            Role::FailStillRunning if of_execution => self.fail(section, "The step may still be running, so the lease lasts until the execution has ended: a release would let another holder in at the same time.", true),
-            Role::FailStillRunning => self.fail(section, "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.", true),
+            Role::FailStillRunning => self.fail(section, self.sections[section].policy().why_kept, true),
             Role::Lost => self.fail(section, "Another holder may have the key, so there is nothing to release.", false),
+        }
+    }
+
+    /// What follows a release.
+    fn after(&mut self, section: usize, target: Target) -> String {
+        match target {
+            Target::End => self.need(section, Role::Done),
+            Target::To(to) => self.enter(to),
         }
     }
 
     fn begin(&mut self, section: usize) -> JsonValue {
         let entry = self.sections[section].vars.entry();
         let next = self.need(section, Role::Acquire);
-        let (key, random) = self.field(&entry, "$uuid()", "States.UUID()");
+        let random = self
+            .machine
+            .language
+            .computed(&entry, "$uuid()", "States.UUID()");
         object! {
             "Type" => "Pass",
             "Comment" => self.reason(section, "Items may begin in the same millisecond. So each makes a random text, and the acquire has it in its request_id: two items with one request would share a lease."),
-            "Assign" => JsonValue::Object(vec![(key, random)]),
+            "Assign" => JsonValue::Object(vec![random]),
             "Next" => next,
         }
     }
 
     fn acquire(&mut self, section: usize) -> JsonValue {
-        let jsonata = self.machine.jsonata;
         let spec = self.sections[section].spec;
         let vars = self.sections[section].vars.clone();
-        let mut payload = Vec::new();
-        let key = spec.key.text().unwrap_or_default();
-        payload.push(self.specified("key", key));
-        if let Some(permits) = spec.permits {
-            payload.push(("permits".to_owned(), permits.into()));
-        }
-        if let Some(at_least) = spec.at_least {
-            payload.push(("at_least_seconds".to_owned(), at_least.into()));
-        }
-        payload.push(self.context("holder", "Execution.Id"));
-        payload.push(self.request(section));
-        match spec.lifetime {
-            Lifetime::Ttl(ttl) => payload.push(("ttl_seconds".to_owned(), ttl.into())),
-            Lifetime::Execution(keep) => {
-                payload.push(("lifetime".to_owned(), "execution".into()));
-                payload.extend(keep.map(|keep| ("keep_seconds".to_owned(), keep.into())));
-                // In a branch or an item, the lease of the same execution may be another's.
-                if self.machine.scopes[self.sections[section].scope]
-                    .within
-                    .is_none()
-                {
-                    payload.push(("reentrant".to_owned(), true.into()));
-                }
-            }
-        }
-        if let Some(metadata) = &spec.metadata {
-            let members = metadata.members().iter();
-            let shown = members
-                .map(|member| self.specified(&member.key, member.value.text().unwrap_or_default()));
-            payload.push(("metadata".to_owned(), JsonValue::Object(shown.collect())));
-        }
         let wait = wait_in_queue(spec.if_held);
-        if let Some(wait) = wait {
-            payload.push(self.context("task_token", "Task.Token"));
-            payload.push(("wait_seconds".to_owned(), wait.into()));
-            if matches!(spec.if_held, IfHeld::Latest(_)) {
-                payload.push(("if_held".to_owned(), "latest".into()));
-            }
-        }
-        let function = self.spec.functions.acquire.clone();
-        let mut state = self.call(
-            section,
-            about_acquire(spec.if_held),
-            &function,
-            JsonValue::Object(payload),
-        );
+        let payload = self.request_of_lease(section);
+        let function = &self.spec.functions.acquire;
+        let mut state = self.call(section, about_acquire(spec.if_held), function, payload);
         if wait.is_some() {
             state.set("Resource", (self.invoke() + IN_QUEUE).into());
         }
@@ -136,17 +97,14 @@ impl Planner<'_, '_> {
             retry.insert(0, held());
         }
         state.set("Retry", JsonValue::List(retry));
-        let from = match (jsonata, wait) {
-            (true, None) => "{% $states.result.Payload.lease %}".to_owned(),
+        let mut assign = if wait.is_none() {
+            self.taken(section, ANSWERED.0, ANSWERED.1)
+        } else {
             // The lease is read from this key, whatever the callback contains.
-            (true, Some(_)) => format!(
-                "{{% $merge([$states.result.lease, {{'key': {}}}]) %}}",
-                expression(key)
-            ),
-            (false, None) => "$.Payload.lease".to_owned(),
-            (false, Some(_)) => "$.lease".to_owned(),
+            let key = expression(spec.key.text().unwrap_or_default());
+            let lease = format!("$merge([$states.result.lease, {{'key': {key}}}])");
+            self.taken(section, &lease, "$.lease")
         };
-        let mut assign = self.taken(section, &from);
         if !self.is_compared(section)
             && let JsonValue::Object(members) = &mut assign
         {
@@ -156,7 +114,7 @@ impl Planner<'_, '_> {
             assign.set(&vars.doubts(), 0.0.into());
         }
         state.set("Assign", assign);
-        self.keeps_data(&mut state);
+        self.machine.language.keep_input(&mut state);
         let skips = match spec.if_held {
             IfHeld::Skip => Some(HELD),
             IfHeld::Latest(_) => Some(SUPERSEDED),
@@ -164,16 +122,63 @@ impl Planner<'_, '_> {
         };
         if let Some(error) = skips {
             let skipped = self.need(section, Role::Skipped);
-            let clause = failed(jsonata, &vars.failure(), &[error], skipped);
+            let clause = self.uncaught(section, &[error], skipped);
             state.set("Catch", JsonValue::List(vec![clause]));
         }
         let entry = self.sections[section].entry;
-        let next = match wait {
-            _ if self.sections[section].extends_first => self.need(section, Role::Extend(entry)),
-            _ => self.machine.states[entry].name.to_owned(),
+        let next = if self.sections[section].extends_first {
+            self.renew(section, entry)
+        } else {
+            self.machine.states[entry].name.to_owned()
         };
         state.set("Next", next.into());
         state
+    }
+
+    /// The payload of an acquire.
+    fn request_of_lease(&self, section: usize) -> JsonValue {
+        let language = self.machine.language;
+        let spec = self.sections[section].spec;
+        let key = spec.key.text().unwrap_or_default();
+        let mut payload = vec![language.specified("key", key)];
+        let mut set = |key: &str, value: JsonValue| payload.push((key.to_owned(), value));
+        if let Some(permits) = spec.permits {
+            set("permits", permits.into());
+        }
+        if let Some(at_least) = spec.at_least {
+            set("at_least_seconds", at_least.into());
+        }
+        payload.push(language.context("holder", "Execution.Id"));
+        payload.push(self.request(section));
+        let mut set = |key: &str, value: JsonValue| payload.push((key.to_owned(), value));
+        match spec.lifetime {
+            Lifetime::Ttl(ttl) => set("ttl_seconds", ttl.into()),
+            Lifetime::Execution(keep) => {
+                set("lifetime", "execution".into());
+                if let Some(keep) = keep {
+                    set("keep_seconds", keep.into());
+                }
+                // In a branch or an item, the lease of the same execution may be another's.
+                let scope = &self.machine.scopes[self.sections[section].scope];
+                if scope.within.is_none() {
+                    set("reentrant", true.into());
+                }
+            }
+        }
+        if let Some(metadata) = &spec.metadata {
+            let shown = metadata.members().iter().map(|member| {
+                language.specified(&member.key, member.value.text().unwrap_or_default())
+            });
+            set("metadata", JsonValue::Object(shown.collect()));
+        }
+        if let Some(wait) = wait_in_queue(spec.if_held) {
+            payload.push(language.context("task_token", "Task.Token"));
+            payload.push(("wait_seconds".to_owned(), wait.into()));
+            if matches!(spec.if_held, IfHeld::Latest(_)) {
+                payload.push(("if_held".to_owned(), "latest".into()));
+            }
+        }
+        JsonValue::Object(payload)
     }
 
     /// Whether any state compares the number of redrives with that of the last proof.
@@ -201,7 +206,7 @@ impl Planner<'_, '_> {
             clause.set("Output", format!("{{% {failure} %}}").into());
         }
         clause.set_last("Next", next.into());
-        machine.states[id].jsonata.then_some(clause)
+        machine.states[id].language.is_jsonata().then_some(clause)
     }
 
     /// The proof of an execution lease after a redrive. In JSONata, because JSONPath cannot branch.
@@ -210,7 +215,7 @@ impl Planner<'_, '_> {
         let (vars, entry) = (&sections[section].vars, sections[section].entry);
         let (lease, proven) = (vars.lease(), vars.proven());
         let redrives = "$states.context.Execution.RedriveCount";
-        let function = self.spec.functions.extend.clone();
+        let function = self.spec.functions.extend.as_str();
         let mut state = object! {
             "Type" => "Task",
             "Comment" => self.reason(section, "After a redrive, which skips the acquire: the extend proves that the lease still lasts. If it is over, the first step waits for a new one; a later step does not start, because others may have worked in between. Without a redrive an expression of the step has failed, and so does this one."),
@@ -246,12 +251,12 @@ impl Planner<'_, '_> {
             });
         } else if !ends {
             let lost = self.need(section, Role::Lost);
-            catch.push(failed(true, &vars.failure(), &LOST, lost));
+            catch.push(Language::Jsonata.caught(&vars.failure(), &LOST, lost));
         }
         catch.extend(self.caught_expression(section, before));
         if !ends {
             let after = self.need(section, Role::AfterFailure);
-            catch.push(failed(true, &vars.failure(), &["States.ALL"], after));
+            catch.push(Language::Jsonata.caught(&vars.failure(), &[ALL], after));
         }
         if !catch.is_empty() {
             state.set("Catch", JsonValue::List(catch));
@@ -295,17 +300,19 @@ impl Planner<'_, '_> {
         let reason = format!(
             "{name} deserves a lease that lasts, and no step may start under one that is not ours any more."
         );
-        let mut state = self.extending(section, &reason);
-        let mut catch = vec![self.uncaught(section, &["Lease.Lost", "Lease.Expired"], lost)];
-        let mut rest = self.uncaught(section, &["States.ALL"], after);
-        if bound && self.machine.jsonata {
+        let function = &self.spec.functions.extend;
+        let mut state = self.call(section, &reason, function, self.handle(section));
+        state.set("Assign", self.taken(section, ANSWERED.0, ANSWERED.1));
+        self.machine.language.keep_input(&mut state);
+        let mut catch = vec![self.uncaught(section, &LOST, lost)];
+        let mut rest = self.uncaught(section, &[ALL], after);
+        if bound && self.machine.language.is_jsonata() {
             // Three doubts in a row mean that the ttl is too short to work. The failure to report is then the step's.
             let (doubts, lease, failure) = (vars.doubts(), vars.lease(), vars.failure());
             let payload = object! { "lease" => format!("{{% ${doubts} <= 3 ? ${lease} %}}") };
-            let function = self.spec.functions.extend.clone();
             state.set(
                 "Arguments",
-                object! { "FunctionName" => function, "Payload" => payload },
+                object! { "FunctionName" => function.as_str(), "Payload" => payload },
             );
             let kept = format!("{{% ${doubts} <= 3 ? $states.errorOutput : ${failure} %}}");
             rest.set("Assign", object! { failure => kept });
@@ -317,48 +324,43 @@ impl Planner<'_, '_> {
     }
 
     fn release(&mut self, section: usize, target: Target) -> JsonValue {
-        let vars = self.sections[section].vars.clone();
-        let proven = vars.proven();
+        let proven = self.sections[section].vars.proven();
         // JSONPath compares two numbers only by intrinsics.
-        let (key, strict) = self.field(
+        let (key, strict) = self.machine.language.computed(
             "strict",
             &format!("$states.context.Execution.RedriveCount = ${proven}"),
             &format!("States.ArrayContains(States.Array(${proven}), $$.Execution.RedriveCount)"),
         );
         let mut payload = self.handle(section);
         payload.set(&key, strict);
-        let function = self.spec.functions.release.clone();
-        let mut state = self.call(section, "Releases the lease, so that others need not wait for the ttl. Strict, because a lease that was lost before this point means that another holder may have worked at the same time; a redriven release may find later grants and has nothing to report.", &function, payload);
-        self.keeps_data(&mut state);
         let lost = self.need(section, Role::Lost);
-        let onward = match target {
-            Target::End => self.need(section, Role::Done),
-            Target::To(to) => self.enter(to),
-        };
-        let mut not_released = object! { "ErrorEquals" => JsonValue::texts(&["States.ALL"]) };
-        self.keeps_data(&mut not_released);
-        not_released.set("Next", onward.clone().into());
-        let catch = vec![
-            self.uncaught(section, &["Lease.Lost", "Lease.Expired"], lost),
-            not_released,
-        ];
-        state.set("Catch", JsonValue::List(catch));
-        match target {
-            Target::End => state.set("End", true.into()),
-            Target::To(_) => state.set("Next", onward.into()),
-        }
-        state
+        let next = self.after(section, target);
+        let catch = vec![self.uncaught(section, &LOST, lost)];
+        let state = self.releasing(section, &next, "Releases the lease, so that others need not wait for the ttl. Strict, because a lease that was lost before this point means that another holder may have worked at the same time; a redriven release may find later grants and has nothing to report.", payload, catch);
+        ending(state, target)
     }
 
-    fn give_back(&mut self, section: usize, next: &str, reason: &str) -> JsonValue {
-        let function = self.spec.functions.release.clone();
-        let payload = self.handle(section);
-        let mut state = self.call(section, reason, &function, payload);
-        self.keeps_data(&mut state);
-        let mut clause = object! { "ErrorEquals" => JsonValue::texts(&["States.ALL"]) };
-        self.keeps_data(&mut clause);
-        clause.set("Next", next.into());
-        state.set("Catch", JsonValue::List(vec![clause]));
+    fn give_back(&self, section: usize, next: &str, reason: &str) -> JsonValue {
+        self.releasing(section, next, reason, self.handle(section), Vec::new())
+    }
+
+    /// A call of release. `next` follows also if it fails, unless these clauses catch that.
+    fn releasing(
+        &self,
+        section: usize,
+        next: &str,
+        reason: &str,
+        payload: JsonValue,
+        mut catch: Vec<JsonValue>,
+    ) -> JsonValue {
+        let language = self.machine.language;
+        let mut state = self.call(section, reason, &self.spec.functions.release, payload);
+        language.keep_input(&mut state);
+        let mut not_released = object! { "ErrorEquals" => JsonValue::texts(&[ALL]) };
+        language.keep_input(&mut not_released);
+        not_released.set("Next", next.into());
+        catch.push(not_released);
+        state.set("Catch", JsonValue::List(catch));
         state.set("Next", next.into());
         state
     }
@@ -368,11 +370,7 @@ impl Planner<'_, '_> {
         let dropped = object! { lease.clone() => JsonValue::Null };
         match self.sections[section].spec.unfinished {
             Unfinished::Wait => {
-                let (key, until) = if self.machine.jsonata {
-                    ("Timestamp", format!("{{% ${lease}.safe_until %}}"))
-                } else {
-                    ("TimestampPath", format!("${lease}.safe_until"))
-                };
+                let (key, until) = self.machine.language.time_left(&lease);
                 object! {
                     "Type" => "Wait",
                     "Comment" => self.reason(section, "A started step may still be running. So nothing is released, neither here nor when the execution has ended: the lease expires first."),
@@ -419,12 +417,18 @@ impl Planner<'_, '_> {
 /// Why a step failed with `Lease.StepTimeout`: of a time limit Step Functions gives no cause.
 const TIMED_OUT: &str = "The step reached its time limit and may still run, so nothing was released. The limit is its own, or the ttl less the guard and the time that was used before: a longer ttl_seconds gives the step more.";
 
+/// A state that ends the scope after its success, if its target is the end.
+fn ending(mut state: JsonValue, target: Target) -> JsonValue {
+    if target == Target::End {
+        state.remove("Next");
+        state.set("End", true.into());
+    }
+    state
+}
+
 /// A text as a literal in a JSONata expression.
 fn expression(text: &str) -> String {
-    let inside = text
-        .strip_prefix("{%")
-        .and_then(|rest| rest.strip_suffix("%}"));
-    match inside {
+    match inside(text) {
         Some(inside) => format!("({})", inside.trim()),
         None => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")),
     }

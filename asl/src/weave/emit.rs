@@ -136,41 +136,12 @@ impl Emitter<'_> {
             return;
         }
         let list = &members[at].value;
-        let kept: BTreeSet<usize> = clauses.iter().filter_map(own).collect();
-        // Between two of the author's clauses, the written ones are corrected one by one.
-        let mut from = 0;
-        let mut changed = Vec::new();
-        let mut wanted = clauses.iter().peekable();
-        loop {
-            let mut new = Vec::new();
-            while let Some(piece) = wanted.peek().and_then(|clause| written(clause)) {
-                new.push(piece);
-                wanted.next();
-            }
-            let next = wanted.next().and_then(own);
-            let to = next.unwrap_or(current.len());
-            let old: Vec<usize> = (from..to).filter(|nth| !kept.contains(nth)).collect();
-            changed.push((old, new, to));
-            match next {
-                Some(nth) => from = nth + 1,
-                None => break,
-            }
-        }
-        for (old, new, to) in changed {
-            let same = old.len() == new.len()
-                && old
-                    .iter()
-                    .zip(&new)
-                    .all(|(&nth, piece)| piece.is(&current[nth]));
-            if same {
-                continue;
+        for (old, new, to) in gaps(clauses, current.len()) {
+            let pairs = old.iter().zip(&new);
+            for (&nth, piece) in pairs.filter(|(nth, piece)| !piece.is(&current[**nth])) {
+                self.editor.replace_element(list, nth, piece);
             }
             let both = old.len().min(new.len());
-            for (&nth, piece) in old.iter().zip(&new) {
-                if !piece.is(&current[nth]) {
-                    self.editor.replace_element(list, nth, piece);
-                }
-            }
             if new.len() > both {
                 self.editor.insert_element(list, to, &new[both..]);
             } else if let (Some(&first), Some(&last)) = (old.get(both), old.last()) {
@@ -250,6 +221,30 @@ impl Emitter<'_> {
             if let Some(states) = self.machine.scopes[scope].node.get("States") {
                 self.editor.insert_after(states, anchor, &fields);
             }
+        }
+    }
+}
+
+/// The written clauses between the author's: those that are there, those that are wanted, and the index of the author's clause behind
+/// them. They are corrected one by one.
+fn gaps(clauses: &[Clause], count: usize) -> Vec<(Vec<usize>, Vec<&JsonValue>, usize)> {
+    let kept: BTreeSet<usize> = clauses.iter().filter_map(own).collect();
+    let mut from = 0;
+    let mut found = Vec::new();
+    let mut wanted = clauses.iter().peekable();
+    loop {
+        let mut new = Vec::new();
+        while let Some(piece) = wanted.peek().and_then(|clause| written(clause)) {
+            new.push(piece);
+            wanted.next();
+        }
+        let next = wanted.next().and_then(own);
+        let to = next.unwrap_or(count);
+        let old: Vec<usize> = (from..to).filter(|nth| !kept.contains(nth)).collect();
+        found.push((old, new, to));
+        match next {
+            Some(nth) => from = nth + 1,
+            None => return found,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::check::requests::LONGEST_KEY;
 use crate::read::error_names::nearest;
-use crate::read::expression::literal_hole;
+use crate::read::language::Language;
 use crate::read::node::Node;
+use crate::read::timing::waits_without_heartbeat;
 use crate::weave::authored::{
     AuthoredMachine, Limit, ScopeId, Slot, StateId, Target, Vars, is_written,
 };
 use crate::weave::refusal::Refusal;
-use crate::weave::section::{Language, Section, is_alike, language, slug};
+use crate::weave::section::{Section, is_alike, slug};
 use crate::weave::spec::{self, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -237,11 +238,11 @@ impl<'s> Finder<'_, 's> {
             .map(|member| &member.value);
         for node in values.chain([&self.section.key]) {
             let text = node.text().unwrap_or_default();
-            let message = match language(text) {
-                Some(Language::JsonPath) if self.machine.jsonata => {
+            let message = match (Language::of(text), self.machine.language) {
+                (Some(Language::JsonPath), Language::Jsonata) => {
                     "the definition is in JSONata: write \"{% $states.input.… %}\""
                 }
-                Some(Language::Jsonata) if !self.machine.jsonata => {
+                (Some(Language::Jsonata), Language::JsonPath) => {
                     "the definition is in JSONPath: write a path, \"$.…\", or an intrinsic, \"States.Format('…/{}', $.…)\""
                 }
                 _ => continue,
@@ -250,12 +251,16 @@ impl<'s> Finder<'_, 's> {
         }
         let key = &self.section.key;
         let bytes = key.text().map_or(0, str::len);
-        if bytes > LONGEST_KEY && language(key.text().unwrap_or_default()).is_none() {
+        let language = Language::of(key.text().unwrap_or_default());
+        if bytes > LONGEST_KEY && language.is_none() {
             let message = format!("expected a key of at most {LONGEST_KEY} bytes, found {bytes}");
             return Err(self.refuse(key, message));
         }
-        if language(key.text().unwrap_or_default()) != Some(Language::JsonPath)
-            && let Some(cure) = literal_hole(key.text().unwrap_or_default(), self.machine.jsonata)
+        if language != Some(Language::JsonPath)
+            && let Some(cure) = self
+                .machine
+                .language
+                .literal_hole(key.text().unwrap_or_default())
         {
             let message =
                 format!("this key is literal text, the same for all executions: write {cure}");
@@ -266,7 +271,7 @@ impl<'s> Finder<'_, 's> {
 
     /// Refuses concurrent items with one key, because they would block each other and fail.
     fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
-        let is_constant = is_alike(&self.section.key, self.machine.jsonata);
+        let is_constant = is_alike(&self.section.key, self.machine.language);
         for (around, _) in self.machine.enclosing(scope) {
             let at_once = self.machine.states[around].runs_items_at_once();
             if is_constant && at_once && self.section.permits.is_none() {
@@ -285,16 +290,8 @@ impl<'s> Finder<'_, 's> {
     fn limits(&self, section: &Section<'_>) -> Result<(), Refusal> {
         for &member in section.members.iter().filter(|_| section.of_execution()) {
             for task in self.machine.with_inside(member) {
-                let heartbeat = ["HeartbeatSeconds", "HeartbeatSecondsPath"];
-                let has = |field: &&str| self.machine.node(task).get(field).is_some();
-                let resource = self
-                    .machine
-                    .node(task)
-                    .text_of("Resource")
-                    .unwrap_or_default();
-                if resource.ends_with(".waitForTaskToken")
+                if waits_without_heartbeat(self.machine.node(task))
                     && self.machine.limits.get(&task) == Some(&Limit::Absent)
-                    && !heartbeat.iter().any(has)
                 {
                     let message = format!(
                         "give {} a TimeoutSeconds or a HeartbeatSeconds: it waits for a task token without a limit, so the key may be held for a year, the longest that an execution lasts",
@@ -311,7 +308,7 @@ impl<'s> Finder<'_, 's> {
             for task in self.machine.with_inside(member) {
                 let state = &self.machine.states[task];
                 let is_open = self.machine.limits.get(&task) == Some(&Limit::Absent);
-                if !state.jsonata && is_open {
+                if !state.language.is_jsonata() && is_open {
                     let message = format!(
                         "{} is in JSONPath, which cannot compute a time limit: give it a TimeoutSeconds, or \"QueryLanguage\": \"JSONata\"",
                         self.machine.path_of(task)

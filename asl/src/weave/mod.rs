@@ -38,6 +38,7 @@ mod content;
 mod edit;
 mod emit;
 mod finder;
+mod language;
 mod plan;
 mod refine;
 mod refusal;
@@ -48,7 +49,7 @@ mod spec;
 pub use refusal::Refusal;
 pub use spec::{Functions, IfHeld, Lifetime, Section, Spec, Unfinished};
 
-use crate::check::calls::{Options, Verb, calls};
+use crate::check::calls::{Call, Options, Verb, calls};
 use crate::check::checker::check;
 use crate::check::rule::Rule;
 use crate::read::source::Source;
@@ -96,8 +97,7 @@ pub fn is_woven(source: &Source) -> bool {
 
 fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refusal> {
     let root = source.read()?;
-    let checked = check(&root, options);
-    let known = checked.findings;
+    let known = check(&root, options).findings;
     if let Some(finding) = known.iter().find(|finding| finding.rule == Rule::Malformed) {
         let state = if finding.state.is_empty() {
             String::new()
@@ -113,12 +113,9 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
     for section in &mut sections {
         section.assume(&calls);
     }
-    let ours = machine.states.iter().filter(|state| {
-        let asks = |text: &str| text.contains("State.EnteredTime");
-        is_written(state) && state.node.any_text(asks)
-    });
+    let mut all = machine.states.iter().zip(&calls);
     let refiner = Refiner {
-        has_leases: checked.acquires > ours.count(),
+        has_leases: all.any(|(state, call)| matches!(call, Call::Acquire(_)) && !is_written(state)),
         machine: &machine,
         spec,
         options,

@@ -117,6 +117,12 @@ impl Planner<'_, '_> {
         self.names.name(&self.sections[section], role)
     }
 
+    /// The name of the state that makes the lease last before this one.
+    pub(crate) fn renew(&mut self, section: usize, before: StateId) -> String {
+        let role = (self.sections[section].policy().renew)(before);
+        self.need(section, role)
+    }
+
     /// The target of an edge to this state from outside its section.
     pub(crate) fn enter(&mut self, state: StateId) -> String {
         match self.section_of(state) {
@@ -131,7 +137,7 @@ impl Planner<'_, '_> {
     /// The target of an edge to this state from inside its section.
     pub(crate) fn go_on(&mut self, section: usize, state: StateId) -> String {
         if self.sections[section].extends.contains(&state) {
-            self.need(section, Role::Extend(state))
+            self.renew(section, state)
         } else {
             self.machine.states[state].name.to_owned()
         }
@@ -152,19 +158,18 @@ impl Planner<'_, '_> {
         }
         let sections = self.sections;
         let leaving = &sections[section];
-        if leaving.ends_at(self.machine, target) || (leaving.of_execution() && how == How::Open) {
-            return match target {
-                Target::End => EdgeTarget::End,
-                // The lease lasts until the execution ends.
-                Target::To(to) => EdgeTarget::To(self.enter(to)),
-            };
-        }
         let role = match (target, how) {
-            (Target::To(to), How::Over) => Role::ReleaseAfterCaughtError(to),
-            (Target::To(to), How::Open) => Role::KeepLease(to),
-            _ => Role::Release(target),
+            _ if leaving.ends_at(self.machine, target) => None,
+            (Target::To(to), How::Over) => Some(Role::ReleaseAfterCaughtError(to)),
+            (Target::To(to), How::Open) => leaving.policy().keep.map(|role| role(to)),
+            _ => Some((leaving.policy().release)(target)),
         };
-        EdgeTarget::To(self.need(section, role))
+        match (role, target) {
+            (Some(role), _) => EdgeTarget::To(self.need(section, role)),
+            (None, Target::End) => EdgeTarget::End,
+            // The lease lasts until the execution ends.
+            (None, Target::To(to)) => EdgeTarget::To(self.enter(to)),
+        }
     }
 
     /// The clauses of a Catch. Adds the targets of the author's clauses to `edges`.

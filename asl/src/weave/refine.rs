@@ -5,6 +5,7 @@ use crate::check::calls::{Call, Options, calls};
 use crate::check::checker::check;
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
+use crate::read::language::Language;
 use crate::read::source::{LARGEST, Source};
 use crate::weave::authored::{AuthoredMachine, Kind, Limit, StateId, Target, is_written};
 use crate::weave::emit::emit;
@@ -111,7 +112,7 @@ impl<'s> Refiner<'_, 's> {
         let done = if matches!(finding.rule, Rule::Outlasts | Rule::Unbounded) {
             self.extend(section, member)
         } else {
-            self.guess(section, member, finding.rule)
+            self.assume_less(section, member, finding.rule)
         };
         if done {
             resolved.insert(member);
@@ -134,7 +135,7 @@ impl<'s> Refiner<'_, 's> {
     }
 
     /// Takes the next assumption about what may still be running after a member's failure.
-    fn guess(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
+    fn assume_less(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
         let is_around = self.machine.states[member].has_scopes();
         let uncertain_after = match section.uncertain_after(self.machine, member) {
             UncertainAfter::AnyError => UncertainAfter::LambdaErrors,
@@ -169,67 +170,45 @@ impl<'s> Refiner<'_, 's> {
     fn failed(&self, finding: &Finding, sections: &[Section<'_>]) -> Option<(usize, StateId)> {
         let mut way = finding.path.iter().rev();
         way.find_map(|step| {
-            let by = step.by.as_deref()?;
-            if !by.starts_with("Catch ") {
-                return None;
-            }
-            sections.iter().enumerate().find_map(|(nth, section)| {
+            let mut sections = sections.iter().enumerate().filter(|_| step.caught);
+            sections.find_map(|(nth, section)| {
                 let member = self.machine.find(section.scope, &step.state)?;
                 section.members.contains(&member).then_some((nth, member))
             })
         })
     }
 
-    fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
-        let node = self.member(&finding.state, sections).map(|(nth, _)| nth);
+    /// The section to which a finding belongs.
+    fn blamed(&self, finding: &Finding, sections: &[Section<'s>]) -> usize {
         // The section whose lease would not be released, not the one that fails.
-        let aborted = sections.iter().position(|section| {
-            finding.rule == Rule::AbortedSiblings
-                && finding
-                    .message
-                    .contains(&format!("{}Acquire ", section.name))
-        });
-        let taken = sections
-            .iter()
-            .position(|section| self.acquires(&finding.state, section));
-        let nth = aborted
-            .or(node)
-            .or(taken)
-            .or_else(|| self.failed(finding, sections).map(|(nth, _)| nth));
-        let section = &sections[nth.unwrap_or(0)];
-        let name = &finding.state;
-        let ttl = match section.spec.lifetime {
-            Lifetime::Ttl(ttl) => ttl,
-            Lifetime::Execution(_) => 0.0,
+        let lease = finding.lease.as_deref();
+        let lease = lease.filter(|_| finding.rule == Rule::AbortedSiblings);
+        let of = |acquire: &str| {
+            let mut sections = sections.iter();
+            sections.position(|section| self.acquires(acquire, section))
         };
+        let member = || self.member(&finding.state, sections).map(|(nth, _)| nth);
+        let failed = || self.failed(finding, sections).map(|(nth, _)| nth);
+        let found = lease.and_then(of).or_else(member);
+        let found = found.or_else(|| of(&finding.state)).or_else(failed);
+        found.unwrap_or(0)
+    }
+
+    fn refuse(&self, finding: &Finding, sections: &[Section<'s>]) -> Refusal {
+        let nth = self.blamed(finding, sections);
+        let section = &sections[nth];
+        let name = &finding.state;
         let message = match finding.rule {
             Rule::UnguardedRedrive => format!(
                 "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can prove it first",
                 finding.message
             ),
-            Rule::Unbounded if finding.message.starts_with("has no TimeoutSeconds") => {
-                return self.refuse_open(sections, nth.unwrap_or(0), name);
+            Rule::Unbounded if finding.missing == Some("TimeoutSeconds") => {
+                return self.refuse_open(sections, nth, name);
             }
-            Rule::Unbounded => {
-                let state = self.state(name).map(|state| &self.machine.states[state]);
-                let is_wait = state.is_some_and(|state| matches!(state.kind, Kind::Wait));
-                let what = if is_wait {
-                    "Seconds that fit"
-                } else {
-                    "a time limit that fits"
-                };
-                let or = if self.machine.jsonata && !section.spec.bound {
-                    ", or set bound: lease in the section"
-                } else {
-                    ""
-                };
-                format!(
-                    "{name} {}: give it {what} a lease of {ttl} s{or}",
-                    finding.message
-                )
-            }
+            Rule::Unbounded => self.unbounded(finding, section),
             Rule::Outlasts => {
-                let cure = match self.enough(&finding.state, nth.unwrap_or(0), sections) {
+                let cure = match self.enough(name, nth, sections) {
                     Some(enough) => format!("a ttl_seconds of {enough} is enough"),
                     None => {
                         format!("no ttl_seconds is enough, because the maximum is {LONGEST}")
@@ -272,6 +251,28 @@ impl<'s> Refiner<'_, 's> {
         Refusal::at(&self.spec.source, &section.spec.node, message)
     }
 
+    /// What a state lacks whose time cannot be compared with a ttl.
+    fn unbounded(&self, finding: &Finding, section: &Section<'_>) -> String {
+        let state = self.state(&finding.state);
+        let is_wait = state.is_some_and(|id| matches!(self.machine.states[id].kind, Kind::Wait));
+        let what = if is_wait {
+            "Seconds that fit"
+        } else {
+            "a time limit that fits"
+        };
+        let or = if self.machine.language.is_jsonata() && !section.spec.bound {
+            ", or set bound: lease in the section"
+        } else {
+            ""
+        };
+        format!(
+            "{} {}: give it {what} a lease of {} s{or}",
+            finding.state,
+            finding.message,
+            section.ttl().unwrap_or(0.0)
+        )
+    }
+
     /// Why a lease would be released although its work may still be running.
     fn released(&self, finding: &Finding, sections: &[Section<'s>]) -> String {
         let trail = finding.trail();
@@ -293,10 +294,11 @@ impl<'s> Refiner<'_, 's> {
     }
 
     fn uncounted(&self, finding: &Finding) -> String {
-        let cure = if self.machine.jsonata {
-            "\"page\": \"{% $states.input.page + 1 %}\" and … < 500"
-        } else {
-            "\"page.$\": \"States.MathAdd($.page, 1)\" and \"NumericLessThan\": 500"
+        let cure = match self.machine.language {
+            Language::Jsonata => "\"page\": \"{% $states.input.page + 1 %}\" and … < 500",
+            Language::JsonPath => {
+                "\"page.$\": \"States.MathAdd($.page, 1)\" and \"NumericLessThan\": 500"
+            }
         };
         format!(
             "the section {}: count the rounds in a field of their own, and compare it ({cure})",
@@ -337,8 +339,8 @@ impl<'s> Refiner<'_, 's> {
             _ => ("have", " each of them"),
         };
         let mut tasks = open.iter();
-        let jsonata = !open.is_empty() && tasks.all(|&task| self.machine.states[task].jsonata);
-        let bound = if jsonata {
+        let computes = |task: &StateId| self.machine.states[*task].language.is_jsonata();
+        let bound = if !open.is_empty() && tasks.all(computes) {
             ", set bound: lease in the section"
         } else {
             ""
@@ -372,9 +374,7 @@ impl<'s> Refiner<'_, 's> {
             (!findings.iter().any(late)).then_some(())
         };
         fits(LONGEST)?;
-        let Lifetime::Ttl(ttl) = sections[nth].spec.lifetime else {
-            return None;
-        };
+        let ttl = sections[nth].ttl()?;
         let (mut short, mut long) = (ttl.ceil(), LONGEST);
         while long - short > 1.0 {
             let middle = f64::midpoint(short, long).floor();

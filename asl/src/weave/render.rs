@@ -234,9 +234,13 @@ impl JsonValue {
 
     /// Sets a field of an object, as its last one.
     pub(crate) fn set_last(&mut self, key: &str, value: Self) {
+        self.remove(key);
+        self.set(key, value);
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) {
         if let Self::Object(members) = self {
             members.retain(|(name, _)| name != key);
-            members.push((key.to_owned(), value));
         }
     }
 

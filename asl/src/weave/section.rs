@@ -3,6 +3,7 @@
 use crate::check::calls::{Call, StillRunning, outlives_errors};
 use crate::read::error_names::{NO_VALUE, matches};
 use crate::read::expression::{bare, variables};
+use crate::read::language::Language;
 use crate::read::node::Node;
 use crate::weave::authored::{
     AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, errors, is_written,
@@ -83,9 +84,26 @@ impl Section<'_> {
             .any(|(state, _)| machine.states[state].is_map())
     }
 
+    /// What the lifetime of the lease decides.
+    pub(crate) fn policy(&self) -> &'static Policy {
+        if self.of_execution() {
+            &LASTS
+        } else {
+            &EXPIRES
+        }
+    }
+
+    /// The length of the lease in seconds. None if it lasts as long as the execution.
+    pub(crate) fn ttl(&self) -> Option<f64> {
+        match self.spec.lifetime {
+            Lifetime::Ttl(ttl) => Some(ttl),
+            Lifetime::Execution(_) => None,
+        }
+    }
+
     /// Whether the lease lasts as long as the execution.
     pub(crate) fn of_execution(&self) -> bool {
-        matches!(self.spec.lifetime, Lifetime::Execution(_))
+        self.ttl().is_none()
     }
 
     /// Whether a task in the section takes its time limit from the lease.
@@ -111,7 +129,7 @@ impl Section<'_> {
         let inside = [task].into_iter().chain(inside.map(|(state, _)| state));
         let mut inside = inside.take_while(|&state| state != member);
         // A clause of JSONPath cannot be copied to the proof, which is in JSONata.
-        let is_copied = machine.states[member].jsonata;
+        let is_copied = machine.states[member].language.is_jsonata();
         self.of_execution()
             && computes_limit(machine, task)
             && !elsewhere
@@ -139,35 +157,21 @@ impl Section<'_> {
 /// Whether a task can have a time limit that the weaver computes.
 fn computes_limit(machine: &AuthoredMachine<'_>, task: StateId) -> bool {
     let limit = machine.limits.get(&task);
-    machine.states[task].jsonata && limit.is_some_and(|limit| *limit != Limit::Computed)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Language {
-    Jsonata,
-    JsonPath,
-}
-
-/// The language of a computed text. None for a literal.
-pub(crate) fn language(text: &str) -> Option<Language> {
-    if text.starts_with("{%") && text.ends_with("%}") {
-        Some(Language::Jsonata)
-    } else if text.starts_with('$') || text.starts_with("States.") {
-        Some(Language::JsonPath)
-    } else {
-        None
-    }
+    machine.states[task].language.is_jsonata()
+        && limit.is_some_and(|limit| *limit != Limit::Computed)
 }
 
 /// Whether a key is the same for all items of a Map: a literal, or computed from nothing of the item.
-pub(crate) fn is_alike(key: &Node, jsonata: bool) -> bool {
+pub(crate) fn is_alike(key: &Node, language: Language) -> bool {
     let said = key.text().unwrap_or_default();
     let bare = bare(said);
     let reads = |word: &str| bare.contains(word);
-    match language(said) {
-        None => true,
-        Some(_) if jsonata => !reads("$states.input") && !reads("(") && variables(&bare).is_empty(),
-        Some(_) => {
+    match (Language::of(said), language) {
+        (None, _) => true,
+        (_, Language::Jsonata) => {
+            !reads("$states.input") && !reads("(") && variables(&bare).is_empty()
+        }
+        (_, Language::JsonPath) => {
             let context = bare.replace("$$.", "");
             !context.contains('$') && !reads("States.UUID") && !reads("States.MathRandom")
         }
@@ -205,10 +209,14 @@ pub(crate) enum Role {
     Acquire,
     /// After an acquire that is refused and does not wait.
     Skipped,
-    /// The extend before this state: of an execution lease only after a redrive.
+    /// The extend before this state.
     Extend(StateId),
-    /// The release after the work. It leads to the work's target.
+    /// The extend before this state after a redrive, which proves that an execution lease still lasts.
+    Prove(StateId),
+    /// The release after the work. It leads to the work's target, unless the lease is lost.
     Release(Target),
+    /// The release of an execution lease after the work. It leads to the work's target.
+    GiveBack(Target),
     /// After a release of the last state that failed.
     Done,
     /// The release after a failure that the author catches. It leads to the target of that clause.
@@ -223,6 +231,38 @@ pub(crate) enum Role {
     FailStillRunning,
     Lost,
 }
+
+/// What the lifetime of a lease decides: which state is written for which purpose.
+pub(crate) struct Policy {
+    /// Before a member, so that it starts under a lease that lasts.
+    pub renew: fn(StateId) -> Role,
+    /// After the work.
+    pub release: fn(Target) -> Role,
+    /// Between a failure that the author catches and this target, if something may still be running.
+    pub keep: Option<fn(StateId) -> Role>,
+    /// After any other failure of a member, if something may still be running after all of them.
+    pub left_running: Role,
+    /// The reason of `FailStillRunning`.
+    pub why_kept: &'static str,
+}
+
+/// The policy of a ttl lease.
+const EXPIRES: Policy = Policy {
+    renew: Role::Extend,
+    release: Role::Release,
+    keep: Some(Role::KeepLease),
+    left_running: Role::WaitForExpiry,
+    why_kept: "The step may still be running, so the lease is left to expire: a release would let another holder in at the same time.",
+};
+
+/// The policy of an execution lease.
+const LASTS: Policy = Policy {
+    renew: Role::Prove,
+    release: Role::GiveBack,
+    keep: None,
+    left_running: Role::FailStillRunning,
+    why_kept: "The step may still be running, so the lease lasts until the execution has ended: a release would let another holder in at the same time.",
+};
 
 /// The names of the states written for the sections of a machine.
 pub(crate) struct Names {
@@ -256,9 +296,11 @@ impl Names {
             Role::Begin => "Begin".to_owned(),
             Role::Acquire => "Acquire".to_owned(),
             Role::Skipped => "Skipped".to_owned(),
-            Role::Extend(before) => format!("ExtendFor{}", slug(before)),
-            Role::Release(Target::End) => "Release".to_owned(),
-            Role::Release(Target::To(to)) => format!("ReleaseThen{}", slug(to)),
+            Role::Extend(before) | Role::Prove(before) => format!("ExtendFor{}", slug(before)),
+            Role::Release(Target::End) | Role::GiveBack(Target::End) => "Release".to_owned(),
+            Role::Release(Target::To(to)) | Role::GiveBack(Target::To(to)) => {
+                format!("ReleaseThen{}", slug(to))
+            }
             Role::Done => "Done".to_owned(),
             Role::ReleaseAfterCaughtError(to) => format!("GiveBackThen{}", slug(to)),
             Role::KeepLease(to) => format!("LeaveThen{}", slug(to)),

@@ -1,5 +1,6 @@
 //! The specification: the states, their key, and the kind of the lease.
 
+use crate::read::expression::inside;
 use crate::read::node::{Member, Node, Value};
 use crate::read::source::Source;
 use crate::weave::refusal::Refusal;
@@ -176,30 +177,17 @@ impl Reader<'_> {
         for name in names {
             self.text(name)?;
         }
-        let key = self.needed(node, "key", "the key to lease")?;
-        if self.text(key)?.is_empty() {
-            return Err(self.expected(key, "a key that is not empty"));
-        }
-        if let Some(open) = unclosed(&self.text(key)?) {
-            return Err(self.expected(key, &format!("a key in which every {open} is closed")));
-        }
+        let key = self.key(node)?;
         let lifetime = self.lifetime(node)?;
-        let permits = node
-            .get("permits")
-            .map(|node| {
-                self.number(node, "a whole number from 1 to 1000", |n| {
-                    n.fract() == 0.0 && (1.0..=1000.0).contains(&n)
-                })
-            })
-            .transpose()?;
-        let at_least = node
-            .get("at_least_seconds")
-            .map(|node| {
-                self.number(node, "a number of seconds from 0 to 86400", |n| {
-                    (0.0..=86400.0).contains(&n)
-                })
-            })
-            .transpose()?;
+        let number = |key: &str, what: &str, fits: fn(f64) -> bool| {
+            let number = node.get(key).map(|node| self.number(node, what, fits));
+            number.transpose()
+        };
+        let permits = number("permits", "a whole number from 1 to 1000", |n| {
+            n.fract() == 0.0 && (1.0..=1000.0).contains(&n)
+        })?;
+        let what = "a number of seconds from 0 to 86400";
+        let at_least = number("at_least_seconds", what, |n| (0.0..=86400.0).contains(&n))?;
         let if_held = self.if_held(node, lifetime)?;
         if let Some(metadata) = node.get("metadata") {
             let Value::Object(members) = &metadata.value else {
@@ -234,6 +222,20 @@ impl Reader<'_> {
             metadata: node.get("metadata").cloned(),
             node: node.clone(),
         })
+    }
+
+    fn key<'n>(&self, node: &'n Node) -> Result<&'n Node, Refusal> {
+        let key = self.needed(node, "key", "the key to lease")?;
+        let text = self.text(key)?;
+        if text.is_empty() {
+            return Err(self.expected(key, "a key that is not empty"));
+        }
+        match unclosed(&text) {
+            Some(open) => {
+                Err(self.expected(key, &format!("a key in which every {open} is closed")))
+            }
+            None => Ok(key),
+        }
     }
 
     /// `ttl_seconds` imply a ttl lease. Without them the lease lasts as long as the execution.
@@ -390,10 +392,7 @@ impl Reader<'_> {
 /// The bracket or quote that an expression opens and does not close, or closes and did not open. Step Functions reports all other
 /// faults of an expression.
 fn unclosed(key: &str) -> Option<char> {
-    let expression = key
-        .strip_prefix("{%")
-        .and_then(|key| key.strip_suffix("%}"))
-        .or_else(|| key.starts_with('$').then_some(key))?;
+    let expression = inside(key).or_else(|| key.starts_with('$').then_some(key))?;
     let (mut open, mut quote, mut escaped) = (Vec::new(), None, false);
     for c in expression.chars() {
         if let Some(mark) = quote {

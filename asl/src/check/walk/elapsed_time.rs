@@ -1,6 +1,7 @@
 //! The time that passes under a lease, and its findings.
 
 use crate::check::calls::Call;
+use crate::check::finding::About;
 use crate::check::lease::{Env, Lease};
 use crate::check::rule::Rule;
 use crate::check::walk::{Walker, is_unbounded};
@@ -45,8 +46,9 @@ impl Walker<'_, '_> {
             };
             let Some(attempt) = fixed else {
                 if judged && !lease.reported {
-                    let message = Self::without_bound(limit, is_wait).to_owned();
-                    self.report(Rule::Unbounded, id, link, message);
+                    let (missing, message) = without_bound(limit, is_wait);
+                    let about = About::lease(lease.acquire).lacking(missing);
+                    self.report_about(about, Rule::Unbounded, id, link, message.to_owned());
                     lease.reported = true;
                 }
                 lease.lapse(id);
@@ -63,7 +65,7 @@ impl Walker<'_, '_> {
                 && !lease.reported
                 && let Some((rule, message)) = self.too_long(lease, takes)
             {
-                self.report(rule, id, link, message);
+                self.report_about(About::lease(lease.acquire), rule, id, link, message);
                 lease.reported = true;
             }
             lease.age = sum(lease.age, takes);
@@ -82,17 +84,6 @@ impl Walker<'_, '_> {
                 _ => FOREVER,
             },
             Limit::Absent => FOREVER,
-        }
-    }
-
-    fn without_bound(limit: &Limit, is_wait: bool) -> &'static str {
-        match limit {
-            Limit::Absent if is_wait => "has no limit of its wait",
-            Limit::Absent => "has no TimeoutSeconds, and may outlast the lease it runs under",
-            _ if is_wait => "computes its wait from something other than the lease",
-            _ => {
-                "computes its time limit from something other than the safe_until of the lease it runs under"
-            }
         }
     }
 
@@ -144,6 +135,25 @@ impl Walker<'_, '_> {
             );
         }
         Some((Rule::Outlasts, message))
+    }
+}
+
+/// Why a time is not known, and the field that is missing, if one is.
+fn without_bound(limit: &Limit, is_wait: bool) -> (Option<&'static str>, &'static str) {
+    match (limit, is_wait) {
+        (Limit::Absent, true) => (None, "has no limit of its wait"),
+        (Limit::Absent, false) => (
+            Some("TimeoutSeconds"),
+            "has no TimeoutSeconds, and may outlast the lease it runs under",
+        ),
+        (_, true) => (
+            None,
+            "computes its wait from something other than the lease",
+        ),
+        (_, false) => (
+            None,
+            "computes its time limit from something other than the safe_until of the lease it runs under",
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Extend and release, and the leases that they are about.
 
 use crate::check::calls::{self, StillRunning};
+use crate::check::finding::About;
 use crate::check::lease::{Env, Lease, Status, find};
 use crate::check::outcomes::Effect;
 use crate::check::rule::Rule;
@@ -19,26 +20,14 @@ impl Walker<'_, '_> {
         mut env: Env,
         link: usize,
     ) -> Vec<Edge> {
-        self.goes_on(id, &env, link);
+        self.report_going_on(id, &env, link);
         let machine = self.machine;
         let state = &machine.states[id];
         let limit = timing::limit(state.node);
         let targets = self.targets(id, &env, payload, link);
-        self.is_about(&targets, &env, link);
-        let lasts = |lease: &Lease| lease.of_execution && targets.contains(&lease.acquire);
+        self.record_use(&targets, &env, link);
         let length = payload.and_then(|payload| payload.field("ttl_seconds"));
-        if let Some(length) = length.filter(|_| env.iter().any(lasts)) {
-            let message =
-                "extends an execution lease by ttl_seconds, which it does not have: Lease.Invalid";
-            let way = Some((link, None));
-            self.report_at(
-                Rule::InvalidRequest,
-                id,
-                length.span,
-                way,
-                message.to_owned(),
-            );
-        }
+        self.report_length(id, &targets, &env, length, link);
         let one: Vec<u64> = targets
             .iter()
             .map(|&target| Self::attempt(&limit, find(&env, target).map(|lease| (lease, &env))))
@@ -71,7 +60,7 @@ impl Walker<'_, '_> {
                     continue;
                 };
                 lease.renew(one[nth], Some(id), since);
-                if payload.is_some_and(|payload| payload.field("ttl_seconds").is_some()) {
+                if length.is_some() {
                     let ttl = calls::ttl(payload);
                     lease.budget = ttl.map(|ttl| ttl.saturating_sub(self.lost_time));
                 }
@@ -80,6 +69,32 @@ impl Walker<'_, '_> {
             edges.push(self.onward(id, env));
         }
         edges
+    }
+
+    /// Reports an extend that gives an execution lease a length.
+    fn report_length(
+        &mut self,
+        id: StateId,
+        targets: &[StateId],
+        env: &Env,
+        length: Option<&Node>,
+        link: usize,
+    ) {
+        let lasts = |lease: &Lease| lease.of_execution && targets.contains(&lease.acquire);
+        if let Some(length) = length.filter(|_| env.iter().any(lasts)) {
+            let message =
+                "extends an execution lease by ttl_seconds, which it does not have: Lease.Invalid";
+            let at = length.span;
+            let message = message.to_owned();
+            self.report_at(
+                About::default(),
+                Rule::InvalidRequest,
+                id,
+                at,
+                link,
+                message,
+            );
+        }
     }
 
     pub(crate) fn release(
@@ -92,7 +107,7 @@ impl Walker<'_, '_> {
         let machine = self.machine;
         let state = &machine.states[id];
         let targets = self.targets(id, &env, payload, link);
-        self.is_about(&targets, &env, link);
+        self.record_use(&targets, &env, link);
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, &limit, &targets, false, link);
         for lease in of(&mut env, &targets) {
@@ -103,7 +118,8 @@ impl Walker<'_, '_> {
                 let message =
                     "releases the lease while work that has not ended may still be running"
                         .to_owned();
-                self.report(Rule::ReleasedWhileRunning, id, link, message);
+                let about = About::lease(lease.acquire);
+                self.report_about(about, Rule::ReleasedWhileRunning, id, link, message);
             }
             // A tried release counts as done: a failed one has been retried, and the lease expires.
             lease.end(Status::Released);
@@ -114,7 +130,7 @@ impl Walker<'_, '_> {
         edges
     }
 
-    fn is_about(&mut self, targets: &[StateId], env: &Env, link: usize) {
+    fn record_use(&mut self, targets: &[StateId], env: &Env, link: usize) {
         let about = |lease: &&Lease| targets.contains(&lease.acquire) && lease.was_granted();
         self.uses_leases(link, env.iter().filter(about));
     }
@@ -150,35 +166,34 @@ impl Walker<'_, '_> {
                 _ => {}
             }
         }
-        for lease in env
-            .iter()
-            .filter(|lease| targets.contains(&lease.acquire) && lease.is_held())
-        {
-            if let Some((by, nth)) = lease.handle.gone {
-                let machine = self.machine;
-                let user = machine.states[id].name;
-                let what = if by == lease.acquire && nth.is_none() {
-                    "does not keep"
-                } else {
-                    "overwrites"
-                };
-                let clause = nth.map(|nth| {
-                    format!(
-                        " in its Catch of {}",
-                        machine.states[by].catch[nth].errors.join(", ")
-                    )
-                });
-                let message = format!(
-                    "{what} the lease's handle{}, which {user} needs",
-                    clause.unwrap_or_default()
-                );
-                let at = nth.map_or(machine.states[by].at, |nth| {
-                    machine.states[by].catch[nth].node.span
-                });
-                self.report_at(Rule::HandleOverwritten, by, at, Some((link, None)), message);
+        for lease in env.iter().filter(|lease| lease.is_held()) {
+            if targets.contains(&lease.acquire) {
+                self.report_gone(id, lease, link);
             }
         }
         targets
+    }
+
+    /// Reports a state that has lost the handle of a lease, which this one needs.
+    fn report_gone(&mut self, id: StateId, lease: &Lease, link: usize) {
+        let Some((by, nth)) = lease.handle.gone else {
+            return;
+        };
+        let machine = self.machine;
+        let user = machine.states[id].name;
+        let what = if by == lease.acquire && nth.is_none() {
+            "does not keep"
+        } else {
+            "overwrites"
+        };
+        let catcher = nth.map(|nth| &machine.states[by].catch[nth]);
+        let clause = catcher.map_or(String::new(), |catcher| {
+            format!(" in its Catch of {}", catcher.errors.join(", "))
+        });
+        let message = format!("{what} the lease's handle{clause}, which {user} needs");
+        let at = catcher.map_or(machine.states[by].at, |catcher| catcher.node.span);
+        let about = About::lease(lease.acquire);
+        self.report_at(about, Rule::HandleOverwritten, by, at, link, message);
     }
 }
 

@@ -11,12 +11,12 @@ mod parallel_map;
 mod steps;
 
 use crate::check::calls::{Call, Request, StillRunning};
-use crate::check::finding::{Finding, Step};
+use crate::check::finding::{About, Finding, Step};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Key, Lease, Status, join, key};
 use crate::check::outcomes::{Error, Exit, Exits};
 use crate::check::rule::Rule;
-use crate::read::machine::{Kind, Machine, Next, ScopeId, StateId};
+use crate::read::machine::{Machine, ScopeId, State, StateId, Target};
 use crate::read::node::Span;
 use crate::read::timing::FOREVER;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -53,7 +53,7 @@ pub(crate) struct Walker<'m, 'a> {
 struct Link {
     state: StateId,
     /// How the path left the state before.
-    by: Option<String>,
+    by: Option<By>,
     before: Option<usize>,
     key: Key,
 }
@@ -66,13 +66,46 @@ pub(crate) struct LeaseUse {
 }
 
 /// A position still to visit: the leases, the link before it, and how the path left that link's state.
-type Waiting = (Env, Option<usize>, Option<String>);
+type Waiting = (Env, Option<usize>, Option<By>);
 
 /// A transition out of a state.
 pub(crate) struct Edge {
     pub env: Env,
     pub to: To,
-    pub by: Option<String>,
+    pub by: Option<By>,
+}
+
+/// How a transition leaves a state, unless by its Next.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum By {
+    /// The nth clause of its Catch.
+    Catch(usize),
+    /// The nth rule of a Choice.
+    Rule(usize),
+    Default,
+    NoRule,
+    /// The answer that somebody else holds the key.
+    Held,
+    Uncaught(Error),
+}
+
+impl By {
+    /// The words of a path or a message for it, which leaves this state.
+    fn words(&self, state: &State<'_>) -> String {
+        match self {
+            Self::Catch(nth) => {
+                let first = state.catch[*nth].errors.first();
+                format!("Catch {}", first.map_or("", String::as_str))
+            }
+            Self::Rule(nth) => format!("Choice {}", nth + 1),
+            Self::Default => "Default".to_owned(),
+            Self::NoRule => "no rule that matches and no Default".to_owned(),
+            Self::Held => "held".to_owned(),
+            Self::Uncaught(Error::Named(name)) => format!("uncaught {name}"),
+            Self::Uncaught(_) if state.has_scopes() => "uncaught error inside".to_owned(),
+            Self::Uncaught(_) => "an uncaught error".to_owned(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -85,7 +118,7 @@ pub(crate) enum To {
 }
 
 impl Edge {
-    pub(crate) fn new(env: Env, to: To, by: Option<String>) -> Self {
+    pub(crate) fn new(env: Env, to: To, by: Option<By>) -> Self {
         Self { env, to, by }
     }
 }
@@ -165,8 +198,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                         }
                     }
                     To::Out(error) => {
-                        let by = edge.by.as_deref();
-                        self.leave(scope, edge.env, link, error, by, &mut exits);
+                        self.leave(scope, edge.env, link, error, edge.by.as_ref(), &mut exits);
                     }
                     To::Nowhere => {}
                 }
@@ -212,7 +244,7 @@ impl<'m, 'a> Walker<'m, 'a> {
         env: Env,
         link: usize,
         error: Option<Error>,
-        by: Option<&str>,
+        by: Option<&By>,
         exits: &mut Exits,
     ) {
         let state = self.links[link].state;
@@ -227,34 +259,28 @@ impl<'m, 'a> Walker<'m, 'a> {
                 && (is_top || is_inner)
                 && !(is_last && lease.of_execution);
             if forgotten {
-                let kind = &self.machine.states[state].kind;
-                let how = match (by, kind) {
-                    (_, Kind::Succeed | Kind::Fail) => "the execution ends here".to_owned(),
-                    (Some(by), _) => format!("{by} ends the execution here"),
-                    (None, _) => "the execution ends after this".to_owned(),
+                let left = &self.machine.states[state];
+                let how = match by {
+                    _ if left.is_end() => "the execution ends here".to_owned(),
+                    Some(by) => format!("{} ends the execution here", by.words(left)),
+                    None => "the execution ends after this".to_owned(),
                 };
                 let name = self.machine.states[lease.acquire].name;
                 let message = format!("{how}, and the lease of {name} is not released");
-                let at = self.machine.states[state].at;
                 if self
                     .reported
-                    .insert((Rule::NoRelease, state, at, Some(lease.acquire)))
+                    .insert((Rule::NoRelease, state, left.at, Some(lease.acquire)))
                 {
                     let path = self.path(link, by);
-                    self.find(Rule::NoRelease, state, at, path, message);
+                    let about = About::lease(lease.acquire);
+                    self.find(about, Rule::NoRelease, state, left.at, path, message);
                 }
             }
         }
         exits.add(Exit { env, link, error });
     }
 
-    fn link(
-        &mut self,
-        state: StateId,
-        by: Option<String>,
-        before: Option<usize>,
-        key: Key,
-    ) -> usize {
+    fn link(&mut self, state: StateId, by: Option<By>, before: Option<usize>, key: Key) -> usize {
         self.links.push(Link {
             state,
             by,
@@ -302,51 +328,76 @@ impl<'m, 'a> Walker<'m, 'a> {
     }
 
     pub(crate) fn report(&mut self, rule: Rule, state: StateId, link: usize, message: String) {
+        self.report_about(About::default(), rule, state, link, message);
+    }
+
+    pub(crate) fn report_about(
+        &mut self,
+        about: About,
+        rule: Rule,
+        state: StateId,
+        link: usize,
+        message: String,
+    ) {
         let at = self.machine.states[state].at;
-        self.report_at(rule, state, at, Some((link, None)), message);
+        self.report_at(about, rule, state, at, link, message);
     }
 
     pub(crate) fn report_at(
         &mut self,
+        about: About,
         rule: Rule,
         state: StateId,
         at: Span,
-        way: Option<(usize, Option<&str>)>,
+        link: usize,
         message: String,
     ) {
-        if !self.reported.insert((rule, state, at, None)) {
-            return;
+        if self.reported.insert((rule, state, at, None)) {
+            let path = self.path(link, None);
+            self.find(about, rule, state, at, path, message);
         }
-        let path = way.map_or_else(Vec::new, |(link, by)| self.path(link, by));
-        self.find(rule, state, at, path, message);
     }
 
-    fn find(&mut self, rule: Rule, state: StateId, at: Span, path: Vec<Step>, message: String) {
+    fn find(
+        &mut self,
+        about: About,
+        rule: Rule,
+        state: StateId,
+        at: Span,
+        path: Vec<Step>,
+        message: String,
+    ) {
+        let lease = about.lease.map(|acquire| self.machine.states[acquire].name);
         self.findings.push(Finding {
-            rule,
-            state: self.machine.path_of(state),
-            message,
+            lease: lease.map(str::to_owned),
+            missing: about.missing,
             path,
-            at,
+            ..Finding::of(self.machine, rule, state, at, message)
         });
     }
 
     /// The path to a link, from the start.
-    fn path(&self, link: usize, last: Option<&str>) -> Vec<Step> {
-        let mut by = last.map(str::to_owned);
+    fn path(&self, link: usize, last: Option<&By>) -> Vec<Step> {
+        let mut by = last;
         let mut path = Vec::new();
         let mut way = self.way(link);
         for nth in way.by_ref().take(LONGEST_PATH) {
             let link = &self.links[nth];
+            let state = &self.machine.states[link.state];
             path.push(Step {
-                state: self.machine.states[link.state].name.to_owned(),
-                by: by.take(),
+                state: state.name.to_owned(),
+                by: by.map(|by| by.words(state)),
+                caught: matches!(by, Some(By::Catch(_))),
             });
-            by.clone_from(&link.by);
+            by = link.by.as_ref();
         }
-        if way.next().is_some() {
-            let state = "…".to_owned();
-            path.push(Step { state, by });
+        if let Some(nth) = way.next() {
+            let left = &self.machine.states[self.links[nth].state];
+            path.push(Step {
+                state: "…".to_owned(),
+                by: by.map(|by| by.words(left)),
+                caught: matches!(by, Some(By::Catch(_))),
+            });
         }
         path.reverse();
         path
@@ -360,9 +411,9 @@ impl<'m, 'a> Walker<'m, 'a> {
     /// The edge along a state's Next.
     pub(crate) fn onward(&self, state: StateId, env: Env) -> Edge {
         let to = match self.machine.states[state].next {
-            Next::To(next) => To::State(next),
-            Next::End => To::Out(None),
-            Next::Nowhere => To::Nowhere,
+            Some(Target::To(next)) => To::State(next),
+            Some(Target::End) => To::Out(None),
+            None => To::Nowhere,
         };
         Edge::new(env, to, None)
     }

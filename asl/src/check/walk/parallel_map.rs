@@ -1,13 +1,14 @@
 //! Parallel and Map: scopes that run concurrently.
 
 use crate::check::calls::{Call, StillRunning};
+use crate::check::finding::About;
 use crate::check::lease::{Env, Key, Lease, Status, find, held_mut, join, key, put};
 use crate::check::outcomes::{Error, Exit, When, clause, clauses, own_failures};
 use crate::check::rule::Rule;
 use crate::check::walk::steps::flow;
-use crate::check::walk::{Edge, To, Walker};
+use crate::check::walk::{By, Edge, To, Walker};
 use crate::read::error_names::{TOO_LARGE, TOO_MANY_FAILED, is_lost, matches};
-use crate::read::machine::{Kind, Next, ScopeId, State, StateId};
+use crate::read::machine::{ScopeId, State, StateId};
 use crate::read::node::Node;
 use crate::read::timing::{FOREVER, sum};
 use std::collections::HashMap;
@@ -90,13 +91,8 @@ impl Walker<'_, '_> {
             edges.add(self.caught(id, nth, env));
         }
         if uncaught {
-            let name = if let Error::Named(name) = error {
-                name
-            } else {
-                "error inside"
-            };
             let to = To::Out(Some(error.clone()));
-            let by = format!("uncaught {name}");
+            let by = By::Uncaught(error.clone());
             edges.add(Edge::new(env.clone(), to, Some(by)));
         }
     }
@@ -105,38 +101,63 @@ impl Walker<'_, '_> {
     fn bodies(&mut self, id: StateId, entry: &Env, link: usize) -> (Vec<Env>, Vec<(Env, Error)>) {
         let machine = self.machine;
         let state = &machine.states[id];
-        let scopes = machine.inner(id).to_vec();
-        let is_map = matches!(state.kind, Kind::Map(_));
+        let scopes = machine.inner(id);
+        let keepers = self.keepers(id, entry);
+        let ends = self.ends(id, entry, &keepers, link);
+        self.siblings(id, scopes, &ends, state.is_map());
+        self.released_beside(scopes, &ends, entry, state.runs_items_at_once());
+        let outer = |env: &Env| self.outwards(id, entry, env, !keepers.is_empty());
+        let (mut done, is_whole) = combined(&ends, entry, &outer);
+        if state.is_map() {
+            // The list of items may be empty.
+            done.add(entry.clone());
+        }
+        let done = done.all;
+        let mut failed = self.failed_inside(id, entry, &ends, &outer);
+        let own = own_ends(state, entry, &done, &failed);
+        failed.extend(own);
+        if !is_whole {
+            let message = "not checked: its branches can end in too many combinations";
+            self.report(Rule::TooLarge, id, link, message.to_owned());
+        }
+        (done, failed)
+    }
+
+    /// The held leases that a branch keeps for the others, with its scope.
+    fn keepers(&self, id: StateId, entry: &Env) -> Vec<(StateId, ScopeId)> {
+        let scopes = self.machine.inner(id);
+        let is_kept = scopes.len() > 1 && !self.machine.states[id].is_map();
+        let keeper = scopes.iter().find(|&&scope| is_kept && self.keeps(scope));
+        let held = entry.iter().filter(|lease| lease.is_held());
+        held.filter_map(|lease| Some((lease.acquire, *keeper?)))
+            .collect()
+    }
+
+    /// The ends of each inner scope.
+    fn ends(
+        &mut self,
+        id: StateId,
+        entry: &Env,
+        keepers: &[(StateId, ScopeId)],
+        link: usize,
+    ) -> Vec<Vec<Exit>> {
+        let machine = self.machine;
+        let state = &machine.states[id];
         let mut start = entry.clone();
         flow(&mut start, |handle| handle.entered(state));
-        if is_map && !at_once(state.node) {
+        if state.is_map() && !at_once(state.node) {
             // An item may begin after others have taken any time.
-            for lease in start
-                .iter_mut()
-                .filter(|lease| lease.is_held() && !lease.kept)
-            {
+            for lease in held_mut(&mut start).filter(|lease| !lease.kept) {
                 lease.lapse(id);
             }
         }
-        let keepers: Vec<(StateId, ScopeId)> = entry
-            .iter()
-            .filter(|lease| lease.is_held() && !is_map && scopes.len() > 1)
-            .filter_map(|lease| {
-                Some((
-                    lease.acquire,
-                    *scopes.iter().find(|&&scope| self.keeps(scope))?,
-                ))
-            })
-            .collect();
-        let mut ends: Vec<Vec<Exit>> = Vec::new();
-        for &scope in &scopes {
+        let mut ends = Vec::new();
+        for &scope in machine.inner(id) {
             let mut env = start.clone();
             let mut keeping = Vec::new();
             for lease in &mut env {
-                match keepers
-                    .iter()
-                    .find(|(acquire, _)| *acquire == lease.acquire)
-                {
+                let mut keepers = keepers.iter();
+                match keepers.find(|(acquire, _)| *acquire == lease.acquire) {
                     Some((acquire, keeper)) if *keeper == scope => keeping.push(*acquire),
                     Some(_) => lease.kept = true,
                     None => {}
@@ -146,28 +167,27 @@ impl Walker<'_, '_> {
             ends.push(self.scope(scope, env, Some(link)));
             self.keeping = before;
         }
-        self.siblings(id, &scopes, &ends, is_map);
-        let alone = is_map && concurrency(state.node) == Some(1.0);
-        self.released_beside(&scopes, &ends, entry, is_map && !alone);
-        let outer = |env: &Env| self.outwards(id, entry, env, !keepers.is_empty());
-        let (mut done, is_whole) = combined(&ends, entry, outer);
-        if is_map {
-            // The list of items may be empty.
-            done.add(entry.clone());
-        }
-        let done = done.all;
+        ends
+    }
+
+    /// The leases after each failure of an inner scope, which aborts the others.
+    fn failed_inside(
+        &self,
+        id: StateId,
+        entry: &Env,
+        ends: &[Vec<Exit>],
+        outer: &dyn Fn(&Env) -> Env,
+    ) -> Vec<(Env, Error)> {
+        let items = self.machine.states[id].runs_items_at_once();
+        let scopes = self.machine.inner(id).iter();
+        let lefts: Vec<StillRunning> = scopes.map(|&scope| self.left(scope)).collect();
         let mut failed: Vec<(Env, Error)> = Vec::new();
-        let lefts: Vec<StillRunning> = scopes.iter().map(|&scope| self.left(scope)).collect();
         for (at, exits) in ends.iter().enumerate() {
             // Tasks of the aborted branches may still be running.
-            let beside = lefts
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != at || (is_map && !alone));
-            let left = beside
-                .map(|(_, left)| *left)
-                .max()
-                .unwrap_or(StillRunning::No);
+            let beside = lefts.iter().enumerate();
+            let beside = beside.filter(|(other, _)| *other != at || items);
+            let left = beside.map(|(_, left)| *left).max();
+            let left = left.unwrap_or(StillRunning::No);
             for exit in exits {
                 let Some(error) = &exit.error else { continue };
                 let mut env = outer(&exit.env);
@@ -175,19 +195,13 @@ impl Walker<'_, '_> {
                 for lease in held_mut(&mut env) {
                     lease.left = lease.left.max(left);
                 }
-                if let Some(env) = ended_beside(&env, at, &ends) {
+                if let Some(env) = ended_beside(&env, at, ends) {
                     failed.push((env, error.clone()));
                 }
                 failed.push((env, error.clone()));
             }
         }
-        let own = own_ends(state, entry, &done, &failed);
-        failed.extend(own);
-        if !is_whole {
-            let message = "not checked: its branches can end in too many combinations";
-            self.report(Rule::TooLarge, id, link, message.to_owned());
-        }
-        (done, failed)
+        failed
     }
 
     /// Reports a branch or an item that releases a lease under which another one may still work.
@@ -252,14 +266,7 @@ impl Walker<'_, '_> {
         let extends = states
             .iter()
             .any(|&state| matches!(self.calls[state], Call::Extend(_)));
-        let ends = states
-            .iter()
-            .any(|&state| match machine.states[state].kind {
-                Kind::Succeed => true,
-                Kind::Fail | Kind::Choice { .. } => false,
-                _ => machine.states[state].next == Next::End,
-            });
-        extends && !ends
+        extends && !machine.can_end(scope)
     }
 
     /// The worst that may still be running when a scope is aborted.
@@ -301,14 +308,15 @@ impl Walker<'_, '_> {
                     "fails, so {} aborts the other {what}, which may hold the lease of {} and then do not release it",
                     state.name, machine.states[acquire].name
                 );
-                self.report(Rule::AbortedSiblings, from, exit.link, message);
+                let about = About::lease(acquire);
+                self.report_about(about, Rule::AbortedSiblings, from, exit.link, message);
             }
         }
     }
 }
 
 /// The leases after the successes of all scopes together, and whether these are all combinations.
-fn combined(ends: &[Vec<Exit>], entry: &Env, outer: impl Fn(&Env) -> Env) -> (Merged, bool) {
+fn combined(ends: &[Vec<Exit>], entry: &Env, outer: &dyn Fn(&Env) -> Env) -> (Merged, bool) {
     let mut done = Merged::default();
     let mut is_whole = true;
     if ends.is_empty() {
@@ -423,7 +431,7 @@ fn own_ends(
 #[derive(Default)]
 struct Edges {
     all: Vec<Edge>,
-    index: HashMap<(To, Option<String>, Key), usize>,
+    index: HashMap<(To, Option<By>, Key), usize>,
 }
 
 impl Edges {

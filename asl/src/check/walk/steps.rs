@@ -1,17 +1,18 @@
 //! The effect of each type of state on the held leases.
 
 use crate::check::calls::{self, Call, Lifetime, Request, StillRunning};
+use crate::check::finding::About;
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, clause, failures};
 use crate::check::proofs;
 use crate::check::rule::Rule;
-use crate::check::walk::{Edge, To, Walker};
-use crate::read::error_names::{NO_VALUE, OUTCOME_UNKNOWN, matches};
+use crate::check::walk::{By, Edge, To, Walker};
+use crate::read::error_names::{HELD, NO_VALUE, OUTCOME_UNKNOWN, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
 use crate::read::node::Node;
-use crate::read::timing::{self, retried};
+use crate::read::timing::{self, Limit, retried};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -22,7 +23,7 @@ impl Walker<'_, '_> {
         match &state.kind {
             Kind::Task => self.task(id, env, link),
             Kind::Wait => {
-                self.goes_on(id, &env, link);
+                self.report_going_on(id, &env, link);
                 let pause = timing::pause(state.node);
                 self.add_elapsed(id, &mut env, &pause, &[], true, link);
                 flow(&mut env, |handle| handle.after(id, state));
@@ -83,38 +84,7 @@ impl Walker<'_, '_> {
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, &limit, &[id], true, link);
 
-        // The first attempt may have been granted the lease, and the last one may only replay it.
-        let one = Self::attempt(&limit, None);
-        let unknown = |names: &[String]| OUTCOME_UNKNOWN.iter().any(|name| matches(names, name));
-        let asked_again = state.retry.iter().filter(|retrier| retrier.attempts > 0);
-        let is_unsure = asked_again.clone().any(|retrier| unknown(&retrier.errors));
-        let refusal = |name: &String| {
-            matches!(
-                name.as_str(),
-                "Lease.Held" | "Lease.Frozen" | "Lease.QueueFull"
-            )
-        };
-        let after = asked_again.filter(|retrier| !retrier.errors.iter().all(refusal));
-        let all = if is_unsure { retried(one, after) } else { one };
-        let ttl = match request.lifetime {
-            Lifetime::Ttl(ttl) => ttl,
-            Lifetime::Execution { .. } => None,
-        };
-        let mut lease = Lease {
-            acquire: id,
-            budget: ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
-            status: Status::Held,
-            left: StillRunning::No,
-            of_execution: request.of_execution(),
-            kept: false,
-            reported: false,
-            handle: Rc::new(HandleFlow::default()),
-            age: if request.of_execution() { 0 } else { all },
-            unsure: all - one,
-            cause: Some(id),
-            since: self.now(),
-        };
-        lease.handle = Rc::new(HandleFlow::default().answered(id, state));
+        let mut lease = self.granted(id, request, &limit);
         let mut edges = self.failed(id, &env, |_, env| {
             let had = env
                 .iter_mut()
@@ -140,10 +110,42 @@ impl Walker<'_, '_> {
             lease.end(Status::Refused);
             put(&mut env, lease);
             let mut edge = self.onward(id, env);
-            edge.by = Some("held".to_owned());
+            edge.by = Some(By::Held);
             edges.push(edge);
         }
         edges
+    }
+
+    /// The lease that an acquire grants.
+    fn granted(&self, id: StateId, request: &Request<'_>, limit: &Limit) -> Lease {
+        let state = &self.machine.states[id];
+        // The first attempt may have been granted the lease, and the last one may only replay it.
+        let one = Self::attempt(limit, None);
+        let unknown = |names: &[String]| OUTCOME_UNKNOWN.iter().any(|name| matches(names, name));
+        let asked_again = state.retry.iter().filter(|retrier| retrier.attempts > 0);
+        let is_unsure = asked_again.clone().any(|retrier| unknown(&retrier.errors));
+        let refusals = [HELD, "Lease.Frozen", "Lease.QueueFull"];
+        let refusal = |name: &String| refusals.contains(&name.as_str());
+        let after = asked_again.filter(|retrier| !retrier.errors.iter().all(refusal));
+        let all = if is_unsure { retried(one, after) } else { one };
+        let (ttl, age) = match request.lifetime {
+            Lifetime::Ttl(ttl) => (ttl, all),
+            Lifetime::Execution { .. } => (None, 0),
+        };
+        Lease {
+            acquire: id,
+            budget: ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
+            status: Status::Held,
+            left: StillRunning::No,
+            of_execution: request.of_execution(),
+            kept: false,
+            reported: false,
+            handle: Rc::new(HandleFlow::default().answered(id, state)),
+            age,
+            unsure: all - one,
+            cause: Some(id),
+            since: self.now(),
+        }
     }
 
     fn work(&mut self, id: StateId, call: &Call<'_>, mut env: Env, link: usize) -> Vec<Edge> {
@@ -154,7 +156,7 @@ impl Walker<'_, '_> {
             self.protected.insert(id);
         }
         if is_work {
-            self.goes_on(id, &env, link);
+            self.report_going_on(id, &env, link);
             let under = |lease: &&Lease| lease.is_held() && !lease.is_left_alone();
             self.uses_leases(link, env.iter().filter(under));
             self.after_redrive(id, &env, link);
@@ -188,12 +190,21 @@ impl Walker<'_, '_> {
         let held = env
             .iter()
             .find(|lease| lease.of_execution && lease.is_held() && !lease.is_left_alone());
-        if let Some(lease) = held.filter(|_| timing::waits_without_end(machine.states[id].node)) {
+        let task = machine.states[id].node;
+        let is_open =
+            || timing::waits_without_heartbeat(task) && timing::limit(task) == Limit::Absent;
+        if let Some(lease) = held.filter(|_| is_open()) {
             let message = format!(
                 "waits for a task token without a limit, so the key of {} may be held for a year, the longest that an execution lasts",
                 machine.states[lease.acquire].name
             );
-            self.report(Rule::Unbounded, id, link, message);
+            self.report_about(
+                About::lease(lease.acquire),
+                Rule::Unbounded,
+                id,
+                link,
+                message,
+            );
         }
     }
 
@@ -215,7 +226,8 @@ impl Walker<'_, '_> {
                 let message = format!(
                     "starts again after a redrive, which skips {name}, whether or not its lease still lasts"
                 );
-                self.report(Rule::UnguardedRedrive, id, link, message);
+                let about = About::lease(lease.acquire);
+                self.report_about(about, Rule::UnguardedRedrive, id, link, message);
             }
         }
     }
@@ -246,17 +258,15 @@ impl Walker<'_, '_> {
             .map(|((nth, effect, _), error)| {
                 let mut env = env.clone();
                 reported(effect, &mut env);
-                match nth {
-                    Some(nth) => self.caught(id, nth, env),
-                    None if error.is_empty() => {
-                        let by = "an uncaught error".to_owned();
-                        Edge::new(env, To::Out(Some(Error::Own)), Some(by))
-                    }
-                    None => {
-                        let to = To::Out(Some(Error::Named(error.to_owned())));
-                        Edge::new(env, to, Some(format!("uncaught {error}")))
-                    }
+                if let Some(nth) = nth {
+                    return self.caught(id, nth, env);
                 }
+                let error = match error {
+                    "" => Error::Own,
+                    name => Error::Named(name.to_owned()),
+                };
+                let to = To::Out(Some(error.clone()));
+                Edge::new(env, to, Some(By::Uncaught(error)))
             })
             .collect()
     }
@@ -268,13 +278,12 @@ impl Walker<'_, '_> {
         let catcher = &state.catch[nth];
         flow(&mut env, |handle| handle.caught(id, state, nth, catcher));
         let to = catcher.next.map_or(To::Nowhere, To::State);
-        let name = catcher.errors.first().map_or("", String::as_str);
-        Edge::new(env, to, Some(format!("Catch {name}")))
+        Edge::new(env, to, Some(By::Catch(nth)))
     }
 
     /// Reports a branch that keeps a lease for others and continues after that lease is lost, because the others then go on
     /// without it.
-    pub(crate) fn goes_on(&mut self, id: StateId, env: &Env, link: usize) {
+    pub(crate) fn report_going_on(&mut self, id: StateId, env: &Env, link: usize) {
         let lost = env
             .iter()
             .find(|lease| lease.status == Status::Lost && self.keeping.contains(&lease.acquire));
@@ -325,19 +334,18 @@ impl Walker<'_, '_> {
                 continue;
             }
             let to = next.map_or(To::Nowhere, To::State);
-            let by = format!("Choice {}", nth + 1);
-            edges.push(Edge::new(after.clone(), to, Some(by)));
+            edges.push(Edge::new(after.clone(), to, Some(By::Rule(nth))));
             if matches == Some(true) {
                 return edges;
             }
         }
         let (to, by) = if let Some(next) = default {
-            (To::State(next), "Default")
+            (To::State(next), By::Default)
         } else {
             let error = Error::Named("States.NoChoiceMatched".to_owned());
-            (To::Out(Some(error)), "no rule that matches and no Default")
+            (To::Out(Some(error)), By::NoRule)
         };
-        edges.push(Edge::new(after, to, Some(by.to_owned())));
+        edges.push(Edge::new(after, to, Some(by)));
         edges
     }
 }
