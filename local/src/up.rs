@@ -12,7 +12,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Arguments;
 use crate::error::io;
-use crate::{Error, Signals, Stack, installation, report_interrupted};
+use crate::{Error, Stack, installation, listen_for_ends, report_interrupted};
 
 const EXAMPLES: &str = "Examples:
   leasehold-local up
@@ -54,7 +54,7 @@ pub struct Up {
 /// # Errors
 /// The cause, if the stack could not start or a part of it failed.
 pub async fn run(up: Up) -> Result<(), Error> {
-    let mut ended = Signals::listen()?;
+    let mut ended = listen_for_ends()?;
     if up.end_with_stdin {
         std::thread::spawn(|| {
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -69,7 +69,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     // Dropping the future ends the parts that have started.
     let (mut stack, machines) = tokio::select! {
         started = up.what.start(Some(run_directory)) => started?,
-        _ = ended.wait() => {
+        _ = ended.next() => {
             report_interrupted();
             return Ok(());
         }
@@ -80,7 +80,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     let welcome = welcome(&stack, &machines, &files, &containers);
     let _ = writeln!(std::io::stdout(), "{welcome}");
     let result = tokio::select! {
-        _ = ended.wait() => Ok(()),
+        _ = ended.next() => Ok(()),
         error = stack.failed() => Err(error),
     };
     // The files name ports that are about to close.

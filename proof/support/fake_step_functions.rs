@@ -13,17 +13,16 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use axum::routing::{get, post};
 use leasehold_local::{Options, guard};
+use leasehold_net::{Listener, Server};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
 /// A server that functions call instead of Step Functions. It stops when its last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct FakeStepFunctionsServer {
     address: SocketAddr,
     state: Arc<Mutex<ServerState>>,
-    serving: Arc<Mutex<JoinSet<()>>>,
+    server: Arc<tokio::sync::Mutex<Server>>,
 }
 
 #[derive(Debug, Default)]
@@ -96,15 +95,13 @@ impl FakeStepFunctionsServer {
     /// # Errors
     /// When no port can be had.
     pub async fn open() -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?;
-        let server = Self {
-            address,
-            state: Arc::default(),
-            serving: Arc::default(),
-        };
-        server.serve(listener);
-        Ok(server)
+        let state = Arc::default();
+        let server = Listener::bind(0).await?.serve(routes(&state), guard());
+        Ok(Self {
+            address: server.address(),
+            state,
+            server: Arc::new(tokio::sync::Mutex::new(server)),
+        })
     }
 
     /// Where it listens.
@@ -118,31 +115,7 @@ impl FakeStepFunctionsServer {
     /// # Errors
     /// When this machine has no such address, or the port is taken there.
     pub async fn listen_also(&self, ip: IpAddr) -> io::Result<()> {
-        let address = SocketAddr::new(ip, self.address.port());
-        self.serve(TcpListener::bind(address).await?);
-        Ok(())
-    }
-
-    fn serve(&self, listener: TcpListener) {
-        // Only the state: a task that held the server would keep itself alive.
-        let router = Router::new()
-            .route("/", post(answer))
-            .route(
-                "/2025-12-01/durable-execution-callbacks/{id}/{end}",
-                post(answer_callback),
-            )
-            .route(
-                "/2025-12-01/durable-executions/{arn}",
-                get(describe_durable),
-            )
-            .with_state(Arc::clone(&self.state))
-            .layer(axum::middleware::from_fn(guard));
-        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-        serving.spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "the fake Step Functions ended");
-            }
-        });
+        self.server.lock().await.listen_also(ip).await
     }
 
     /// The calls received since the last call of this method, but for those that a waiter received.
@@ -245,6 +218,20 @@ impl FakeStepFunctionsServer {
     fn state(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn routes(state: &Arc<Mutex<ServerState>>) -> Router {
+    Router::new()
+        .route("/", post(answer))
+        .route(
+            "/2025-12-01/durable-execution-callbacks/{id}/{end}",
+            post(answer_callback),
+        )
+        .route(
+            "/2025-12-01/durable-executions/{arn}",
+            get(describe_durable),
+        )
+        .with_state(Arc::clone(state))
 }
 
 async fn answer(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use leasehold_local::{Error, Options, Signals, Stack, report_interrupted};
+use leasehold_local::{Error, Options, Stack, listen_for_ends, report_interrupted};
 
 /// The exit code that a shell expects after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -32,7 +32,7 @@ pub(crate) struct Demo {
 
 /// Runs the demo to its verdict, or to Ctrl-C.
 pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
-    let mut signals = Signals::listen()?;
+    let mut signals = listen_for_ends()?;
     let default = || Options::default().root.join("target/demo");
     let out = demo.out.unwrap_or_else(default);
     // Files of an earlier run must not be mistaken for this one's.
@@ -42,14 +42,14 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     // Dropping the future ends the parts that have started.
     let stack = tokio::select! {
         started = Stack::start(story::options(&out)) => started?,
-        _ = signals.wait() => {
+        _ = signals.next() => {
             report_interrupted();
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
     let ended = tokio::select! {
         ended = play(&stack, &out) => Some(ended),
-        _ = signals.wait() => None,
+        _ = signals.next() => None,
     };
     stack.stop().await;
     ended.unwrap_or_else(|| {

@@ -7,20 +7,19 @@
 //! POST /cloudformation  the resources of the stack, as that service lists them
 //! ```
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::routing::{get, post};
+use leasehold_net::{Listener, Server};
 use serde_json::{Map, Value};
-use tokio::net::TcpListener;
 
 use super::queues::Queues;
 use crate::error::{Error, io};
+use crate::guard::guard;
 use crate::lambda::{Invoker, LambdaHost};
-use crate::task::OwnedTask;
 use crate::template::{RuleResource, Target, Transformer};
 
 /// Rules and their targets.
@@ -93,31 +92,16 @@ impl Bus {
 }
 
 /// Serves the bus on 127.0.0.1. Port 0 takes a free one.
-pub(super) async fn serve(
-    bus: Arc<Bus>,
-    account: Router,
-    port: u16,
-) -> Result<(SocketAddr, OwnedTask), Error> {
+pub(super) async fn serve(bus: Arc<Bus>, account: Router, port: u16) -> Result<Server, Error> {
     let what = format!("bind port {port} of 127.0.0.1 for events");
-    let listener = TcpListener::bind(("127.0.0.1", port))
-        .await
-        .map_err(io(what))?;
-    let address = listener
-        .local_addr()
-        .map_err(io("read the port for events"))?;
+    let listener = Listener::bind(port).await.map_err(io(what))?;
     let routes = Router::new()
         .route("/events", post(put))
         .route("/queues", get(queues))
         .route("/queues/{name}", get(queue))
         .with_state(bus)
-        .merge(account)
-        .layer(axum::middleware::from_fn(crate::guard::check));
-    let serving = OwnedTask::spawn(async move {
-        if let Err(error) = axum::serve(listener, routes).await {
-            tracing::error!(%error, "the event bus ended");
-        }
-    });
-    Ok((address, serving))
+        .merge(account);
+    Ok(listener.serve(routes, guard()))
 }
 
 async fn put(State(bus): State<Arc<Bus>>, body: String) -> (StatusCode, String) {

@@ -7,9 +7,10 @@ mod bus;
 mod consumer;
 mod queues;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use leasehold_net::Server;
 
 use crate::cloudformation;
 use crate::error::Error;
@@ -21,10 +22,10 @@ use queues::Queues;
 
 /// The running deliveries of a stack. Dropping it ends them.
 pub(crate) struct Events {
-    address: SocketAddr,
+    server: Server,
     pub(crate) bus: Arc<Bus>,
     pub(crate) queues: Arc<Queues>,
-    tasks: Vec<OwnedTask>,
+    deliveries: Vec<OwnedTask>,
 }
 
 impl Events {
@@ -39,19 +40,18 @@ impl Events {
         let queues = Arc::new(Queues::new(&template.queues, delay));
         let bus = Arc::new(Bus::new(&template.rules, host, Arc::clone(&queues)));
         let account = cloudformation::routes(&template.listed);
-        let (address, serving) = bus::serve(Arc::clone(&bus), account, port).await?;
         Ok(Self {
-            address,
+            server: bus::serve(Arc::clone(&bus), account, port).await?,
             bus,
             queues,
-            tasks: vec![serving],
+            deliveries: Vec::new(),
         })
     }
 
     /// Starts delivering from queues.
     pub(crate) fn follow(&mut self, template: &Template, host: &LambdaHost) {
         for source in &template.queue_sources {
-            self.tasks.push(consumer::start(
+            self.deliveries.push(consumer::start(
                 source.clone(),
                 host.invoker(&source.function),
                 Arc::clone(&self.queues),
@@ -60,6 +60,6 @@ impl Events {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
 use axum::Router;
+use leasehold_net::{Listener, Server};
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
 use super::code::Code;
@@ -24,7 +24,6 @@ use crate::guard;
 use crate::iam::Roles;
 use crate::observer::Observer;
 use crate::process::Program;
-use crate::task::OwnedTask;
 
 /// How many invocations a slow reader of the live view may lag behind before it misses some.
 const INVOCATIONS_KEPT: usize = 8192;
@@ -33,8 +32,7 @@ const INVOCATIONS_KEPT: usize = 8192;
 #[derive(Debug)]
 pub struct LambdaHost {
     pub(super) inner: Arc<Inner>,
-    routes: Router,
-    serving: Vec<OwnedTask>,
+    server: Server,
 }
 
 /// One function of a host, for a task that may outlive the host.
@@ -89,12 +87,9 @@ impl LambdaHost {
     pub async fn start(logs: &Path, port: u16) -> Result<Self, Error> {
         std::fs::create_dir_all(logs).map_err(io(format!("create {}", logs.display())))?;
         let what = format!("bind port {port} of 127.0.0.1 for Lambda");
-        let listener = TcpListener::bind(("127.0.0.1", port))
-            .await
-            .map_err(io(what))?;
-        let address = listener.local_addr().map_err(io("read Lambda's port"))?;
+        let listener = Listener::bind(port).await.map_err(io(what))?;
         let inner = Arc::new(Inner {
-            address,
+            address: listener.address(),
             logs: logs.to_owned(),
             functions: Mutex::default(),
             sandboxes: Mutex::default(),
@@ -110,13 +105,10 @@ impl LambdaHost {
             .merge(invoke_api::routes())
             .merge(runtime_api::routes())
             .merge(durable::routes())
-            .with_state(Arc::clone(&inner))
-            .layer(axum::middleware::from_fn(guard::check));
-        let serving = vec![serve(listener, routes.clone())];
+            .with_state(Arc::clone(&inner));
         Ok(Self {
             inner,
-            routes,
-            serving,
+            server: listener.serve(routes, guard::guard_of_lambda()),
         })
     }
 
@@ -125,17 +117,17 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or the port is taken there.
     pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
-        let address = SocketAddr::new(ip, self.inner.address.port());
-        let what = format!("bind port {} of {ip} for Lambda", address.port());
-        let listener = TcpListener::bind(address).await.map_err(io(what))?;
-        self.serving.push(serve(listener, self.routes.clone()));
-        Ok(())
+        let what = format!(
+            "bind port {} of {ip} for Lambda",
+            self.server.address().port()
+        );
+        self.server.listen_also(ip).await.map_err(io(what))
     }
 
     /// The endpoint that clients use for Lambda.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.inner.address)
+        self.server.url()
     }
 
     /// Enforces these roles on callers with a role. The first roles stay.
@@ -461,14 +453,6 @@ impl Inner {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn serve(listener: TcpListener, routes: Router) -> OwnedTask {
-    OwnedTask::spawn(async move {
-        if let Err(error) = axum::serve(listener, routes).await {
-            tracing::error!(%error, "the Lambda host ended");
-        }
-    })
 }
 
 /// A random request id in the form that Lambda gives them, a version 4 UUID.

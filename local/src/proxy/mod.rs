@@ -12,19 +12,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use axum::Router;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use leasehold_net::{Listener, Server};
 
 pub use count::{Counts, Tally};
 pub use fault::Fault;
 pub use units::Units;
 
 use crate::error::{Error, io};
+use crate::guard::guard;
 use crate::iam::Roles;
 use crate::observer::Observer;
-use crate::task::OwnedTask;
 use fault::Injection;
 
 /// Rewrites a request's body, by its operation. `None` leaves it as it is.
@@ -32,9 +32,8 @@ type Rewriting = dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync;
 
 /// A counting, fault-injecting HTTP proxy. Dropping it closes its port and every connection.
 pub struct Proxy {
-    address: SocketAddr,
+    server: Server,
     wire: Arc<Wire>,
-    accepting: Vec<OwnedTask>,
 }
 
 /// The shared state of the connections.
@@ -74,10 +73,7 @@ impl Proxy {
     /// Starts a proxy for a service without an upstream. Until [one is set](Self::set_upstream), it answers 502.
     pub(crate) async fn start_before(service: &str, port: u16) -> Result<Self, Error> {
         let what = format!("bind port {port} of 127.0.0.1 for {service}");
-        let listener = TcpListener::bind(("127.0.0.1", port))
-            .await
-            .map_err(io(what))?;
-        let address = listener.local_addr().map_err(io("read the proxy's port"))?;
+        let listener = Listener::bind(port).await.map_err(io(what))?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let wire = Arc::new(Wire {
             upstream: OnceLock::new(),
@@ -87,11 +83,12 @@ impl Proxy {
             roles: OnceLock::new(),
             counts_units: AtomicBool::new(false),
         });
-        let accepting = OwnedTask::spawn(accept(listener, Arc::clone(&wire)));
+        let routes = Router::new()
+            .fallback(forward::handle)
+            .with_state(Arc::clone(&wire));
         Ok(Self {
-            address,
+            server: listener.serve(routes, guard()),
             wire,
-            accepting: vec![accepting],
         })
     }
 
@@ -100,12 +97,8 @@ impl Proxy {
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or the port is taken there.
     pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
-        let address = SocketAddr::new(ip, self.address.port());
-        let what = format!("bind port {} of {ip}", address.port());
-        let listener = TcpListener::bind(address).await.map_err(io(what))?;
-        self.accepting
-            .push(OwnedTask::spawn(accept(listener, Arc::clone(&self.wire))));
-        Ok(())
+        let what = format!("bind port {} of {ip}", self.server.address().port());
+        self.server.listen_also(ip).await.map_err(io(what))
     }
 
     /// Sets the upstream. The first one stays.
@@ -132,7 +125,7 @@ impl Proxy {
     /// The endpoint that clients use for the service.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 
     /// Everything counted since the start or the last [`reset`](Self::reset).
@@ -232,21 +225,5 @@ impl State {
         });
         self.happened.extend(fault);
         (fault, self.latency)
-    }
-}
-
-async fn accept(listener: TcpListener, wire: Arc<Wire>) {
-    // The set lives in this task, so aborting the task closes the connections.
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(forward::serve(stream, Arc::clone(&wire)));
-                }
-                Err(error) => tracing::warn!(%error, "the proxy could not accept a connection"),
-            },
-            Some(_) = connections.join_next() => {}
-        }
     }
 }
