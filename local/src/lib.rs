@@ -29,6 +29,7 @@ mod task;
 mod template;
 pub mod up;
 mod venv;
+mod wiring;
 
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;

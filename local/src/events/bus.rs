@@ -13,12 +13,9 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::routing::{get, post};
-use leasehold_net::{Listener, Server};
 use serde_json::{Map, Value};
 
 use super::queues::Queues;
-use crate::error::{Error, io};
-use crate::guard::guard;
 use crate::lambda::{Invoker, LambdaHost};
 use crate::template::{RuleResource, Target, Transformer};
 
@@ -91,17 +88,13 @@ impl Bus {
     }
 }
 
-/// Serves the bus on 127.0.0.1. Port 0 takes a free one.
-pub(super) async fn serve(bus: Arc<Bus>, account: Router, port: u16) -> Result<Server, Error> {
-    let what = format!("bind port {port} of 127.0.0.1 for events");
-    let listener = Listener::bind(port).await.map_err(io(what))?;
-    let routes = Router::new()
+/// The routes of the bus and the queues.
+pub(super) fn routes(bus: Arc<Bus>) -> Router {
+    Router::new()
         .route("/events", post(put))
         .route("/queues", get(queues))
         .route("/queues/{name}", get(queue))
         .with_state(bus)
-        .merge(account);
-    Ok(listener.serve(routes, guard()))
 }
 
 async fn put(State(bus): State<Arc<Bus>>, body: String) -> (StatusCode, String) {

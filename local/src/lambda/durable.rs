@@ -44,13 +44,13 @@ pub(super) fn routes() -> Router<Arc<Inner>> {
 }
 
 async fn forward(State(host): State<Arc<Inner>>, request: Request) -> Response<Body> {
-    let Some(runner) = host.runner.get() else {
+    let Some(runner) = &host.options.durable_runner else {
         let why = "no runner of durable functions: start the stack with --durable-runner URL";
         return refuse(StatusCode::NOT_FOUND, "ResourceNotFoundException", why);
     };
     let (head, body) = request.into_parts();
     let call = Call::of(&head.method, head.uri.path());
-    if let Some(roles) = host.roles.get()
+    if let Some(roles) = &host.options.oversight.roles
         && let Some((action, named)) = call.need()
         && let Err(why) = roles.judge_durable(&head.headers, action, &named)
     {

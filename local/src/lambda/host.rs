@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
 use axum::Router;
@@ -21,9 +21,9 @@ use super::sandbox::{Order, Sandbox};
 use super::{durable, invoke_api, remote, runtime_api};
 use crate::error::{Error, io};
 use crate::guard;
-use crate::iam::Roles;
 use crate::observer::Observer;
 use crate::process::Program;
+use crate::wiring::{Oversight, bind};
 
 /// How many invocations a slow reader of the live view may lag behind before it misses some.
 const INVOCATIONS_KEPT: usize = 8192;
@@ -62,11 +62,18 @@ pub(super) struct Inner {
     invocations: broadcast::Sender<Invocation>,
     started: AtomicU64,
     stopped: AtomicBool,
-    observer: OnceLock<Arc<dyn Observer>>,
-    pub(super) roles: OnceLock<Arc<Roles>>,
-    pub(super) event_sources: OnceLock<BTreeMap<String, Value>>,
+    pub(super) options: HostOptions,
+}
+
+/// What a host is built with.
+#[derive(Debug, Default)]
+pub(crate) struct HostOptions {
+    /// An observer also reads the logs when the host ends. With one, functions log everything.
+    pub(crate) oversight: Oversight,
+    /// The event source mappings that the API returns, by id.
+    pub(crate) event_sources: BTreeMap<String, Value>,
     /// Where AWS's local runner of durable functions is.
-    pub(super) runner: OnceLock<String>,
+    pub(crate) durable_runner: Option<String>,
 }
 
 /// A registered function.
@@ -85,9 +92,17 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::Io`] when the port or the directory cannot be had.
     pub async fn start(logs: &Path, port: u16) -> Result<Self, Error> {
+        let listener = bind(port, "Lambda").await?;
+        Self::new(listener, logs, HostOptions::default())
+    }
+
+    /// A host without functions.
+    pub(crate) fn new(
+        listener: Listener,
+        logs: &Path,
+        options: HostOptions,
+    ) -> Result<Self, Error> {
         std::fs::create_dir_all(logs).map_err(io(format!("create {}", logs.display())))?;
-        let what = format!("bind port {port} of 127.0.0.1 for Lambda");
-        let listener = Listener::bind(port).await.map_err(io(what))?;
         let inner = Arc::new(Inner {
             address: listener.address(),
             logs: logs.to_owned(),
@@ -96,10 +111,7 @@ impl LambdaHost {
             invocations: broadcast::channel(INVOCATIONS_KEPT).0,
             started: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            observer: OnceLock::new(),
-            roles: OnceLock::new(),
-            event_sources: OnceLock::new(),
-            runner: OnceLock::new(),
+            options,
         });
         let routes = Router::new()
             .merge(invoke_api::routes())
@@ -130,22 +142,6 @@ impl LambdaHost {
         self.server.url()
     }
 
-    /// Enforces these roles on callers with a role. The first roles stay.
-    pub fn enforce_roles(&self, roles: &Arc<Roles>) {
-        let _ = self.inner.roles.set(Arc::clone(roles));
-    }
-
-    /// Sends what concerns durable executions to AWS's local runner at this address. The first one stays.
-    pub(crate) fn run_durable_functions_at(&self, runner: &str) {
-        let runner = runner.trim_end_matches('/').to_owned();
-        let _ = self.inner.runner.set(runner);
-    }
-
-    /// Sets the event source mappings that the API returns by id. The first ones stay.
-    pub(crate) fn list_event_sources(&self, described: BTreeMap<String, Value>) {
-        let _ = self.inner.event_sources.set(described);
-    }
-
     /// Removes a function, by logical id, verb or ARN, and kills its sandboxes.
     ///
     /// # Errors
@@ -156,12 +152,6 @@ impl LambdaHost {
         let mut functions = self.inner.functions();
         functions.retain(|_, hosted| hosted.function.logical_id != function.logical_id);
         Ok(())
-    }
-
-    /// From now on functions log everything, and an observer sees their events and responses. When the host ends, it reads all logs.
-    /// The first observer stays.
-    pub fn observe(&self, observer: &Arc<dyn Observer>) {
-        let _ = self.inner.observer.set(Arc::clone(observer));
     }
 
     /// Adds a function, or replaces the one with the same logical id and kills its sandboxes.
@@ -261,7 +251,7 @@ impl Drop for LambdaHost {
         for sandbox in self.inner.sandboxes().values() {
             sandbox.order(Order::Kill);
         }
-        if let Some(observer) = self.inner.observer.get() {
+        if let Some(observer) = &self.inner.options.oversight.observer {
             observer.ended(&self.inner.faults(observer.as_ref()));
         }
     }
@@ -321,7 +311,7 @@ impl Inner {
             started_at,
             ended_at: SystemTime::now(),
         };
-        self.learn(&invocation);
+        self.show(&invocation);
         // It is no error if nobody is subscribed.
         let _ = self.invocations.send(invocation.clone());
         invocation
@@ -392,7 +382,11 @@ impl Inner {
         let program = Program {
             path,
             arguments,
-            environment: function.environment(&runtime_api, &id, self.observer.get().is_some()),
+            environment: function.environment(
+                &runtime_api,
+                &id,
+                self.options.oversight.observer.is_some(),
+            ),
             output: OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -417,13 +411,11 @@ impl Inner {
     }
 
     /// Shows the observer an invocation that has ended.
-    fn learn(&self, invocation: &Invocation) {
-        let Some(observer) = self.observer.get() else {
-            return;
-        };
-        observer.learn(invocation.payload.as_bytes());
+    fn show(&self, invocation: &Invocation) {
+        let oversight = &self.options.oversight;
+        oversight.show(invocation.payload.as_bytes());
         if let Outcome::Answer(text) | Outcome::FunctionError(text) = &invocation.outcome {
-            observer.learn(text.as_bytes());
+            oversight.show(text.as_bytes());
         }
     }
 

@@ -56,7 +56,7 @@ async fn invoke(
             return refuse(status, "InvalidRequestContentException", &message);
         }
     };
-    if let Some(roles) = host.roles.get()
+    if let Some(roles) = &host.options.oversight.roles
         && let Err(message) = roles.judge_invocation(&headers, &hosted.function.arn(), &payload)
     {
         return refuse(StatusCode::FORBIDDEN, "AccessDeniedException", &message);
@@ -126,7 +126,7 @@ async fn configuration(State(host): State<Arc<Inner>>, Path(name): Path<String>)
 }
 
 async fn event_source(State(host): State<Arc<Inner>>, Path(id): Path<String>) -> Response<Body> {
-    match host.event_sources.get().and_then(|known| known.get(&id)) {
+    match host.options.event_sources.get(&id) {
         Some(described) => describe(described),
         None => unknown(&format!("The resource you requested does not exist: {id}")),
     }

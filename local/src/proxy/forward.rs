@@ -54,8 +54,8 @@ pub(super) async fn handle(
         head,
         body: body.to_bytes(),
     };
-    wire.learn(&call.body);
-    if let Some(roles) = wire.roles.get()
+    wire.oversight.show(&call.body);
+    if let Some(roles) = &wire.oversight.roles
         && let Err(message) = roles.judge(&call.head.headers, &call.target, &call.body)
     {
         return denied(&message);
@@ -138,7 +138,7 @@ async fn exchange(
         (answered.len(), Units::default())
     };
     wire.state().counts.answer(&operation, bytes, units);
-    wire.learn(&answered);
+    wire.oversight.show(&answered);
     Ok((head, answered))
 }
 
@@ -162,11 +162,7 @@ async fn forward(
     wire: &Wire,
 ) -> Result<(response::Parts, Bytes), (StatusCode, String)> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let Some(upstream) = wire.upstream.get() else {
-        let text = "the upstream of the proxy has not started".to_owned();
-        return Err((StatusCode::BAD_GATEWAY, text));
-    };
-    let uri = format!("http://{upstream}{path}").parse::<Uri>();
+    let uri = format!("http://{}{path}", wire.upstream).parse::<Uri>();
     head.uri = uri.map_err(|_| {
         let text = "the request's path is not a path".to_owned();
         (StatusCode::BAD_REQUEST, text)
