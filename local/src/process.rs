@@ -61,7 +61,8 @@ static SETPRIV: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
 
 /// Makes a command whose process gets SIGTERM when this process dies, however it dies, so that it can end what it has started in its
 /// turn. It is to be started by [`spawn`].
-pub(crate) fn command_ending_with_us(program: &OsStr) -> Command {
+#[must_use]
+pub fn command_ending_with_us(program: &OsStr) -> Command {
     let Some(setpriv) = SETPRIV.as_deref() else {
         return Command::new(program);
     };
@@ -71,7 +72,10 @@ pub(crate) fn command_ending_with_us(program: &OsStr) -> Command {
 }
 
 /// Starts a process on the thread that starts them all.
-pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+///
+/// # Errors
+/// When the system refuses, or there is no such program.
+pub fn spawn(command: Command) -> io::Result<Child> {
     let (answer, started) = mpsc::sync_channel(1);
     let request = Start {
         command,
@@ -125,7 +129,7 @@ pub(crate) fn kill(child: &mut Child) {
 }
 
 /// Sends a child a signal, such as those that stop and continue it.
-pub(crate) fn signal(child: &Child, signal: Signal) {
+pub fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = pid(child) {
         let _ = kill_process(pid, signal);
     }

@@ -6,10 +6,12 @@
 mod guard;
 #[cfg(feature = "server")]
 mod listener;
+mod shell;
 mod signals;
 
 #[cfg(feature = "server")]
 pub use guard::{Guard, Place, Site};
 #[cfg(feature = "server")]
 pub use listener::{Connection, Listener, Server};
+pub use shell::quoted;
 pub use signals::Signals;

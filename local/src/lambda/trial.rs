@@ -11,7 +11,7 @@ impl LambdaHost {
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].
-    pub(crate) async fn try_start(&self, name: &str) -> Result<(), Error> {
+    pub async fn try_start(&self, name: &str) -> Result<(), Error> {
         let hosted = self.inner.hosted(name)?;
         let function = &hosted.function;
         if !matches!(function.code, Code::Command(_)) {

@@ -131,26 +131,31 @@ impl Stack {
     /// # Errors
     /// [`Error::Call`] with the service's message, also when there is no engine.
     pub async fn deploy(&self) -> Result<BTreeMap<String, String>, Error> {
-        let sfn = self.sfn();
         let mut arns = BTreeMap::new();
         for machine in &self.template.state_machines {
-            let created = sfn
-                .create_state_machine()
-                .name(&machine.name)
-                .definition(machine.definition()?)
-                .role_arn(arn::role(&machine.role))
-                .send()
-                .await
-                .map_err(|error| {
-                    let what = format_args!("CreateStateMachine {}", machine.logical_id);
-                    Error::call(what, error::said(&error))
-                })?;
-            arns.insert(
-                machine.logical_id.clone(),
-                created.state_machine_arn().to_owned(),
-            );
+            let definition = machine.definition()?;
+            let created = self.create_state_machine(&machine.name, &definition, &machine.role);
+            let id = &machine.logical_id;
+            let failed = |error| Error::call(format_args!("CreateStateMachine {id}"), error);
+            arns.insert(id.clone(), created.await.map_err(failed)?);
         }
         Ok(arns)
+    }
+
+    /// Creates a state machine under a role, by its name. Returns its ARN.
+    ///
+    /// # Errors
+    /// What the service answers, in one line.
+    pub async fn create_state_machine(
+        &self,
+        name: &str,
+        definition: &str,
+        role: &str,
+    ) -> Result<String, String> {
+        let create = self.sfn().create_state_machine().name(name);
+        let create = create.definition(definition).role_arn(arn::role(role));
+        let created = create.send().await.map_err(|error| error::said(&error))?;
+        Ok(created.state_machine_arn)
     }
 
     /// A client for DynamoDB, through the proxy, so its requests are counted too.

@@ -7,13 +7,13 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
+use leasehold_local::{Error, Stack, installation, process};
 use leasehold_net::Signals;
 use rustix::process::{Signal, getpgrp};
 use tokio::process::Child;
 
 use crate::arguments::Arguments;
-use crate::error::io;
-use crate::{Error, Stack, installation, listen_for_ends, process, report_interrupted};
+use crate::signals::{listen_for_ends, report_interrupted};
 
 const EXAMPLES: &str = "Examples:
   leasehold-local exec -- pytest
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Start the stack, run a command beside it, and end the stack with it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Exec {
+pub(crate) struct Exec {
     #[command(flatten)]
     what: Arguments,
     /// The command and its arguments
@@ -46,7 +46,7 @@ pub struct Exec {
 ///
 /// # Errors
 /// The cause, if the stack could not start or a part of it failed. The command is asked to end then, and killed if it does not.
-pub async fn run(exec: Exec) -> Result<ExitCode, Error> {
+pub(crate) async fn run(exec: Exec) -> Result<ExitCode, Error> {
     let mut signals = listen_for_ends()?;
     let run_directory = exec.what.run_directory();
     let (mut stack, _) = tokio::select! {
@@ -82,10 +82,10 @@ async fn beside(
     for name in installation::VARIABLES.iter().chain(&installation::HIDING) {
         command.env_remove(name);
     }
-    let mut child = process::spawn(command).map_err(io(what.clone()))?;
+    let mut child = process::spawn(command).map_err(Error::io(what.clone()))?;
     loop {
         tokio::select! {
-            status = child.wait() => return Ok(exit_code(status.map_err(io(what))?)),
+            status = child.wait() => return Ok(exit_code(status.map_err(Error::io(what))?)),
             signal = signals.next() => pass_on(&child, signal),
             error = stack.failed() => {
                 // Killed at once, it would leave behind what it has started.

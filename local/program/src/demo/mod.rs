@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use leasehold_local::{Error, Options, Stack, listen_for_ends, report_interrupted};
+use leasehold_local::{Error, Stack, installation};
+
+use crate::signals::{listen_for_ends, report_interrupted};
 
 /// The exit code that a shell expects after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -25,7 +27,7 @@ Exit codes: 0 all promises held, 1 a promise was broken or the demo could not ru
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// Directory for report.json, timeline.svg, tokens.svg and logs [default: target/demo]
+    /// Directory for report.json, timeline.svg, tokens.svg and logs [default: target/demo in a clone, ~/.cache/leasehold-local/demo otherwise]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -33,8 +35,7 @@ pub(crate) struct Demo {
 /// Runs the demo to its verdict, or to Ctrl-C.
 pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let mut signals = listen_for_ends()?;
-    let default = || Options::default().root.join("target/demo");
-    let out = demo.out.unwrap_or_else(default);
+    let out = demo.out.unwrap_or_else(directory);
     // Files of an earlier run must not be mistaken for this one's.
     report::remove(&out);
     show(story::INTRODUCTION);
@@ -68,6 +69,14 @@ async fn play(stack: &Stack, out: &Path) -> Result<ExitCode, Error> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn directory() -> PathBuf {
+    if installation::is_packaged() {
+        installation::run_directory().join("demo")
+    } else {
+        installation::home().join("target/demo")
+    }
 }
 
 /// Prints a text and a line break.
