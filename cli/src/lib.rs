@@ -25,6 +25,7 @@ mod operate;
 mod output;
 mod pages;
 mod redrive;
+mod safeguards;
 mod signals;
 mod start;
 mod step_functions;

@@ -59,15 +59,15 @@ static SETPRIV: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     found.filter(|_| cfg!(target_os = "linux"))
 });
 
-/// Makes a command whose process gets SIGTERM when this process dies, however it dies, so that it can end what it has started in its
-/// turn. It is to be started by [`spawn`].
+/// Makes a command whose process gets this signal, `KILL` or `TERM`, when this process dies, however it dies. It is to be started by [`spawn`].
 #[must_use]
-pub fn command_ending_with_us(program: &OsStr) -> Command {
+pub fn command_ending_with_us(program: &OsStr, signal: &str) -> Command {
     let Some(setpriv) = SETPRIV.as_deref() else {
         return Command::new(program);
     };
+    // It replaces itself by the program, so the child's process id is the program's.
     let mut command = Command::new(setpriv);
-    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    command.args(["--pdeathsig", signal, "--"]).arg(program);
     command
 }
 
@@ -91,21 +91,7 @@ impl Program<'_> {
     /// Starts the program in a process group of its own, so that a Ctrl-C in the terminal reaches this process
     /// only and the children are ended in order.
     pub(crate) fn spawn(self) -> io::Result<Child> {
-        // `setpriv` replaces itself by the program, so the child's process id is the program's.
-        let mut command = match SETPRIV.as_deref() {
-            Some(setpriv) => {
-                let mut command = Command::new(setpriv);
-                command
-                    .args([
-                        OsStr::new("--pdeathsig"),
-                        OsStr::new("KILL"),
-                        OsStr::new("--"),
-                    ])
-                    .arg(self.path);
-                command
-            }
-            None => Command::new(self.path),
-        };
+        let mut command = command_ending_with_us(self.path.as_os_str(), "KILL");
         command
             .args(&self.arguments)
             .env_clear()

@@ -33,7 +33,7 @@ impl Oversight {
     /// Shows the observer what passes.
     pub(crate) fn show(&self, passing: &[u8]) {
         if let Some(observer) = &self.observer {
-            observer.learn(passing);
+            observer.see(passing);
         }
     }
 }

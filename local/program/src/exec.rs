@@ -74,7 +74,8 @@ async fn beside(
         eprintln!("leasehold-local: could not {what}: there is no such command");
         return Ok(ExitCode::from(127));
     }
-    let mut command = process::command_ending_with_us(program);
+    // So that it can end what it has started in its turn.
+    let mut command = process::command_ending_with_us(program, "TERM");
     command
         .args(arguments)
         .envs(stack.variables())

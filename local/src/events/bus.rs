@@ -21,32 +21,34 @@ use crate::template::{RuleResource, Target, Transformer};
 
 /// Rules and their targets.
 pub(crate) struct Bus {
-    rules: Vec<(RuleResource, Vec<Leg>)>,
+    rules: Vec<(RuleResource, Vec<Route>)>,
     queues: Arc<Queues>,
     /// Events that contain this text are lost, as a service could lose them.
     lost: Mutex<Option<String>>,
 }
 
-/// A target, and the transformation of the event for it.
-type Leg = (Way, Option<Transformer>);
+/// Where a rule sends an event, and how it changes it for that.
+struct Route {
+    destination: Destination,
+    input: Option<Transformer>,
+}
 
-/// A resolved target.
-enum Way {
+enum Destination {
     Function(Arc<Invoker>),
     Queue(String),
 }
 
 impl Bus {
     pub(super) fn new(rules: &[RuleResource], host: &LambdaHost, queues: Arc<Queues>) -> Self {
-        let way = |target: &Target| match target {
-            Target::Function(id) => Way::Function(Arc::new(host.invoker(id))),
-            Target::Queue(id) => Way::Queue(id.clone()),
+        let route = |(target, input): &(Target, Option<Transformer>)| Route {
+            destination: match target {
+                Target::Function(id) => Destination::Function(Arc::new(host.invoker(id))),
+                Target::Queue(id) => Destination::Queue(id.clone()),
+            },
+            input: input.clone(),
         };
-        let rules = rules.iter().map(|rule| {
-            let ways = rule.targets.iter();
-            let ways = ways.map(|(target, input)| (way(target), input.clone()));
-            (rule.clone(), ways.collect())
-        });
+        let rules = rules.iter();
+        let rules = rules.map(|rule| (rule.clone(), rule.targets.iter().map(route).collect()));
         Self {
             rules: rules.collect(),
             queues,
@@ -64,19 +66,19 @@ impl Bus {
             .rules
             .iter()
             .filter(|(rule, _)| rule.pattern.as_ref().is_some_and(|p| p.matches(event)));
-        for (way, input) in matching.flat_map(|(_, ways)| ways) {
-            let input = match input {
+        for route in matching.flat_map(|(_, routes)| routes) {
+            let input = match &route.input {
                 Some(transformer) => transformer.apply(event),
                 None => event.clone(),
             };
             let text = input.to_string();
-            match way {
-                Way::Function(invoker) => {
+            match &route.destination {
+                Destination::Function(invoker) => {
                     let invoker = Arc::clone(invoker);
                     // The task holds only a weak reference to the host, so it ends with the host.
                     tokio::spawn(async move { invoker.invoke(text).await });
                 }
-                Way::Queue(queue) => self.queues.send(queue, text),
+                Destination::Queue(queue) => self.queues.send(queue, text),
             }
         }
     }

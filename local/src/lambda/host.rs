@@ -31,14 +31,14 @@ const INVOCATIONS_KEPT: usize = 8192;
 /// Functions as processes, behind Lambda's APIs. Dropping the host kills every sandbox.
 #[derive(Debug)]
 pub struct LambdaHost {
-    pub(super) inner: Arc<Inner>,
+    pub(super) state: Arc<HostState>,
     server: Server,
 }
 
 /// One function of a host, for a task that may outlive the host.
 #[derive(Debug)]
 pub(crate) struct Invoker {
-    host: Weak<Inner>,
+    host: Weak<HostState>,
     logical_id: String,
 }
 
@@ -53,7 +53,7 @@ impl Invoker {
 
 /// The shared state of the HTTP handlers.
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct HostState {
     address: SocketAddr,
     logs: PathBuf,
     /// Each by its logical id and by its verb.
@@ -103,7 +103,7 @@ impl LambdaHost {
         options: HostOptions,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(logs).map_err(io(format!("create {}", logs.display())))?;
-        let inner = Arc::new(Inner {
+        let state = Arc::new(HostState {
             address: listener.address(),
             logs: logs.to_owned(),
             functions: Mutex::default(),
@@ -117,9 +117,9 @@ impl LambdaHost {
             .merge(invoke_api::routes())
             .merge(runtime_api::routes())
             .merge(durable::routes())
-            .with_state(Arc::clone(&inner));
+            .with_state(Arc::clone(&state));
         Ok(Self {
-            inner,
+            state,
             server: listener.serve(routes, guard::guard_of_lambda()),
         })
     }
@@ -148,15 +148,15 @@ impl LambdaHost {
     /// [`Error::UnknownFunction`].
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         let function = self.function(name)?;
-        self.inner.order(&function.logical_id, Order::Kill);
-        let mut functions = self.inner.functions();
+        self.state.order(&function.logical_id, Order::Kill);
+        let mut functions = self.state.functions();
         functions.retain(|_, hosted| hosted.function.logical_id != function.logical_id);
         Ok(())
     }
 
     /// Adds a function, or replaces the one with the same logical id and kills its sandboxes.
     pub fn register(&self, function: Function) {
-        self.inner.order(&function.logical_id, Order::Kill);
+        self.state.order(&function.logical_id, Order::Kill);
         let names = [function.logical_id.clone(), function.verb.clone()];
         let hosted = Arc::new(Hosted {
             function,
@@ -164,7 +164,7 @@ impl LambdaHost {
             deaths_after_start: AtomicU32::new(0),
         });
         let each = names.map(|name| (name, Arc::clone(&hosted)));
-        self.inner.functions().extend(each);
+        self.state.functions().extend(each);
     }
 
     /// A registered function, by logical id, verb or ARN, so that a variant of it can be registered under another name.
@@ -172,13 +172,13 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn function(&self, name: &str) -> Result<Function, Error> {
-        Ok(self.inner.hosted(name)?.function.clone())
+        Ok(self.state.hosted(name)?.function.clone())
     }
 
     /// All registered functions, by logical id.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
-        self.inner.registered()
+        self.state.registered()
     }
 
     /// Invokes a function and waits for the end, as the Invoke API does.
@@ -186,8 +186,8 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`]. How the function ended is not an error of this call.
     pub async fn invoke(&self, name: &str, payload: &str) -> Result<Invocation, Error> {
-        let hosted = self.inner.hosted(name)?;
-        Ok(Arc::clone(&self.inner)
+        let hosted = self.state.hosted(name)?;
+        Ok(Arc::clone(&self.state)
             .invoke(hosted, request_id(), payload.to_owned())
             .await)
     }
@@ -206,7 +206,7 @@ impl LambdaHost {
     /// at each invocation.
     pub(crate) fn invoker(&self, logical_id: &str) -> Invoker {
         Invoker {
-            host: Arc::downgrade(&self.inner),
+            host: Arc::downgrade(&self.state),
             logical_id: logical_id.to_owned(),
         }
     }
@@ -214,7 +214,7 @@ impl LambdaHost {
     /// Every invocation that ends from now on, in the order of the ends.
     #[must_use]
     pub fn invocations(&self) -> broadcast::Receiver<Invocation> {
-        self.inner.invocations.subscribe()
+        self.state.invocations.subscribe()
     }
 
     /// Everything the function has written to its standard output and error so far.
@@ -222,7 +222,7 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`]; [`Error::Io`] when the file cannot be read.
     pub fn log(&self, name: &str) -> Result<String, Error> {
-        let path = self.inner.log_file(&self.inner.hosted(name)?.function);
+        let path = self.state.log_file(&self.state.hosted(name)?.function);
         match std::fs::read(&path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             // A function that has not run has written nothing.
@@ -233,8 +233,8 @@ impl LambdaHost {
 
     /// Kills every sandbox, waits until they have ended, and refuses to start others.
     pub async fn stop(&self) {
-        self.inner.stopped.store(true, Ordering::Release);
-        let living: Vec<_> = self.inner.sandboxes().values().cloned().collect();
+        self.state.stopped.store(true, Ordering::Release);
+        let living: Vec<_> = self.state.sandboxes().values().cloned().collect();
         for sandbox in &living {
             sandbox.order(Order::Kill);
         }
@@ -246,18 +246,18 @@ impl LambdaHost {
 
 impl Drop for LambdaHost {
     fn drop(&mut self) {
-        // Running invocations share `inner`, so dropping it here does not end the processes.
-        self.inner.stopped.store(true, Ordering::Release);
-        for sandbox in self.inner.sandboxes().values() {
+        // Running invocations share `state`, so dropping it here does not end the processes.
+        self.state.stopped.store(true, Ordering::Release);
+        for sandbox in self.state.sandboxes().values() {
             sandbox.order(Order::Kill);
         }
-        if let Some(observer) = &self.inner.options.oversight.observer {
-            observer.ended(&self.inner.faults(observer.as_ref()));
+        if let Some(observer) = &self.state.options.oversight.observer {
+            observer.ended(&self.state.faults(observer.as_ref()));
         }
     }
 }
 
-impl Inner {
+impl HostState {
     pub(super) fn hosted(&self, name: &str) -> Result<Arc<Hosted>, Error> {
         let found = self.functions().get(name_of(name)).cloned();
         found.ok_or_else(|| Error::UnknownFunction(name.to_owned()))

@@ -87,7 +87,7 @@ impl Seen {
     }
 
     /// Takes in an event. Returns what to tell of it.
-    fn learn(&mut self, event: &HistoryEvent) -> Option<String> {
+    fn see(&mut self, event: &HistoryEvent) -> Option<String> {
         use HistoryEventType as Type;
         let at = u64::try_from(event.timestamp().to_millis().unwrap_or(0)).unwrap_or(0);
         if let Some(entered) = event.state_entered_event_details() {
@@ -275,7 +275,7 @@ impl<'a> Record<'a> {
             for event in &events[one.read.0..] {
                 let at = event.timestamp().to_millis().unwrap_or(0);
                 let at = u64::try_from(at).unwrap_or(0);
-                news.extend(one.learn(event).map(|what| (at, one.name.clone(), what)));
+                news.extend(one.see(event).map(|what| (at, one.name.clone(), what)));
             }
             one.read.0 = events.len();
         }
