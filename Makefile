@@ -37,7 +37,7 @@ local-stack: translated local-programs $(ASL_ENV)/leasehold-requirements
 # need. Nothing else is built this way, so the profile has a directory of its own.
 LEAN := target/lean
 local-programs:
-	cargo build --locked --profile lean --no-default-features -p leasehold-local -p step $(addprefix -p ,$(FUNCTIONS)) $(if $(findstring --durable-runner,$(LOCAL)),-p leasehold-lambda --features leasehold-lambda/durable-functions)
+	cargo build --locked --profile lean --no-default-features -p leasehold-local-program -p step $(addprefix -p ,$(FUNCTIONS)) $(if $(findstring --durable-runner,$(LOCAL)),-p leasehold-lambda --features leasehold-lambda/durable-functions)
 
 $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	rm -rf $(ASL_ENV)
@@ -126,19 +126,18 @@ dist: translated $(SAM_ENV)/complete ## write dist/leasehold-<version>: zips, te
 	  $(MAKE) local-wheel ARCH=$$arch; done
 	$(SAM_ENV)/bin/python tools/release/build.py finish $(DIST)
 
-# Statically linked with musl, by the C compiler that cargo-lambda brings, so that it runs on any Linux. Without
-# `leasehold local`, which needs a clone of the repository.
+# Statically linked with musl, by the C compiler that cargo-lambda brings, so that it runs on any Linux.
 MUSL = $(TRIPLE:gnu=musl)
 command-line: $(SAM_ENV)/complete
 	rustup target list --installed | grep -x $(MUSL) || rustup target add $(MUSL)
-	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli --no-default-features
+	$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-cli
 
 # The package leasehold-local for one instruction set, from the functions that were just built. Its own programs are static. With
 # LOCAL_PROGRAMS=target/debug nothing is built, and the package is for machines like this one.
 LOCAL_PROGRAMS :=
 CPU = $(firstword $(subst -, ,$(TRIPLE)))
 local-wheel: $(SAM_ENV)/complete
-	$(if $(LOCAL_PROGRAMS),,$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-local -p step)
+	$(if $(LOCAL_PROGRAMS),,$(LAMBDA) build --release --locked --target $(MUSL) -p leasehold-local-program -p step)
 	$(SAM_ENV)/bin/python tools/packages/local.py $(or $(LOCAL_PROGRAMS),target/lambda) $(CPU) $(DIST)/packages
 
 # Each package is installed in an empty directory, and used there: on the local stack, or on an emulator of CloudFormation.

@@ -7,8 +7,6 @@ use crate::check::Check;
 use crate::doctor::Doctor;
 use crate::handle::{ExtendArgs, ReleaseArgs};
 use crate::listing::{Holders, Ls, Show};
-#[cfg(feature = "local")]
-use crate::local::Local;
 use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeArgs, LimitArgs, UnfreezeArgs};
 use crate::redrive::Redrive;
@@ -80,9 +78,6 @@ pub(crate) enum Verb {
     Check(Check),
     /// Write acquire, extend, release and their catches into a plain state machine
     Weave(Weave),
-    /// Start the whole stack on this machine: DynamoDB, functions, state machines
-    #[cfg(feature = "local")]
-    Local(Local),
     /// Print completions for a shell
     Completions(Completions),
     /// Print the manual page, or write the pages of all commands

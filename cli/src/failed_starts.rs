@@ -3,6 +3,7 @@
 use leasehold::{
     Error, ExecutionName, Holder, Key, StartItem, StartStatus, StateMachineArn, Timestamp,
 };
+use leasehold_net::quoted;
 use serde::Serialize;
 
 use crate::columns::pairs;
@@ -75,31 +76,5 @@ impl FailedStart {
         let words = start.into_iter().chain(table_args.words());
         let words = words.map(|word| format!(" {}", quoted(word)));
         format!("leasehold repeat-start{}", words.collect::<String>())
-    }
-}
-
-/// A word of a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,".contains(c);
-    if word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        for (word, wanted) in [
-            ("orders/42", "orders/42"),
-            ("order 42", "'order 42'"),
-            ("a'b", r"'a'\''b'"),
-            ("$HOME", "'$HOME'"),
-        ] {
-            assert_eq!(quoted(word), wanted);
-        }
     }
 }

@@ -20,13 +20,12 @@ mod instants;
 mod key_lists;
 mod lease_text;
 mod listing;
-#[cfg(feature = "local")]
-mod local;
 mod manual;
 mod operate;
 mod output;
 mod pages;
 mod redrive;
+mod safeguards;
 mod signals;
 mod start;
 mod step_functions;
@@ -77,8 +76,6 @@ pub fn run() -> ExitCode {
         Verb::Doctor(doctor) => on_one_thread(doctor.run()),
         Verb::Check(check) => check.run(),
         Verb::Weave(weave) => return weave.run(),
-        #[cfg(feature = "local")]
-        Verb::Local(local) => on(Builder::new_multi_thread(), local.run()),
         Verb::Completions(completions) => completions.run(&command()),
         Verb::Man(man) => man.run(&command()),
         Verb::Manual => output::write(&manual::manual(&command())).map(|()| Code::DONE),
@@ -118,15 +115,9 @@ fn refuse(error: &clap::Error) -> ExitCode {
 
 /// One thread only, because the kernel kills the command when the thread that started it ends.
 fn on_one_thread(work: impl Future<Output = Result<Code, Failure>>) -> Result<Code, Failure> {
-    on(Builder::new_current_thread(), work)
-}
-
-fn on(
-    mut builder: Builder,
-    work: impl Future<Output = Result<Code, Failure>>,
-) -> Result<Code, Failure> {
     let failed = |error| Failure::new(Code::UNREACHABLE, format!("cannot start: {error}"));
-    let runtime = builder.enable_all().build().map_err(failed)?;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
     let outcome = runtime.block_on(work);
     // Do not wait for a DNS lookup that is still running.
     runtime.shutdown_background();

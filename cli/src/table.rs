@@ -1,6 +1,6 @@
 //! `leasehold table`: creates and checks lease tables.
 
-use aws_sdk_dynamodb::{Client, types::PointInTimeRecoveryStatus};
+use aws_sdk_dynamodb::Client;
 use clap::{Args, Subcommand};
 use leasehold::{Connection, Error, table};
 use leasehold_asl::plain;
@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_lines};
+use crate::safeguards::Safeguards;
 
 #[derive(Args, Debug)]
 pub(crate) struct Table {
@@ -106,25 +107,13 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
 
 /// Settings that matter only after another fault.
 async fn notes(client: &Client, name: &str) -> Vec<String> {
-    let mut notes = Vec::new();
-    let backups = client.describe_continuous_backups().table_name(name).send();
-    let recovery = backups.await.ok().and_then(|answer| {
-        let answer = answer.continuous_backups_description?;
-        answer
-            .point_in_time_recovery_description?
-            .point_in_time_recovery_status
-    });
-    match recovery {
-        Some(PointInTimeRecoveryStatus::Enabled) => {}
-        Some(_) => notes.push("point-in-time recovery is off".to_owned()),
-        None => notes.push("could not read whether point-in-time recovery is on".to_owned()),
-    }
-    let described = client.describe_table().table_name(name).send().await;
-    let is_protected = described
-        .ok()
-        .and_then(|answer| answer.table?.deletion_protection_enabled);
-    if is_protected != Some(true) {
-        notes.push("deletion protection is off".to_owned());
-    }
+    let safeguards = Safeguards::read(client, name).await;
+    let mut notes = safeguards.off();
+    let unread = [
+        (safeguards.protection.is_err(), "deletion protection"),
+        (safeguards.recovery.is_err(), "point-in-time recovery"),
+    ];
+    let unread = unread.into_iter().filter(|(is_unread, _)| *is_unread);
+    notes.extend(unread.map(|(_, what)| format!("could not read whether {what} is on")));
     notes
 }

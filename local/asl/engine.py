@@ -45,7 +45,7 @@ def arguments():
 
 
 def guarded(application):
-    """Refuses what local/src/guard.rs refuses, by the same rules. A request that fails unexpectedly is answered with the reason."""
+    """Refuses what local/net/src/guard.rs refuses, by the same rules. A request that fails unexpectedly is answered with the reason."""
     import guard
 
     def answer(environ, start_response):

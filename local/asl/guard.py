@@ -1,4 +1,4 @@
-"""The guard of a listener on this machine: the rules of local/src/guard.rs, and its reasons."""
+"""The guard of a listener on this machine: the rules of local/net/src/guard.rs, and its reasons."""
 
 import hmac
 import ipaddress

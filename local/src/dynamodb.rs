@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use dynoxide::Database;
 use dynoxide::storage_backend::{Clock, ManualClock};
+use leasehold_net::Listener;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, io};
@@ -44,10 +44,9 @@ impl DynamoDb {
     }
 
     async fn serve(database: Database) -> Result<Self, Error> {
-        let listener = TcpListener::bind((hidden(), 0))
-            .await
-            .map_err(io("bind a port for DynamoDB"))?;
-        let address = listener.local_addr().map_err(io("read DynamoDB's port"))?;
+        let listener = Listener::bind_at((hidden(), 0).into()).await;
+        let listener = listener.map_err(io("bind a port for DynamoDB"))?;
+        let address = listener.address();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = database.clone();
         tokio::spawn(async move {
@@ -55,8 +54,8 @@ impl DynamoDb {
                 // Either the sender is dropped or, never here, it sends: both mean stop.
                 let _ = stopped.await;
             };
-            if let Err(error) = dynoxide::server::serve_with_shutdown(listener, served, until).await
-            {
+            let socket = listener.into_socket();
+            if let Err(error) = dynoxide::server::serve_with_shutdown(socket, served, until).await {
                 tracing::error!(%error, "the embedded DynamoDB ended");
             }
         });

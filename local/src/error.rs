@@ -65,6 +65,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Makes an error of the operating system that names the failed act.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        io(what)
+    }
+
     /// A call that failed, and why.
     pub fn call(what: impl Display, message: impl Display) -> Self {
         Self::Call {

@@ -10,22 +10,24 @@ const PYTHON: &str = "LEASEHOLD_PYTHON";
 /// Where that Python finds them, as in `PYTHONPATH`.
 const PYTHON_PATH: &str = "LEASEHOLD_PYTHONPATH";
 /// All of these. Programs of the user's do not get them.
-pub(crate) const VARIABLES: [&str; 3] = [HOME, PYTHON, PYTHON_PATH];
+pub const VARIABLES: [&str; 3] = [HOME, PYTHON, PYTHON_PATH];
 
 /// Would make an SDK ignore the endpoints or the credentials of the stack.
-pub(crate) const HIDING: [&str; 3] = [
+pub const HIDING: [&str; 3] = [
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
 ];
 
 /// Whether this is the package, not a clone.
-pub(crate) fn is_packaged() -> bool {
+#[must_use]
+pub fn is_packaged() -> bool {
     std::env::var_os(HOME).is_some()
 }
 
 /// The directory that has `local/` and `templates/statemachines/`. A clone is on the machine that built the program.
-pub(crate) fn home() -> PathBuf {
+#[must_use]
+pub fn home() -> PathBuf {
     let clone = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     std::env::var_os(HOME).map_or_else(|| clone.unwrap_or(Path::new(".")).to_owned(), PathBuf::from)
 }
@@ -40,7 +42,8 @@ pub(crate) fn python() -> Option<(PathBuf, String)> {
 }
 
 /// Where `up` keeps its files: below `target/` of a clone, or in the user's cache.
-pub(crate) fn run_directory() -> PathBuf {
+#[must_use]
+pub fn run_directory() -> PathBuf {
     if !is_packaged() {
         return home().join("target/local");
     }

@@ -5,40 +5,34 @@
 //! [`Stack`] is the whole, wired as in `template.yaml`. A test may use the parts [`DynamoDb`], [`Proxy`] and [`LambdaHost`]
 //! alone. Nothing in the library or the functions depends on this crate.
 
-mod arguments;
 mod arn;
 mod cloudformation;
 mod dynamodb;
 mod engine;
 mod error;
 mod events;
-pub mod exec;
 mod guard;
-pub mod history;
 mod iam;
-mod installation;
+pub mod installation;
 mod lambda;
 mod observer;
-mod own;
-mod process;
+pub mod process;
 mod proxy;
-mod signals;
 mod stack;
 mod tables;
 mod task;
 mod template;
-pub mod up;
 mod venv;
+mod wiring;
 
 pub use dynamodb::DynamoDb;
 pub use dynoxide::storage_backend::ManualClock;
 pub use error::Error;
-pub use guard::{check as guard, session_token};
+pub use guard::{guard, session_token};
 pub use iam::{AuthorizationRequest, Roles};
 pub use lambda::{Code, Function, Invocation, LambdaHost, Outcome};
 pub use observer::Observer;
 pub use proxy::{Counts, Fault, Proxy, Tally, Units};
-pub use signals::{Signals, report_interrupted};
 pub use stack::{EnvironmentChanges, Options, Ports, Schedules, Stack};
 pub use tables::create_table;
 pub use template::{Allowed, Condition, Context};

@@ -3,7 +3,7 @@
 /// Sees everything that passes through a stack, and reads the logs of its functions at its end.
 pub trait Observer: std::fmt::Debug + Send + Sync {
     /// An event or a response of a function, or a request or a response of `DynamoDB` or Step Functions.
-    fn learn(&self, passing: &[u8]);
+    fn see(&self, passing: &[u8]);
 
     /// What is wrong with the log of a function.
     fn finds(&self, log: &[u8]) -> Option<String>;

@@ -59,19 +59,23 @@ static SETPRIV: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     found.filter(|_| cfg!(target_os = "linux"))
 });
 
-/// Makes a command whose process gets SIGTERM when this process dies, however it dies, so that it can end what it has started in its
-/// turn. It is to be started by [`spawn`].
-pub(crate) fn command_ending_with_us(program: &OsStr) -> Command {
+/// Makes a command whose process gets this signal, `KILL` or `TERM`, when this process dies, however it dies. It is to be started by [`spawn`].
+#[must_use]
+pub fn command_ending_with_us(program: &OsStr, signal: &str) -> Command {
     let Some(setpriv) = SETPRIV.as_deref() else {
         return Command::new(program);
     };
+    // It replaces itself by the program, so the child's process id is the program's.
     let mut command = Command::new(setpriv);
-    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    command.args(["--pdeathsig", signal, "--"]).arg(program);
     command
 }
 
 /// Starts a process on the thread that starts them all.
-pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+///
+/// # Errors
+/// When the system refuses, or there is no such program.
+pub fn spawn(command: Command) -> io::Result<Child> {
     let (answer, started) = mpsc::sync_channel(1);
     let request = Start {
         command,
@@ -87,21 +91,7 @@ impl Program<'_> {
     /// Starts the program in a process group of its own, so that a Ctrl-C in the terminal reaches this process
     /// only and the children are ended in order.
     pub(crate) fn spawn(self) -> io::Result<Child> {
-        // `setpriv` replaces itself by the program, so the child's process id is the program's.
-        let mut command = match SETPRIV.as_deref() {
-            Some(setpriv) => {
-                let mut command = Command::new(setpriv);
-                command
-                    .args([
-                        OsStr::new("--pdeathsig"),
-                        OsStr::new("KILL"),
-                        OsStr::new("--"),
-                    ])
-                    .arg(self.path);
-                command
-            }
-            None => Command::new(self.path),
-        };
+        let mut command = command_ending_with_us(self.path.as_os_str(), "KILL");
         command
             .args(&self.arguments)
             .env_clear()
@@ -125,7 +115,7 @@ pub(crate) fn kill(child: &mut Child) {
 }
 
 /// Sends a child a signal, such as those that stop and continue it.
-pub(crate) fn signal(child: &Child, signal: Signal) {
+pub fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = pid(child) {
         let _ = kill_process(pid, signal);
     }

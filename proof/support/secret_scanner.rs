@@ -107,7 +107,7 @@ impl SecretScanner {
 }
 
 impl Observer for SecretScanner {
-    fn learn(&self, passing: &[u8]) {
+    fn see(&self, passing: &[u8]) {
         self.learn(passing);
     }
 

@@ -1,4 +1,4 @@
-//! `leasehold-local up`, and `leasehold local` which is the same, as a person runs it: what it tells, and that nothing stays behind however it ends.
+//! `leasehold-local up` as a person runs it: what it tells, and that nothing stays behind however it ends.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod processes;
@@ -18,17 +18,14 @@ struct Up {
     directory: tempfile::TempDir,
 }
 
-/// The two programs that start the stack, each with its word for it.
-const UP: [&str; 2] = ["leasehold-local", "up"];
-const LOCAL: [&str; 2] = ["leasehold", "local"];
+const PROGRAM: &str = "leasehold-local";
 
-fn command([program, word]: [&str; 2], directory: &Path) -> Command {
-    let mut command = processes::program(&leasehold_proof::program(program));
-    command.arg(word);
+fn command(directory: &Path) -> Command {
+    let mut command = processes::program(&leasehold_proof::program(PROGRAM));
+    command.arg("up");
     stack(command, directory)
 }
 
-/// The arguments that both programs take.
 fn stack(mut command: Command, directory: &Path) -> Command {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let echo = leasehold_proof::example("echo");
@@ -46,12 +43,8 @@ fn stack(mut command: Command, directory: &Path) -> Command {
 }
 
 fn up(arguments: &[&str]) -> Up {
-    start(UP, arguments)
-}
-
-fn start(program: [&str; 2], arguments: &[&str]) -> Up {
     let directory = tempfile::tempdir().unwrap();
-    started(command(program, directory.path()), arguments, directory)
+    started(command(directory.path()), arguments, directory)
 }
 
 fn started(mut command: Command, arguments: &[&str], directory: tempfile::TempDir) -> Up {
@@ -132,8 +125,8 @@ fn post(address: &str, path: &str, headers: &[(&str, &str)]) -> String {
 
 #[test]
 fn it_tells_where_everything_is_and_ends_in_order() {
-    for (program, ending) in [(UP, Signal::INT), (UP, Signal::TERM), (LOCAL, Signal::INT)] {
-        let mut up = start(program, &["--no-engine", "--no-sweep"]);
+    for ending in [Signal::INT, Signal::TERM] {
+        let mut up = up(&["--no-engine", "--no-sweep"]);
         up.invoke_echo();
         let script = std::fs::read_to_string(up.directory.path().join("env.sh")).unwrap();
         assert!(up.output_text.contains(&script), "{}", up.output_text);
@@ -163,8 +156,8 @@ fn is_ignored(pid: u32, signal: Signal) -> bool {
 fn what_is_ignored_from_the_start_stays_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let mut nohup = processes::program("env".as_ref());
-    let program = leasehold_proof::program(UP[0]);
-    nohup.arg("--ignore-signal=HUP").arg(program).arg(UP[1]);
+    let program = leasehold_proof::program(PROGRAM);
+    nohup.arg("--ignore-signal=HUP").arg(program).arg("up");
     let nohup = stack(nohup, directory.path());
     let mut up = started(nohup, &["--no-engine", "--no-sweep"], directory);
     assert!(is_ignored(up.child.id(), Signal::HUP));
@@ -178,7 +171,7 @@ fn a_second_stack_on_one_directory_is_refused() {
     let directory = first.directory.path().to_owned();
     let script = std::fs::read(directory.join("env.sh")).unwrap();
     let second = || {
-        let mut command = command(UP, &directory);
+        let mut command = command(&directory);
         command.args(["--no-engine", "--no-sweep"]);
         command
     };
@@ -387,17 +380,14 @@ fn what_it_cannot_do_is_reported_in_one_line() {
         (["--sweep-every", "0"], 2, "0 is not in 1.."),
     ];
     for (arguments, code, expected) in cases {
-        let output = command(UP, directory.path())
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = command(directory.path()).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(code));
         let output_text = String::from_utf8(output.stderr).unwrap();
         assert!(output_text.contains(expected), "{output_text}");
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let output = command(UP, directory.path())
+    let output = command(directory.path())
         .args(["--no-engine", "--lambda-port", &port])
         .output()
         .unwrap();

@@ -188,6 +188,11 @@ class Local(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertRegex(ran.stdout, r"\A[1-9][0-9]*\n\Z")
 
+    def test_the_demo_needs_no_clone(self):
+        ran = self.local("demo", "--out", str(self.folder / "demo"))
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertTrue((self.folder / "demo" / "timeline.svg").is_file())
+
     def test_functions_and_machines_of_the_users_run_beside_ours(self):
         self.write("app.py", HANDLER)
         self.write("order.asl.json", json.dumps(ORDER))

@@ -77,7 +77,7 @@ def bill_of_materials():
         node["id"]: [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
         for node in metadata["resolve"]["nodes"]
     }
-    compiled = tree(*(part for name in FUNCTIONS for part in ("-p", name))) | tree("-p", "leasehold-cli", "--no-default-features")
+    compiled = tree(*(part for name in FUNCTIONS for part in ("-p", name))) | tree("-p", "leasehold-cli")
     reached = {name for name, package in packages.items() if (package["name"], package["version"]) in compiled}
     sums = {
         (name, version): checksum

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold::{Acquire, AcquireOutcome, Acquired, Contention, Error, Granted, RetryPolicy};
+use leasehold_net::quoted;
 use rustix::process::Signal;
 
 use crate::connect::TableClient;
 use crate::durations::render;
 use crate::exit::{Code, Failure, in_full};
-use crate::failed_starts::quoted;
 use crate::lease_text;
 use crate::output::print_error;
 use crate::signals::Signals;

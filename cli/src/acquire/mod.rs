@@ -26,7 +26,7 @@ use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
 use crate::instants::Instants;
 use crate::output::{self, json_in_lines, print_error, print_lines};
-use crate::signals::Signals;
+use crate::signals;
 use crate::{durations, environment};
 use supervise::Work;
 
@@ -134,7 +134,7 @@ impl Acquire {
             let problem = "--ttl: to run a command, it must be at least a second longer than the guard (LEASE_GUARD_MS)";
             return Err(Failure::usage(problem));
         }
-        let mut signals = Signals::listen()?;
+        let mut signals = signals::listen()?;
         let wait = if self.no_wait {
             Duration::ZERO
         } else {

@@ -13,7 +13,7 @@ use crate::durations;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
 use crate::pages::Pages;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 /// Read units per second that a watch consumes at most.
 const UNITS_A_SECOND: u32 = 25;
@@ -88,7 +88,7 @@ struct Look {
 impl Watch {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
-        let mut signals = Signals::listen()?;
+        let mut signals = signals::listen()?;
         self.tell(&table_client, &mut signals).await
     }
 

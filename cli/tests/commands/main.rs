@@ -9,7 +9,6 @@ mod executions;
 mod fixture;
 mod hostile;
 mod listing;
-#[cfg(feature = "local")]
 mod operate;
 mod readme;
 mod rights;

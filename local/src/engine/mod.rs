@@ -16,6 +16,7 @@ use crate::guard::session_token;
 use crate::installation;
 use crate::process::{self, Program};
 use crate::venv::{self, PythonEnvironment};
+use crate::wiring::Wiring;
 
 /// How long the engine may take to answer. The limit is generous: imports take two seconds on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(90);
@@ -23,17 +24,6 @@ const START_LIMIT: Duration = Duration::from_secs(90);
 const ASK_EVERY: Duration = Duration::from_millis(25);
 /// The beginning of the line with the engine's port.
 const ANNOUNCEMENT: &str = "Step Functions on ";
-
-/// The endpoints that the engine's states call.
-#[derive(Debug)]
-pub(crate) struct Wiring {
-    pub(crate) lambda: String,
-    pub(crate) dynamodb: String,
-    /// Step Functions itself, for executions that start others.
-    pub(crate) sfn: String,
-    /// Where it sends the status events of executions.
-    pub(crate) status_events: String,
-}
 
 /// The running engine. Dropping it kills the process.
 #[derive(Debug)]
@@ -158,7 +148,10 @@ fn variables(wiring: &Wiring, python_path: &str) -> BTreeMap<String, String> {
         ("AWS_ENDPOINT_URL_LAMBDA", &wiring.lambda),
         ("AWS_ENDPOINT_URL_SFN", &wiring.sfn),
         ("AWS_ENDPOINT_URL_DYNAMODB", &wiring.dynamodb),
-        ("SFN_STATUS_EVENTS_URL", &wiring.status_events),
+        (
+            "SFN_STATUS_EVENTS_URL",
+            &format!("{}/events", wiring.events),
+        ),
         ("LANG", "C.UTF-8"),
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
         ("PYTHONPATH", python_path),

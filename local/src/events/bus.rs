@@ -7,7 +7,6 @@
 //! POST /cloudformation  the resources of the stack, as that service lists them
 //! ```
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
@@ -15,42 +14,41 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::routing::{get, post};
 use serde_json::{Map, Value};
-use tokio::net::TcpListener;
 
 use super::queues::Queues;
-use crate::error::{Error, io};
 use crate::lambda::{Invoker, LambdaHost};
-use crate::task::OwnedTask;
 use crate::template::{RuleResource, Target, Transformer};
 
 /// Rules and their targets.
 pub(crate) struct Bus {
-    rules: Vec<(RuleResource, Vec<Leg>)>,
+    rules: Vec<(RuleResource, Vec<Route>)>,
     queues: Arc<Queues>,
     /// Events that contain this text are lost, as a service could lose them.
     lost: Mutex<Option<String>>,
 }
 
-/// A target, and the transformation of the event for it.
-type Leg = (Way, Option<Transformer>);
+/// Where a rule sends an event, and how it changes it for that.
+struct Route {
+    destination: Destination,
+    input: Option<Transformer>,
+}
 
-/// A resolved target.
-enum Way {
+enum Destination {
     Function(Arc<Invoker>),
     Queue(String),
 }
 
 impl Bus {
     pub(super) fn new(rules: &[RuleResource], host: &LambdaHost, queues: Arc<Queues>) -> Self {
-        let way = |target: &Target| match target {
-            Target::Function(id) => Way::Function(Arc::new(host.invoker(id))),
-            Target::Queue(id) => Way::Queue(id.clone()),
+        let route = |(target, input): &(Target, Option<Transformer>)| Route {
+            destination: match target {
+                Target::Function(id) => Destination::Function(Arc::new(host.invoker(id))),
+                Target::Queue(id) => Destination::Queue(id.clone()),
+            },
+            input: input.clone(),
         };
-        let rules = rules.iter().map(|rule| {
-            let ways = rule.targets.iter();
-            let ways = ways.map(|(target, input)| (way(target), input.clone()));
-            (rule.clone(), ways.collect())
-        });
+        let rules = rules.iter();
+        let rules = rules.map(|rule| (rule.clone(), rule.targets.iter().map(route).collect()));
         Self {
             rules: rules.collect(),
             queues,
@@ -68,19 +66,19 @@ impl Bus {
             .rules
             .iter()
             .filter(|(rule, _)| rule.pattern.as_ref().is_some_and(|p| p.matches(event)));
-        for (way, input) in matching.flat_map(|(_, ways)| ways) {
-            let input = match input {
+        for route in matching.flat_map(|(_, routes)| routes) {
+            let input = match &route.input {
                 Some(transformer) => transformer.apply(event),
                 None => event.clone(),
             };
             let text = input.to_string();
-            match way {
-                Way::Function(invoker) => {
+            match &route.destination {
+                Destination::Function(invoker) => {
                     let invoker = Arc::clone(invoker);
                     // The task holds only a weak reference to the host, so it ends with the host.
                     tokio::spawn(async move { invoker.invoke(text).await });
                 }
-                Way::Queue(queue) => self.queues.send(queue, text),
+                Destination::Queue(queue) => self.queues.send(queue, text),
             }
         }
     }
@@ -92,32 +90,13 @@ impl Bus {
     }
 }
 
-/// Serves the bus on 127.0.0.1. Port 0 takes a free one.
-pub(super) async fn serve(
-    bus: Arc<Bus>,
-    account: Router,
-    port: u16,
-) -> Result<(SocketAddr, OwnedTask), Error> {
-    let what = format!("bind port {port} of 127.0.0.1 for events");
-    let listener = TcpListener::bind(("127.0.0.1", port))
-        .await
-        .map_err(io(what))?;
-    let address = listener
-        .local_addr()
-        .map_err(io("read the port for events"))?;
-    let routes = Router::new()
+/// The routes of the bus and the queues.
+pub(super) fn routes(bus: Arc<Bus>) -> Router {
+    Router::new()
         .route("/events", post(put))
         .route("/queues", get(queues))
         .route("/queues/{name}", get(queue))
         .with_state(bus)
-        .merge(account)
-        .layer(axum::middleware::from_fn(crate::guard::check));
-    let serving = OwnedTask::spawn(async move {
-        if let Err(error) = axum::serve(listener, routes).await {
-            tracing::error!(%error, "the event bus ended");
-        }
-    });
-    Ok((address, serving))
 }
 
 async fn put(State(bus): State<Arc<Bus>>, body: String) -> (StatusCode, String) {

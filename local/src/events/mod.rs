@@ -7,12 +7,13 @@ mod bus;
 mod consumer;
 mod queues;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_net::{Listener, Server};
+
 use crate::cloudformation;
-use crate::error::Error;
+use crate::guard::guard;
 use crate::lambda::LambdaHost;
 use crate::task::OwnedTask;
 use crate::template::Template;
@@ -21,45 +22,38 @@ use queues::Queues;
 
 /// The running deliveries of a stack. Dropping it ends them.
 pub(crate) struct Events {
-    address: SocketAddr,
+    server: Server,
     pub(crate) bus: Arc<Bus>,
     pub(crate) queues: Arc<Queues>,
-    tasks: Vec<OwnedTask>,
+    _deliveries: Vec<OwnedTask>,
 }
 
 impl Events {
-    /// Opens the bus and the queues of a template. Nothing is read from queues before
-    /// [`follow`](Self::follow).
-    pub(crate) async fn start(
+    /// Opens the bus and the queues of a template, and delivers what is in the queues if `follow` says so.
+    pub(crate) fn new(
+        listener: Listener,
         template: &Template,
         host: &LambdaHost,
         delay: Option<Duration>,
-        port: u16,
-    ) -> Result<Self, Error> {
+        follow: bool,
+    ) -> Self {
         let queues = Arc::new(Queues::new(&template.queues, delay));
         let bus = Arc::new(Bus::new(&template.rules, host, Arc::clone(&queues)));
-        let account = cloudformation::routes(&template.listed);
-        let (address, serving) = bus::serve(Arc::clone(&bus), account, port).await?;
-        Ok(Self {
-            address,
+        let routes = bus::routes(Arc::clone(&bus)).merge(cloudformation::routes(&template.listed));
+        let sources = template.queue_sources.iter().filter(|_| follow);
+        let deliveries = sources.map(|source| {
+            let invoker = host.invoker(&source.function);
+            consumer::start(source.clone(), invoker, Arc::clone(&queues))
+        });
+        Self {
+            server: listener.serve(routes, guard()),
             bus,
+            _deliveries: deliveries.collect(),
             queues,
-            tasks: vec![serving],
-        })
-    }
-
-    /// Starts delivering from queues.
-    pub(crate) fn follow(&mut self, template: &Template, host: &LambdaHost) {
-        for source in &template.queue_sources {
-            self.tasks.push(consumer::start(
-                source.clone(),
-                host.invoker(&source.function),
-                Arc::clone(&self.queues),
-            ));
         }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 }

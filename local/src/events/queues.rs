@@ -77,7 +77,7 @@ impl Queues {
         };
         loop {
             let came = queue.came.notified();
-            let (taken, next) = queue.take(most);
+            let (taken, next) = queue.take_visible(most);
             let (fresh, spent): (Vec<_>, Vec<_>) = taken.into_iter().partition(|message| {
                 let redrive = queue.resource.redrive.as_ref();
                 redrive.is_none_or(|(_, after)| message.receive_count <= *after)
@@ -137,7 +137,7 @@ impl Queue {
     }
 
     /// The messages that are visible now, and the instant of the next one.
-    fn take(&self, most: usize) -> (Vec<Message>, Option<Instant>) {
+    fn take_visible(&self, most: usize) -> (Vec<Message>, Option<Instant>) {
         let now = Instant::now();
         let mut taken = Vec::new();
         let mut messages = self.messages();

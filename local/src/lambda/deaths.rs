@@ -6,11 +6,12 @@ use super::host::LambdaHost;
 use super::sandbox::Order;
 use crate::error::Error;
 
-/// Whether a death is planned, which then is none any more.
-pub(super) fn take(planned: &AtomicU32) -> bool {
+/// Whether a death is planned, which happens now.
+pub(super) fn happens(planned: &AtomicU32) -> bool {
     let less = |left: u32| left.checked_sub(1);
-    let taken = planned.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-    taken.is_ok()
+    planned
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
+        .is_ok()
 }
 
 impl LambdaHost {
@@ -20,7 +21,7 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn kill_before_answer(&self, name: &str, times: u32) -> Result<(), Error> {
-        let hosted = self.inner.hosted(name)?;
+        let hosted = self.state.hosted(name)?;
         hosted.deaths_before_answer.store(times, Ordering::Release);
         Ok(())
     }
@@ -31,7 +32,7 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn kill_after_start(&self, name: &str, times: u32) -> Result<(), Error> {
-        let hosted = self.inner.hosted(name)?;
+        let hosted = self.state.hosted(name)?;
         hosted.deaths_after_start.store(times, Ordering::Release);
         Ok(())
     }
@@ -42,8 +43,8 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn freeze(&self, name: &str) -> Result<usize, Error> {
-        let hosted = self.inner.hosted(name)?;
-        Ok(self.inner.order(&hosted.function.logical_id, Order::Freeze))
+        let hosted = self.state.hosted(name)?;
+        Ok(self.state.order(&hosted.function.logical_id, Order::Freeze))
     }
 
     /// Continues the frozen processes of a function, and returns how many processes it has.
@@ -51,7 +52,7 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn thaw(&self, name: &str) -> Result<usize, Error> {
-        let hosted = self.inner.hosted(name)?;
-        Ok(self.inner.order(&hosted.function.logical_id, Order::Thaw))
+        let hosted = self.state.hosted(name)?;
+        Ok(self.state.order(&hosted.function.logical_id, Order::Thaw))
     }
 }

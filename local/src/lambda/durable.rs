@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::arn;
 
-use super::host::Inner;
+use super::host::HostState;
 use super::invoke_api::refuse;
 
 /// How long the runner may take to answer a call.
@@ -39,18 +39,18 @@ pub(crate) fn function() -> String {
     arn::function("local")
 }
 
-pub(super) fn routes() -> Router<Arc<Inner>> {
+pub(super) fn routes() -> Router<Arc<HostState>> {
     Router::new().route("/2025-12-01/{*rest}", any(forward))
 }
 
-async fn forward(State(host): State<Arc<Inner>>, request: Request) -> Response<Body> {
-    let Some(runner) = host.runner.get() else {
+async fn forward(State(host): State<Arc<HostState>>, request: Request) -> Response<Body> {
+    let Some(runner) = &host.options.durable_runner else {
         let why = "no runner of durable functions: start the stack with --durable-runner URL";
         return refuse(StatusCode::NOT_FOUND, "ResourceNotFoundException", why);
     };
     let (head, body) = request.into_parts();
     let call = Call::of(&head.method, head.uri.path());
-    if let Some(roles) = host.roles.get()
+    if let Some(roles) = &host.options.oversight.roles
         && let Some((action, named)) = call.need()
         && let Err(why) = roles.judge_durable(&head.headers, action, &named)
     {

@@ -5,12 +5,12 @@ use std::fs::OpenOptions;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
 use axum::Router;
+use leasehold_net::{Listener, Server};
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
 use super::code::Code;
@@ -21,10 +21,9 @@ use super::sandbox::{Order, Sandbox};
 use super::{durable, invoke_api, remote, runtime_api};
 use crate::error::{Error, io};
 use crate::guard;
-use crate::iam::Roles;
 use crate::observer::Observer;
 use crate::process::Program;
-use crate::task::OwnedTask;
+use crate::wiring::{Oversight, bind};
 
 /// How many invocations a slow reader of the live view may lag behind before it misses some.
 const INVOCATIONS_KEPT: usize = 8192;
@@ -32,15 +31,14 @@ const INVOCATIONS_KEPT: usize = 8192;
 /// Functions as processes, behind Lambda's APIs. Dropping the host kills every sandbox.
 #[derive(Debug)]
 pub struct LambdaHost {
-    pub(super) inner: Arc<Inner>,
-    routes: Router,
-    serving: Vec<OwnedTask>,
+    pub(super) state: Arc<HostState>,
+    server: Server,
 }
 
 /// One function of a host, for a task that may outlive the host.
 #[derive(Debug)]
 pub(crate) struct Invoker {
-    host: Weak<Inner>,
+    host: Weak<HostState>,
     logical_id: String,
 }
 
@@ -55,7 +53,7 @@ impl Invoker {
 
 /// The shared state of the HTTP handlers.
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct HostState {
     address: SocketAddr,
     logs: PathBuf,
     /// Each by its logical id and by its verb.
@@ -64,11 +62,18 @@ pub(super) struct Inner {
     invocations: broadcast::Sender<Invocation>,
     started: AtomicU64,
     stopped: AtomicBool,
-    observer: OnceLock<Arc<dyn Observer>>,
-    pub(super) roles: OnceLock<Arc<Roles>>,
-    pub(super) event_sources: OnceLock<BTreeMap<String, Value>>,
+    pub(super) options: HostOptions,
+}
+
+/// What a host is built with.
+#[derive(Debug, Default)]
+pub(crate) struct HostOptions {
+    /// An observer also reads the logs when the host ends. With one, functions log everything.
+    pub(crate) oversight: Oversight,
+    /// The event source mappings that the API returns, by id.
+    pub(crate) event_sources: BTreeMap<String, Value>,
     /// Where AWS's local runner of durable functions is.
-    pub(super) runner: OnceLock<String>,
+    pub(crate) durable_runner: Option<String>,
 }
 
 /// A registered function.
@@ -87,36 +92,35 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::Io`] when the port or the directory cannot be had.
     pub async fn start(logs: &Path, port: u16) -> Result<Self, Error> {
+        let listener = bind(port, "Lambda").await?;
+        Self::new(listener, logs, HostOptions::default())
+    }
+
+    /// A host without functions.
+    pub(crate) fn new(
+        listener: Listener,
+        logs: &Path,
+        options: HostOptions,
+    ) -> Result<Self, Error> {
         std::fs::create_dir_all(logs).map_err(io(format!("create {}", logs.display())))?;
-        let what = format!("bind port {port} of 127.0.0.1 for Lambda");
-        let listener = TcpListener::bind(("127.0.0.1", port))
-            .await
-            .map_err(io(what))?;
-        let address = listener.local_addr().map_err(io("read Lambda's port"))?;
-        let inner = Arc::new(Inner {
-            address,
+        let state = Arc::new(HostState {
+            address: listener.address(),
             logs: logs.to_owned(),
             functions: Mutex::default(),
             sandboxes: Mutex::default(),
             invocations: broadcast::channel(INVOCATIONS_KEPT).0,
             started: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            observer: OnceLock::new(),
-            roles: OnceLock::new(),
-            event_sources: OnceLock::new(),
-            runner: OnceLock::new(),
+            options,
         });
         let routes = Router::new()
             .merge(invoke_api::routes())
             .merge(runtime_api::routes())
             .merge(durable::routes())
-            .with_state(Arc::clone(&inner))
-            .layer(axum::middleware::from_fn(guard::check));
-        let serving = vec![serve(listener, routes.clone())];
+            .with_state(Arc::clone(&state));
         Ok(Self {
-            inner,
-            routes,
-            serving,
+            state,
+            server: listener.serve(routes, guard::guard_of_lambda()),
         })
     }
 
@@ -125,33 +129,17 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or the port is taken there.
     pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
-        let address = SocketAddr::new(ip, self.inner.address.port());
-        let what = format!("bind port {} of {ip} for Lambda", address.port());
-        let listener = TcpListener::bind(address).await.map_err(io(what))?;
-        self.serving.push(serve(listener, self.routes.clone()));
-        Ok(())
+        let what = format!(
+            "bind port {} of {ip} for Lambda",
+            self.server.address().port()
+        );
+        self.server.listen_also(ip).await.map_err(io(what))
     }
 
     /// The endpoint that clients use for Lambda.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.inner.address)
-    }
-
-    /// Enforces these roles on callers with a role. The first roles stay.
-    pub fn enforce_roles(&self, roles: &Arc<Roles>) {
-        let _ = self.inner.roles.set(Arc::clone(roles));
-    }
-
-    /// Sends what concerns durable executions to AWS's local runner at this address. The first one stays.
-    pub(crate) fn run_durable_functions_at(&self, runner: &str) {
-        let runner = runner.trim_end_matches('/').to_owned();
-        let _ = self.inner.runner.set(runner);
-    }
-
-    /// Sets the event source mappings that the API returns by id. The first ones stay.
-    pub(crate) fn list_event_sources(&self, described: BTreeMap<String, Value>) {
-        let _ = self.inner.event_sources.set(described);
+        self.server.url()
     }
 
     /// Removes a function, by logical id, verb or ARN, and kills its sandboxes.
@@ -160,21 +148,15 @@ impl LambdaHost {
     /// [`Error::UnknownFunction`].
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         let function = self.function(name)?;
-        self.inner.order(&function.logical_id, Order::Kill);
-        let mut functions = self.inner.functions();
+        self.state.order(&function.logical_id, Order::Kill);
+        let mut functions = self.state.functions();
         functions.retain(|_, hosted| hosted.function.logical_id != function.logical_id);
         Ok(())
     }
 
-    /// From now on functions log everything, and an observer sees their events and responses. When the host ends, it reads all logs.
-    /// The first observer stays.
-    pub fn observe(&self, observer: &Arc<dyn Observer>) {
-        let _ = self.inner.observer.set(Arc::clone(observer));
-    }
-
     /// Adds a function, or replaces the one with the same logical id and kills its sandboxes.
     pub fn register(&self, function: Function) {
-        self.inner.order(&function.logical_id, Order::Kill);
+        self.state.order(&function.logical_id, Order::Kill);
         let names = [function.logical_id.clone(), function.verb.clone()];
         let hosted = Arc::new(Hosted {
             function,
@@ -182,7 +164,7 @@ impl LambdaHost {
             deaths_after_start: AtomicU32::new(0),
         });
         let each = names.map(|name| (name, Arc::clone(&hosted)));
-        self.inner.functions().extend(each);
+        self.state.functions().extend(each);
     }
 
     /// A registered function, by logical id, verb or ARN, so that a variant of it can be registered under another name.
@@ -190,13 +172,13 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`].
     pub fn function(&self, name: &str) -> Result<Function, Error> {
-        Ok(self.inner.hosted(name)?.function.clone())
+        Ok(self.state.hosted(name)?.function.clone())
     }
 
     /// All registered functions, by logical id.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
-        self.inner.registered()
+        self.state.registered()
     }
 
     /// Invokes a function and waits for the end, as the Invoke API does.
@@ -204,8 +186,8 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`]. How the function ended is not an error of this call.
     pub async fn invoke(&self, name: &str, payload: &str) -> Result<Invocation, Error> {
-        let hosted = self.inner.hosted(name)?;
-        Ok(Arc::clone(&self.inner)
+        let hosted = self.state.hosted(name)?;
+        Ok(Arc::clone(&self.state)
             .invoke(hosted, request_id(), payload.to_owned())
             .await)
     }
@@ -224,7 +206,7 @@ impl LambdaHost {
     /// at each invocation.
     pub(crate) fn invoker(&self, logical_id: &str) -> Invoker {
         Invoker {
-            host: Arc::downgrade(&self.inner),
+            host: Arc::downgrade(&self.state),
             logical_id: logical_id.to_owned(),
         }
     }
@@ -232,7 +214,7 @@ impl LambdaHost {
     /// Every invocation that ends from now on, in the order of the ends.
     #[must_use]
     pub fn invocations(&self) -> broadcast::Receiver<Invocation> {
-        self.inner.invocations.subscribe()
+        self.state.invocations.subscribe()
     }
 
     /// Everything the function has written to its standard output and error so far.
@@ -240,7 +222,7 @@ impl LambdaHost {
     /// # Errors
     /// [`Error::UnknownFunction`]; [`Error::Io`] when the file cannot be read.
     pub fn log(&self, name: &str) -> Result<String, Error> {
-        let path = self.inner.log_file(&self.inner.hosted(name)?.function);
+        let path = self.state.log_file(&self.state.hosted(name)?.function);
         match std::fs::read(&path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             // A function that has not run has written nothing.
@@ -251,8 +233,8 @@ impl LambdaHost {
 
     /// Kills every sandbox, waits until they have ended, and refuses to start others.
     pub async fn stop(&self) {
-        self.inner.stopped.store(true, Ordering::Release);
-        let living: Vec<_> = self.inner.sandboxes().values().cloned().collect();
+        self.state.stopped.store(true, Ordering::Release);
+        let living: Vec<_> = self.state.sandboxes().values().cloned().collect();
         for sandbox in &living {
             sandbox.order(Order::Kill);
         }
@@ -264,18 +246,18 @@ impl LambdaHost {
 
 impl Drop for LambdaHost {
     fn drop(&mut self) {
-        // Running invocations share `inner`, so dropping it here does not end the processes.
-        self.inner.stopped.store(true, Ordering::Release);
-        for sandbox in self.inner.sandboxes().values() {
+        // Running invocations share `state`, so dropping it here does not end the processes.
+        self.state.stopped.store(true, Ordering::Release);
+        for sandbox in self.state.sandboxes().values() {
             sandbox.order(Order::Kill);
         }
-        if let Some(observer) = self.inner.observer.get() {
-            observer.ended(&self.inner.faults(observer.as_ref()));
+        if let Some(observer) = &self.state.options.oversight.observer {
+            observer.ended(&self.state.faults(observer.as_ref()));
         }
     }
 }
 
-impl Inner {
+impl HostState {
     pub(super) fn hosted(&self, name: &str) -> Result<Arc<Hosted>, Error> {
         let found = self.functions().get(name_of(name)).cloned();
         found.ok_or_else(|| Error::UnknownFunction(name.to_owned()))
@@ -329,7 +311,7 @@ impl Inner {
             started_at,
             ended_at: SystemTime::now(),
         };
-        self.learn(&invocation);
+        self.show(&invocation);
         // It is no error if nobody is subscribed.
         let _ = self.invocations.send(invocation.clone());
         invocation
@@ -400,7 +382,11 @@ impl Inner {
         let program = Program {
             path,
             arguments,
-            environment: function.environment(&runtime_api, &id, self.observer.get().is_some()),
+            environment: function.environment(
+                &runtime_api,
+                &id,
+                self.options.oversight.observer.is_some(),
+            ),
             output: OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -425,13 +411,11 @@ impl Inner {
     }
 
     /// Shows the observer an invocation that has ended.
-    fn learn(&self, invocation: &Invocation) {
-        let Some(observer) = self.observer.get() else {
-            return;
-        };
-        observer.learn(invocation.payload.as_bytes());
+    fn show(&self, invocation: &Invocation) {
+        let oversight = &self.options.oversight;
+        oversight.show(invocation.payload.as_bytes());
         if let Outcome::Answer(text) | Outcome::FunctionError(text) = &invocation.outcome {
-            observer.learn(text.as_bytes());
+            oversight.show(text.as_bytes());
         }
     }
 
@@ -461,14 +445,6 @@ impl Inner {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn serve(listener: TcpListener, routes: Router) -> OwnedTask {
-    OwnedTask::spawn(async move {
-        if let Err(error) = axum::serve(listener, routes).await {
-            tracing::error!(%error, "the Lambda host ended");
-        }
-    })
 }
 
 /// A random request id in the form that Lambda gives them, a version 4 UUID.

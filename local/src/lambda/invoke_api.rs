@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::arn;
 
-use super::host::{Inner, request_id};
+use super::host::{HostState, request_id};
 use super::outcome::Outcome;
 
 /// The largest event of a synchronous invocation.
 const LARGEST_EVENT: usize = 6 * 1024 * 1024;
 
-pub(super) fn routes() -> Router<Arc<Inner>> {
+pub(super) fn routes() -> Router<Arc<HostState>> {
     Router::new()
         .route("/2015-03-31/functions/{name}/invocations", post(invoke))
         .route(
@@ -31,13 +31,12 @@ pub(super) fn routes() -> Router<Arc<Inner>> {
 }
 
 async fn invoke(
-    State(host): State<Arc<Inner>>,
+    State(host): State<Arc<HostState>>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
     let request_id = request_id();
-    let respond = |status, header, body| respond(status, &request_id, header, body);
     let Ok(hosted) = host.hosted(&name) else {
         return unknown(&format!("Function not found: {name}"));
     };
@@ -56,7 +55,7 @@ async fn invoke(
             return refuse(status, "InvalidRequestContentException", &message);
         }
     };
-    if let Some(roles) = host.roles.get()
+    if let Some(roles) = &host.options.oversight.roles
         && let Err(message) = roles.judge_invocation(&headers, &hosted.function.arn(), &payload)
     {
         return refuse(StatusCode::FORBIDDEN, "AccessDeniedException", &message);
@@ -65,36 +64,40 @@ async fn invoke(
     // A task of its own, so that the function runs to its end even if the caller disconnects.
     let running = tokio::spawn(Arc::clone(&host).invoke(hosted, request_id.clone(), payload));
     if kind.is_some_and(|kind| kind == "Event") {
-        return respond(StatusCode::ACCEPTED, None, Body::empty());
+        return respond(StatusCode::ACCEPTED, &request_id, None, Body::empty());
     }
-    match running.await.map(|invocation| invocation.outcome) {
-        Ok(Outcome::Answer(text)) => respond(StatusCode::OK, None, Body::from(text)),
-        Ok(Outcome::FunctionError(text)) => {
-            let header = Some(("x-amz-function-error", "Unhandled"));
-            respond(StatusCode::OK, header, Body::from(text))
-        }
-        Ok(Outcome::Throttled) => {
-            let body = json!({"Type": "User", "message": "Rate Exceeded.", "Reason": "ConcurrentInvocationLimitExceeded"});
-            let header = Some(("x-amzn-errortype", "TooManyRequestsException"));
-            respond(
-                StatusCode::TOO_MANY_REQUESTS,
-                header,
-                Body::from(body.to_string()),
-            )
-        }
+    match running.await {
+        Ok(invocation) => ended(invocation.outcome, &request_id),
         Err(error) => {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            refuse(
-                status,
-                "ServiceException",
-                &format!("the host failed: {error}"),
-            )
+            let why = format!("the host failed: {error}");
+            refuse(status, "ServiceException", &why)
         }
     }
 }
 
+/// The response to an invocation that has ended.
+fn ended(outcome: Outcome, request_id: &str) -> Response<Body> {
+    let (status, header, body) = match outcome {
+        Outcome::Answer(text) => (StatusCode::OK, None, text),
+        Outcome::FunctionError(text) => {
+            let header = Some(("x-amz-function-error", "Unhandled"));
+            (StatusCode::OK, header, text)
+        }
+        Outcome::Throttled => {
+            let body = json!({"Type": "User", "message": "Rate Exceeded.", "Reason": "ConcurrentInvocationLimitExceeded"});
+            let header = Some(("x-amzn-errortype", "TooManyRequestsException"));
+            (StatusCode::TOO_MANY_REQUESTS, header, body.to_string())
+        }
+    };
+    respond(status, request_id, header, Body::from(body))
+}
+
 /// The configuration of a function. Its instruction set is this machine's.
-async fn configuration(State(host): State<Arc<Inner>>, Path(name): Path<String>) -> Response<Body> {
+async fn configuration(
+    State(host): State<Arc<HostState>>,
+    Path(name): Path<String>,
+) -> Response<Body> {
     let Ok(hosted) = host.hosted(&name) else {
         return unknown(&format!("Function not found: {name}"));
     };
@@ -125,8 +128,11 @@ async fn configuration(State(host): State<Arc<Inner>>, Path(name): Path<String>)
     }))
 }
 
-async fn event_source(State(host): State<Arc<Inner>>, Path(id): Path<String>) -> Response<Body> {
-    match host.event_sources.get().and_then(|known| known.get(&id)) {
+async fn event_source(
+    State(host): State<Arc<HostState>>,
+    Path(id): Path<String>,
+) -> Response<Body> {
+    match host.options.event_sources.get(&id) {
         Some(described) => describe(described),
         None => unknown(&format!("The resource you requested does not exist: {id}")),
     }

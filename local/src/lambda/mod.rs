@@ -22,5 +22,5 @@ mod trial;
 pub use code::Code;
 pub use function::Function;
 pub use host::LambdaHost;
-pub(crate) use host::{Invoker, request_id};
+pub(crate) use host::{HostOptions, Invoker, request_id};
 pub use outcome::{Invocation, Outcome};

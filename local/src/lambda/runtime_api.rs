@@ -10,12 +10,12 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::{get, post};
 
-use super::deaths::take;
-use super::host::Inner;
+use super::deaths::happens;
+use super::host::HostState;
 use super::outcome::Outcome;
 use super::sandbox::Order;
 
-pub(super) fn routes() -> Router<Arc<Inner>> {
+pub(super) fn routes() -> Router<Arc<HostState>> {
     Router::new()
         .route(
             "/.rt/{token}/{sandbox}/2018-06-01/runtime/invocation/next",
@@ -39,7 +39,7 @@ pub(super) fn routes() -> Router<Arc<Inner>> {
 
 /// Waits until there is an event for the sandbox.
 async fn next(
-    State(host): State<Arc<Inner>>,
+    State(host): State<Arc<HostState>>,
     Path((_, sandbox)): Path<(String, String)>,
 ) -> Response<Body> {
     let Some(sandbox) = host.sandbox(&sandbox) else {
@@ -51,12 +51,12 @@ async fn next(
     let Ok(hosted) = host.hosted(&sandbox.function) else {
         return respond(StatusCode::GONE, "this function is gone");
     };
-    if take(&hosted.deaths_after_start) {
+    if happens(&hosted.deaths_after_start) {
         sandbox.order(Order::Kill);
         // The process dies in this poll: nothing of the handler has run.
         return std::future::pending().await;
     }
-    let (request_id, payload) = event.take();
+    let (request_id, payload) = event.delivered();
     let deadline = deadline
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
@@ -80,7 +80,7 @@ async fn next(
 }
 
 async fn response(
-    State(host): State<Arc<Inner>>,
+    State(host): State<Arc<HostState>>,
     Path((_, sandbox, request)): Path<(String, String, String)>,
     body: String,
 ) -> Response<Body> {
@@ -88,19 +88,24 @@ async fn response(
 }
 
 async fn error(
-    State(host): State<Arc<Inner>>,
+    State(host): State<Arc<HostState>>,
     Path((_, sandbox, request)): Path<(String, String, String)>,
     body: String,
 ) -> Response<Body> {
     answer(&host, &sandbox, &request, Outcome::FunctionError(body)).await
 }
 
-async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) -> Response<Body> {
+async fn answer(
+    host: &HostState,
+    sandbox: &str,
+    request: &str,
+    outcome: Outcome,
+) -> Response<Body> {
     let Some(sandbox) = host.sandbox(sandbox) else {
         return respond(StatusCode::GONE, "this sandbox has ended");
     };
     let hosted = host.hosted(&sandbox.function);
-    if hosted.is_ok_and(|hosted| take(&hosted.deaths_before_answer)) {
+    if hosted.is_ok_and(|hosted| happens(&hosted.deaths_before_answer)) {
         // All work is done, but the response is dropped. The invoker sees the process end.
         sandbox.order(Order::Kill);
         return std::future::pending().await;
@@ -116,7 +121,7 @@ async fn answer(host: &Inner, sandbox: &str, request: &str, outcome: Outcome) ->
 }
 
 async fn init_error(
-    State(host): State<Arc<Inner>>,
+    State(host): State<Arc<HostState>>,
     Path((_, sandbox)): Path<(String, String)>,
     body: String,
 ) -> Response<Body> {

@@ -231,8 +231,8 @@ impl Sandbox {
 }
 
 impl Event {
-    /// Notifies the invoker that the process has the event.
-    pub(super) fn take(self) -> (String, String) {
+    /// Notifies the invoker that the process has the event, and returns it.
+    pub(super) fn delivered(self) -> (String, String) {
         let _ = self.taken.send(());
         (self.request_id, self.payload)
     }

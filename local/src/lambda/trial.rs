@@ -11,21 +11,21 @@ impl LambdaHost {
     ///
     /// # Errors
     /// [`Error::UnknownFunction`].
-    pub(crate) async fn try_start(&self, name: &str) -> Result<(), Error> {
-        let hosted = self.inner.hosted(name)?;
+    pub async fn try_start(&self, name: &str) -> Result<(), Error> {
+        let hosted = self.state.hosted(name)?;
         let function = &hosted.function;
         if !matches!(function.code, Code::Command(_)) {
             return Ok(());
         }
-        let sandbox = match self.inner.start_sandbox(function) {
+        let sandbox = match self.state.start_sandbox(function) {
             Ok(sandbox) => sandbox,
             Err(error) => {
-                let printed = self.inner.printed_from_now_on(function);
+                let printed = self.state.printed_from_now_on(function);
                 printed.tell(&function.logical_id, &format!("cannot start: {error}"));
                 return Ok(());
             }
         };
-        self.inner.keep(&sandbox);
+        self.state.keep(&sandbox);
         let started = tokio::time::timeout(INIT_LIMIT, async {
             tokio::select! {
                 () = sandbox.polled() => {}

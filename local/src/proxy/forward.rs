@@ -1,104 +1,122 @@
-//! One connection of the proxy: it reads, counts and forwards requests, and responds or not.
+//! One request at the proxy: it is read, counted and forwarded, and answered or not.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::channel::Channel;
-use http_body_util::{BodyExt, Either, Full};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
+use hyper::http::{request, response};
+use hyper::{StatusCode, Uri};
+use leasehold_net::Connection;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 
 use super::Wire;
 use super::fault::Fault;
 use super::units::{self, Units};
-use crate::guard;
-
-/// The body of a response, whole or cut in half.
-type AnswerBody = Either<Full<Bytes>, Channel<Bytes, std::io::Error>>;
 
 /// How long the first half of a response has to be sent before the connection breaks.
 const FLUSH: Duration = Duration::from_millis(10);
 
-/// Why a request gets no response. Hyper then drops the connection, as the fault requires.
-#[derive(Debug, thiserror::Error)]
-enum NoAnswer {
-    #[error("injected: the connection is lost")]
-    Lost,
-    #[error("the request could not be read")]
-    Unreadable(#[from] hyper::Error),
+/// A request whose body has been read.
+struct Call {
+    head: request::Parts,
+    /// The service and the operation, as the request's header names them.
+    target: String,
+    body: Bytes,
 }
 
-pub(super) async fn serve(stream: TcpStream, wire: Arc<Wire>) {
-    // Without it, the small writes of a keep-alive connection wait for the peer's delayed acknowledgement.
-    let _ = stream.set_nodelay(true);
-    let reset = Arc::new(AtomicBool::new(false));
-    let service = {
-        let reset = Arc::clone(&reset);
-        service_fn(move |request| handle(request, Arc::clone(&wire), Arc::clone(&reset)))
+impl Call {
+    fn operation(&self) -> &str {
+        self.target.rsplit('.').next().unwrap_or("")
+    }
+}
+
+pub(super) async fn handle(
+    State(wire): State<Arc<Wire>>,
+    Extension(connection): Extension<Connection>,
+    request: Request,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let Ok(body) = body.collect().await else {
+        return connection.close().await;
     };
-    let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // An error is an injected fault or a client that disconnected. Neither needs a log line.
-    let _ = Pin::new(&mut connection).await;
-    if reset.load(Ordering::Relaxed) {
-        // Closing a socket that lingers for zero seconds sends RST instead of FIN.
-        let _ = connection.into_parts().io.into_inner().set_zero_linger();
-    }
-}
-
-async fn handle(
-    request: Request<Incoming>,
-    wire: Arc<Wire>,
-    reset: Arc<AtomicBool>,
-) -> Result<Response<AnswerBody>, NoAnswer> {
-    let (mut head, body) = request.into_parts();
-    if let Some(why) = guard::refusal(head.uri.path(), &head.headers) {
-        return Ok(error_response(StatusCode::FORBIDDEN, &guard::refused(why)));
-    }
-    let body = body.collect().await?.to_bytes();
-    let target = head
-        .headers
-        .get("x-amz-target")
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("")
-        .to_owned();
-    let operation = target.rsplit('.').next().unwrap_or("").to_owned();
-    wire.learn(&body);
-    if let Some(roles) = wire.roles.get()
-        && let Err(message) = roles.judge(&head.headers, &target, &body)
+    let target = head.headers.get("x-amz-target");
+    let target = target.and_then(|value| value.to_str().ok()).unwrap_or("");
+    let call = Call {
+        target: target.to_owned(),
+        head,
+        body: body.to_bytes(),
+    };
+    wire.oversight.show(&call.body);
+    if let Some(roles) = &wire.oversight.roles
+        && let Err(message) = roles.judge(&call.head.headers, &call.target, &call.body)
     {
-        return Ok(denied(&message));
+        return denied(&message);
     }
-    let (fault, latency) = wire.state().receive(&operation, &body);
+    let (fault, latency) = wire.state().receive(call.operation(), &call.body);
     if !latency.is_zero() {
         tokio::time::sleep(latency).await;
     }
     match fault {
-        Some(Fault::LoseRequest) => return Err(NoAnswer::Lost),
-        Some(Fault::Hang) => return std::future::pending().await,
+        Some(Fault::LoseRequest) => connection.close().await,
+        Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::LateRequest) => {
             tokio::spawn(async move {
                 tokio::time::sleep(Fault::LATE).await;
                 // Nobody waits for its outcome.
-                let _ = forward(head, body, &wire).await;
+                let _ = forward(call.head, call.body, &wire).await;
             });
-            return Err(NoAnswer::Lost);
+            connection.close().await
         }
         Some(fault @ (Fault::Throttle | Fault::Conflict | Fault::ServerError | Fault::Denied)) => {
-            return refuse(fault, &target, &body);
+            refuse(fault, &call.target, &call.body)
         }
-        _ => {}
+        fault => applied(call, fault, &wire, &connection).await,
     }
+}
 
+/// The response to a request that reaches the service, as a fault leaves it.
+async fn applied(
+    call: Call,
+    fault: Option<Fault>,
+    wire: &Wire,
+    connection: &Connection,
+) -> Response {
+    let (target, body) = (call.target.clone(), call.body.clone());
+    let (head, answered) = match exchange(call, wire).await {
+        Ok(answered) => answered,
+        Err((status, text)) => return plain(status, text),
+    };
+    match fault {
+        Some(Fault::LoseAnswer) => connection.close().await,
+        Some(Fault::ResetAnswer) => connection.reset().await,
+        Some(Fault::HangAnswer) => std::future::pending().await,
+        Some(fault @ Fault::FailAnswer) => refuse(fault, &target, &body),
+        Some(Fault::HalfAnswer) => {
+            let mut half = Response::from_parts(head, half(&answered));
+            // The header has the whole length, so that the client sees that a part is missing.
+            half.headers_mut()
+                .insert(CONTENT_LENGTH, answered.len().into());
+            half
+        }
+        _ => Response::from_parts(head, answered.into()),
+    }
+}
+
+/// Sends a request to the service, perhaps changed, and reads and counts the response.
+async fn exchange(
+    call: Call,
+    wire: &Wire,
+) -> Result<(response::Parts, Bytes), (StatusCode, String)> {
+    let operation = call.operation().to_owned();
+    let Call { mut head, body, .. } = call;
     // Outside the lock, because the rewriting function may be slow or panic.
     let rewriting = wire.state().rewriting.clone();
     let other = rewriting.and_then(|rewrite| rewrite(&operation, &body));
@@ -112,12 +130,7 @@ async fn handle(
     if sent != body {
         head.headers.remove(CONTENT_LENGTH);
     }
-    let answer = match forward(head, sent, &wire).await {
-        Ok(answer) => answer,
-        Err((status, text)) => return Ok(plain(status, &text)),
-    };
-    let (head, answered) = answer.into_parts();
-    let answered = answered.collect().await?.to_bytes();
+    let (head, answered) = forward(head, sent, wire).await?;
     let (bytes, units) = if counts_units {
         let added = if asked { units::added(&answered) } else { 0 };
         (answered.len() - added, Units::of(&operation, &answered))
@@ -125,32 +138,12 @@ async fn handle(
         (answered.len(), Units::default())
     };
     wire.state().counts.answer(&operation, bytes, units);
-    wire.learn(&answered);
-
-    match fault {
-        Some(Fault::LoseAnswer) => Err(NoAnswer::Lost),
-        Some(Fault::ResetAnswer) => {
-            reset.store(true, Ordering::Relaxed);
-            Err(NoAnswer::Lost)
-        }
-        Some(Fault::HangAnswer) => std::future::pending().await,
-        Some(fault @ Fault::FailAnswer) => refuse(fault, &target, &body),
-        Some(Fault::HalfAnswer) => {
-            let mut half = Response::from_parts(head, half(&answered));
-            // The header has the whole length, so that the client sees that a part is missing.
-            half.headers_mut()
-                .insert(CONTENT_LENGTH, answered.len().into());
-            Ok(half)
-        }
-        _ => Ok(Response::from_parts(
-            head,
-            Either::Left(Full::new(answered)),
-        )),
-    }
+    wire.oversight.show(&answered);
+    Ok((head, answered))
 }
 
 /// The first half of a body, after which the connection breaks.
-fn half(whole: &Bytes) -> AnswerBody {
+fn half(whole: &Bytes) -> Body {
     let (mut sender, body) = Channel::new(1);
     let first = whole.slice(..whole.len() / 2);
     tokio::spawn(async move {
@@ -159,59 +152,58 @@ fn half(whole: &Bytes) -> AnswerBody {
         let cut = "injected: the answer was cut in half";
         sender.abort(std::io::Error::other(cut));
     });
-    Either::Right(body)
+    Body::new(body)
 }
 
 /// Forwards a request to the upstream, and returns the response.
 async fn forward(
-    mut head: Parts,
+    mut head: request::Parts,
     body: Bytes,
     wire: &Wire,
-) -> Result<Response<Incoming>, (StatusCode, String)> {
+) -> Result<(response::Parts, Bytes), (StatusCode, String)> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let Some(upstream) = wire.upstream.get() else {
-        let text = "the upstream of the proxy has not started".to_owned();
-        return Err((StatusCode::BAD_GATEWAY, text));
-    };
-    let uri = format!("http://{upstream}{path}").parse::<Uri>();
+    let uri = format!("http://{}{path}", wire.upstream).parse::<Uri>();
     head.uri = uri.map_err(|_| {
         let text = "the request's path is not a path".to_owned();
         (StatusCode::BAD_REQUEST, text)
     })?;
-    let request = Request::from_parts(head, Full::new(body));
-    wire.client.request(request).await.map_err(|error| {
+    let failed = |error: &dyn std::error::Error| {
         let text = format!("the upstream of the proxy: {error}");
         (StatusCode::BAD_GATEWAY, text)
-    })
+    };
+    let request = Request::from_parts(head, Full::new(body));
+    let answer = wire.client.request(request).await;
+    let (head, body) = answer.map_err(|error| failed(&error))?.into_parts();
+    let body = body.collect().await.map_err(|error| failed(&error))?;
+    Ok((head, body.to_bytes()))
 }
 
-fn refuse(fault: Fault, target: &str, body: &[u8]) -> Result<Response<AnswerBody>, NoAnswer> {
-    let (status, error) = fault.refusal(target, body).ok_or(NoAnswer::Lost)?;
-    Ok(error_response(status, &error))
+fn refuse(fault: Fault, target: &str, body: &[u8]) -> Response {
+    match fault.refusal(target, body) {
+        Some((status, error)) => error_response(status, &error),
+        None => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{fault:?}")),
+    }
 }
 
-fn denied(message: &str) -> Response<AnswerBody> {
+fn denied(message: &str) -> Response {
     let name = "com.amazon.coral.service#AccessDeniedException";
     let error = json!({"__type": name, "Message": message, "message": message});
     error_response(StatusCode::BAD_REQUEST, &error)
 }
 
 /// An error in the form of both services.
-fn error_response(status: StatusCode, error: &Value) -> Response<AnswerBody> {
-    let mut response = plain(status, &error.to_string());
-    response.headers_mut().insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/x-amz-json-1.0"),
-    );
+fn error_response(status: StatusCode, error: &Value) -> Response {
+    let mut response = plain(status, error.to_string());
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("application/x-amz-json-1.0");
+    headers.insert(CONTENT_TYPE, kind);
     // The service always sends one, and some clients depend on it.
-    response
-        .headers_mut()
-        .insert("x-amzn-requestid", HeaderValue::from_static("INJECTED"));
+    headers.insert("x-amzn-requestid", HeaderValue::from_static("INJECTED"));
     response
 }
 
-fn plain(status: StatusCode, text: &str) -> Response<AnswerBody> {
-    let mut response = Response::new(Either::Left(Full::from(text.to_owned())));
+fn plain(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(text.into());
     *response.status_mut() = status;
     response
 }

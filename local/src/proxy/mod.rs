@@ -9,22 +9,22 @@ mod units;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use axum::Router;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use leasehold_net::{Listener, Server};
 
 pub use count::{Counts, Tally};
 pub use fault::Fault;
 pub use units::Units;
 
 use crate::error::{Error, io};
-use crate::iam::Roles;
+use crate::guard::guard;
 use crate::observer::Observer;
-use crate::task::OwnedTask;
+use crate::wiring::{Oversight, bind};
 use fault::Injection;
 
 /// Rewrites a request's body, by its operation. `None` leaves it as it is.
@@ -32,22 +32,19 @@ type Rewriting = dyn Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync;
 
 /// A counting, fault-injecting HTTP proxy. Dropping it closes its port and every connection.
 pub struct Proxy {
-    address: SocketAddr,
+    server: Server,
     wire: Arc<Wire>,
-    accepting: Vec<OwnedTask>,
 }
 
 /// The shared state of the connections.
 struct Wire {
-    /// Set once, before the first response.
-    upstream: OnceLock<SocketAddr>,
+    upstream: SocketAddr,
     client: Client<
         hyper_util::client::legacy::connect::HttpConnector,
         http_body_util::Full<bytes::Bytes>,
     >,
     state: Mutex<State>,
-    observer: OnceLock<Arc<dyn Observer>>,
-    roles: OnceLock<Arc<Roles>>,
+    oversight: Oversight,
     counts_units: AtomicBool,
 }
 
@@ -66,33 +63,41 @@ impl Proxy {
     /// # Errors
     /// [`Error::Io`] when the port cannot be bound.
     pub async fn start(upstream: SocketAddr, port: u16) -> Result<Self, Error> {
-        let proxy = Self::start_before("DynamoDB", port).await?;
-        proxy.set_upstream(upstream);
-        Ok(proxy)
+        let listener = bind(port, "DynamoDB").await?;
+        Ok(Self::new(listener, upstream, Oversight::default()))
     }
 
-    /// Starts a proxy for a service without an upstream. Until [one is set](Self::set_upstream), it answers 502.
-    pub(crate) async fn start_before(service: &str, port: u16) -> Result<Self, Error> {
-        let what = format!("bind port {port} of 127.0.0.1 for {service}");
-        let listener = TcpListener::bind(("127.0.0.1", port))
-            .await
-            .map_err(io(what))?;
-        let address = listener.local_addr().map_err(io("read the proxy's port"))?;
-        let client = Client::builder(TokioExecutor::new()).build_http();
+    /// As [`start`](Self::start), at a free port, with an observer that sees all requests and responses.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when no port can be bound.
+    pub async fn start_observed(
+        upstream: SocketAddr,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, Error> {
+        let oversight = Oversight {
+            observer: Some(observer),
+            ..Oversight::default()
+        };
+        Ok(Self::new(bind(0, "DynamoDB").await?, upstream, oversight))
+    }
+
+    /// A proxy for the service at `upstream`.
+    pub(crate) fn new(listener: Listener, upstream: SocketAddr, oversight: Oversight) -> Self {
         let wire = Arc::new(Wire {
-            upstream: OnceLock::new(),
-            client,
+            upstream,
+            client: Client::builder(TokioExecutor::new()).build_http(),
             state: Mutex::default(),
-            observer: OnceLock::new(),
-            roles: OnceLock::new(),
+            oversight,
             counts_units: AtomicBool::new(false),
         });
-        let accepting = OwnedTask::spawn(accept(listener, Arc::clone(&wire)));
-        Ok(Self {
-            address,
+        let routes = Router::new()
+            .fallback(forward::handle)
+            .with_state(Arc::clone(&wire));
+        Self {
+            server: listener.serve(routes, guard()),
             wire,
-            accepting: vec![accepting],
-        })
+        }
     }
 
     /// Listens at the same port of `ip` too, for clients that cannot reach 127.0.0.1, such as a container.
@@ -100,27 +105,8 @@ impl Proxy {
     /// # Errors
     /// [`Error::Io`] when this machine has no such address, or the port is taken there.
     pub async fn listen_also(&mut self, ip: IpAddr) -> Result<(), Error> {
-        let address = SocketAddr::new(ip, self.address.port());
-        let what = format!("bind port {} of {ip}", address.port());
-        let listener = TcpListener::bind(address).await.map_err(io(what))?;
-        self.accepting
-            .push(OwnedTask::spawn(accept(listener, Arc::clone(&self.wire))));
-        Ok(())
-    }
-
-    /// Sets the upstream. The first one stays.
-    pub(crate) fn set_upstream(&self, upstream: SocketAddr) {
-        let _ = self.wire.upstream.set(upstream);
-    }
-
-    /// Enforces these roles on callers with a role. The first roles stay.
-    pub fn enforce_roles(&self, roles: &Arc<Roles>) {
-        let _ = self.wire.roles.set(Arc::clone(roles));
-    }
-
-    /// Lets an observer see all requests and responses. The first observer stays.
-    pub fn observe(&self, observer: &Arc<dyn Observer>) {
-        let _ = self.wire.observer.set(Arc::clone(observer));
+        let what = format!("bind port {} of {ip}", self.server.address().port());
+        self.server.listen_also(ip).await.map_err(io(what))
     }
 
     /// Counts capacity units from now on, by adding `ReturnConsumedCapacity` to each request. The added bytes of requests
@@ -132,7 +118,7 @@ impl Proxy {
     /// The endpoint that clients use for the service.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 
     /// Everything counted since the start or the last [`reset`](Self::reset).
@@ -201,12 +187,6 @@ impl Proxy {
 }
 
 impl Wire {
-    fn learn(&self, body: &[u8]) {
-        if let Some(observer) = self.observer.get() {
-            observer.learn(body);
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock, and the counters would stay usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -232,21 +212,5 @@ impl State {
         });
         self.happened.extend(fault);
         (fault, self.latency)
-    }
-}
-
-async fn accept(listener: TcpListener, wire: Arc<Wire>) {
-    // The set lives in this task, so aborting the task closes the connections.
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(forward::serve(stream, Arc::clone(&wire)));
-                }
-                Err(error) => tracing::warn!(%error, "the proxy could not accept a connection"),
-            },
-            Some(_) = connections.join_next() => {}
-        }
     }
 }

@@ -12,6 +12,7 @@ use crate::arn;
 use crate::error::Error;
 use crate::lambda::{Code, Function, LambdaHost};
 use crate::template::{FunctionResource, Template};
+use crate::wiring::Wiring;
 
 /// More than any test or demo needs at once, and few enough for a laptop.
 const CONCURRENCY: usize = 50;
@@ -38,20 +39,24 @@ pub(super) fn all_are_built(template: &Template, binaries: &Path) -> Result<(), 
     })
 }
 
-/// Registers the template's functions, and the sample work if it is built. `endpoints` take precedence over the template's,
-/// which are AWS's own.
+/// Registers the template's functions, and the sample work if it is built. The endpoints of the stack take precedence over the
+/// template's, which are AWS's own.
 pub(super) fn register(
     lambda: &LambdaHost,
     template: &Template,
     options: &Options,
     binaries: &Path,
-    endpoints: &[(&str, String)],
+    wiring: &Wiring,
 ) {
     let work = work_is_built(binaries).then(|| work(template.environment.clone()));
+    let endpoints = [
+        ("AWS_ENDPOINT_URL_DYNAMODB", &wiring.dynamodb),
+        ("AWS_ENDPOINT_URL_SFN", &wiring.sfn),
+        ("AWS_ENDPOINT_URL_LAMBDA", &wiring.lambda),
+    ];
     for resource in template.functions.iter().cloned().chain(work) {
         let mut environment = resource.environment;
-        let endpoints = endpoints.iter();
-        environment.extend(endpoints.map(|(name, url)| ((*name).to_owned(), url.clone())));
+        environment.extend(endpoints.map(|(name, url)| (name.to_owned(), url.clone())));
         // The role, by which the local services identify the function.
         if let Some(role) = resource.role
             && template.roles.contains_key(&role)

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use leasehold_net::Listener;
 use serde_json::{Value, json};
 
 use directory::RunDirectory;
@@ -17,18 +18,16 @@ pub use options::{EnvironmentChanges, Options, Ports, Schedules};
 
 use crate::arn;
 use crate::dynamodb::DynamoDb;
-use crate::engine::{Engine, Wiring};
+use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::events::Events;
 use crate::guard::session_token;
 use crate::iam::{self, Roles};
-use crate::lambda::LambdaHost;
+use crate::lambda::{HostOptions, LambdaHost};
 use crate::proxy::Proxy;
 use crate::task::OwnedTask;
 use crate::template::{StateMachineResource, Target, Template};
-
-/// Nothing listens at this address, so requests to it fail at once and do not leave the machine.
-const NOWHERE: &str = "http://127.0.0.1:9";
+use crate::wiring::{NOWHERE, Oversight, Wiring, bind};
 
 macro_rules! client {
     ($sdk:ident, $url:expr) => {{
@@ -59,13 +58,19 @@ pub struct Stack {
     run_directory: RunDirectory,
 }
 
-/// The state machine engine, and the proxies in front of it.
+/// The state machine engine, and the proxy before it, for functions and for executions that start others. Clients go past it.
 struct Machines {
     engine: Engine,
-    /// For functions.
     proxy: Proxy,
-    /// For executions that start others. It counts nothing, but enforces the roles too.
-    _nested: Proxy,
+}
+
+/// What is bound before anything is built.
+struct Listeners {
+    dynamodb: Listener,
+    lambda: Listener,
+    /// None without an engine.
+    sfn: Option<Listener>,
+    events: Listener,
 }
 
 impl Stack {
@@ -77,71 +82,35 @@ impl Stack {
     pub async fn start(options: Options) -> Result<Self, Error> {
         let binaries = options.binaries()?;
         let has_work = functions::work_is_built(&binaries);
-        let offered = if has_work {
-            functions::work_parameters()
-        } else {
-            BTreeMap::new()
-        };
-        let file = options.template();
-        let name = options.stack_name.as_str();
-        let template = Template::read(&file, &options.root, name, &options.parameters(), &offered)?;
-        let roles = iam::of(&template).map_err(|refused| Error::Template {
-            file,
-            message: refused.join("\n"),
-        })?;
-        let roles = Arc::new(roles);
+        let (template, roles) = read(&options, has_work)?;
         functions::all_are_built(&template, &binaries)?;
         let run_directory = RunDirectory::open(options.run_directory.as_deref())?;
         let logs = run_directory.path().join("logs");
+        let oversight = Oversight {
+            roles: Some(Arc::clone(&roles)),
+            observer: options.observer.clone(),
+        };
 
-        let dynamodb = DynamoDb::start().await?;
-        for (name, properties) in &template.tables {
-            dynamodb.create_table(name, properties)?;
-        }
-        if has_work {
-            dynamodb.create_table(functions::RESOURCE_TABLE, &functions::resource_table())?;
-        }
-        let proxy = Proxy::start(dynamodb.address(), options.ports.dynamodb).await?;
-        let lambda = LambdaHost::start(&logs, options.ports.lambda).await?;
-        if let Some(runner) = &options.durable_runner {
-            lambda.run_durable_functions_at(runner);
-        }
-        let delay = options.queue_delay;
-        if let Some(observer) = &options.observer {
-            proxy.observe(observer);
-            lambda.observe(observer);
-        }
-        proxy.enforce_roles(&roles);
-        lambda.enforce_roles(&roles);
-        let mut events = Events::start(&template, &lambda, delay, options.ports.events).await?;
+        let listeners = Listeners::bind(&options).await?;
+        let wiring = listeners.wiring();
+        let dynamodb = database(&template, has_work).await?;
+        let proxy = Proxy::new(listeners.dynamodb, dynamodb.address(), oversight.clone());
+        let runner = options.durable_runner.as_deref();
+        let host = HostOptions {
+            oversight: oversight.clone(),
+            event_sources: event_sources(&template, options.follow),
+            durable_runner: runner.map(|url| url.trim_end_matches('/').to_owned()),
+        };
+        let lambda = LambdaHost::new(listeners.lambda, &logs, host)?;
+        functions::register(&lambda, &template, &options, &binaries, &wiring);
+        let (delay, follow) = (options.queue_delay, options.follow);
+        let events = Events::new(listeners.events, &template, &lambda, delay, follow);
         let mut machines = None;
-        if options.engine {
-            let wiring = Wiring {
-                sfn: String::new(),
-                lambda: lambda.url(),
-                dynamodb: proxy.url(),
-                status_events: format!("{}/events", events.url()),
-            };
-            let started = Machines::start(&options, &logs, wiring, &roles).await?;
-            if let Some(observer) = &options.observer {
-                started.proxy.observe(observer);
-            }
-            machines = Some(started);
+        if let Some(listener) = listeners.sfn {
+            let engine = Engine::start(&options.root, &logs, options.ports.sfn, &wiring).await?;
+            let proxy = Proxy::new(listener, engine.address(), oversight);
+            machines = Some(Machines { engine, proxy });
         }
-        let sfn = machines
-            .as_ref()
-            .map_or_else(|| NOWHERE.to_owned(), |machines| machines.proxy.url());
-        let endpoints = [
-            ("AWS_ENDPOINT_URL_DYNAMODB", proxy.url()),
-            ("AWS_ENDPOINT_URL_SFN", sfn),
-            ("AWS_ENDPOINT_URL_LAMBDA", lambda.url()),
-        ];
-        functions::register(&lambda, &template, &options, &binaries, &endpoints);
-        lambda.list_event_sources(event_sources(&template, options.follow));
-        if options.follow {
-            events.follow(&template, &lambda);
-        }
-
         let mut stack = Self {
             schedules: Vec::new(),
             machines,
@@ -162,26 +131,31 @@ impl Stack {
     /// # Errors
     /// [`Error::Call`] with the service's message, also when there is no engine.
     pub async fn deploy(&self) -> Result<BTreeMap<String, String>, Error> {
-        let sfn = self.sfn();
         let mut arns = BTreeMap::new();
         for machine in &self.template.state_machines {
-            let created = sfn
-                .create_state_machine()
-                .name(&machine.name)
-                .definition(machine.definition()?)
-                .role_arn(arn::role(&machine.role))
-                .send()
-                .await
-                .map_err(|error| {
-                    let what = format_args!("CreateStateMachine {}", machine.logical_id);
-                    Error::call(what, error::said(&error))
-                })?;
-            arns.insert(
-                machine.logical_id.clone(),
-                created.state_machine_arn().to_owned(),
-            );
+            let definition = machine.definition()?;
+            let created = self.create_state_machine(&machine.name, &definition, &machine.role);
+            let id = &machine.logical_id;
+            let failed = |error| Error::call(format_args!("CreateStateMachine {id}"), error);
+            arns.insert(id.clone(), created.await.map_err(failed)?);
         }
         Ok(arns)
+    }
+
+    /// Creates a state machine under a role, by its name. Returns its ARN.
+    ///
+    /// # Errors
+    /// What the service answers, in one line.
+    pub async fn create_state_machine(
+        &self,
+        name: &str,
+        definition: &str,
+        role: &str,
+    ) -> Result<String, String> {
+        let create = self.sfn().create_state_machine().name(name);
+        let create = create.definition(definition).role_arn(arn::role(role));
+        let created = create.send().await.map_err(|error| error::said(&error))?;
+        Ok(created.state_machine_arn)
     }
 
     /// A client for DynamoDB, through the proxy, so its requests are counted too.
@@ -196,8 +170,8 @@ impl Stack {
         client!(aws_sdk_sfn, self.sfn_url())
     }
 
-    /// The proxy between the functions and Step Functions: counts and faults of what functions send there. Clients
-    /// and the engine's own calls do not go through it. `None` without an engine.
+    /// The proxy before Step Functions: counts and faults of what functions send there, and executions that start others. Clients
+    /// go past it. `None` without an engine.
     #[must_use]
     pub fn sfn_proxy(&self) -> Option<&Proxy> {
         self.machines.as_ref().map(|machines| &machines.proxy)
@@ -413,26 +387,59 @@ fn event_sources(template: &Template, are_followed: bool) -> BTreeMap<String, Va
     described.collect()
 }
 
-impl Machines {
-    /// Starts the engine. Its own address is not in `wiring`.
-    async fn start(
-        options: &Options,
-        logs: &Path,
-        mut wiring: Wiring,
-        roles: &Arc<Roles>,
-    ) -> Result<Self, Error> {
-        let nested = Proxy::start_before("Step Functions", 0).await?;
-        nested.enforce_roles(roles);
-        wiring.sfn = nested.url();
-        let engine = Engine::start(&options.root, logs, options.ports.sfn, &wiring).await?;
-        nested.set_upstream(engine.address());
-        let proxy = Proxy::start_before("Step Functions", 0).await?;
-        proxy.set_upstream(engine.address());
-        proxy.enforce_roles(roles);
+/// Reads the template and its roles.
+fn read(options: &Options, has_work: bool) -> Result<(Template, Arc<Roles>), Error> {
+    let offered = has_work.then(functions::work_parameters);
+    let file = options.template();
+    let template = Template::read(
+        &file,
+        &options.root,
+        &options.stack_name,
+        &options.parameters(),
+        &offered.unwrap_or_default(),
+    )?;
+    let roles = iam::of(&template).map_err(|refused| Error::Template {
+        file,
+        message: refused.join("\n"),
+    })?;
+    Ok((template, Arc::new(roles)))
+}
+
+/// Starts the database with the tables of the template.
+async fn database(template: &Template, has_work: bool) -> Result<DynamoDb, Error> {
+    let dynamodb = DynamoDb::start().await?;
+    for (name, properties) in &template.tables {
+        dynamodb.create_table(name, properties)?;
+    }
+    if has_work {
+        dynamodb.create_table(functions::RESOURCE_TABLE, &functions::resource_table())?;
+    }
+    Ok(dynamodb)
+}
+
+impl Listeners {
+    /// Binds every port. The engine binds its own, which only clients use.
+    async fn bind(options: &Options) -> Result<Self, Error> {
+        let ports = options.ports;
         Ok(Self {
-            engine,
-            proxy,
-            _nested: nested,
+            dynamodb: bind(ports.dynamodb, "DynamoDB").await?,
+            lambda: bind(ports.lambda, "Lambda").await?,
+            sfn: if options.engine {
+                Some(bind(0, "Step Functions").await?)
+            } else {
+                None
+            },
+            events: bind(ports.events, "events").await?,
         })
+    }
+
+    fn wiring(&self) -> Wiring {
+        let sfn = self.sfn.as_ref().map(Listener::url);
+        Wiring {
+            dynamodb: self.dynamodb.url(),
+            lambda: self.lambda.url(),
+            sfn: sfn.unwrap_or_else(|| NOWHERE.to_owned()),
+            events: self.events.url(),
+        }
     }
 }

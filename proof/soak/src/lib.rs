@@ -17,6 +17,7 @@ pub mod context;
 pub mod faults;
 pub mod fixture;
 pub mod history;
+pub mod judge;
 pub mod keys;
 pub mod late_waiters;
 pub mod linear;

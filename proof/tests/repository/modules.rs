@@ -5,7 +5,7 @@ use crate::{Files, Rule, SeededEdit};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
-    "no two modules of lib, lambda, asl, cli or local import each other",
+    "no two modules of lib, lambda, asl, cli, local or net import each other",
     circles,
     &[
         (
@@ -20,7 +20,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 fn circles(files: &Files) -> Vec<String> {
-    ["lib", "lib/lambda", "asl", "cli", "local"]
+    ["lib", "lib/lambda", "asl", "cli", "local", "local/net"]
         .iter()
         .flat_map(|package| {
             let edges = imports(files, &format!("{package}/src/"));

@@ -1,5 +1,5 @@
 //! The promises that a round's history is held to: the linearizability of each row, what the shared judge knows
-//! ([`leasehold_local::history`]), and what only the soak can see.
+//! ([`crate::judge`]), and what only the soak can see.
 
 mod promises;
 mod secrets;

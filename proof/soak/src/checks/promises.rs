@@ -4,11 +4,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leasehold_local::history::{EventKind, History as Judged, Promise, judge};
-
 use super::Violation;
 use crate::fixture::Observed;
 use crate::history::{Belief, Denial, Invocation, Micros, Name, Op, Place, Response, Wait};
+use crate::judge::{EventKind, History as Judged, Promise, judge};
 
 /// How many grants a row remembers the requests of.
 const REMEMBERED: usize = 4;

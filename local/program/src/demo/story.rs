@@ -15,6 +15,9 @@ state more than before (examples/one-state/order.asl.json) wait for it in a queu
 for the key is killed before its response. The third is stopped while it works, the fifth while it waits.
 ";
 
+/// The workflow of the example. It is in the program, which a package has without the examples.
+const WORKFLOW: &str = include_str!("../../../../examples/one-state/order.asl.json");
+
 pub(super) const KEY: &str = "orders/42";
 pub(super) const PROCESS: &str = "process";
 
@@ -119,25 +122,17 @@ pub(super) async fn play(stack: &Stack) -> Result<Record<'_>, Error> {
 
 /// Creates the workflow of the example. Its name says that its executions may have leases.
 async fn workflow(stack: &Stack) -> Result<String, Error> {
-    let file = Options::default()
-        .root
-        .join("examples/one-state/order.asl.json");
-    let definition = std::fs::read_to_string(&file).map_err(|e| Error::call(file.display(), e))?;
-    let mut definition = definition.replace("${Partition}", "aws");
+    let mut definition = WORKFLOW.replace("${Partition}", "aws");
     for function in ["acquire", "extend", "step"] {
         let function = stack.functions().function(function)?;
         let placeholder = format!("${{{}}}", function.logical_id);
         definition = definition.replace(&placeholder, &function.arn());
     }
-    let create = stack
-        .sfn()
-        .create_state_machine()
-        .name("leasehold_leasing_orders");
-    let create = create.definition(definition);
-    let created = create
-        .role_arn("arn:aws:iam::123456789012:role/orders")
-        .send()
-        .await?;
-    stack.roles().machine("orders", &created.state_machine_arn);
-    Ok(created.state_machine_arn)
+    let name = "leasehold_leasing_orders";
+    let created = stack
+        .create_state_machine(name, &definition, "orders")
+        .await;
+    let created = created.map_err(|error| Error::call("CreateStateMachine", error))?;
+    stack.roles().machine("orders", &created);
+    Ok(created)
 }

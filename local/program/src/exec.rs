@@ -7,13 +7,13 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
+use leasehold_local::{Error, Stack, installation, process};
+use leasehold_net::Signals;
 use rustix::process::{Signal, getpgrp};
 use tokio::process::Child;
-use tokio::signal::unix::SignalKind;
 
 use crate::arguments::Arguments;
-use crate::error::io;
-use crate::{Error, Signals, Stack, installation, process, report_interrupted};
+use crate::signals::{listen_for_ends, report_interrupted};
 
 const EXAMPLES: &str = "Examples:
   leasehold-local exec -- pytest
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Start the stack, run a command beside it, and end the stack with it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Exec {
+pub(crate) struct Exec {
     #[command(flatten)]
     what: Arguments,
     /// The command and its arguments
@@ -46,14 +46,14 @@ pub struct Exec {
 ///
 /// # Errors
 /// The cause, if the stack could not start or a part of it failed. The command is asked to end then, and killed if it does not.
-pub async fn run(exec: Exec) -> Result<ExitCode, Error> {
-    let mut signals = Signals::listen()?;
+pub(crate) async fn run(exec: Exec) -> Result<ExitCode, Error> {
+    let mut signals = listen_for_ends()?;
     let run_directory = exec.what.run_directory();
     let (mut stack, _) = tokio::select! {
         started = exec.what.start(run_directory) => started?,
-        kind = signals.wait() => {
+        signal = signals.next() => {
             report_interrupted();
-            return Ok(code(128 + kind.as_raw_value()));
+            return Ok(code(128 + signal.as_raw()));
         }
     };
     let result = beside(&mut stack, &mut signals, &exec.command).await;
@@ -74,7 +74,8 @@ async fn beside(
         eprintln!("leasehold-local: could not {what}: there is no such command");
         return Ok(ExitCode::from(127));
     }
-    let mut command = process::command_ending_with_us(program);
+    // So that it can end what it has started in its turn.
+    let mut command = process::command_ending_with_us(program, "TERM");
     command
         .args(arguments)
         .envs(stack.variables())
@@ -82,11 +83,11 @@ async fn beside(
     for name in installation::VARIABLES.iter().chain(&installation::HIDING) {
         command.env_remove(name);
     }
-    let mut child = process::spawn(command).map_err(io(what.clone()))?;
+    let mut child = process::spawn(command).map_err(Error::io(what.clone()))?;
     loop {
         tokio::select! {
-            status = child.wait() => return Ok(exit_code(status.map_err(io(what))?)),
-            kind = signals.wait() => pass_on(&child, kind),
+            status = child.wait() => return Ok(exit_code(status.map_err(Error::io(what))?)),
+            signal = signals.next() => pass_on(&child, signal),
             error = stack.failed() => {
                 // Killed at once, it would leave behind what it has started.
                 process::signal(&child, Signal::TERM);
@@ -108,14 +109,10 @@ fn is_there(program: &OsStr) -> bool {
 }
 
 /// Passes a signal on, but for Ctrl-C of a terminal, which sends it to every process of its group itself.
-fn pass_on(child: &Child, kind: SignalKind) {
-    let signal = match kind {
-        kind if kind == SignalKind::terminate() => Signal::TERM,
-        kind if kind == SignalKind::hangup() => Signal::HUP,
-        _ if is_in_the_foreground() => return,
-        _ => Signal::INT,
-    };
-    process::signal(child, signal);
+fn pass_on(child: &Child, signal: Signal) {
+    if signal != Signal::INT || !is_in_the_foreground() {
+        process::signal(child, signal);
+    }
 }
 
 /// Whether this process's group is the one to which its terminal sends Ctrl-C.

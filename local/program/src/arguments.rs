@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::own::{self, Own};
-use crate::{Error, Options, Ports, Schedules, Stack};
+use leasehold_local::{Error, Options, Ports, Schedules, Stack};
+
+use crate::user_code::{self, UserCode};
 
 /// What `up` and `exec` start.
 #[derive(Debug, Args)]
@@ -35,10 +36,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "sweep_every")]
     no_sweep: bool,
     /// A value for a parameter of the template; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = own::pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = user_code::pair)]
     parameter: Vec<(String, String)>,
     #[command(flatten)]
-    own: Own,
+    user_code: UserCode,
     /// Where AWS's local runner of durable functions listens: what they ask of Lambda goes there, and their executions may have leases
     #[arg(long, value_name = "URL")]
     durable_runner: Option<String>,
@@ -62,11 +63,11 @@ impl Arguments {
         self,
         run_directory: Option<PathBuf>,
     ) -> Result<(Stack, BTreeMap<String, String>), Error> {
-        let own = self.own.clone();
+        let user_code = self.user_code.clone();
         let options = self.options(run_directory);
         let has_engine = options.engine;
         let stack = Stack::start(options).await.map_err(advised)?;
-        let mut machines = own.add_to(&stack).await?;
+        let mut machines = user_code.add_to(&stack).await?;
         if has_engine {
             machines.extend(stack.deploy().await?);
         }

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use leasehold_local::{Error, Options, Signals, Stack, report_interrupted};
+use leasehold_local::{Error, Stack, installation};
+
+use crate::signals::{listen_for_ends, report_interrupted};
 
 /// The exit code that a shell expects after Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -25,16 +27,15 @@ Exit codes: 0 all promises held, 1 a promise was broken or the demo could not ru
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// Directory for report.json, timeline.svg, tokens.svg and logs [default: target/demo]
+    /// Directory for report.json, timeline.svg, tokens.svg and logs [default: target/demo in a clone, ~/.cache/leasehold-local/demo otherwise]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
 
 /// Runs the demo to its verdict, or to Ctrl-C.
 pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
-    let mut signals = Signals::listen()?;
-    let default = || Options::default().root.join("target/demo");
-    let out = demo.out.unwrap_or_else(default);
+    let mut signals = listen_for_ends()?;
+    let out = demo.out.unwrap_or_else(directory);
     // Files of an earlier run must not be mistaken for this one's.
     report::remove(&out);
     show(story::INTRODUCTION);
@@ -42,14 +43,14 @@ pub(crate) async fn run(demo: Demo) -> Result<ExitCode, Error> {
     // Dropping the future ends the parts that have started.
     let stack = tokio::select! {
         started = Stack::start(story::options(&out)) => started?,
-        _ = signals.wait() => {
+        _ = signals.next() => {
             report_interrupted();
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
     let ended = tokio::select! {
         ended = play(&stack, &out) => Some(ended),
-        _ = signals.wait() => None,
+        _ = signals.next() => None,
     };
     stack.stop().await;
     ended.unwrap_or_else(|| {
@@ -68,6 +69,14 @@ async fn play(stack: &Stack, out: &Path) -> Result<ExitCode, Error> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn directory() -> PathBuf {
+    if installation::is_packaged() {
+        installation::run_directory().join("demo")
+    } else {
+        installation::home().join("target/demo")
+    }
 }
 
 /// Prints a text and a line break.

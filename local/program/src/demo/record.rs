@@ -7,7 +7,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType};
-use leasehold_local::history::{EventKind, History};
 use leasehold_local::{Error, Stack};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,8 +29,6 @@ pub(super) struct Record<'a> {
     /// When the run began, in milliseconds since the epoch, as all instants are.
     pub(super) began: u64,
     pub(super) all: Vec<Seen>,
-    /// The process's requests to extend its lease, and until when it may work after each.
-    extends: Vec<(u64, u64)>,
     late_write: Arc<OnceLock<(u64, String)>>,
     /// What the resource accepted, in its order: when, by which token, and whether somebody entered.
     pub(super) writes: Vec<(u64, u64, bool)>,
@@ -81,8 +78,16 @@ impl Seen {
         self.ended.map(|at| at + grace)
     }
 
+    /// Until when it believes that it holds the key, if it does. What was stopped may be at work for a grace.
+    pub(super) fn believes(&self) -> Option<u64> {
+        match self.stopped {
+            Some(_) => self.until(),
+            None => self.ended,
+        }
+    }
+
     /// Takes in an event. Returns what to tell of it.
-    fn learn(&mut self, event: &HistoryEvent) -> Option<String> {
+    fn see(&mut self, event: &HistoryEvent) -> Option<String> {
         use HistoryEventType as Type;
         let at = u64::try_from(event.timestamp().to_millis().unwrap_or(0)).unwrap_or(0);
         if let Some(entered) = event.state_entered_event_details() {
@@ -158,7 +163,6 @@ impl<'a> Record<'a> {
             sfn: stack.sfn(),
             began: now(),
             all: Vec::new(),
-            extends: Vec::new(),
             late_write: Arc::default(),
             writes: Vec::new(),
             overlaps: 0,
@@ -190,7 +194,6 @@ impl<'a> Record<'a> {
             ended: Some(millis(&lease["expires_at"])),
             ..Seen::default()
         });
-        self.extends.push((at, millis(&lease["safe_until"])));
         let what = format!("HAS THE KEY, token {}, by a ttl", token.unwrap_or(0));
         self.tell(PROCESS, at, &what);
     }
@@ -198,7 +201,6 @@ impl<'a> Record<'a> {
     /// The process has extended its lease.
     pub(super) fn process_extends(&mut self, lease: &Value) {
         self.all[0].ended = Some(millis(&lease["expires_at"]));
-        self.extends.push((now(), millis(&lease["safe_until"])));
     }
 
     /// Where to write when the process's late write was refused, and how.
@@ -273,7 +275,7 @@ impl<'a> Record<'a> {
             for event in &events[one.read.0..] {
                 let at = event.timestamp().to_millis().unwrap_or(0);
                 let at = u64::try_from(at).unwrap_or(0);
-                news.extend(one.learn(event).map(|what| (at, one.name.clone(), what)));
+                news.extend(one.see(event).map(|what| (at, one.name.clone(), what)));
             }
             one.read.0 = events.len();
         }
@@ -318,73 +320,6 @@ impl<'a> Record<'a> {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Ok(())
-    }
-
-    /// Everything as one history, for the judge of all histories.
-    pub(super) fn history(&self) -> History {
-        let mut history = History::default();
-        let mut add = |at, one: &Seen, what| history.record(at, KEY, &one.holder, what);
-        for one in &self.all {
-            if let Some(at) = one.queued {
-                add(at, one, EventKind::Queued);
-            }
-            if let (Some(at), Some(token)) = (one.holds, one.token) {
-                let asked_at = one.asked.unwrap_or(at);
-                // What was killed does not believe anything any more.
-                let until = one.stopped.and(one.until()).or(one.ended);
-                let safe_until = until.unwrap_or(u64::MAX);
-                let granted = EventKind::Granted {
-                    token,
-                    asked_at,
-                    safe_until,
-                };
-                if one.holder != PROCESS {
-                    add(at, one, granted);
-                }
-            } else if let Some(at) = one.stopped {
-                add(at, one, EventKind::GaveUp);
-            }
-        }
-        let process = &self.all[0];
-        let token = process.token.unwrap_or(0);
-        for (nth, (at, safe_until)) in self.extends.iter().enumerate() {
-            let safe_until = *safe_until;
-            let what = match nth {
-                0 => EventKind::Granted {
-                    token,
-                    asked_at: self.began,
-                    safe_until,
-                },
-                _ => EventKind::Extended { token, safe_until },
-            };
-            add(*at, process, what);
-        }
-        for (at, token, enters) in &self.writes {
-            let Some(one) = self.all.iter().find(|one| one.token == Some(*token)) else {
-                continue;
-            };
-            // The process has promised to be out before its lease ends, an execution has no such promise to make.
-            let promised = self.extends.last().filter(|_| one.holder == PROCESS);
-            let until = promised.map_or(u64::MAX, |(_, safe_until)| *safe_until);
-            let token = *token;
-            let what = if *enters {
-                EventKind::Entered { token, until }
-            } else {
-                EventKind::Left { token }
-            };
-            add(*at, one, what);
-        }
-        if let Some((at, _)) = process.refused {
-            add(
-                at,
-                process,
-                EventKind::Wrote {
-                    token,
-                    accepted: false,
-                },
-            );
-        }
-        history
     }
 }
 

@@ -1,5 +1,4 @@
-//! The acts of holders and waiters, and whether a lease's promises were kept: one record and one judge for the demo and
-//! the soak.
+//! The acts of holders and waiters, and whether a lease's promises were kept.
 //!
 //! A [`History`] is an append-only list of [`Event`]s. [`judge`] reads only the list, never the lease table, and reports
 //! every broken [`Promise`].

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use leasehold_local::Error;
-use leasehold_local::history::{Promise, judge};
 use serde::Serialize;
 
 use super::picture;
@@ -72,16 +71,78 @@ settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allow
     }
 }
 
-/// The promises of the history, and what the story has to come to.
+/// The promises of docs/explanation/semantics.md that the story shows, and what it has to come to.
 fn checks(record: &Record<'_>) -> Vec<Check> {
-    let findings = judge(&record.history());
-    let promises = Promise::ALL.map(|promise| {
-        let broken = findings.iter().filter(|finding| finding.promise == promise);
+    let all = promises(record).into_iter().chain(ends(record));
+    let check = |(name, violations): (&str, Vec<String>)| Check {
+        name: name.to_owned(),
+        violations,
+    };
+    all.map(check).collect()
+}
+
+fn promises(record: &Record<'_>) -> [(&'static str, Vec<String>); 5] {
+    let mut holders: Vec<_> = record
+        .all
+        .iter()
+        .filter(|one| one.holds.is_some())
+        .collect();
+    holders.sort_by_key(|one| one.holds);
+    let mut served: Vec<_> = record
+        .all
+        .iter()
+        .filter(|one| one.queued.is_some())
+        .collect();
+    served.sort_by_key(|one| one.queued);
+    let unserved = |one: &&&Seen| one.holds.is_none() && one.stopped.is_none();
+    let forgotten = served.iter().filter(unserved);
+    let forgotten = forgotten.map(|one| one.name.clone()).collect();
+    served.retain(|one| one.holds.is_some());
+    let before = |pair: &[&Seen]| format!("{} before {}", pair[0].name, pair[1].name);
+    let overlap = |pair: &[&Seen]| {
+        let end = pair[0].believes();
+        end.is_none_or(|end| Some(end) > pair[1].holds)
+    };
+    let writes = record.writes.windows(2);
+    let back = writes.filter(|pair| pair[1].1 < pair[0].1);
+    let back = back.map(|pair| format!("{} after {}", pair[1].1, pair[0].1));
+    [
         (
-            promise.to_string(),
-            broken.map(|finding| finding.what.clone()).collect(),
-        )
-    });
+            "S1, S2: tokens rise in the order of the grants",
+            pairs(&holders, |pair| pair[0].token >= pair[1].token, before),
+        ),
+        (
+            "S3: no older token is accepted after a newer one",
+            back.collect(),
+        ),
+        (
+            "S8: no two hold at the same time",
+            pairs(&holders, overlap, |pair| {
+                format!("{} and {}", pair[0].name, pair[1].name)
+            }),
+        ),
+        (
+            "L3: served in the order of arrival",
+            pairs(&served, |pair| pair[0].holds > pair[1].holds, before),
+        ),
+        ("L4: everybody in the queue is served", forgotten),
+    ]
+}
+
+/// What is wrong with neighbours.
+fn pairs(
+    all: &[&Seen],
+    is_wrong: impl Fn(&[&Seen]) -> bool,
+    tell: impl Fn(&[&Seen]) -> String,
+) -> Vec<String> {
+    all.windows(2)
+        .filter(|pair| is_wrong(pair))
+        .map(tell)
+        .collect()
+}
+
+/// What the story has to come to.
+fn ends(record: &Record<'_>) -> [(&'static str, Vec<String>); 5] {
     let wrong = |is: bool, what: String| if is { vec![what] } else { Vec::new() };
     let ends = record.all.iter().enumerate().skip(1);
     let ends = ends.filter(|(number, one)| one.status != Seen::expected(*number));
@@ -89,7 +150,7 @@ fn checks(record: &Record<'_>) -> Vec<Check> {
         .refused
         .as_ref()
         .map_or("", |(_, error)| error);
-    let story = [
+    [
         (
             "the resource saw one inside at a time",
             wrong(
@@ -123,11 +184,7 @@ fn checks(record: &Record<'_>) -> Vec<Check> {
                 record.left.to_string(),
             ),
         ),
-    ];
-    let story = story.map(|(name, violations)| (name.to_owned(), violations));
-    let all = promises.into_iter().chain(story);
-    all.map(|(name, violations)| Check { name, violations })
-        .collect()
+    ]
 }
 
 /// The mean time from the end of an execution to the next grant, where there was no grace.

@@ -8,11 +8,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use leasehold_local::{Error, Stack, installation};
+use leasehold_net::quoted;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Arguments;
-use crate::error::io;
-use crate::{Error, Signals, Stack, installation, report_interrupted};
+use crate::signals::{listen_for_ends, report_interrupted};
 
 const EXAMPLES: &str = "Examples:
   leasehold-local up
@@ -38,7 +39,7 @@ Exit codes: 0 ended by Ctrl-C or another signal, 1 failed to start or failed lat
 /// Starts DynamoDB, the functions and the state machines of template.yaml on 127.0.0.1, and runs them until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Up {
+pub(crate) struct Up {
     #[command(flatten)]
     what: Arguments,
     /// Let DynamoDB, Lambda and Step Functions listen at this address too, for functions in containers; without a value, at Docker's 172.17.0.1
@@ -50,11 +51,8 @@ pub struct Up {
 }
 
 /// Runs the stack until a signal ends it, which is success, or until a part of it fails.
-///
-/// # Errors
-/// The cause, if the stack could not start or a part of it failed.
-pub async fn run(up: Up) -> Result<(), Error> {
-    let mut ended = Signals::listen()?;
+pub(crate) async fn run(up: Up) -> Result<(), Error> {
+    let mut ended = listen_for_ends()?;
     if up.end_with_stdin {
         std::thread::spawn(|| {
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -69,7 +67,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     // Dropping the future ends the parts that have started.
     let (mut stack, machines) = tokio::select! {
         started = up.what.start(Some(run_directory)) => started?,
-        _ = ended.wait() => {
+        _ = ended.next() => {
             report_interrupted();
             return Ok(());
         }
@@ -80,7 +78,7 @@ pub async fn run(up: Up) -> Result<(), Error> {
     let welcome = welcome(&stack, &machines, &files, &containers);
     let _ = writeln!(std::io::stdout(), "{welcome}");
     let result = tokio::select! {
-        _ = ended.wait() => Ok(()),
+        _ = ended.next() => Ok(()),
         error = stack.failed() => Err(error),
     };
     // The files name ports that are about to close.
@@ -214,7 +212,7 @@ impl Files {
             let mut created = OpenOptions::new();
             let created = created.write(true).create_new(true).mode(0o600).open(file);
             let written = created.and_then(|mut created| created.write_all(text.as_bytes()));
-            written.map_err(io(what))?;
+            written.map_err(Error::io(what))?;
         }
         Ok(files)
     }
@@ -237,26 +235,4 @@ fn exports(stack: &Stack) -> String {
     let unset = format!("unset {}", installation::HIDING.join(" "));
     let lines: Vec<_> = std::iter::once(unset).chain(lines).collect();
     lines.join("\n") + "\n"
-}
-
-/// A value for a shell: in single quotes unless all its characters are safe.
-fn quoted(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
-    if !value.is_empty() && value.chars().all(plain) {
-        return value.to_owned();
-    }
-    format!("'{}'", value.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_value_survives_the_shell() {
-        assert_eq!(
-            super::quoted("http://127.0.0.1:8000"),
-            "http://127.0.0.1:8000"
-        );
-        assert_eq!(super::quoted(""), "''");
-        assert_eq!(super::quoted("it's $HOME"), r"'it'\''s $HOME'");
-    }
 }

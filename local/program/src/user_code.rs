@@ -7,12 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use clap::Args;
+use leasehold_local::{Code, Error, Function, Stack};
 use serde::de::IgnoredAny;
-
-use crate::arn;
-use crate::error::{Error, io, said};
-use crate::lambda::{Code, Function};
-use crate::stack::Stack;
 
 /// As long as Lambda allows.
 const TIMEOUT: Duration = Duration::from_mins(15);
@@ -20,7 +16,7 @@ const CONCURRENCY: usize = 50;
 
 /// What a user adds to the stack.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct Own {
+pub(crate) struct UserCode {
     /// A Lambda function of yours: a command that runs its runtime, or the URL of a server that gets each event by POST; may be repeated
     #[arg(long, value_name = "NAME=COMMAND|URL", value_parser = function)]
     function: Vec<(String, Code)>,
@@ -57,7 +53,7 @@ fn machine(text: &str) -> Result<(String, PathBuf), String> {
     Ok((name, file.into()))
 }
 
-impl Own {
+impl UserCode {
     /// Registers the functions, then creates the machines. Returns the ARNs of the machines by name.
     pub(crate) async fn add_to(&self, stack: &Stack) -> Result<BTreeMap<String, String>, Error> {
         for (name, code) in &self.function {
@@ -123,7 +119,7 @@ async fn create(
     values: &BTreeMap<String, String>,
 ) -> Result<String, Error> {
     let read = std::fs::read_to_string(file);
-    let text = read.map_err(io(format!("read {}", file.display())))?;
+    let text = read.map_err(Error::io(format!("read {}", file.display())))?;
     let wrong = |place: Option<(usize, usize)>, message: String| Error::Definition {
         place: match place {
             Some((line, column)) => format!("{}:{line}:{column}", file.display()),
@@ -140,19 +136,8 @@ async fn create(
             problem.to_owned(),
         ));
     }
-    let created = stack
-        .sfn()
-        .create_state_machine()
-        .name(name)
-        .definition(&definition)
-        .role_arn(arn::role("own"))
-        .send()
-        .await;
-    let created = created.map_err(|error| {
-        let message = said(&error);
-        wrong(place(&definition, &message), message)
-    })?;
-    Ok(created.state_machine_arn().to_owned())
+    let created = stack.create_state_machine(name, &definition, "own").await;
+    created.map_err(|message| wrong(place(&definition, &message), message))
 }
 
 /// Line and column of what a message is about: those that it names, or those of the field that it names by its path.

@@ -1,11 +1,15 @@
 //! `leasehold-local`: the command line of the local stack.
 
+mod arguments;
 mod demo;
+mod exec;
+mod signals;
+mod up;
+mod user_code;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use leasehold_local::{exec, up};
 use tracing_subscriber::EnvFilter;
 
 /// Leasehold on this machine: DynamoDB, Lambda and Step Functions, all local. Nothing remains when it ends.
