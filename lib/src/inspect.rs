@@ -16,6 +16,9 @@ use crate::{
     values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
 };
 
+#[cfg(test)]
+mod tests;
+
 /// What is stored under a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -388,63 +391,5 @@ fn state(lease: &LeaseView, row: &Row, (now, passed): (Timestamp, Timestamp)) ->
         None => LeaseState::Free,
         Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
         Some(_) => LeaseState::Held,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{collections::HashSet, sync::Arc, time::Duration};
-
-    use super::*;
-    use crate::{
-        Acquire, Memory, Settings,
-        clock::slow::Slow,
-        conformance::{grant, make},
-    };
-
-    #[tokio::test]
-    async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
-        let leases = Leases::new(Memory::new(), Settings::default());
-        let ttl = make::ttl(Duration::from_hours(1));
-        let metadata = Metadata::new([("a".to_owned(), "\"".repeat(4095))].into());
-        let metadata = metadata.expect("valid");
-        for n in 0..1500 {
-            let key = make::key(format!("k{n}"));
-            let acquire = Acquire::new(key, make::holder("h"), ttl);
-            grant(&leases, acquire.metadata(metadata.clone())).await;
-        }
-        let (mut seen, mut cursor) = (HashSet::new(), None);
-        loop {
-            let listed = leases.list(10_000, cursor).await.expect("a list");
-            assert!(serde_json::to_vec(&listed).expect("json").len() < 6_000_000);
-            seen.extend(listed.leases.into_iter().map(|view| view.key));
-            cursor = listed.cursor;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        assert_eq!(seen.len(), 1500);
-    }
-
-    #[tokio::test]
-    async fn a_list_is_cut_before_the_invocation_is_over() {
-        let leases = Leases::new(Memory::new(), Settings::default());
-        let leases = leases.with_clock(Arc::new(Slow::by(100)));
-        let ttl = make::ttl(Duration::from_hours(1));
-        let holder = make::holder("h");
-        for n in 0..300 {
-            let key = make::key(format!("k{n}"));
-            grant(&leases, Acquire::new(key, holder.clone(), ttl)).await;
-        }
-        // A hundred rows take ten seconds.
-        let soon = leases.for_call(leases.now().plus(Duration::from_secs(5)));
-        for listed in [
-            soon.list(10_000, None).await,
-            soon.held_by(&holder, 10_000, None).await,
-        ] {
-            let listed = listed.expect("time that runs out is no error");
-            assert_eq!(listed.leases.len(), 100);
-            assert!(listed.cursor.is_some());
-        }
     }
 }
