@@ -1,26 +1,24 @@
 //! Inspect: what the table stores, without anything that would let the reader change it.
 
-use std::collections::BTreeSet;
-
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, corrupt},
+    leases::Leases,
     outcomes::{LifetimeKind, Previous},
     pagination::Cursor,
     row::{Limit, Record, Row, Stored, Term},
-    start::{StartItem, StartStatus},
     store::{Address, Entry, ItemAddress, Operations, Store},
     values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
+    view::KeyDetails,
 };
 
 #[cfg(test)]
 mod tests;
 
 /// What is stored under a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(
@@ -34,7 +32,7 @@ pub enum Inspected {
         #[serde(flatten)]
         first: Inspection,
         /// For a semaphore, every permit that was ever granted.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         permits: Vec<Inspection>,
     },
     /// It was never leased, or so long ago that its row is gone.
@@ -42,7 +40,7 @@ pub enum Inspected {
 }
 
 /// The state of one lease.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
     /// Held, expired by the reader's clock but not taken, closed, or free.
@@ -68,7 +66,7 @@ pub struct Inspection {
 }
 
 /// The state of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseState {
@@ -83,7 +81,7 @@ pub enum LeaseState {
 }
 
 /// A lease without its secret. While the key is free, it has only the fields that outlast a grant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseView {
     /// What is leased.
@@ -104,7 +102,7 @@ pub struct LeaseView {
 }
 
 /// What a lease shows only while it is held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldView {
     /// Who holds it.
@@ -119,7 +117,7 @@ pub struct HeldView {
 }
 
 /// Until when a lease lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum ViewUntil {
@@ -163,8 +161,34 @@ impl HeldView {
     }
 }
 
+impl LeaseView {
+    /// Whether it is held, expired or free at this instant, as far as the lease shows it: whether it is closed, shows the key's
+    /// [`Inspection`].
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> LeaseState {
+        match &self.held {
+            None => LeaseState::Free,
+            Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
+            Some(_) => LeaseState::Held,
+        }
+    }
+}
+
+impl LeaseState {
+    /// Its word in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+            Self::Free => "free",
+        }
+    }
+}
+
 /// Leases that are held, or expired and not yet taken.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Listed"))]
 pub struct LeasePage {
@@ -195,61 +219,23 @@ impl LeasePage {
 }
 
 impl<S: Store> Leases<S> {
-    /// What is stored under `key`, read consistently.
+    /// What is stored under `key`, read consistently: [`Leases::key_view`] as the function inspect answers it.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
-        let rows = self.store().read_key(key, self.limit()).await?;
-        let mut standings = Vec::with_capacity(rows.len());
-        for (permit, stored) in rows {
-            let key = key.clone();
-            match stored {
-                Stored::Absent => {}
-                Stored::Foreign(reason) => return Err(corrupt(key, reason)),
-                Stored::Row(row) => {
-                    standings.push(self.inspection(Address { key, permit }, &row));
-                }
-            }
-        }
-        let Some(first) = standings.first().cloned() else {
-            return Ok(Inspected::Absent);
-        };
-        let semaphore = standings.iter().any(|standing| standing.lease.permit > 0);
-        Ok(Inspected::Found {
-            first,
-            permits: if semaphore { standings } else { Vec::new() },
-        })
-    }
-
-    /// The permits of `key`, 0 for a mutex, that were granted to a start whose execution is not known to have begun: Step Functions
-    /// was not called yet, or did not accept the call. The stack calls again.
-    ///
-    /// # Errors
-    /// Those of [`Store::write`].
-    pub async fn not_begun(&self, key: &Key) -> Result<BTreeSet<u16>, Error> {
-        let mut not_begun = BTreeSet::new();
-        for (permit, stored) in self.store().read_key(key, self.limit()).await? {
-            if let Stored::Row(row) = stored
-                && row.request.is_start()
-                && row.holding().is_some()
-            {
-                let request = &row.request;
-                let item = self.store().start_item(key, request, self.limit());
-                let is_waiting = |item: StartItem| item.status == StartStatus::Waiting;
-                if item.await?.is_some_and(is_waiting) {
-                    not_begun.insert(permit);
-                }
-            }
-        }
-        Ok(not_begun)
+        let view = self.key_view(key, KeyDetails::default()).await?;
+        Ok(view.into())
     }
 
     pub(crate) fn inspection(&self, address: Address, row: &Row) -> Inspection {
-        let (now, passed) = (self.now(), self.takeover_deadline());
+        let passed = self.takeover_deadline();
         let lease = self.view(address, row);
         Inspection {
-            state: state(&lease, row, (now, passed)),
+            state: match lease.state(self.now()) {
+                LeaseState::Free if row.is_closed(passed) => LeaseState::Closed,
+                state => state,
+            },
             previous: row.last_ended(),
             frozen: row.frozen.is_some(),
             limit: row.limit.clone(),
@@ -382,14 +368,5 @@ impl<S: Store> Leases<S> {
             permit: address.permit,
             permits: row.permits,
         }
-    }
-}
-
-fn state(lease: &LeaseView, row: &Row, (now, passed): (Timestamp, Timestamp)) -> LeaseState {
-    match &lease.held {
-        None if row.is_closed(passed) => LeaseState::Closed,
-        None => LeaseState::Free,
-        Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
-        Some(_) => LeaseState::Held,
     }
 }

@@ -70,6 +70,7 @@ pub mod table;
 #[doc(hidden)]
 pub mod transition;
 mod values;
+mod view;
 // Public for the authors of other stores and for the proofs; not covered by versions.
 #[doc(hidden)]
 pub mod waiter;
@@ -112,6 +113,7 @@ pub use values::{
     LeaseId, LimitedTo, Metadata, ObservedVersion, Operator, Permit, Permits, Reason,
     RequestDigest, RequestId, TaskToken, Ttl, WaitTime,
 };
+pub use view::{FailedStart, KeyDetails, KeyView};
 pub use workflows::{
     Begun, Call, Delivery, Execution, GrantOf, Receipt, Redrives, Stands, WaiterOf, Workflows,
 };

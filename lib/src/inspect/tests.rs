@@ -2,8 +2,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
-    Acquire, AtLeast, KeepTime, Lifetime, LimitedTo, ManualClock, Memory, Permits, Queue, Queued,
-    Settings, TaskToken, WaitTime,
+    Acquire, AtLeast, KeepTime, KeyView, Lifetime, LimitedTo, ManualClock, Memory, Permits, Queue,
+    Queued, Settings, TaskToken, WaitTime,
     clock::slow::Slow,
     conformance::{FakeStepFunctions, grant, make},
 };
@@ -139,4 +139,19 @@ async fn fill(leases: &Leases<Memory>, clock: &ManualClock) {
 #[tokio::test]
 async fn the_json_stays_as_it_is() {
     assert_eq!(answers().await, include_str!("golden.jsonl"));
+}
+
+#[test]
+fn an_answer_is_read_as_it_was_written() {
+    for line in include_str!("golden.jsonl").lines() {
+        let again = if line.starts_with("{\"leases\"") {
+            let listed: LeasePage = serde_json::from_str(line).expect("a list");
+            serde_json::to_string(&listed)
+        } else {
+            let seen: Inspected = serde_json::from_str(line).expect("an answer");
+            let key = make::key("k");
+            serde_json::to_string(&Inspected::from(KeyView::of(key, seen, Timestamp::MAX)))
+        };
+        assert_eq!(again.expect("JSON"), line);
+    }
 }
