@@ -135,7 +135,7 @@ impl Start {
                 .advice("nothing was stopped, because the holder was not started through this key"),
             error => may_be_accepted(error, &name),
         })?;
-        tell(&table_client, &started, self.json)
+        print_started(&table_client, &started, self.json)
     }
 
     fn start(&self) -> Result<leasehold::Start, Failure> {
@@ -224,7 +224,7 @@ impl RepeatStart {
         let table_client = connect(&self.table_args, &self.execution).await?;
         let (leases, execution) = (&table_client.leases, &self.execution);
         let started = leases.repeat_start(&self.key, execution).await?;
-        tell(&table_client, &started, self.json)
+        print_started(&table_client, &started, self.json)
     }
 }
 
@@ -286,7 +286,11 @@ pub(crate) async fn begin(
     Ok(leases.begin_start(key, execution).await?)
 }
 
-fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<Code, Failure> {
+fn print_started(
+    table_client: &TableClient,
+    started: &Started,
+    as_json: bool,
+) -> Result<Code, Failure> {
     if as_json {
         print(&json(started)?)?;
         return Ok(Code::DONE);

@@ -1,6 +1,6 @@
 //! `leasehold table`: creates and checks lease tables.
 
-use aws_sdk_dynamodb::{Client, types::PointInTimeRecoveryStatus};
+use aws_sdk_dynamodb::Client;
 use clap::{Args, Subcommand};
 use leasehold::{Connection, Error, table};
 use leasehold_asl::plain;
@@ -9,15 +9,16 @@ use serde::Serialize;
 use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_lines};
+use crate::safeguards::{self, NO_PROTECTION, NO_RECOVERY};
 
 #[derive(Args, Debug)]
 pub(crate) struct Table {
     #[command(subcommand)]
-    what: What,
+    command: TableCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum TableCommand {
     /// Create the table as template.yaml defines it, and wait until it is active
     #[command(after_help = "\
 Examples:
@@ -47,15 +48,15 @@ if point-in-time recovery or deletion protection is off, which does not change t
 
 impl Table {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        match self.what {
-            What::Create { table_args } => {
+        match self.command {
+            TableCommand::Create { table_args } => {
                 let table_client = table_args.connect().await?;
                 let client = Connection::client(&table_client.config);
                 table::create(&client, &table_client.table).await?;
                 print(&format!("table {} is ready", table_client.table))?;
                 Ok(Code::DONE)
             }
-            What::Check { json, table_args } => {
+            TableCommand::Check { json, table_args } => {
                 let table_client = table_args.connect().await?;
                 let client = Connection::client(&table_client.config);
                 check(&client, &table_client.table, json).await
@@ -107,24 +108,13 @@ async fn check(client: &Client, name: &str, for_programs: bool) -> Result<Code, 
 /// Settings that matter only after another fault.
 async fn notes(client: &Client, name: &str) -> Vec<String> {
     let mut notes = Vec::new();
-    let backups = client.describe_continuous_backups().table_name(name).send();
-    let recovery = backups.await.ok().and_then(|answer| {
-        let answer = answer.continuous_backups_description?;
-        answer
-            .point_in_time_recovery_description?
-            .point_in_time_recovery_status
-    });
-    match recovery {
-        Some(PointInTimeRecoveryStatus::Enabled) => {}
-        Some(_) => notes.push("point-in-time recovery is off".to_owned()),
-        None => notes.push("could not read whether point-in-time recovery is on".to_owned()),
+    match safeguards::has_recovery(client, name).await {
+        Ok(true) => {}
+        Ok(false) => notes.push(NO_RECOVERY.to_owned()),
+        Err(_) => notes.push("could not read whether point-in-time recovery is on".to_owned()),
     }
-    let described = client.describe_table().table_name(name).send().await;
-    let is_protected = described
-        .ok()
-        .and_then(|answer| answer.table?.deletion_protection_enabled);
-    if is_protected != Some(true) {
-        notes.push("deletion protection is off".to_owned());
+    if !matches!(safeguards::is_protected(client, name).await, Ok(true)) {
+        notes.push(NO_PROTECTION.to_owned());
     }
     notes
 }

@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use crate::connect::TableClient;
 use crate::durations::render;
 use crate::exit::{Code, Failure, in_full};
-use crate::failed_starts::quoted;
 use crate::lease_text;
 use crate::output::print_error;
+use crate::shell::quoted;
 use crate::signals::Signals;
 
 /// Retries acquire until the lease is granted or `wait` has passed. A signal ends the wait, and a lease that was granted

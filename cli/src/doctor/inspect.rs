@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::PointInTimeRecoveryStatus;
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::{LastUpdateStatus, State};
 use leasehold::table::{self, Part};
@@ -16,6 +15,7 @@ use super::clocks::ClockOffset;
 use super::grace::of_grace;
 use super::report::{Outcome, Report};
 use crate::exit::in_full;
+use crate::safeguards::{self, NO_PROTECTION, NO_RECOVERY};
 
 /// Each function of the template: its logical id, its verb, and its time limit in seconds.
 pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
@@ -36,7 +36,7 @@ const QUEUE_MAPPINGS: [&str; 1] = ["ReapFunctionAtOnce"];
 const RUNTIME: &str = "provided.al2023";
 
 /// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
-const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
+const MAY_DIFFER: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
 const OTHERS: [&str; 31] = [
@@ -206,47 +206,32 @@ fn table_of<'a>(
     Some(name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// What the template switches on and a restore leaves out, beside what [`table::check`] sees.
 async fn of_recovery(account: &Account, table: &str) -> Outcome {
     let dynamodb = &account.dynamodb;
-    let described = match dynamodb.describe_table().table_name(table).send().await {
-        Ok(described) => described,
+    let is_protected = match safeguards::is_protected(dynamodb, table).await {
+        Ok(is_protected) => is_protected,
         Err(error) => {
             let trouble = CallError::of("dynamodb:DescribeTable", &error);
             return trouble.outcome("the table");
         }
     };
-    let protected = described
-        .table()
-        .and_then(aws_sdk_dynamodb::types::TableDescription::deletion_protection_enabled);
-    let backups = dynamodb.describe_continuous_backups().table_name(table);
-    let backups = match backups.send().await {
-        Ok(backups) => Ok(backups
-            .continuous_backups_description()
-            .and_then(|found| found.point_in_time_recovery_description())
-            .and_then(|found| found.point_in_time_recovery_status())
-            .cloned()),
-        Err(error) => {
-            let trouble = CallError::of("dynamodb:DescribeContinuousBackups", &error);
-            Err(trouble.outcome("point-in-time recovery of the table"))
-        }
-    };
-    recovery(protected == Some(true), backups)
+    let has_recovery = safeguards::has_recovery(dynamodb, table).await;
+    let has_recovery = has_recovery.map_err(|error| {
+        let trouble = CallError::of("dynamodb:DescribeContinuousBackups", &error);
+        trouble.outcome("point-in-time recovery of the table")
+    });
+    recovery(is_protected, has_recovery)
 }
 
-fn recovery(
-    is_protected: bool,
-    backups: Result<Option<PointInTimeRecoveryStatus>, Outcome>,
-) -> Outcome {
+fn recovery(is_protected: bool, has_recovery: Result<bool, Outcome>) -> Outcome {
     let mut found = Vec::new();
     if !is_protected {
-        found.push("deletion protection is off".to_owned());
+        found.push(NO_PROTECTION.to_owned());
     }
-    match backups {
-        Ok(Some(PointInTimeRecoveryStatus::Enabled)) => {}
-        Ok(_) => found.push("point-in-time recovery is off".to_owned()),
+    match has_recovery {
+        Ok(false) => found.push(NO_RECOVERY.to_owned()),
         Err(unread) if found.is_empty() => return unread,
-        Err(_) => {}
+        Ok(true) | Err(_) => {}
     }
     Outcome::of(found)
 }
@@ -425,7 +410,7 @@ fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
     let names: BTreeSet<_> = environments
         .values()
         .flat_map(BTreeMap::keys)
-        .filter(|name| name.starts_with("LEASE_") && !OWN.contains(&name.as_str()))
+        .filter(|name| name.starts_with("LEASE_") && !MAY_DIFFER.contains(&name.as_str()))
         .collect();
     for name in names {
         let values = environments.iter().map(|(verb, all)| {
@@ -559,14 +544,11 @@ mod tests {
     /// The embedded table has no backups, so the answers are written here.
     #[test]
     fn a_table_without_recovery_or_protection_fails() {
-        let on = || Ok(Some(PointInTimeRecoveryStatus::Enabled));
-        let off = || Ok(Some(PointInTimeRecoveryStatus::Disabled));
-        assert_eq!(recovery(true, on()), Outcome::Pass);
+        assert_eq!(recovery(true, Ok(true)), Outcome::Pass);
         let no_recovery = Outcome::fail("point-in-time recovery is off");
-        assert_eq!(recovery(true, off()), no_recovery);
-        assert_eq!(recovery(true, Ok(None)), no_recovery);
+        assert_eq!(recovery(true, Ok(false)), no_recovery);
         let no_protection = Outcome::fail("deletion protection is off");
-        assert_eq!(recovery(false, on()), no_protection);
+        assert_eq!(recovery(false, Ok(true)), no_protection);
         let unread = || Err(Outcome::not_checked("why"));
         assert_eq!(recovery(true, unread()), Outcome::not_checked("why"));
         assert_eq!(recovery(false, unread()), no_protection);
