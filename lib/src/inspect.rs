@@ -11,7 +11,6 @@ use crate::{
     row::{Limit, Record, Row, Stored, Term},
     store::{Address, Entry, ItemAddress, Operations, Store},
     values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
-    view::KeyDetails,
 };
 
 #[cfg(test)]
@@ -219,15 +218,6 @@ impl LeasePage {
 }
 
 impl<S: Store> Leases<S> {
-    /// What is stored under `key`, read consistently: [`Leases::key_view`] as the function inspect answers it.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`], and those of [`Store::write`].
-    pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
-        let view = self.key_view(key, KeyDetails::default()).await?;
-        Ok(view.into())
-    }
-
     pub(crate) fn inspection(&self, address: Address, row: &Row) -> Inspection {
         let passed = self.takeover_deadline();
         let lease = self.view(address, row);

@@ -187,6 +187,15 @@ impl From<KeyView> for Inspected {
 const PAGE: u32 = 1000;
 
 impl<S: Store> Leases<S> {
+    /// What is stored under `key`, read consistently: [`Leases::key_view`] as the function inspect answers it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], and those of [`Store::write`].
+    pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
+        let view = self.key_view(key, KeyDetails::default()).await?;
+        Ok(view.into())
+    }
+
     /// What an operator sees of `key`: its rows, read consistently, and the details that are asked for.
     ///
     /// # Errors
