@@ -103,22 +103,25 @@ fn rule(id: &str) -> Result<Rule, String> {
 }
 
 impl Check {
+    fn options(&self) -> Options {
+        let mut options = self.limits.options();
+        for (names, verb) in [
+            (&self.acquire, Verb::Acquire),
+            (&self.extend, Verb::Extend),
+            (&self.release, Verb::Release),
+        ] {
+            let names = names.iter().map(|name| (name.clone(), Some(verb)));
+            options.names.extend(names);
+        }
+        options
+    }
+
     pub(crate) fn run(&self) -> Result<Code, Failure> {
         if let Some(rule) = self.explain {
             write(&leasehold_asl::explain(rule))?;
             return Ok(Code::DONE);
         }
-        let mut options = self.limits.options();
-        let verbs = [
-            (&self.acquire, Verb::Acquire),
-            (&self.extend, Verb::Extend),
-            (&self.release, Verb::Release),
-        ];
-        for (names, verb) in verbs {
-            options
-                .names
-                .extend(names.iter().map(|name| (name.clone(), Some(verb))));
-        }
+        let options = self.options();
         if self.draw {
             return print(self.draw_all(&options));
         }

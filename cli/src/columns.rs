@@ -1,21 +1,38 @@
 //! Tables for people: columns of text, two spaces apart, and nothing else.
 
+use std::io::IsTerminal as _;
+
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use leasehold_asl::plain;
+
+/// The columns with holders.
+const HOLDERS: [&str; 2] = ["HOLDER", "WHO"];
 
 /// A table that is printed page by page. The columns of later pages are at least as wide as those of the first.
 pub(crate) struct Columns {
     header: Vec<&'static str>,
     widths: Vec<u16>,
+    is_cut: bool,
 }
 
 impl Columns {
+    /// On a terminal, where a row is to fit, a holder that is an execution's ARN is cut to its machine and name.
     pub(crate) fn new(header: &[&'static str]) -> Self {
         Self {
             header: header.to_vec(),
             widths: Vec::new(),
+            is_cut: std::io::stdout().is_terminal(),
         }
+    }
+
+    fn cell(&self, text: &str, column: usize) -> String {
+        let is_holder = self
+            .header
+            .get(column)
+            .is_some_and(|name| HOLDERS.contains(name));
+        let cut = machine_and_name(text).filter(|_| self.is_cut && is_holder);
+        plain(cut.unwrap_or(text))
     }
 
     /// The lines of a page, with the header if it is the first. Cells are made safe to print.
@@ -28,7 +45,7 @@ impl Columns {
             table.set_header(self.header.clone());
         }
         for row in rows {
-            table.add_row(row.iter().map(|cell| plain(cell)));
+            table.add_row(row.iter().zip(0..).map(|(cell, at)| self.cell(cell, at)));
         }
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((0, 2));
@@ -47,6 +64,15 @@ impl Columns {
     }
 }
 
+fn machine_and_name(arn: &str) -> Option<&str> {
+    let rest = arn.strip_prefix("arn:")?;
+    let kinds = [":execution:", ":function:"].iter();
+    kinds
+        .filter_map(|kind| rest.split_once(kind))
+        .map(|(_, name)| name)
+        .next()
+}
+
 /// Names and values, one pair a line.
 pub(crate) fn pairs(rows: Vec<(&str, String)>) -> String {
     let rows: Vec<_> = rows
@@ -59,6 +85,20 @@ pub(crate) fn pairs(rows: Vec<(&str, String)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_arn_is_cut_where_it_has_to_fit() {
+        let arn = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
+        for (is_cut, shown) in [(false, arn), (true, "orders:7f3c")] {
+            let mut columns = Columns::new(&["KEY", "WHO"]);
+            columns.is_cut = is_cut;
+            let page = columns.page(&[vec![arn.to_owned(), arn.to_owned()]]);
+            // A key may be one too, and is copied.
+            let row = format!("{arn}  {shown}");
+            assert_eq!(page.lines().nth(1), Some(row.as_str()));
+        }
+        assert_eq!(machine_and_name("worker 7"), None);
+    }
 
     #[test]
     fn later_pages_stand_below_the_first() {

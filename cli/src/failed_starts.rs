@@ -1,10 +1,7 @@
 //! `leasehold ls --failed`: the starts that have failed, each with the command that repeats it.
 
-use leasehold::{
-    Error, ExecutionName, Holder, Key, StartItem, StartStatus, StateMachineArn, Timestamp,
-};
+use leasehold::{Error, FailedStart, Timestamp};
 use leasehold_net::quoted;
-use serde::Serialize;
 
 use crate::columns::pairs;
 use crate::connect::{TableArgs, TableClient};
@@ -14,24 +11,13 @@ use crate::lease_text::when;
 /// Starts per page.
 const PAGE: u32 = 100;
 
-/// A start that has failed, without its input.
-#[derive(Serialize)]
-pub(crate) struct FailedStart {
-    pub(crate) key: Key,
-    execution_arn: Holder,
-    state_machine_arn: StateMachineArn,
-    name: ExecutionName,
-    asked_at: Timestamp,
-    reason: String,
-}
-
 /// All of them, by key and age.
 pub(crate) async fn all(table_client: &TableClient) -> Result<Vec<FailedStart>, Failure> {
     let (mut all, mut from) = (Vec::new(), None);
     loop {
         let page = table_client.leases.failed_starts(PAGE, from.as_ref());
         let (items, next) = page.await.map_err(Error::of_a_read)?;
-        all.extend(items.into_iter().map(FailedStart::from));
+        all.extend(items.into_iter().filter_map(FailedStart::of));
         from = next;
         if from.is_none() {
             all.sort_by(|a, b| (&a.key, a.asked_at).cmp(&(&b.key, b.asked_at)));
@@ -40,41 +26,59 @@ pub(crate) async fn all(table_client: &TableClient) -> Result<Vec<FailedStart>, 
     }
 }
 
-impl From<StartItem> for FailedStart {
-    fn from(item: StartItem) -> Self {
-        Self {
-            execution_arn: item.execution(),
-            key: item.key,
-            state_machine_arn: item.state_machine,
-            name: item.name,
-            asked_at: item.asked_at,
-            reason: match item.status {
-                StartStatus::Failed(reason) => reason,
-                other => other.word().to_owned(),
-            },
-        }
-    }
+/// What is known of one, as names and values, and the command that repeats it.
+pub(crate) fn details(start: &FailedStart, table_args: &TableArgs, now: Timestamp) -> String {
+    let asked = format!("{} ({})", start.asked_at, when(start.asked_at, now));
+    pairs(vec![
+        ("key", start.key.to_string()),
+        ("machine", start.state_machine_arn.to_string()),
+        ("name", start.name.to_string()),
+        ("asked", asked),
+        ("reason", start.reason.clone()),
+        ("repeat", repeat(start, table_args)),
+    ])
 }
 
-impl FailedStart {
-    /// What is known of it, as names and values.
-    pub(crate) fn details(&self, now: Timestamp, table_args: &TableArgs) -> String {
-        let asked = format!("{} ({})", self.asked_at, when(self.asked_at, now));
-        pairs(vec![
-            ("key", self.key.to_string()),
-            ("machine", self.state_machine_arn.to_string()),
-            ("name", self.name.to_string()),
-            ("asked", asked),
-            ("reason", self.reason.clone()),
-            ("repeat", self.repeat(table_args)),
-        ])
-    }
+fn repeat(start: &FailedStart, table_args: &TableArgs) -> String {
+    let start = [start.key.as_str(), start.execution_arn.as_str()];
+    let words = start.into_iter().chain(table_args.words());
+    let words = words.map(|word| format!(" {}", quoted(word)));
+    format!("leasehold repeat-start{}", words.collect::<String>())
+}
 
-    /// The command that repeats it.
-    fn repeat(&self, table_args: &TableArgs) -> String {
-        let start = [self.key.as_str(), self.execution_arn.as_str()];
-        let words = start.into_iter().chain(table_args.words());
-        let words = words.map(|word| format!(" {}", quoted(word)));
-        format!("leasehold repeat-start{}", words.collect::<String>())
+#[cfg(test)]
+mod tests {
+    use leasehold::{ExecutionName, Key, StateMachineArn};
+
+    use super::*;
+
+    #[test]
+    fn a_failed_start_names_its_repetition() {
+        let machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:orders";
+        let machine = StateMachineArn::new(machine).unwrap();
+        let name = ExecutionName::new("n").unwrap();
+        let start = FailedStart {
+            key: Key::new("order 42").unwrap(),
+            execution_arn: machine.execution(&name),
+            state_machine_arn: machine,
+            name,
+            asked_at: Timestamp::from_millis(1_800_000_000_000),
+            reason: "StateMachineDoesNotExist".to_owned(),
+        };
+        let table_args = TableArgs {
+            table: Some("leases".to_owned()),
+            profile: None,
+            region: None,
+            endpoint_url: None,
+        };
+        let now = Timestamp::from_millis(1_800_000_060_000);
+        let expected = "\
+key      order 42
+machine  arn:aws:states:eu-west-1:123456789012:stateMachine:orders
+name     n
+asked    2027-01-15T08:00:00.000Z (1 min ago)
+reason   StateMachineDoesNotExist
+repeat   leasehold repeat-start 'order 42' arn:aws:states:eu-west-1:123456789012:execution:orders:n --table leases";
+        assert_eq!(details(&start, &table_args, now), expected);
     }
 }

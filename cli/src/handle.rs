@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use leasehold::{ExtendOptions, Extended, Lease, ReleaseOutcome, Ttl};
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
@@ -13,13 +13,13 @@ use crate::output::{json, print};
 use crate::{durations, text_file};
 
 #[derive(Args, Debug)]
-struct Handle {
+struct HandleArgs {
     /// File with the handle, or with a response of acquire or extend that contains it; `-` is standard input
     #[arg(long, value_name = "FILE")]
     handle: PathBuf,
 }
 
-impl Handle {
+impl HandleArgs {
     /// Reads the handle. Errors never repeat the file's content.
     fn read(&self) -> Result<Lease, Failure> {
         let name = self.handle.display();
@@ -28,12 +28,19 @@ impl Handle {
             let failure = Failure::usage(format!("{name}: this is not a lease handle"));
             failure.advice("`leasehold acquire KEY` without a command prints one")
         };
-        let mut value: Value = serde_json::from_str(&text).map_err(|_| not_one())?;
-        if let Some(lease) = value.get_mut("lease") {
-            value = lease.take();
-        }
-        serde_json::from_value(value).map_err(|_| not_one())
+        let read: HandleText = serde_json::from_str(&text).map_err(|_| not_one())?;
+        Ok(match read {
+            HandleText::InAnswer { lease } | HandleText::Alone(lease) => lease,
+        })
     }
+}
+
+/// A handle, or an answer that has one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum HandleText {
+    InAnswer { lease: Lease },
+    Alone(Lease),
 }
 
 #[derive(Args, Debug)]
@@ -48,7 +55,7 @@ as the old one.
 Exit codes: 0 extended, 79 the lease is lost.")]
 pub(crate) struct ExtendArgs {
     #[command(flatten)]
-    handle: Handle,
+    handle: HandleArgs,
     /// New length of the lease, counted from now [default: the lease's own ttl]
     #[arg(long, value_name = "LENGTH", value_parser = durations::ttl)]
     ttl: Option<Ttl>,
@@ -100,7 +107,7 @@ Requests that wait in the queue are served by the next sweep of the stack, which
 Exit codes: 0 released, now or before, 79 the lease expired and was taken over, or an operator ended it.")]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
-    handle: Handle,
+    handle: HandleArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,

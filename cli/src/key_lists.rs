@@ -1,15 +1,14 @@
 //! `leasehold ls --frozen`, `--limited` and `--waiting`: the keys that a list of leases does not show, and how many there are.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use clap::Args;
-use leasehold::{Error, Inspected, Inspection, Key, RestrictedKeys};
-use serde::Serialize;
+use leasehold::{Error, Inspection, KeyDetails, KeyView, RestrictedKeys};
 
 use crate::columns::Columns;
 use crate::connect::TableClient;
 use crate::exit::Failure;
-use crate::lease_text;
+use crate::key_text;
 
 /// Which keys to list instead of leases. Several together: those that are one of them.
 #[derive(Args, Clone, Copy, Debug)]
@@ -42,7 +41,7 @@ impl Wanted {
         table_client: &TableClient,
         prefix: &str,
         most: usize,
-    ) -> Result<Vec<ListedKey>, Failure> {
+    ) -> Result<Vec<KeyView>, Failure> {
         let leases = &table_client.leases;
         let mut found = Vec::new();
         if self.waiting {
@@ -53,59 +52,23 @@ impl Wanted {
             found.extend(restricted.map_err(Error::of_a_read)?.keys);
         }
         let found = found.into_iter().filter(|key| self.has(key));
-        let found = found.map(|key| (key.lease.key.clone(), key));
+        let found: BTreeSet<_> = found.map(|key| key.lease.key).collect();
+        let begins_so = found.iter().filter(|key| key.as_str().starts_with(prefix));
         let mut keys = Vec::new();
-        for (key, first) in found.collect::<BTreeMap<_, _>>() {
-            if keys.len() < most && key.as_str().starts_with(prefix) {
-                // What was read may be one permit of several.
-                let seen = leases.inspect(&key).await.map_err(Error::of_a_read)?;
-                keys.push(ListedKey { key, first, seen });
-            }
+        for key in begins_so.take(most) {
+            // What was read may be one permit of several.
+            let view = leases.key_view(key, KeyDetails::default()).await;
+            keys.push(view.map_err(Error::of_a_read)?);
         }
         Ok(keys)
     }
 }
 
-/// A key of such a list. As JSON it is the response of the function inspect.
-#[derive(Serialize)]
-pub(crate) struct ListedKey {
-    #[serde(skip)]
-    key: Key,
-    #[serde(skip)]
-    first: Inspection,
-    #[serde(flatten)]
-    seen: Inspected,
-}
-
 const HEADER: [&str; 6] = ["KEY", "STATE", "FROZEN", "LIMIT", "WAITING", "HOLDER"];
 
 /// A table of them.
-pub(crate) fn table(keys: &[ListedKey], table_client: &TableClient) -> String {
-    let now = table_client.leases.now();
-    let row = |listed: &ListedKey| {
-        let (first, state) = match &listed.seen {
-            Inspected::Found { first, permits } => {
-                (first, lease_text::key_state(first, permits, now))
-            }
-            Inspected::Absent => (&listed.first, "gone".to_owned()),
-        };
-        let held = first.lease.held.as_ref();
-        vec![
-            listed.key.to_string(),
-            state,
-            if first.frozen { "yes" } else { "" }.to_owned(),
-            first
-                .limit
-                .as_ref()
-                .map_or_else(String::new, |limit| limit.permits.to_string()),
-            match first.waiting {
-                0 => String::new(),
-                n => n.to_string(),
-            },
-            held.map_or_else(String::new, |held| lease_text::short(held.holder.as_str())),
-        ]
-    };
-    let rows: Vec<_> = keys.iter().map(row).collect();
+pub(crate) fn table(keys: &[KeyView]) -> String {
+    let rows: Vec<_> = keys.iter().map(key_text::row).collect();
     Columns::new(&HEADER).page(&rows)
 }
 

@@ -1,17 +1,10 @@
-//! A lease as text for people.
+//! A lease as text for people: a function of what was seen of it, of what Step Functions says of its execution, and of the time.
 
-use std::collections::BTreeSet;
-
-use leasehold::{
-    HeldLease, HeldUntil, HeldView, Inspection, LeaseState, LeaseView, Permits, Previous, Record,
-    Timestamp, ViewUntil, WaiterView,
-};
-
-use std::io::IsTerminal as _;
+use leasehold::{HeldLease, HeldUntil, HeldView, LeaseView, Timestamp, ViewUntil};
 
 use crate::columns::Columns;
 use crate::durations::render;
-use crate::ended::Ended;
+use crate::ended_executions::EndedExecutions;
 
 /// An instant relative to now.
 pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
@@ -21,10 +14,6 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> String {
         format!("{} ago", render(now.since(at)))
     }
 }
-
-/// Of a lease of a start whose execution is not known to have begun.
-pub(crate) const NOT_BEGUN: &str =
-    "its execution has not begun: Step Functions has not accepted it yet, and the stack asks again";
 
 pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"];
 
@@ -84,7 +73,7 @@ fn until_noticed(held: &HeldView, (status, at): (&str, Timestamp), now: Timestam
 }
 
 /// Until when a lease of an execution lasts, as far as anybody knows.
-fn while_it_lasts(held: &HeldView, ended: &Ended, now: Timestamp) -> String {
+pub(crate) fn while_it_lasts(held: &HeldView, ended: &EndedExecutions, now: Timestamp) -> String {
     match ended.of(held) {
         Some(end) => until_noticed(held, end, now),
         None => while_it_runs(held, now),
@@ -115,102 +104,26 @@ pub(crate) fn held(held: &HeldLease, now: Timestamp) -> String {
 }
 
 /// A lease as a row of a table.
-pub(crate) fn row(lease: &LeaseView, ended: &Ended, now: Timestamp) -> Vec<String> {
-    row_until(lease, None, ended, now)
-}
-
-/// The same for a permit, which may stay closed until then.
-fn row_until(
-    lease: &LeaseView,
-    opens_at: Option<Timestamp>,
-    ended: &Ended,
-    now: Timestamp,
-) -> Vec<String> {
-    let ends = |held: &HeldView| {
+pub(crate) fn row(lease: &LeaseView, ended: &EndedExecutions, now: Timestamp) -> Vec<String> {
+    let held = lease.held.as_ref();
+    let ends = held.map(|held| {
         let at = held.expires_at().map(|at| when(at, now));
         at.unwrap_or_else(|| while_it_lasts(held, ended, now))
-    };
-    let holder = |held: &HeldView| short(held.holder.as_str());
-    let held = lease.held.as_ref();
-    let (state, ends) = match (held, opens_at) {
-        (None, Some(at)) => ("closed", when(at, now)),
-        (None, None) => (state(lease, now), String::new()),
-        (Some(held), _) => (state(lease, now), ends(held)),
-    };
+    });
     vec![
         name(lease),
-        state.to_owned(),
-        ends,
+        lease.state(now).as_str().to_owned(),
+        ends.unwrap_or_default(),
         lease.fencing_token.to_string(),
-        held.map_or_else(String::new, holder),
+        held.map_or_else(String::new, |held| held.holder.to_string()),
     ]
 }
 
 /// A table of leases.
 pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timestamp) -> String {
-    let rows: Vec<_> = leases
-        .map(|lease| row(lease, &Ended::default(), now))
-        .collect();
+    let nothing = EndedExecutions::default();
+    let rows: Vec<_> = leases.map(|lease| row(lease, &nothing, now)).collect();
     Columns::new(&HEADER).page(&rows)
-}
-
-/// A table of a semaphore's permits.
-pub(crate) fn permits(
-    seen: &[Inspection],
-    not_begun: &BTreeSet<u16>,
-    ended: &Ended,
-    now: Timestamp,
-) -> String {
-    let row = |one: &Inspection| {
-        let mut row = row_until(&one.lease, one.opens_at, ended, now);
-        if not_begun.contains(&one.lease.permit) {
-            NOT_BEGUN.clone_into(&mut row[2]);
-        }
-        row
-    };
-    let rows: Vec<_> = seen.iter().map(row).collect();
-    Columns::new(&HEADER).page(&rows)
-}
-
-/// A table of those who wait, first come first.
-pub(crate) fn waiters(waiters: &[WaiterView], now: Timestamp) -> String {
-    let row = |waits: &WaiterView| {
-        let what = if waits.start { "start" } else { "request" };
-        vec![
-            waits.place.to_string(),
-            when(waits.since, now),
-            when(waits.until, now),
-            what.to_owned(),
-            short(waits.holder.as_str()),
-        ]
-    };
-    let rows: Vec<_> = waiters.iter().map(row).collect();
-    Columns::new(&["PLACE", "CAME", "GIVES UP", "WHAT", "WHO"]).page(&rows)
-}
-
-/// That those who have a permit, or wait for one, ask for different numbers of permits.
-pub(crate) fn other_numbers(
-    seen: &[Inspection],
-    waiters: &[WaiterView],
-) -> Option<(&'static str, String)> {
-    let taken = seen.iter().filter(|one| one.state != LeaseState::Free);
-    let numbers = taken.filter_map(|one| one.lease.permits);
-    let numbers = numbers.chain(waiters.iter().filter_map(|one| one.permits));
-    let numbers: BTreeSet<_> = numbers.map(Permits::get).collect();
-    if numbers.len() < 2 {
-        return None;
-    }
-    let numbers: Vec<_> = numbers.iter().map(u16::to_string).collect();
-    let counts = if seen.iter().any(|one| one.limit.is_some()) {
-        "the limit"
-    } else {
-        "the smallest of those who have one"
-    };
-    let numbers = numbers.join(", ");
-    Some((
-        "permits",
-        format!("callers ask for {numbers}; {counts} counts"),
-    ))
 }
 
 /// A key and its permit.
@@ -221,145 +134,97 @@ pub(crate) fn name(lease: &LeaseView) -> String {
     }
 }
 
-/// A holder in a row: on a terminal, where a row is to fit, of an execution's ARN only its machine and name.
-pub(crate) fn short(holder: &str) -> String {
-    let is_terminal = std::io::stdout().is_terminal();
-    machine_and_name(holder)
-        .filter(|_| is_terminal)
-        .unwrap_or(holder)
-        .to_owned()
+/// How many keys of a holder are printed.
+const NAMED: usize = 3;
+
+/// What a holder has, as a row of a table.
+pub(crate) fn of_holder(holder: &str, leases: &[&LeaseView], now: Timestamp) -> Vec<String> {
+    let ends = leases.iter().filter_map(|lease| lease.held.as_ref());
+    let first = ends.filter_map(HeldView::expires_at).min();
+    let named = leases.iter().take(NAMED);
+    let mut keys: Vec<_> = named.map(|lease| name(lease)).collect();
+    if leases.len() > NAMED {
+        keys.push(format!("and {} more", leases.len() - NAMED));
+    }
+    vec![
+        leases.len().to_string(),
+        first.map_or_else(String::new, |at| when(at, now)),
+        holder.to_owned(),
+        keys.join(", "),
+    ]
 }
 
-fn machine_and_name(holder: &str) -> Option<&str> {
-    let rest = holder.strip_prefix("arn:")?;
-    let kinds = [":execution:", ":function:"].iter();
-    kinds
-        .filter_map(|kind| rest.split_once(kind))
-        .map(|(_, name)| name)
-        .next()
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-/// The state of a key, of a semaphore with how many of its permits are held: of those that there may be at once by an operator's
-/// limit, or that were ever granted.
-pub(crate) fn key_state(first: &Inspection, permits: &[Inspection], now: Timestamp) -> String {
-    if permits.is_empty() {
-        return match first.state {
-            LeaseState::Closed => "closed",
-            _ => state(&first.lease, now),
-        }
-        .to_owned();
-    }
-    let held = permits
-        .iter()
-        .filter(|one| one.lease.held.is_some())
-        .count();
-    let limit = first.limit.as_ref().map(|limit| usize::from(limit.permits));
-    format!("{held} of {} held", limit.unwrap_or(permits.len()))
-}
+    use super::*;
 
-pub(crate) fn state(lease: &LeaseView, now: Timestamp) -> &'static str {
-    match &lease.held {
-        None => "free",
-        Some(held) if held.expires_at().is_some_and(|at| at <= now) => "expired",
-        Some(_) => "held",
-    }
-}
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_060_000);
+    const EXECUTION: &str = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
 
-/// All details of a lease, as names and values.
-/// `permits` are all permits of the key, if it is a semaphore.
-pub(crate) fn details(
-    seen: &Inspection,
-    permits: &[Inspection],
-    ended: &Ended,
-    now: Timestamp,
-) -> Vec<(&'static str, String)> {
-    let lease = &seen.lease;
-    let mut rows = vec![("key", name(lease))];
-    let state = match (seen.state, &lease.held) {
-        (LeaseState::Closed, _) => "closed after its last grant".to_owned(),
-        (_, None) | (LeaseState::Free, _) => "free".to_owned(),
-        (state, Some(held)) => match (state, held.expires_at()) {
-            (_, None) => format!("held {}", while_it_lasts(held, ended, now)),
-            (LeaseState::Expired, Some(at)) => format!("expired {}, not taken", when(at, now)),
-            (_, Some(at)) => format!("held, ends {} unless extended", when(at, now)),
-        },
-    };
-    rows.push(("state", state));
-    if !permits.is_empty() {
-        rows.push(("permits", key_state(seen, permits, now)));
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000 + seconds * 1000)
     }
-    if seen.frozen {
-        rows.push(("frozen", "yes: no new grants".to_owned()));
+
+    fn lease(fields: &serde_json::Value) -> LeaseView {
+        let mut lease = json!({
+            "key": "k", "holder": "worker 7", "acquired_at": at(0), "metadata": {}, "fencing_token": 7, "version": 8, "permit": 0,
+        });
+        let fields = fields.as_object().unwrap().clone();
+        lease.as_object_mut().unwrap().extend(fields);
+        serde_json::from_value(lease).unwrap()
     }
-    let by = |record: &Record| {
-        let (who, at, why) = (&record.who, when(record.at, now), &record.why);
-        format!("by {who} {at}: {why}")
-    };
-    if let Some(limit) = &seen.limit {
-        let by = limit.by.as_ref().map(|record| format!(", {}", by(record)));
-        rows.push((
-            "limit",
-            format!("{}{}", limit.permits, by.unwrap_or_default()),
-        ));
-    }
-    if let Some(at) = seen.opens_at {
-        rows.push(("opens", format!("{at} ({})", when(at, now))));
-    }
-    if let Some(held) = &lease.held {
-        rows.push(("holder", held.holder.to_string()));
-        rows.push(("token", lease.fencing_token.to_string()));
-        let acquired = (held.acquired_at, when(held.acquired_at, now));
-        rows.push(("granted", format!("{} ({})", acquired.0, acquired.1)));
-        match held.until {
-            ViewUntil::Ttl {
-                ttl, expires_at, ..
-            } => {
-                rows.push(("ends", expires_at.to_string()));
-                rows.push(("ttl", render(ttl.as_duration())));
-            }
-            ViewUntil::Execution { keep, .. } if keep.as_duration().is_zero() => {}
-            ViewUntil::Execution { keep, .. } => {
-                let keep = render(keep.as_duration());
-                rows.push(("kept", format!("{keep} after a failure, for a redrive")));
-            }
-        }
-        for (name, value) in held.metadata.entries() {
-            rows.push(("metadata", format!("{name} = {value}")));
-        }
-    } else {
-        rows.push(("last token", lease.fencing_token.to_string()));
-    }
-    if seen.waiting > 0 {
-        rows.push(("waiting", format!("{} in the queue", seen.waiting)));
-    }
-    if let Some(Previous {
-        holder,
-        fencing_token,
-        ended,
-    }) = &seen.previous
-    {
-        let ended = match ended {
-            leasehold::Ended::Released => "released",
-            leasehold::Ended::Expired => "expired",
-            leasehold::Ended::Forced => "ended by an operator",
+
+    #[test]
+    fn a_lease_is_a_row() {
+        let until = |seconds| json!({"ttl_seconds": 60, "expires_at": at(seconds), "safe_until": at(seconds - 1)});
+        let (held, expired) = (lease(&until(90)), lease(&until(30)));
+        let free = LeaseView {
+            held: None,
+            permit: 2,
+            ..held.clone()
         };
-        rows.push((
-            "before",
-            format!("{holder}, token {fencing_token}, {ended}"),
-        ));
+        for (lease, cells) in [
+            (&held, ["k", "held", "in 30 s", "7", "worker 7"]),
+            (&expired, ["k", "expired", "30 s ago", "7", "worker 7"]),
+            (&free, ["k #2", "free", "", "7", ""]),
+        ] {
+            assert_eq!(row(lease, &EndedExecutions::default(), NOW), cells);
+        }
+        let both = [&held, &expired];
+        let cells = ["2", "30 s ago", "worker 7", "k, k"];
+        assert_eq!(of_holder("worker 7", &both, NOW), cells);
+        let many = [&held; 5];
+        assert_eq!(of_holder("w", &many, NOW)[3], "k, k, k, and 2 more");
     }
-    if let Some(record) = &seen.operator {
-        let act = match record.act {
-            leasehold::Act::ForceRelease => "force-release",
-            leasehold::Act::Freeze => "freeze",
-            leasehold::Act::Unfreeze => "unfreeze",
-            leasehold::Act::RaiseFloor => "raise-floor",
-            leasehold::Act::Limit => "limit",
-        };
-        rows.push(("operator", format!("{act} {}", by(record))));
-        if let Some(caller) = &record.caller {
-            rows.push(("signed by", caller.to_string()));
+
+    #[test]
+    fn an_execution_says_what_is_known_of_its_end() {
+        for (fields, runs, ended) in [
+            (
+                json!({"keep_seconds": 0, "looked_at": at(0), "look_due_at": at(300)}),
+                "while its execution runs, looked at 1 min ago",
+                "though its execution ended 1 min ago (FAILED): the next check is due in 4 min",
+            ),
+            (
+                json!({"keep_seconds": 60}),
+                "while its execution runs or may be redriven",
+                "though its execution ended 1 min ago (FAILED), and it may be redriven: the next check is due in the next sweep",
+            ),
+            (
+                json!({"keep_seconds": 0, "look_again_at": at(660)}),
+                "until Step Functions is asked again in 10 min: its execution is over or unknown",
+                "though its execution ended 1 min ago (FAILED), and a task of it may still be at work: the next check is due in 10 min",
+            ),
+        ] {
+            let mut fields = fields;
+            fields["lifetime"] = "execution".into();
+            fields["holder"] = EXECUTION.into();
+            let lease = lease(&fields);
+            let held = lease.held.as_ref().unwrap();
+            assert_eq!(while_it_lasts(held, &EndedExecutions::default(), NOW), runs);
+            assert_eq!(until_noticed(held, ("FAILED", at(0)), NOW), ended);
         }
     }
-    rows
 }

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use leasehold::{Error, Holder, Inspected, Key, LeasePage, LeaseView, WaiterView};
+use leasehold::{
+    Error, Holder, Inspected, Key, KeyDetails, LeasePage, LeaseState, LeaseView, Timestamp,
+    WaiterView,
+};
 use serde::Serialize;
 
-use crate::columns::{Columns, pairs};
+use crate::columns::Columns;
 use crate::connect::{TableArgs, TableClient};
-use crate::ended::Ended;
+use crate::ended_executions::EndedExecutions;
 use crate::exit::{Code, Failure};
 use crate::key_lists::{self, Wanted};
 use crate::output::{json, json_in_lines, print, print_error, print_lines, write};
 use crate::pages::Pages;
-use crate::{failed_starts, lease_text};
+use crate::{failed_starts, key_text, lease_text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -85,7 +88,7 @@ impl Ls {
         }
         let mut columns = Columns::new(&lease_text::HEADER);
         let mut pages = Pages::of(None);
-        let (mut shown, mut ended) = (0, Ended::default());
+        let (mut shown, mut ended) = (0, EndedExecutions::default());
         if self.json {
             write("{\"leases\":[")?;
         }
@@ -93,7 +96,7 @@ impl Ls {
             let now = table_client.leases.now();
             let mut leases: Vec<_> = listed
                 .into_iter()
-                .filter(|lease| self.wants(lease_text::state(lease, now), lease))
+                .filter(|lease| self.wants(lease, now))
                 .collect();
             leases.truncate(self.limit.unwrap_or(usize::MAX) - shown);
             leases.sort_by(|a, b| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
@@ -135,9 +138,10 @@ impl Ls {
         let most = self.limit.unwrap_or(usize::MAX);
         let keys = self.wanted.keys(table_client, &self.prefix, most).await?;
         if self.json {
+            let keys: Vec<_> = keys.into_iter().map(Inspected::from).collect();
             print(&json(&BTreeMap::from([("keys", keys)]))?)?;
         } else if !keys.is_empty() {
-            print_lines(&key_lists::table(&keys, table_client))?;
+            print_lines(&key_lists::table(&keys))?;
         } else if !self.quiet {
             print_error("no key matches");
         }
@@ -158,7 +162,7 @@ impl Ls {
         let now = table_client.leases.now();
         let details = starts
             .iter()
-            .map(|start| start.details(now, &self.table_args));
+            .map(|start| failed_starts::details(start, &self.table_args, now));
         let details: Vec<_> = details.collect();
         if !details.is_empty() {
             print_lines(&details.join("\n\n"))?;
@@ -166,11 +170,11 @@ impl Ls {
         Ok(Code::DONE)
     }
 
-    fn wants(&self, state: &str, lease: &LeaseView) -> bool {
+    fn wants(&self, lease: &LeaseView, now: Timestamp) -> bool {
         let wanted = match self.state {
             None => true,
-            Some(State::Held) => state == "held",
-            Some(State::Expired) => state == "expired",
+            Some(State::Held) => lease.state(now) == LeaseState::Held,
+            Some(State::Expired) => lease.state(now) == LeaseState::Expired,
         };
         wanted && lease.key.as_str().starts_with(&self.prefix)
     }
@@ -182,6 +186,8 @@ Examples:
   leasehold show orders/42
   leasehold show deploy/production --json | jq -r .state
   leasehold show orders/42 --waiters
+
+It names the key's failed starts if your credentials may query the index: `leasehold ls --failed` has the commands that repeat them.
 
 Exit codes: 0 the key has a row, 1 the key was never leased, or its row has been purged.
 --json prints the response of the function inspect, with --waiters also
@@ -204,55 +210,34 @@ impl Show {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
         let leases = &table_client.leases;
-        let seen = leases.inspect(&self.key).await.map_err(Error::of_a_read)?;
-        let code = match seen {
-            Inspected::Found { .. } => Code::DONE,
-            Inspected::Absent => Code::FAILURE,
+        let details = KeyDetails {
+            waiters: self.waiters,
+            starts: !self.json,
         };
-        let waiters = if self.waiters {
-            Some(leases.waiters(&self.key).await.map_err(Error::of_a_read)?)
-        } else {
-            None
+        let view = leases.key_view(&self.key, details).await;
+        let mut view = view.map_err(Error::of_a_read)?;
+        let code = match view.first() {
+            Some(_) => Code::DONE,
+            None => Code::FAILURE,
         };
         if self.json {
-            let shown = Shown { seen, waiters };
-            print_lines(&json_in_lines(&shown)?)?;
+            let waiters = view.waiters.take();
+            let seen = view.into();
+            print_lines(&json_in_lines(&Shown { seen, waiters })?)?;
             return Ok(code);
         }
-        let now = table_client.leases.now();
-        match seen {
-            Inspected::Found { first, permits } => {
-                let all = permits.iter().chain([&first]).map(|one| &one.lease);
-                let mut ended = Ended::default();
-                ended.ask(&table_client, all).await;
-                let not_begun = leases
-                    .not_begun(&self.key)
-                    .await
-                    .map_err(Error::of_a_read)?;
-                let mut details = lease_text::details(&first, &permits, &ended, now);
-                if not_begun.contains(&first.lease.permit) {
-                    details[1] = ("state", format!("held, {}", lease_text::NOT_BEGUN));
-                }
-                let waiting = waiters.as_deref().unwrap_or_default();
-                let all = if permits.is_empty() {
-                    std::slice::from_ref(&first)
-                } else {
-                    &permits
-                };
-                details.extend(lease_text::other_numbers(all, waiting));
-                print_lines(&pairs(details))?;
-                if !permits.is_empty() {
-                    let permits = lease_text::permits(&permits, &not_begun, &ended, now);
-                    print_lines(&format!("\n{permits}"))?;
-                }
-            }
-            Inspected::Absent => print_error(&format!(
-                "{} was never leased, or its row has been purged",
-                self.key
-            )),
+        if view.first().is_none() {
+            let key = &self.key;
+            print_error(&format!(
+                "{key} was never leased, or its row has been purged"
+            ));
         }
-        if let Some(waiters) = waiters.filter(|waiters| !waiters.is_empty()) {
-            print_lines(&format!("\n{}", lease_text::waiters(&waiters, now)))?;
+        let mut ended = EndedExecutions::default();
+        let shown = view.permits.iter().map(|one| &one.lease);
+        ended.ask(&table_client, shown).await;
+        let text = key_text::whole(&view, &ended, leases.now());
+        if !text.is_empty() {
+            print_lines(&text)?;
         }
         Ok(code)
     }
@@ -324,7 +309,7 @@ impl Holders {
         }
         let rows: Vec<_> = holders
             .into_iter()
-            .map(|(holder, leases)| in_a_line(holder, &leases, now))
+            .map(|(holder, leases)| lease_text::of_holder(holder, &leases, now))
             .collect();
         print_lines(&Columns::new(&["LEASES", "FIRST ENDS", "HOLDER", "KEYS"]).page(&rows))?;
         Ok(code)
@@ -336,26 +321,4 @@ impl Holders {
 struct Held<'a> {
     holder: &'a str,
     leases: Vec<&'a LeaseView>,
-}
-
-/// How many keys of a holder are printed.
-const NAMED: usize = 3;
-
-fn in_a_line(holder: &str, leases: &[&LeaseView], now: leasehold::Timestamp) -> Vec<String> {
-    let ends = leases.iter().filter_map(|lease| lease.held.as_ref());
-    let first = ends.filter_map(leasehold::HeldView::expires_at).min();
-    let mut keys: Vec<_> = leases
-        .iter()
-        .take(NAMED)
-        .map(|lease| lease_text::name(lease))
-        .collect();
-    if leases.len() > NAMED {
-        keys.push(format!("and {} more", leases.len() - NAMED));
-    }
-    vec![
-        leases.len().to_string(),
-        first.map_or_else(String::new, |at| lease_text::when(at, now)),
-        lease_text::short(holder),
-        keys.join(", "),
-    ]
 }

@@ -6,8 +6,11 @@ use aws_sdk_sfn::Client;
 use aws_sdk_sfn::types::ExecutionStatus;
 use clap::Args;
 use leasehold::{
-    Acquire, Acquired, GrantKind, Granted, Holder, KeepTime, Key, Lifetime, Permits, RequestId,
+    Acquire, Acquired, GrantKind, Granted, Holder, KeepTime, Key, Lifetime, LifetimeKind, Permits,
+    RequestId,
 };
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::connect::{TableArgs, TableClient};
@@ -55,38 +58,9 @@ impl Redrive {
                 return Err(Failure::new(Code::FAILURE, what));
             }
         }
-        // What it still has, what it had until its end, and what its history shows.
-        let mut known: BTreeMap<_, _> = table_client
-            .leases
-            .keys_of(execution)
-            .await?
-            .into_iter()
-            .map(|(key, permits, keep)| (key, (permits, keep)))
-            .collect();
-        let keys = if self.key.is_empty() {
-            let mut keys = keys_of(&sfn, execution).await?;
-            let more: Vec<_> = known
-                .keys()
-                .filter(|key| !keys.contains(key))
-                .cloned()
-                .collect();
-            keys.extend(more);
-            keys
-        } else {
-            self.key.clone()
-        };
-        if keys.is_empty() {
-            let failure = Failure::new(
-                Code::FAILURE,
-                format!(
-                    "neither the table nor the history of {execution} shows a lease that lasts while it runs"
-                ),
-            );
-            return Err(failure.advice("name its keys with --key, or redrive it with `aws stepfunctions redrive-execution`"));
-        }
+        let keys = self.keys(&table_client, &sfn).await?;
         let mut taken = Vec::new();
-        for key in keys {
-            let asks = known.remove(&key).unwrap_or_default();
+        for (key, asks) in keys {
             match take_back(&table_client, execution, &key, asks).await {
                 Ok(granted) => taken.push(granted),
                 Err(failure) => {
@@ -112,14 +86,53 @@ impl Redrive {
         print(&format!("redriven: {execution}"))?;
         Ok(Code::DONE)
     }
+
+    /// The keys to take back, each with how it is asked for: what the execution still has, what it had until its end, and what its
+    /// history shows.
+    async fn keys(
+        &self,
+        table_client: &TableClient,
+        sfn: &Client,
+    ) -> Result<Vec<(Key, AsksFor)>, Failure> {
+        let execution = &self.execution;
+        let known = table_client.leases.keys_of(execution).await?.into_iter();
+        let known = known.map(|(key, permits, keep)| (key, (permits, keep)));
+        let mut known: BTreeMap<_, _> = known.collect();
+        let keys = if self.key.is_empty() {
+            let mut keys = keys_of(sfn, execution).await?;
+            let more = known.keys().filter(|key| !keys.contains(key));
+            let more: Vec<_> = more.cloned().collect();
+            keys.extend(more);
+            keys
+        } else {
+            self.key.clone()
+        };
+        if keys.is_empty() {
+            let failure = Failure::new(
+                Code::FAILURE,
+                format!(
+                    "neither the table nor the history of {execution} shows a lease that lasts while it runs"
+                ),
+            );
+            return Err(failure.advice("name its keys with --key, or redrive it with `aws stepfunctions redrive-execution`"));
+        }
+        let asks_for = |key: Key| {
+            let asks_for = known.remove(&key).unwrap_or_default();
+            (key, asks_for)
+        };
+        Ok(keys.into_iter().map(asks_for).collect())
+    }
 }
+
+/// Of how many permits a key is asked for, and how long it is kept after a failure.
+type AsksFor = (Option<Permits>, KeepTime);
 
 /// The lease of the execution, if it still has it, or a new one.
 async fn take_back(
     table_client: &TableClient,
     execution: &Holder,
     key: &Key,
-    (permits, keep): (Option<Permits>, KeepTime),
+    (permits, keep): AsksFor,
 ) -> Result<Granted, Failure> {
     let request = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
     let mut request = request.request_id(RequestId::random()).reentrant();
@@ -165,7 +178,7 @@ async fn keys_of(sfn: &Client, execution: &Holder) -> Result<Vec<Key>, Failure> 
             let output = event.task_succeeded_event_details();
             let output = output.and_then(|details| details.output());
             let output = output.and_then(|text| serde_json::from_str(text).ok());
-            find(&output.unwrap_or(Value::Null), execution, &mut keys);
+            find_handles(&output.unwrap_or(Value::Null), execution, &mut keys);
         }
         next = page.next_token;
         if next.is_none() {
@@ -176,25 +189,54 @@ async fn keys_of(sfn: &Client, execution: &Holder) -> Result<Vec<Key>, Failure> 
     }
 }
 
+/// A handle in a task's result, of which only this is read.
+#[derive(Deserialize)]
+struct FoundHandle {
+    key: Key,
+    holder: Holder,
+    lifetime: LifetimeKind,
+    #[serde(rename = "lease_id")]
+    _lease_id: IgnoredAny,
+}
+
 /// Adds the keys of the handles in this value.
-fn find(value: &Value, execution: &Holder, keys: &mut BTreeMap<Key, usize>) {
-    match value {
-        Value::Object(fields) => {
-            let text = |name: &str| fields.get(name).and_then(Value::as_str);
-            let is_its_own = text("lifetime") == Some("execution")
-                && text("holder") == Some(execution.as_str())
-                && fields.contains_key("lease_id");
-            match text("key").map(Key::new) {
-                Some(Ok(key)) if is_its_own => {
-                    let place = keys.len();
-                    keys.entry(key).or_insert(place);
-                }
-                _ => fields
-                    .values()
-                    .for_each(|value| find(value, execution, keys)),
-            }
+fn find_handles(value: &Value, execution: &Holder, keys: &mut BTreeMap<Key, usize>) {
+    match FoundHandle::deserialize(value) {
+        Ok(handle) if handle.lifetime == LifetimeKind::Execution && handle.holder == *execution => {
+            let place = keys.len();
+            keys.entry(handle.key).or_insert(place);
         }
-        Value::Array(values) => values.iter().for_each(|value| find(value, execution, keys)),
-        _ => {}
+        _ => parts(value).for_each(|part| find_handles(part, execution, keys)),
+    }
+}
+
+fn parts(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+    match value {
+        Value::Object(fields) => Box::new(fields.values()),
+        Value::Array(values) => Box::new(values.iter()),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn handles_are_found_wherever_they_are() {
+        let own =
+            Holder::new("arn:aws:states:eu-west-1:123456789012:execution:orders:own").unwrap();
+        let handle = |key: &str, holder: &str, lifetime: &str| json!({"key": key, "holder": holder, "lifetime": lifetime, "lease_id": "x"});
+        let output = json!({
+            "Payload": {"lease": handle("b", own.as_str(), "execution")},
+            "all": [handle("a", own.as_str(), "execution"), handle("c", "other", "execution"), handle("d", own.as_str(), "ttl")],
+            "text": "lease_id", "key": "e",
+        });
+        let mut keys = BTreeMap::new();
+        find_handles(&output, &own, &mut keys);
+        let found: Vec<_> = keys.keys().map(Key::as_str).collect();
+        assert_eq!(found, ["a", "b"]);
     }
 }

@@ -135,7 +135,7 @@ impl Start {
                 .advice("nothing was stopped, because the holder was not started through this key"),
             error => may_be_accepted(error, &name),
         })?;
-        tell(&table_client, &started, self.json)
+        print_started(&table_client, &started, self.json)
     }
 
     fn start(&self) -> Result<leasehold::Start, Failure> {
@@ -224,7 +224,7 @@ impl RepeatStart {
         let table_client = self.table_args.connect().await?;
         let queue = queue_of(&table_client, &self.execution)?;
         let started = queue.repeat_start(&self.key, &self.execution).await?;
-        tell(&table_client, &started, self.json)
+        print_started(&table_client, &started, self.json)
     }
 }
 
@@ -282,7 +282,11 @@ pub(crate) async fn begin(
     Ok(queue.begin_start(key, execution).await?)
 }
 
-fn tell(table_client: &TableClient, started: &Started, as_json: bool) -> Result<Code, Failure> {
+fn print_started(
+    table_client: &TableClient,
+    started: &Started,
+    as_json: bool,
+) -> Result<Code, Failure> {
     if as_json {
         print(&json(started)?)?;
         return Ok(Code::DONE);

@@ -14,11 +14,11 @@ use crate::safeguards::Safeguards;
 #[derive(Args, Debug)]
 pub(crate) struct Table {
     #[command(subcommand)]
-    what: What,
+    command: TableCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum TableCommand {
     /// Create the table as template.yaml defines it, and wait until it is active
     #[command(after_help = "\
 Examples:
@@ -48,15 +48,15 @@ if point-in-time recovery or deletion protection is off, which does not change t
 
 impl Table {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        match self.what {
-            What::Create { table_args } => {
+        match self.command {
+            TableCommand::Create { table_args } => {
                 let table_client = table_args.connect().await?;
                 let client = Connection::client(&table_client.config);
                 table::create(&client, &table_client.table).await?;
                 print(&format!("table {} is ready", table_client.table))?;
                 Ok(Code::DONE)
             }
-            What::Check { json, table_args } => {
+            TableCommand::Check { json, table_args } => {
                 let table_client = table_args.connect().await?;
                 let client = Connection::client(&table_client.config);
                 check(&client, &table_client.table, json).await

@@ -12,6 +12,7 @@ mod release;
 mod rows;
 mod sets;
 mod telling;
+mod view;
 mod waiters;
 
 pub use acquire::{AcquireOutcome, RetryPolicy};
@@ -21,6 +22,7 @@ pub use operate::{
     RaiseFloorOutcome, UnfreezeOutcome,
 };
 pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, ReleasedAll};
+pub use view::{FailedStart, KeyDetails, KeyView};
 pub use waiters::WaiterView;
 
 pub(crate) use acquire::{TriedPermit, check_keep, other_keys};

@@ -69,10 +69,11 @@ pub use error::{Cause, Error, ErrorKind, Retriable};
 pub use executions::Executions;
 pub use key_lists::RestrictedKeys;
 pub use leases::{
-    AcquireOutcome, AcquiredAll, AuditReason, ExtendOutcome, ExtendedAll, ForceReleaseOptions,
-    ForceReleaseOutcome, FreezeOutcome, GrantedAll, HeldView, Inspected, Inspection, LeasePage,
-    LeaseSet, LeaseState, LeaseView, Leases, LimitOutcome, RaiseFloorOutcome, ReleasedAll,
-    RetryPolicy, UnfreezeOutcome, ViewUntil, WaiterView,
+    AcquireOutcome, AcquiredAll, AuditReason, ExtendOutcome, ExtendedAll, FailedStart,
+    ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, GrantedAll, HeldView, Inspected,
+    Inspection, KeyDetails, KeyView, LeasePage, LeaseSet, LeaseState, LeaseView, Leases,
+    LimitOutcome, RaiseFloorOutcome, ReleasedAll, RetryPolicy, UnfreezeOutcome, ViewUntil,
+    WaiterView,
 };
 pub use outcomes::{
     Acquired, Contention, Deadline, Ended, Extended, GrantKind, Granted, HeldLease, HeldUntil,

@@ -244,7 +244,7 @@ impl Lease {
 }
 
 /// How a grant ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
@@ -260,7 +260,9 @@ pub enum Ended {
 impl Ended {
     pub(crate) const ALL: [Self; 3] = [Self::Released, Self::Expired, Self::Forced];
 
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// Its word in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Released => "released",
             Self::Expired => "expired",
@@ -274,7 +276,7 @@ impl Ended {
 }
 
 /// An earlier grant of the same key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Previous {
     /// Who held it.
@@ -311,7 +313,7 @@ pub struct Granted {
 }
 
 /// How a lease was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum GrantKind {
@@ -500,7 +502,7 @@ pub struct Released {
 }
 
 /// How a release ended, from good to bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseOutcome {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
@@ -94,7 +94,7 @@ pub enum Frozen {
 }
 
 /// How many may hold a key at once, whatever they ask for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limit {
     /// So many. 0 for nobody, and so is one that cannot be read.

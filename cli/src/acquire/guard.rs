@@ -45,14 +45,14 @@ pub(crate) async fn run() -> Result<Code, Failure> {
     let orders = std::io::stdin().as_fd().try_clone_to_owned();
     let orders = orders.and_then(pipe::Receiver::from_owned_fd);
     let mut orders = BufReader::new(orders.map_err(failed)?).lines();
-    let mut watch = Watch::default();
+    let mut guarded = GuardedLimit::default();
     loop {
-        let next = watch.next();
+        let next = guarded.next();
         tokio::select! {
             biased;
-            () = next.wait_until(), if watch.is_set() => watch.come(),
+            () = next.wait_until(), if guarded.is_set() => guarded.reach(),
             order = orders.next_line() => match order {
-                Ok(Some(order)) => obey(&order, &mut watch),
+                Ok(Some(order)) => obey(&order, &mut guarded),
                 Ok(None) | Err(_) => kill("the process that held the lease is gone"),
             },
             // A stopped command would keep its lease without working, so the group is continued.
@@ -61,15 +61,15 @@ pub(crate) async fn run() -> Result<Code, Failure> {
     }
 }
 
-fn obey(order: &str, watch: &mut Watch) {
+fn obey(order: &str, guarded: &mut GuardedLimit) {
     match order.strip_prefix(BACK) {
         Some(to) => {
-            give_back(to.trim());
+            give_terminal_back(to.trim());
             answer(BACK);
         }
         None => match order.parse() {
             Ok(limit) => {
-                if watch.set(limit) {
+                if guarded.set(limit) {
                     answer(READY);
                 }
             }
@@ -80,12 +80,12 @@ fn obey(order: &str, watch: &mut Watch) {
 
 /// The limit, and whether the command has been asked to end.
 #[derive(Default)]
-struct Watch {
+struct GuardedLimit {
     limit: Option<Limit>,
     warned: bool,
 }
 
-impl Watch {
+impl GuardedLimit {
     const fn is_set(&self) -> bool {
         self.limit.is_some()
     }
@@ -106,7 +106,7 @@ impl Watch {
         self.limit.map_or_else(Instants::now, next)
     }
 
-    fn come(&mut self) {
+    fn reach(&mut self) {
         let killed = |limit: Limit| limit.kill.left(Instants::now()) == Duration::ZERO;
         if self.limit.is_none_or(killed) {
             kill("the lease has expired");
@@ -124,7 +124,7 @@ fn answer(text: &str) {
 }
 
 /// Makes another group the terminal's foreground group. Only a process of the present foreground group may do so freely.
-fn give_back(to: &str) {
+fn give_terminal_back(to: &str) {
     let to = to.parse().ok().and_then(Pid::from_raw);
     if let (Some(to), Ok(terminal)) = (to, std::fs::File::open("/dev/tty")) {
         let _ = rustix::termios::tcsetpgrp(terminal, to);

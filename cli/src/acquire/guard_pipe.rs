@@ -63,7 +63,7 @@ impl GuardReplies {
 
 impl GuardProcess {
     /// Starts a guard, and waits until it has the first limit.
-    pub(crate) async fn take(limit: Limit) -> io::Result<Self> {
+    pub(crate) async fn start(limit: Limit) -> io::Result<Self> {
         let mut command = self_command();
         command
             .arg("__guard")

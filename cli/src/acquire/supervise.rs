@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{Ended, Error, Inspected, Lease, ReleaseOutcome};
+use leasehold::{Ended, Error, KeyDetails, Lease, ReleaseOutcome};
 use rustix::process::{Signal, getpid};
 use tokio::process::Child;
 
@@ -85,7 +85,7 @@ impl Work<'_> {
     }
 
     async fn start(&self, lease: &Lease, limit: Limit) -> io::Result<(GuardProcess, Child)> {
-        let mut guard = GuardProcess::take(limit).await?;
+        let mut guard = GuardProcess::start(limit).await?;
         guard.hand_terminal_over();
         let mut command = self_command();
         command
@@ -135,16 +135,7 @@ async fn attend(
             tokio::select! {
                 biased;
                 status = child.wait() => {
-                    // The guard may have asked it to end, or killed it, before this process was scheduled.
-                    let (limit, now) = (limit.get(), Instants::now());
-                    let late = if limit.kill.left(now).is_zero() {
-                        Some(LeaseEnd::Over)
-                    } else if limit.warning().left(now).is_zero() {
-                        Some(LeaseEnd::Late("no extend succeeded in time".to_owned()))
-                    } else {
-                        None
-                    };
-                    return Ok((status?, fate.or(late)));
+                    return Ok((status?, fate.or(reached(limit.get()))));
                 }
                 signal = signals.next() => drop(rustix::process::kill_process_group(group, signal)),
                 () = guard.replies.end(), if fate.is_none() => {
@@ -178,6 +169,19 @@ async fn attend(
             // The guard does this too, in case one of the two fails.
             () = limit.get().kill.wait_until(), if !killed => killed = kill(guard, child),
         }
+    }
+}
+
+/// How the lease ended of a command that has ended by now, if its limit had come: the guard may have asked it to end, or killed it,
+/// before this process was scheduled.
+fn reached(limit: Limit) -> Option<LeaseEnd> {
+    let now = Instants::now();
+    if limit.kill.left(now).is_zero() {
+        Some(LeaseEnd::Over)
+    } else if limit.warning().left(now).is_zero() {
+        Some(LeaseEnd::Late("no extend succeeded in time".to_owned()))
+    } else {
+        None
     }
 }
 
@@ -226,12 +230,12 @@ async fn release(table_client: &TableClient, lease: &Lease) -> bool {
 
 /// Whether an already released lease was released by this program, after a lost response, and not by an operator or by sweep.
 async fn was_released(table_client: &TableClient, lease: &Lease) -> bool {
-    let Ok(Inspected::Found { first, permits }) = table_client.leases.inspect(&lease.key).await
-    else {
+    let (leases, key) = (&table_client.leases, &lease.key);
+    let Ok(view) = leases.key_view(key, KeyDetails::default()).await else {
         return true;
     };
-    let mut seen = permits.into_iter().chain([first]);
-    let previous = seen
+    let mut permits = view.permits.into_iter();
+    let previous = permits
         .find(|seen| seen.lease.permit == lease.permit)
         .and_then(|seen| seen.previous)
         .filter(|previous| previous.fencing_token == lease.fencing_token);

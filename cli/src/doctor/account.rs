@@ -8,6 +8,7 @@ use aws_sdk_cloudformation::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_cloudformation::types::StackResourceSummary;
 use aws_sdk_dynamodb::config::Builder as DynamoDbConfig;
 use leasehold_asl::plain;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clocks::Dates;
@@ -160,29 +161,45 @@ impl Account {
     }
 
     /// Invokes a function with an event.
-    pub(super) async fn invoke(&self, function: &str, event: &Value) -> Answer {
+    pub(super) async fn invoke(&self, function: &str, event: &impl Serialize) -> Answer {
+        let event = serde_json::to_vec(event).unwrap_or_default();
         let invoke = self.lambda.invoke().function_name(function);
-        let invoke = invoke.payload(event.to_string().into_bytes().into());
+        let invoke = invoke.payload(event.into());
         let answer = invoke
             .send()
             .await
             .map_err(|error| Refusal::Uncalled(CallError::of("lambda:InvokeFunction", &error)))?;
         let payload = answer.payload().map(AsRef::as_ref).unwrap_or_default();
-        let body: Value = serde_json::from_slice(payload).unwrap_or_default();
         if answer.function_error().is_none() {
-            return Ok(body);
+            return Ok(serde_json::from_slice(payload).unwrap_or_default());
         }
-        let text = |value: &Value| plain(value.as_str().unwrap_or_default());
-        let message = text(&body["errorMessage"]);
-        // The functions' own messages are JSON in JSON. Those of the runtime are plain text.
-        let inner: Value = serde_json::from_str(&message).unwrap_or_default();
-        Err(Refusal::Error {
-            name: text(&body["errorType"]),
-            message: match &inner["message"] {
-                Value::String(message) => plain(message),
-                _ => message,
-            },
-        })
+        let error: FunctionError = serde_json::from_slice(payload).unwrap_or_default();
+        Err(error.into())
+    }
+}
+
+/// The error of a function, as Lambda returns it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionError {
+    error_type: Option<String>,
+    error_message: Option<String>,
+}
+
+/// The functions' own messages are JSON in JSON. Those of the runtime are plain text.
+#[derive(Deserialize)]
+struct ErrorMessage {
+    message: String,
+}
+
+impl From<FunctionError> for Refusal {
+    fn from(error: FunctionError) -> Self {
+        let message = error.error_message.unwrap_or_default();
+        let own: Result<ErrorMessage, _> = serde_json::from_str(&message);
+        Self::Error {
+            name: plain(&error.error_type.unwrap_or_default()),
+            message: plain(&own.map_or(message, |own| own.message)),
+        }
     }
 }
 

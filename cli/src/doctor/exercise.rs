@@ -4,10 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{Clock as _, RequestId, SystemClock, Timestamp};
+use leasehold::{
+    Clock as _, Ended, GrantKind, Inspected, Key, KeyView, LeaseState, ReleaseOutcome, RequestId,
+    SystemClock, Timestamp,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::account::{Account, Answer, Refusal};
+use super::account::{Account, Answer, CallError, Refusal};
+use super::answers::{AcquireRequest, Extended, Granted, Grants, Handle, Released, read};
 use super::clocks::{ClockOffset, narrow};
 use super::inspect::StackState;
 use super::report::{Outcome, Report};
@@ -36,7 +42,7 @@ pub(super) struct Actor<'a> {
     name: String,
     clocks: BTreeMap<&'static str, Option<ClockOffset>>,
     /// Leases to release.
-    handles: Vec<Value>,
+    handles: Vec<Handle>,
     /// Executions to stop.
     pub(super) executions: Vec<String>,
 }
@@ -102,13 +108,16 @@ impl<'a> Actor<'a> {
     }
 
     /// Calls a function, and repeats the call while its outcome is unknown.
-    pub(super) async fn call(&mut self, verb: &'static str, event: &Value) -> Answer {
-        let mut answer = self.call_once(verb, event).await;
+    pub(super) async fn call(&mut self, verb: &'static str, event: &impl Serialize) -> Answer {
+        let Some(name) = self.seen.functions.get(verb) else {
+            return Err(Refusal::Uncalled(CallError::Missing));
+        };
+        let mut answer = self.account.invoke(name, event).await;
         for _ in 0..3 {
             match &answer {
                 Err(refusal) if AGAIN.iter().any(|name| refusal.is(name)) => {
                     SystemClock.sleep(PAUSE).await;
-                    answer = self.call_once(verb, event).await;
+                    answer = self.account.invoke(name, event).await;
                 }
                 _ => break,
             }
@@ -122,58 +131,49 @@ impl<'a> Actor<'a> {
         answer
     }
 
-    async fn call_once(&mut self, verb: &'static str, event: &Value) -> Answer {
-        let Some(name) = self.seen.functions.get(verb) else {
-            let missing = super::account::CallError::Missing;
-            return Err(Refusal::Uncalled(missing));
-        };
+    /// Calls a function that must not refuse.
+    async fn must<T: DeserializeOwned>(
+        &mut self,
+        verb: &'static str,
+        event: &impl Serialize,
+    ) -> Step<T> {
+        let answer = self.call(verb, event).await;
+        read(verb, answer.map_err(|refusal| refusal.outcome(verb))?)
+    }
+
+    /// Calls acquire. Remembers which leases to release, which texts are secret, and what the function's clock shows.
+    async fn ask(&mut self, request: &AcquireRequest) -> Answer {
         let asked = SystemClock.now();
-        let answer = self.account.invoke(name, event).await?;
-        self.learn(verb, asked, event, &answer);
+        let answer = self.call("acquire", request).await?;
+        if let Ok(grants) = read::<Grants>("acquire", answer.clone()) {
+            let is_now = grants.grant != GrantKind::Replayed;
+            let handles = grants.handles();
+            for handle in &handles {
+                self.report.keep_secret(handle.lease.lease_id.expose());
+            }
+            if let Some(first) = handles.first().filter(|_| is_now) {
+                self.note_clock("acquire", asked, first.lease.acquired_at);
+            }
+            self.handles.extend(handles);
+        }
         Ok(answer)
     }
 
-    /// Remembers which leases to release, which texts are secret, and what the function's clock shows.
-    fn learn(&mut self, verb: &'static str, asked: Timestamp, event: &Value, answer: &Value) {
-        let several = answer["leases"].as_array().cloned();
-        let leases = several.unwrap_or_else(|| vec![answer["lease"].clone()]);
-        for lease in leases.iter().filter(|lease| lease["lease_id"].is_string()) {
-            self.report
-                .keep_secret(lease["lease_id"].as_str().unwrap_or_default());
-            if verb == "acquire" {
-                self.handles.push(lease.clone());
-            }
-        }
-        let lease = &leases.first().cloned().unwrap_or_default();
-        let now = match verb {
-            "acquire" if answer["grant"] == "new" || answer["grant"] == "takeover" => {
-                instant(lease, "acquired_at")
-            }
-            "extend" if event["ttl_seconds"].is_number() => {
-                let ttl =
-                    Duration::from_secs_f64(event["ttl_seconds"].as_f64().unwrap_or_default());
-                // An extend that did not move the deadline shows no clock.
-                let is_moved = lease["expires_at"] != event["lease"]["expires_at"];
-                let ends = is_moved.then(|| instant(lease, "expires_at")).flatten();
-                ends.map(|ends| ends.minus(ttl))
-            }
-            _ => None,
-        };
-        if let Some(now) = now {
-            let reading = ClockOffset::of(asked, SystemClock.now(), now, now);
-            narrow(self.clocks.entry(verb).or_default(), reading);
-        }
+    /// Remembers what a function's clock showed at some time since `asked`.
+    fn note_clock(&mut self, verb: &'static str, asked: Timestamp, shown: Timestamp) {
+        let reading = ClockOffset::of(asked, SystemClock.now(), shown, shown);
+        narrow(self.clocks.entry(verb).or_default(), reading);
     }
 
-    pub(super) fn request(&self, key: &str, who: &str, length: Duration) -> Value {
-        let (holder, ttl) = (self.holder(who), self.ttl(length));
-        json!({"key": key, "holder": holder, "request_id": "1", "ttl_seconds": ttl})
-    }
-
-    /// Sends an event that must not be refused.
-    async fn must(&mut self, verb: &'static str, event: &Value) -> Step<Value> {
-        let answer = self.call(verb, event).await;
-        answer.map_err(|refusal| refusal.outcome(verb))
+    pub(super) fn request(&self, key: &str, who: &str, length: Duration) -> AcquireRequest {
+        AcquireRequest {
+            key: Some(key.to_owned()),
+            keys: None,
+            holder: self.holder(who),
+            request_id: "1",
+            ttl_seconds: self.ttl(length),
+            permits: None,
+        }
     }
 
     /// Looks again and again until there is something to see, or `--patience` is over: then the check ends as the last look
@@ -193,47 +193,51 @@ impl<'a> Actor<'a> {
     }
 
     /// Sends an acquire that must be granted.
-    pub(super) async fn acquire(&mut self, request: &Value) -> Step<Value> {
-        let answer = self.must("acquire", request).await?;
-        if answer["outcome"] == "acquired" {
-            return Ok(answer);
-        }
-        Err(Outcome::fail("acquire returned no lease"))
+    pub(super) async fn acquire(&mut self, request: &AcquireRequest) -> Step<Granted> {
+        let answer = self.ask(request).await;
+        let answer = answer.map_err(|refusal| refusal.outcome("acquire"))?;
+        read("acquire", answer)
     }
 
     /// Sends an acquire that must be refused with this error.
-    async fn refused(&mut self, request: &Value, name: &str) -> Step<()> {
-        match self.call("acquire", request).await {
+    async fn refused(&mut self, request: &AcquireRequest, name: &str) -> Step<()> {
+        match self.ask(request).await {
             Err(refusal) if refusal.is(name) => Ok(()),
             Err(refusal) => Err(refusal.outcome("acquire")),
             Ok(answer) => {
-                let token = &answer["lease"]["fencing_token"];
+                let grants: Grants = read("acquire", answer)?;
+                let tokens = grants.handles().into_iter();
+                let tokens = tokens.map(|handle| handle.lease.fencing_token.to_string());
+                let tokens = tokens.collect::<Vec<_>>().join(", ");
                 Err(Outcome::fail(format!(
-                    "it was granted, with the token {token}, instead of {name}"
+                    "it was granted, with the token {tokens}, instead of {name}"
                 )))
             }
         }
     }
 
     /// Releases the lease, and returns the outcome.
-    pub(super) async fn release(&mut self, lease: &Value) -> Step<String> {
-        let answer = self.must("release", &json!({"lease": lease})).await?;
-        self.handles.retain(|handle| handle != lease);
-        Ok(answer["outcome"].as_str().unwrap_or_default().to_owned())
+    pub(super) async fn release(&mut self, handle: &Handle) -> Step<ReleaseOutcome> {
+        let released: Released = self.must("release", &json!({"lease": handle})).await?;
+        self.handles.retain(|held| held != handle);
+        Ok(released.outcome)
     }
 
-    async fn released(&mut self, lease: &Value, wanted: &str) -> Step<()> {
-        let outcome = self.release(lease).await?;
+    async fn released(&mut self, handle: &Handle, wanted: ReleaseOutcome) -> Step<()> {
+        let outcome = self.release(handle).await?;
         if outcome == wanted {
             return Ok(());
         }
+        let (outcome, wanted) = (outcome.as_str(), wanted.as_str());
         Err(Outcome::fail(format!(
             "release returned {outcome}, expected {wanted}"
         )))
     }
 
-    pub(super) async fn inspect(&mut self, key: &str) -> Step<Value> {
-        self.must("inspect", &json!({"key": key})).await
+    pub(super) async fn inspect(&mut self, key: &str) -> Step<KeyView> {
+        let inspected: Inspected = self.must("inspect", &json!({"key": key})).await?;
+        let key = Key::new(key).map_err(|error| Outcome::fail(error.to_string()))?;
+        Ok(KeyView::of(key, inspected, SystemClock.now()))
     }
 
     /// Acquires a lease, and exercises it. Returns whether the key was granted at all.
@@ -245,7 +249,7 @@ impl<'a> Actor<'a> {
             return false;
         };
         self.record("grant", Ok(()));
-        let lease = &granted["lease"];
+        let lease = &granted.lease;
         let copies = self.copies(&request, lease).await;
         self.record("copies", copies);
         let other = self.request(&key, "second", LONG);
@@ -267,61 +271,67 @@ impl<'a> Actor<'a> {
         true
     }
 
-    async fn copies(&mut self, request: &Value, lease: &Value) -> Step<()> {
-        let again = self.acquire(request).await?;
-        let same = ["lease_id", "fencing_token"];
-        if same
-            .iter()
-            .all(|field| again["lease"][field] == lease[field])
-        {
+    async fn copies(&mut self, request: &AcquireRequest, first: &Handle) -> Step<()> {
+        let again = self.acquire(request).await?.lease.lease;
+        let first = &first.lease;
+        if again.lease_id == first.lease_id && again.fencing_token == first.fencing_token {
             return Ok(());
         }
-        let (first, second) = (&lease["fencing_token"], &again["lease"]["fencing_token"]);
+        let (first, second) = (first.fencing_token, again.fencing_token);
         Err(Outcome::fail(format!(
             "the tokens are {first} and {second}"
         )))
     }
 
-    async fn extend(&mut self, lease: &Value) -> Step<()> {
-        let mut ends = Vec::new();
-        let mut latest = lease.clone();
-        for length in [LONG * 2, SHORT] {
-            let event = json!({"lease": latest, "ttl_seconds": self.ttl(length)});
-            latest = self.must("extend", &event).await?["lease"].clone();
-            ends.push(instant(&latest, "expires_at"));
-        }
-        if ends[0] <= instant(lease, "expires_at") {
+    async fn extend(&mut self, first: &Handle) -> Step<()> {
+        let longer = self.extended(first, LONG * 2).await?;
+        let shorter = self.extended(&longer, SHORT).await?;
+        let [first, longer, shorter] =
+            [first, &longer, &shorter].map(|handle| handle.lease.expires_at());
+        if longer <= first {
             return Err(Outcome::fail("a longer ttl did not move the deadline"));
         }
-        if ends[1] < ends[0] {
+        if shorter < longer {
             return Err(Outcome::fail("a shorter ttl moved the deadline back"));
         }
         Ok(())
     }
 
-    async fn secrets(&mut self, key: &str, lease: &Value) -> Step<()> {
-        let shown = self.inspect(key).await?.to_string();
-        if shown.contains("lease_id") || shown.contains(lease["lease_id"].as_str().unwrap_or("\""))
-        {
+    /// The lease after an extend. If that moved the deadline, it shows the function's clock.
+    async fn extended(&mut self, handle: &Handle, length: Duration) -> Step<Handle> {
+        let event = json!({"lease": handle, "ttl_seconds": self.ttl(length)});
+        let asked = SystemClock.now();
+        let extended: Extended = self.must("extend", &event).await?;
+        let ends = extended.lease.lease.expires_at();
+        if ends != handle.lease.expires_at() {
+            let ttl = self.seen.settings.guard + length;
+            self.note_clock("extend", asked, ends.minus(ttl));
+        }
+        Ok(extended.lease)
+    }
+
+    async fn secrets(&mut self, key: &str, handle: &Handle) -> Step<()> {
+        let shown: Value = self.must("inspect", &json!({"key": key})).await?;
+        let shown = shown.to_string();
+        if shown.contains("lease_id") || shown.contains(handle.lease.lease_id.expose()) {
             return Err(Outcome::fail("inspect shows the lease_id"));
         }
-        if shown.contains("\"held\"") {
-            return Ok(());
+        match self.inspect(key).await?.first() {
+            Some(first) if first.state == LeaseState::Held => Ok(()),
+            _ => Err(Outcome::fail("inspect does not show the key as held")),
         }
-        Err(Outcome::fail("inspect does not show the key as held"))
     }
 
-    async fn ended(&mut self, lease: &Value) -> Step<()> {
-        self.released(lease, "released").await?;
-        self.released(lease, "already_released").await
+    async fn ended(&mut self, handle: &Handle) -> Step<()> {
+        self.released(handle, ReleaseOutcome::Released).await?;
+        self.released(handle, ReleaseOutcome::AlreadyReleased).await
     }
 
-    async fn tokens(&mut self, other: &Value, first: &Value) -> Step<()> {
-        let later = self.acquire(other).await?;
-        let later = &later["lease"];
-        self.release(later).await?;
-        let (first, later) = (&first["fencing_token"], &later["fencing_token"]);
-        if later.as_u64() > first.as_u64() {
+    async fn tokens(&mut self, other: &AcquireRequest, first: &Handle) -> Step<()> {
+        let later = self.acquire(other).await?.lease;
+        self.release(&later).await?;
+        let (first, later) = (first.lease.fencing_token, later.lease.fencing_token);
+        if later > first {
             return Ok(());
         }
         Err(Outcome::fail(format!(
@@ -331,15 +341,16 @@ impl<'a> Actor<'a> {
 
     async fn permits(&mut self) -> Step<()> {
         let key = self.key("permits");
-        let mut requests = ["first", "second", "third"].map(|who| self.request(&key, who, LONG));
-        for request in &mut requests {
-            request["permits"] = 2.into();
-        }
+        let requests = ["first", "second", "third"].map(|who| AcquireRequest {
+            permits: Some(2),
+            ..self.request(&key, who, LONG)
+        });
         let first = self.acquire(&requests[0]).await?;
         let second = self.acquire(&requests[1]).await?;
         self.refused(&requests[2], "Lease.Held").await?;
         for granted in [first, second] {
-            self.released(&granted["lease"], "released").await?;
+            self.released(&granted.lease, ReleaseOutcome::Released)
+                .await?;
         }
         Ok(())
     }
@@ -347,19 +358,22 @@ impl<'a> Actor<'a> {
     async fn keys(&mut self) -> Step<()> {
         let (left, right) = (self.key("left"), self.key("right"));
         let taken = self.acquire(&self.request(&right, "first", LONG)).await?;
-        let mut both = self.request(&left, "second", LONG);
-        both.as_object_mut().map(|fields| fields.remove("key"));
-        both["keys"] = json!([left, right]);
+        let both = AcquireRequest {
+            key: None,
+            keys: Some(vec![left.clone(), right]),
+            ..self.request(&left, "second", LONG)
+        };
         self.refused(&both, "Lease.Held").await?;
-        let shown = self.inspect(&left).await?;
-        if shown["state"] == "held" {
+        if self.inspect(&left).await?.held().next().is_some() {
             return Err(Outcome::fail(
                 "one key was leased although the other was held",
             ));
         }
-        self.released(&taken["lease"], "released").await?;
-        let granted = self.acquire(&both).await?;
-        let leases = granted["leases"].as_array().cloned().unwrap_or_default();
+        self.released(&taken.lease, ReleaseOutcome::Released)
+            .await?;
+        let answer = self.ask(&both).await;
+        let answer = answer.map_err(|refusal| refusal.outcome("acquire"))?;
+        let leases = read::<Grants>("acquire", answer)?.handles();
         if leases.len() != 2 {
             return Err(Outcome::fail(format!(
                 "two keys were asked for and {} granted",
@@ -367,7 +381,7 @@ impl<'a> Actor<'a> {
             )));
         }
         for lease in &leases {
-            self.released(lease, "released").await?;
+            self.released(lease, ReleaseOutcome::Released).await?;
         }
         Ok(())
     }
@@ -385,7 +399,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Lets a lease expire and acquires the key again. Returns both handles.
-    async fn taken_over(&mut self) -> Step<(Value, Value)> {
+    async fn taken_over(&mut self) -> Step<(Handle, Handle)> {
         let key = self.key("takeover");
         let margin = self.seen.settings.clock_margin;
         if margin > self.patience {
@@ -396,40 +410,41 @@ impl<'a> Actor<'a> {
         let ttl = self.seen.settings.guard + SHORT;
         SystemClock.sleep(ttl + margin).await;
         let request = self.request(&key, "second", LONG);
-        let acquire = async |actor: &mut Self| match actor.call("acquire", &request).await {
+        let acquire = async |actor: &mut Self| match actor.ask(&request).await {
             Ok(answer) => Ok(Ok(answer)),
             Err(refusal) if refusal.is("Lease.Held") => Ok(Err(refusal.outcome("acquire"))),
             Err(refusal) => Err(refusal.outcome("acquire")),
         };
-        let new = self.eventually(acquire).await?;
-        let (old, lease) = (&old["lease"], &new["lease"]);
+        let new: Granted = read("acquire", self.eventually(acquire).await?)?;
         // If sweep ended the lease first, the next holder reads the same.
-        if new["previous"]["ended"] != "expired" {
-            let ended = &new["previous"]["ended"];
-            return Err(Outcome::fail(format!(
-                "the next grant says that the previous lease ended as {ended}"
-            )));
+        let ended = new.previous.map(|previous| previous.ended);
+        if ended != Some(Ended::Expired) {
+            let found = match ended {
+                Some(ended) => format!("the previous lease ended as {}", ended.as_str()),
+                None => "there was no previous lease".to_owned(),
+            };
+            return Err(Outcome::fail(format!("the next grant says that {found}")));
         }
-        if lease["fencing_token"].as_u64() <= old["fencing_token"].as_u64() {
+        if new.lease.lease.fencing_token <= old.lease.lease.fencing_token {
             return Err(Outcome::fail("the next holder's token is not larger"));
         }
-        Ok((old.clone(), lease.clone()))
+        Ok((old.lease, new.lease))
     }
 
-    async fn lost(&mut self, old: &Value) -> Step<()> {
+    async fn lost(&mut self, old: &Handle) -> Step<()> {
         match self.call("extend", &json!({"lease": old})).await {
             Err(refusal) if refusal.is("Lease.Lost") => {}
             Err(refusal) => return Err(refusal.outcome("extend")),
             Ok(_) => return Err(Outcome::fail("the old holder's extend succeeded")),
         }
-        self.released(old, "lost").await
+        self.released(old, ReleaseOutcome::Lost).await
     }
 
     async fn lapse(&mut self) -> Step<()> {
         let request = self.request(&self.key("lapse"), "first", SHORT);
         let granted = self.acquire(&request).await?;
         // Only sweep is to free it.
-        self.handles.retain(|handle| *handle != granted["lease"]);
+        self.handles.retain(|handle| *handle != granted.lease);
         Ok(())
     }
 
@@ -437,7 +452,9 @@ impl<'a> Actor<'a> {
         let key = self.key("lapse");
         let patience = render(self.patience);
         self.eventually(async |actor| {
-            let is_free = actor.inspect(&key).await?["state"] == "free";
+            let view = actor.inspect(&key).await?;
+            let first = view.first();
+            let is_free = first.is_some_and(|first| first.state == LeaseState::Free);
             let found =
                 || Outcome::fail(format!("an expired lease was not freed within {patience}"));
             Ok(is_free.then_some(()).ok_or_else(found))
@@ -476,9 +493,9 @@ impl<'a> Actor<'a> {
                 .await;
         }
         let mut left = Vec::new();
-        for lease in std::mem::take(&mut self.handles) {
-            if self.release(&lease).await.is_err() {
-                left.push(lease["key"].as_str().unwrap_or_default().to_owned());
+        for handle in std::mem::take(&mut self.handles) {
+            if self.release(&handle).await.is_err() {
+                left.push(handle.lease.key.to_string());
             }
         }
         let days = self.seen.settings.retention.as_secs() / 86_400;
@@ -494,8 +511,4 @@ impl<'a> Actor<'a> {
         }
         self.report.left = Some(note);
     }
-}
-
-fn instant(lease: &Value, field: &str) -> Option<Timestamp> {
-    lease[field].as_str()?.parse().ok()
 }

@@ -36,7 +36,7 @@ const QUEUE_MAPPINGS: [&str; 1] = ["ReapFunctionAtOnce"];
 const RUNTIME: &str = "provided.al2023";
 
 /// Settings that need not be the same everywhere: the table is checked on its own, and only acquire judges holders.
-const OWN: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
+const MAY_DIFFER: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
 const OTHERS: [&str; 31] = [
@@ -394,7 +394,7 @@ fn of_settings(environments: &BTreeMap<&str, Variables>) -> Outcome {
     let names: BTreeSet<_> = environments
         .values()
         .flat_map(BTreeMap::keys)
-        .filter(|name| name.starts_with("LEASE_") && !OWN.contains(&name.as_str()))
+        .filter(|name| name.starts_with("LEASE_") && !MAY_DIFFER.contains(&name.as_str()))
         .collect();
     for name in names {
         let values = environments.iter().map(|(verb, all)| {

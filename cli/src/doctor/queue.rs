@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use leasehold::LeaseState;
 use leasehold_asl::plain;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::account::CallError;
+use super::answers::Handle;
 use super::exercise::{Actor, Step};
 use super::report::Outcome;
 use crate::durations::render;
@@ -58,12 +60,12 @@ impl Actor<'_> {
         &mut self,
         machine: &str,
         key: &str,
-    ) -> Step<(Value, String, String)> {
+    ) -> Step<(Handle, String, String)> {
         let request = self.request(key, "first", HELD);
         let held = self.acquire(&request).await?;
         let first = self.start(machine, key, 1).await?;
         let second = self.start(machine, key, 2).await?;
-        Ok((held["lease"].clone(), first, second))
+        Ok((held.lease, first, second))
     }
 
     /// Starts an execution, and returns when `waiting` executions are in the queue.
@@ -92,7 +94,7 @@ impl Actor<'_> {
     async fn until_waiting(&mut self, key: &str, waiting: u64, execution: &str) -> Step<()> {
         let patience = render(self.patience);
         self.eventually(async |actor| {
-            if actor.inspect(key).await?["waiting"].as_u64() >= Some(waiting) {
+            if actor.inspect(key).await?.waiting() >= waiting {
                 return Ok(Ok(()));
             }
             let Described { status, error, .. } = actor.describe(execution).await?;
@@ -165,7 +167,7 @@ impl Actor<'_> {
     async fn turns(
         &mut self,
         key: &str,
-        held: &Value,
+        held: &Handle,
         first: &str,
         second: Option<&str>,
     ) -> Step<()> {
@@ -186,15 +188,14 @@ impl Actor<'_> {
             }
             self.executions.retain(|one| one != execution);
         }
-        let shown = self.inspect(key).await?;
-        if shown["state"] != "free" {
-            return Err(Outcome::fail(format!(
-                "the key is {} after the last turn",
-                shown["state"]
-            )));
-        }
+        let view = self.inspect(key).await?;
+        let shown = view.first().filter(|first| first.state == LeaseState::Free);
+        let Some(shown) = shown else {
+            return Err(Outcome::fail("the key is not free after the last turn"));
+        };
         let last = second.unwrap_or(first);
-        let previous = shown["previous"]["holder"].as_str().unwrap_or_default();
+        let previous = shown.previous.as_ref();
+        let previous = previous.map_or("", |previous| previous.holder.as_str());
         if previous == last {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::{HeldView, LeaseView, Timestamp};
+use leasehold::{HeldView, LeaseState, LeaseView, Timestamp};
 use serde::Serialize;
 
 use crate::lease_text;
@@ -29,20 +29,7 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
     for (place, lease) in seen {
         let known = known.as_ref();
         let known = known.and_then(|(leases, at)| Some((leases.get(place)?, *at)));
-        let earlier = known.map(|(lease, _)| lease);
-        let was = known.map(|(lease, at)| lease_text::state(lease, at));
-        let same = earlier.is_some_and(|was| was.fencing_token == lease.fencing_token);
-        let change = match (was, lease_text::state(lease, now)) {
-            (Some("held" | "expired"), "held") if same => {
-                let ends = |lease: &LeaseView| lease.held.as_ref().map(HeldView::expires_at);
-                (earlier.and_then(ends) != ends(lease)).then_some(Change::Extended)
-            }
-            (_, "held") => Some(Change::Held),
-            (Some("expired"), "expired") if same => None,
-            (_, "expired") => Some(Change::Expired),
-            (Some("held" | "expired"), _) => Some(Change::Free),
-            _ => None,
-        };
+        let change = change(known, (lease, now));
         changes.extend(change.map(|change| (change, lease.clone())));
     }
     for (place, lease) in known.iter().flat_map(|(leases, _)| leases) {
@@ -57,6 +44,28 @@ pub(crate) fn between(known: &Seen, seen: &Leases, now: Timestamp) -> Vec<(Chang
     }
     changes.sort_by(|(_, a), (_, b)| (&a.key, a.permit).cmp(&(&b.key, b.permit)));
     changes
+}
+
+/// What has become of a lease since it was seen last, if it was.
+fn change(
+    known: Option<(&LeaseView, Timestamp)>,
+    (lease, now): (&LeaseView, Timestamp),
+) -> Option<Change> {
+    use LeaseState::{Closed, Expired, Free, Held};
+    let was = known.map(|(lease, at)| lease.state(at));
+    let same = known.filter(|(was, _)| was.fencing_token == lease.fencing_token);
+    match (was, lease.state(now)) {
+        (Some(Held | Expired), Held) if same.is_some() => {
+            let ends = |lease: &LeaseView| lease.held.as_ref().map(HeldView::expires_at);
+            let was = same.map(|(was, _)| ends(was));
+            (was != Some(ends(lease))).then_some(Change::Extended)
+        }
+        (_, Held) => Some(Change::Held),
+        (Some(Expired), Expired) if same.is_some() => None,
+        (_, Expired) => Some(Change::Expired),
+        (Some(Held | Expired), Free | Closed) => Some(Change::Free),
+        (_, Free | Closed) => None,
+    }
 }
 
 /// A change as one line of text.
@@ -172,5 +181,33 @@ mod tests {
             changes(&known, &third, later),
             [named(Change::Held, "a"), named(Change::Free, "c")]
         );
+    }
+
+    #[test]
+    fn a_change_is_a_line() {
+        let seen = leases(&[("a", 7, Some(60_000)), ("b", 8, None)]);
+        let mut seen = seen.values();
+        let (held, free) = (seen.next().expect("a"), seen.next().expect("b"));
+        for (change, lease, said) in [
+            (
+                Change::Held,
+                held,
+                "a held by h until 2027-01-15T08:01:00.000Z, token 7",
+            ),
+            (
+                Change::Extended,
+                held,
+                "a extended by h until 2027-01-15T08:01:00.000Z",
+            ),
+            (
+                Change::Expired,
+                held,
+                "a expired at 2027-01-15T08:01:00.000Z, was held by h",
+            ),
+            (Change::Free, free, "b free, after token 8"),
+        ] {
+            let said = format!("{NOW} {said}");
+            assert_eq!(line(NOW, change, lease), said);
+        }
     }
 }

@@ -5,7 +5,7 @@ mod changes;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::{Clock as _, Error, Inspected, Key, LeaseView, SystemClock, Timestamp};
+use leasehold::{Clock as _, Error, Key, KeyDetails, LeaseView, SystemClock, Timestamp};
 use serde::Serialize;
 
 use crate::connect::{TableArgs, TableClient};
@@ -63,12 +63,9 @@ fn every(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// Read units of a key, whose rows are read consistently: one for each, which is more than small rows take.
-fn units_of(seen: &Inspected) -> u32 {
-    match seen {
-        Inspected::Absent => 1,
-        Inspected::Found { permits, .. } => u32::try_from(permits.len()).unwrap_or(u32::MAX).max(1),
-    }
+/// Read units of a key with so many rows, which are read consistently: one for each, which is more than small rows take.
+fn units_of(rows: usize) -> u32 {
+    u32::try_from(rows).unwrap_or(u32::MAX).max(1)
 }
 
 /// A change as JSON.
@@ -89,7 +86,7 @@ impl Watch {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
         let mut signals = signals::listen()?;
-        self.tell(&table_client, &mut signals).await
+        self.print_changes(&table_client, &mut signals).await
     }
 
     async fn look(&self, table_client: &TableClient) -> Result<Look, Failure> {
@@ -111,15 +108,10 @@ impl Watch {
         }
         let mut units = 0;
         for key in &self.keys {
-            let seen = table_client.leases.inspect(key).await;
-            let seen = seen.map_err(Error::of_a_read)?;
-            units += units_of(&seen);
-            if let Inspected::Found { first, permits } = seen {
-                permits
-                    .into_iter()
-                    .chain([first])
-                    .for_each(|one| add(one.lease));
-            }
+            let view = table_client.leases.key_view(key, KeyDetails::default());
+            let view = view.await.map_err(Error::of_a_read)?;
+            units += units_of(view.permits.len());
+            view.permits.into_iter().for_each(|one| add(one.lease));
         }
         Ok(Look { leases, units })
     }
@@ -131,7 +123,7 @@ impl Watch {
     }
 
     /// Prints a line for each change.
-    async fn tell(
+    async fn print_changes(
         &self,
         table_client: &TableClient,
         signals: &mut Signals,
@@ -174,35 +166,12 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use leasehold::{Counter, Inspection, LeaseState};
-
     use super::*;
 
     #[test]
     fn each_permit_is_read() {
-        let permit = |permit| Inspection {
-            state: LeaseState::Free,
-            lease: LeaseView {
-                key: Key::new("k").expect("valid"),
-                held: None,
-                fencing_token: Counter::MIN,
-                version: Counter::MIN,
-                permit,
-                permits: None,
-            },
-            previous: None,
-            frozen: false,
-            limit: None,
-            opens_at: None,
-            waiting: 0,
-            operator: None,
-        };
-        let found = |permits: u16| Inspected::Found {
-            first: permit(0),
-            permits: (0..permits).map(permit).collect(),
-        };
-        for (seen, units) in [(Inspected::Absent, 1), (found(0), 1), (found(500), 500)] {
-            assert_eq!(units_of(&seen), units);
+        for (rows, units) in [(0, 1), (1, 1), (500, 500)] {
+            assert_eq!(units_of(rows), units);
         }
     }
 }

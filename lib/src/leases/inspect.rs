@@ -1,23 +1,23 @@
 //! Inspect: what the table stores, without anything that would let the reader change it.
 
-use std::collections::BTreeSet;
-
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, corrupt},
+    leases::Leases,
     outcomes::{LifetimeKind, Previous},
     pagination::Cursor,
     row::{Limit, Record, Row, Stored, Term},
-    start::{StartItem, StartStatus},
     store::{Address, Entry, ItemAddress, Operations, Store},
     values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
 };
 
+#[cfg(test)]
+mod tests;
+
 /// What is stored under a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(
@@ -31,7 +31,7 @@ pub enum Inspected {
         #[serde(flatten)]
         first: Inspection,
         /// For a semaphore, every permit that was ever granted.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         permits: Vec<Inspection>,
     },
     /// It was never leased, or so long ago that its row is gone.
@@ -39,7 +39,7 @@ pub enum Inspected {
 }
 
 /// The state of one lease.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
     /// Held, expired by the reader's clock but not taken, closed, or free.
@@ -65,7 +65,7 @@ pub struct Inspection {
 }
 
 /// The state of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseState {
@@ -80,7 +80,7 @@ pub enum LeaseState {
 }
 
 /// A lease without its secret. While the key is free, it has only the fields that outlast a grant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseView {
     /// What is leased.
@@ -101,7 +101,7 @@ pub struct LeaseView {
 }
 
 /// What a lease shows only while it is held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldView {
     /// Who holds it.
@@ -116,7 +116,7 @@ pub struct HeldView {
 }
 
 /// Until when a lease lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum ViewUntil {
@@ -160,8 +160,34 @@ impl HeldView {
     }
 }
 
+impl LeaseView {
+    /// Whether it is held, expired or free at this instant, as far as the lease shows it: whether it is closed, shows the key's
+    /// [`Inspection`].
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> LeaseState {
+        match &self.held {
+            None => LeaseState::Free,
+            Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
+            Some(_) => LeaseState::Held,
+        }
+    }
+}
+
+impl LeaseState {
+    /// Its word in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+            Self::Free => "free",
+        }
+    }
+}
+
 /// Leases that are held, or expired and not yet taken.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Listed"))]
 pub struct LeasePage {
@@ -192,61 +218,14 @@ impl LeasePage {
 }
 
 impl<S: Store> Leases<S> {
-    /// What is stored under `key`, read consistently.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`], and those of [`Store::write`].
-    pub async fn inspect(&self, key: &Key) -> Result<Inspected, Error> {
-        let rows = self.store().read_key(key, self.limit()).await?;
-        let mut standings = Vec::with_capacity(rows.len());
-        for (permit, stored) in rows {
-            let key = key.clone();
-            match stored {
-                Stored::Absent => {}
-                Stored::Foreign(reason) => return Err(corrupt(key, reason)),
-                Stored::Row(row) => {
-                    standings.push(self.inspection(Address { key, permit }, &row));
-                }
-            }
-        }
-        let Some(first) = standings.first().cloned() else {
-            return Ok(Inspected::Absent);
-        };
-        let semaphore = standings.iter().any(|standing| standing.lease.permit > 0);
-        Ok(Inspected::Found {
-            first,
-            permits: if semaphore { standings } else { Vec::new() },
-        })
-    }
-
-    /// The permits of `key`, 0 for a mutex, that were granted to a start whose execution is not known to have begun: Step Functions
-    /// was not called yet, or did not accept the call. The stack calls again.
-    ///
-    /// # Errors
-    /// Those of [`Store::write`].
-    pub async fn not_begun(&self, key: &Key) -> Result<BTreeSet<u16>, Error> {
-        let mut not_begun = BTreeSet::new();
-        for (permit, stored) in self.store().read_key(key, self.limit()).await? {
-            if let Stored::Row(row) = stored
-                && row.request.is_start()
-                && row.holding().is_some()
-            {
-                let request = &row.request;
-                let item = self.store().start_item(key, request, self.limit());
-                let is_waiting = |item: StartItem| item.status == StartStatus::Waiting;
-                if item.await?.is_some_and(is_waiting) {
-                    not_begun.insert(permit);
-                }
-            }
-        }
-        Ok(not_begun)
-    }
-
     pub(crate) fn inspection(&self, address: Address, row: &Row) -> Inspection {
-        let (now, passed) = (self.now(), self.takeover_deadline());
+        let passed = self.takeover_deadline();
         let lease = self.view(address, row);
         Inspection {
-            state: state(&lease, row, (now, passed)),
+            state: match lease.state(self.now()) {
+                LeaseState::Free if row.is_closed(passed) => LeaseState::Closed,
+                state => state,
+            },
             previous: row.last_ended(),
             frozen: row.frozen.is_some(),
             limit: row.limit.clone(),
@@ -378,73 +357,6 @@ impl<S: Store> Leases<S> {
             version: row.version,
             permit: address.permit,
             permits: row.permits,
-        }
-    }
-}
-
-fn state(lease: &LeaseView, row: &Row, (now, passed): (Timestamp, Timestamp)) -> LeaseState {
-    match &lease.held {
-        None if row.is_closed(passed) => LeaseState::Closed,
-        None => LeaseState::Free,
-        Some(held) if held.expires_at().is_some_and(|at| at <= now) => LeaseState::Expired,
-        Some(_) => LeaseState::Held,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{collections::HashSet, sync::Arc, time::Duration};
-
-    use super::*;
-    use crate::{
-        Acquire, Memory, Settings,
-        clock::slow::Slow,
-        test_support::{grant, make},
-    };
-
-    #[tokio::test]
-    async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
-        let leases = Leases::new(Memory::new(), Settings::default());
-        let ttl = make::ttl(Duration::from_hours(1));
-        let metadata = Metadata::new([("a".to_owned(), "\"".repeat(4095))].into());
-        let metadata = metadata.expect("valid");
-        for n in 0..1500 {
-            let key = make::key(format!("k{n}"));
-            let acquire = Acquire::new(key, make::holder("h"), ttl);
-            grant(&leases, acquire.metadata(metadata.clone())).await;
-        }
-        let (mut seen, mut cursor) = (HashSet::new(), None);
-        loop {
-            let listed = leases.list(10_000, cursor).await.expect("a list");
-            assert!(serde_json::to_vec(&listed).expect("json").len() < 6_000_000);
-            seen.extend(listed.leases.into_iter().map(|view| view.key));
-            cursor = listed.cursor;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        assert_eq!(seen.len(), 1500);
-    }
-
-    #[tokio::test]
-    async fn a_list_is_cut_before_the_invocation_is_over() {
-        let leases = Leases::new(Memory::new(), Settings::default());
-        let leases = leases.with_clock(Arc::new(Slow::by(100)));
-        let ttl = make::ttl(Duration::from_hours(1));
-        let holder = make::holder("h");
-        for n in 0..300 {
-            let key = make::key(format!("k{n}"));
-            grant(&leases, Acquire::new(key, holder.clone(), ttl)).await;
-        }
-        // A hundred rows take ten seconds.
-        let soon = leases.for_call(leases.now().plus(Duration::from_secs(5)));
-        for listed in [
-            soon.list(10_000, None).await,
-            soon.held_by(&holder, 10_000, None).await,
-        ] {
-            let listed = listed.expect("time that runs out is no error");
-            assert_eq!(listed.leases.len(), 100);
-            assert!(listed.cursor.is_some());
         }
     }
 }

@@ -15,7 +15,6 @@ use crate::{
 
 /// One that waits for a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct WaiterView {
     /// Its place in the queue, counted from 1.
     pub place: usize,
@@ -45,6 +44,15 @@ impl<S: Store> Leases<S> {
     pub async fn waiters(&self, key: &Key) -> Result<Vec<WaiterView>, Error> {
         let row = self.read_queue_row(key).await?;
         let queue = row.as_ref().map(Row::waiting).unwrap_or_default();
+        self.waiters_of(key, queue).await
+    }
+
+    /// The same for the queue of a row that was read.
+    pub(crate) async fn waiters_of(
+        &self,
+        key: &Key,
+        queue: &[RequestDigest],
+    ) -> Result<Vec<WaiterView>, Error> {
         let reads = queue.iter().zip(1..);
         let reads = reads.map(|(request, place)| self.seen(key, request, place));
         let read = some_at_a_time(AT_ONCE, reads.collect()).await;

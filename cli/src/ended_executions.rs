@@ -15,12 +15,12 @@ const AT_ONCE: usize = 10;
 
 /// What Step Functions says of executions that have ended, and when they did.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct EndedExecutions {
     executions: BTreeMap<Holder, (String, Timestamp)>,
     asked: usize,
 }
 
-impl Ended {
+impl EndedExecutions {
     /// Asks about the executions that have these leases. Whoever may not ask sees what the table shows.
     pub(crate) async fn ask<'a>(
         &mut self,

@@ -1,0 +1,442 @@
+//! A key as text for people: a function of what was seen of it, of what Step Functions says of its executions, and of the time.
+
+use leasehold::{
+    Act, Ended, HeldView, Inspection, KeyView, LeaseState, Previous, Record, Timestamp, ViewUntil,
+    WaiterView,
+};
+
+use crate::columns::{Columns, pairs};
+use crate::durations::render;
+use crate::ended_executions::EndedExecutions;
+use crate::lease_text::{self, when, while_it_lasts};
+
+/// A name and its value, on a line.
+type Fact = (&'static str, String);
+
+/// Of a lease of a start whose execution is not known to have begun.
+const NOT_BEGUN: &str =
+    "its execution has not begun: Step Functions has not accepted it yet, and the stack asks again";
+
+/// All that was seen of a key, also of one that has no row.
+pub(crate) fn whole(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> String {
+    let mut facts = Vec::new();
+    if let Some(first) = view.first() {
+        facts = of_permit(view, first, ended, now);
+        if view.is_semaphore() {
+            facts.insert(2, ("permits", state(view)));
+        }
+        facts.extend(
+            view.last_act()
+                .into_iter()
+                .flat_map(|act| last_act(act, now)),
+        );
+        facts.extend(disagreement(view));
+    }
+    facts.extend(failed_starts(view, now));
+    let mut parts = Vec::new();
+    if !facts.is_empty() {
+        parts.push(pairs(facts));
+    }
+    if view.is_semaphore() {
+        parts.push(permits(view, ended, now));
+    }
+    let waiters = view.waiters.as_deref().unwrap_or_default();
+    if !waiters.is_empty() {
+        parts.push(queue(waiters, now));
+    }
+    parts.join("\n\n")
+}
+
+/// One permit of a key, before something is done to it.
+pub(crate) fn permit(view: &KeyView, permit: &Inspection, now: Timestamp) -> String {
+    let mut facts = of_permit(view, permit, &EndedExecutions::default(), now);
+    let act = permit.operator.as_ref();
+    facts.extend(act.into_iter().flat_map(|act| last_act(act, now)));
+    pairs(facts)
+}
+
+/// A key as a row of a table of keys.
+pub(crate) fn row(view: &KeyView) -> Vec<String> {
+    let held = view.first().and_then(|first| first.lease.held.as_ref());
+    let limit = view.limit().map(|limit| limit.permits.to_string());
+    vec![
+        view.key.to_string(),
+        state(view),
+        if view.is_frozen() { "yes" } else { "" }.to_owned(),
+        limit.unwrap_or_default(),
+        match view.waiting() {
+            0 => String::new(),
+            n => n.to_string(),
+        },
+        held.map_or_else(String::new, |held| held.holder.to_string()),
+    ]
+}
+
+/// The state of a key; of a semaphore how many of its permits are held.
+fn state(view: &KeyView) -> String {
+    match view.first() {
+        None => "gone".to_owned(),
+        Some(_) if view.is_semaphore() => {
+            format!("{} of {} held", view.held().count(), view.size())
+        }
+        Some(first) => first.state.as_str().to_owned(),
+    }
+}
+
+/// What is known of a permit, without the operator's last act.
+fn of_permit(
+    view: &KeyView,
+    permit: &Inspection,
+    ended: &EndedExecutions,
+    now: Timestamp,
+) -> Vec<Fact> {
+    let lease = &permit.lease;
+    let mut facts = vec![
+        ("key", lease_text::name(lease)),
+        ("state", permit_state(view, permit, ended, now)),
+    ];
+    facts.extend(restrictions(permit, now));
+    match &lease.held {
+        None => facts.push(("last token", lease.fencing_token.to_string())),
+        Some(held) => {
+            facts.push(("holder", held.holder.to_string()));
+            facts.push(("token", lease.fencing_token.to_string()));
+            facts.push(("granted", instant(held.acquired_at, now)));
+            facts.extend(of_lifetime(held));
+            let entries = held.metadata.entries().iter();
+            facts.extend(entries.map(|(name, value)| ("metadata", format!("{name} = {value}"))));
+        }
+    }
+    if permit.waiting > 0 {
+        facts.push(("waiting", format!("{} in the queue", permit.waiting)));
+    }
+    facts.extend(permit.previous.as_ref().map(previous));
+    facts
+}
+
+fn permit_state(
+    view: &KeyView,
+    permit: &Inspection,
+    ended: &EndedExecutions,
+    now: Timestamp,
+) -> String {
+    let Some(held) = &permit.lease.held else {
+        return match permit.state {
+            LeaseState::Closed => "closed after its last grant",
+            _ => "free",
+        }
+        .to_owned();
+    };
+    match held.expires_at() {
+        _ if view.not_begun.contains(&permit.lease.permit) => format!("held, {NOT_BEGUN}"),
+        None => format!("held {}", while_it_lasts(held, ended, now)),
+        Some(at) if permit.state == LeaseState::Expired => {
+            format!("expired {}, not taken", when(at, now))
+        }
+        Some(at) => format!("held, ends {} unless extended", when(at, now)),
+    }
+}
+
+/// What keeps it from being granted.
+fn restrictions(permit: &Inspection, now: Timestamp) -> Vec<Fact> {
+    let frozen = permit.frozen.then(|| "yes: no new grants".to_owned());
+    let limit = permit.limit.as_ref().map(|limit| match &limit.by {
+        Some(record) => format!("{}, {}", limit.permits, by(record, now)),
+        None => limit.permits.to_string(),
+    });
+    let opens = permit.opens_at.map(|at| instant(at, now));
+    let all = [("frozen", frozen), ("limit", limit), ("opens", opens)];
+    all.into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
+fn of_lifetime(held: &HeldView) -> Vec<Fact> {
+    match held.until {
+        ViewUntil::Ttl {
+            ttl, expires_at, ..
+        } => vec![
+            ("ends", expires_at.to_string()),
+            ("ttl", render(ttl.as_duration())),
+        ],
+        ViewUntil::Execution { keep, .. } if keep.as_duration().is_zero() => Vec::new(),
+        ViewUntil::Execution { keep, .. } => {
+            let keep = render(keep.as_duration());
+            vec![("kept", format!("{keep} after a failure, for a redrive"))]
+        }
+    }
+}
+
+fn previous(previous: &Previous) -> Fact {
+    let Previous {
+        holder,
+        fencing_token,
+        ended,
+    } = previous;
+    let ended = match ended {
+        Ended::Released => "released",
+        Ended::Expired => "expired",
+        Ended::Forced => "ended by an operator",
+    };
+    (
+        "before",
+        format!("{holder}, token {fencing_token}, {ended}"),
+    )
+}
+
+fn last_act(record: &Record, now: Timestamp) -> Vec<Fact> {
+    let act = match record.act {
+        Act::ForceRelease => "force-release",
+        Act::Freeze => "freeze",
+        Act::Unfreeze => "unfreeze",
+        Act::RaiseFloor => "raise-floor",
+        Act::Limit => "limit",
+    };
+    let mut facts = vec![("operator", format!("{act} {}", by(record, now)))];
+    let caller = record.caller.as_ref();
+    facts.extend(caller.map(|caller| ("signed by", caller.to_string())));
+    facts
+}
+
+fn by(record: &Record, now: Timestamp) -> String {
+    let (who, at, why) = (&record.who, when(record.at, now), &record.why);
+    format!("by {who} {at}: {why}")
+}
+
+fn instant(at: Timestamp, now: Timestamp) -> String {
+    format!("{at} ({})", when(at, now))
+}
+
+/// That callers ask for different numbers of permits.
+fn disagreement(view: &KeyView) -> Option<Fact> {
+    let asked = view.sizes_asked_for();
+    if asked.len() < 2 {
+        return None;
+    }
+    let asked: Vec<_> = asked.iter().map(u16::to_string).collect();
+    let counts = match view.limit() {
+        Some(_) => "the limit",
+        None => "the smallest of those who have one",
+    };
+    let asked = asked.join(", ");
+    Some((
+        "permits",
+        format!("callers ask for {asked}; {counts} counts"),
+    ))
+}
+
+fn failed_starts(view: &KeyView, now: Timestamp) -> impl Iterator<Item = Fact> {
+    view.failed_starts.iter().flatten().map(move |start| {
+        let (execution, asked) = (&start.execution_arn, when(start.asked_at, now));
+        let failed = format!("{execution}, asked for {asked}: {}", start.reason);
+        ("failed start", failed)
+    })
+}
+
+/// A table of a semaphore's permits.
+fn permits(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> String {
+    let row = |one: &Inspection| {
+        let mut row = lease_text::row(&one.lease, ended, now);
+        if one.lease.held.is_none()
+            && let Some(at) = one.opens_at
+        {
+            LeaseState::Closed.as_str().clone_into(&mut row[1]);
+            row[2] = when(at, now);
+        }
+        if view.not_begun.contains(&one.lease.permit) {
+            NOT_BEGUN.clone_into(&mut row[2]);
+        }
+        row
+    };
+    let rows: Vec<_> = view.permits.iter().map(row).collect();
+    Columns::new(&lease_text::HEADER).page(&rows)
+}
+
+/// A table of those who wait, first come first.
+fn queue(waiters: &[WaiterView], now: Timestamp) -> String {
+    let row = |waits: &WaiterView| {
+        let what = if waits.start { "start" } else { "request" };
+        vec![
+            waits.place.to_string(),
+            when(waits.since, now),
+            when(waits.until, now),
+            what.to_owned(),
+            waits.holder.to_string(),
+        ]
+    };
+    let rows: Vec<_> = waiters.iter().map(row).collect();
+    Columns::new(&["PLACE", "CAME", "GIVES UP", "WHAT", "WHO"]).page(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::{FailedStart, Holder, Inspected, Key, Metadata, Permits, StateMachineArn};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_060_000);
+    const EXECUTION: &str = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
+
+    /// A key from the response of the function inspect.
+    fn view(answer: &Value) -> KeyView {
+        let seen = serde_json::from_value::<Inspected>(answer.clone()).unwrap();
+        KeyView::of(Key::new("orders/42").unwrap(), seen, NOW)
+    }
+
+    fn shown(view: &KeyView) -> String {
+        whole(view, &EndedExecutions::default(), NOW)
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000 + seconds * 1000)
+    }
+
+    fn held(permit: u16, holder: &str) -> Value {
+        json!({
+            "key": "orders/42", "holder": holder, "ttl_seconds": 600, "expires_at": at(600), "safe_until": at(599),
+            "acquired_at": at(0), "metadata": {"order": "42"}, "fencing_token": 7, "version": 8, "permit": permit,
+        })
+    }
+
+    fn free(permit: u16) -> Value {
+        json!({"key": "orders/42", "fencing_token": 7, "version": 9, "permit": permit})
+    }
+
+    #[test]
+    fn a_held_key_says_by_whom_and_until_when() {
+        let act = json!({"act": "freeze", "who": "alice", "why": "incident 77", "at": at(30), "caller": "arn:aws:iam::1:role/o"});
+        let view = view(&json!({
+            "outcome": "found", "state": "held", "lease": held(0, "worker 7"), "frozen": true, "waiting": 2,
+            "previous": {"holder": "worker 6", "fencing_token": 5, "ended": "forced"}, "operator": act,
+        }));
+        let expected = "\
+key        orders/42
+state      held, ends in 9 min unless extended
+frozen     yes: no new grants
+holder     worker 7
+token      7
+granted    2027-01-15T08:00:00.000Z (1 min ago)
+ends       2027-01-15T08:10:00.000Z
+ttl        10 min
+metadata   order = 42
+waiting    2 in the queue
+before     worker 6, token 5, ended by an operator
+operator   freeze by alice 30 s ago: incident 77
+signed by  arn:aws:iam::1:role/o";
+        assert_eq!(shown(&view), expected);
+        assert_eq!(permit(&view, &view.permits[0], NOW), expected);
+        assert_eq!(
+            row(&view),
+            ["orders/42", "held", "yes", "", "2", "worker 7"]
+        );
+    }
+
+    #[test]
+    fn states_are_told_in_words() {
+        let mut expired = held(0, "worker 7");
+        expired["expires_at"] = json!(at(20));
+        let mut runs = free(0);
+        let lease = json!({"holder": EXECUTION, "lifetime": "execution", "keep_seconds": 0, "acquired_at": at(0), "metadata": {}});
+        let fields = lease.as_object().unwrap().clone();
+        runs.as_object_mut().unwrap().extend(fields);
+        for (state, lease, said) in [
+            ("expired", expired, "expired 40 s ago, not taken"),
+            ("held", runs, "held while its execution runs"),
+            ("closed", free(0), "closed after its last grant"),
+            ("free", free(0), "free"),
+        ] {
+            let view = view(&json!({
+                "outcome": "found", "state": state, "lease": lease, "frozen": false, "waiting": 0, "previous": null,
+            }));
+            let shown = shown(&view);
+            let line = shown.lines().find_map(|line| line.strip_prefix("state "));
+            assert_eq!(line.map(str::trim), Some(said));
+        }
+    }
+
+    #[test]
+    fn a_semaphore_shows_each_permit() {
+        let permit = |state: &str, lease: Value| json!({"state": state, "lease": lease, "frozen": false, "waiting": 0, "previous": null});
+        let limit = json!({"permits": 3, "act": "limit", "who": "alice", "why": "maintenance", "at": at(0)});
+        let mut first = permit("held", held(0, "a"));
+        first["limit"] = limit;
+        let mut closed = permit("closed", free(1));
+        closed["opens_at"] = json!(at(120));
+        let mut forced = permit("held", held(2, "c"));
+        forced["operator"] =
+            json!({"act": "force_release", "who": "bob", "why": "hangs", "at": at(50)});
+        let mut answer = first.clone();
+        answer["outcome"] = "found".into();
+        answer["permits"] = json!([first, closed, forced]);
+        let view = view(&answer);
+        let said = shown(&view);
+        let (facts, table) = said.split_once("\n\n").unwrap();
+        for fact in [
+            "permits   2 of 3 held\n",
+            "limit     3, by alice 1 min ago: maintenance\n",
+            "operator  force-release by bob 10 s ago: hangs",
+        ] {
+            assert!(facts.contains(fact), "{facts}");
+        }
+        let expected = "\
+KEY           STATE   ENDS      TOKEN  HOLDER
+orders/42     held    in 9 min  7      a
+orders/42 #1  closed  in 1 min  7
+orders/42 #2  held    in 9 min  7      c";
+        assert_eq!(table, expected);
+        assert_eq!(row(&view), ["orders/42", "2 of 3 held", "", "3", "", "a"]);
+    }
+
+    #[test]
+    fn the_queue_and_what_has_failed_are_shown() {
+        let mut view = view(&json!({"outcome": "absent"}));
+        assert_eq!(shown(&view), "");
+        assert_eq!(row(&view)[1], "gone");
+        let waits = |place, permits: u16| WaiterView {
+            place,
+            holder: Holder::new(format!("worker {place}")).unwrap(),
+            start: place > 1,
+            permits: Some(Permits::new(permits).unwrap()),
+            since: at(0),
+            until: at(3660),
+            metadata: Metadata::default(),
+        };
+        view.waiters = Some(vec![waits(1, 2), waits(2, 3)]);
+        let machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:orders";
+        let failed = FailedStart {
+            key: view.key.clone(),
+            execution_arn: Holder::new(EXECUTION).unwrap(),
+            state_machine_arn: StateMachineArn::new(machine).unwrap(),
+            name: leasehold::ExecutionName::new("7f3c").unwrap(),
+            asked_at: at(0),
+            reason: "StateMachineDoesNotExist".to_owned(),
+        };
+        view.failed_starts = Some(vec![failed]);
+        let expected = format!(
+            "\
+failed start  {EXECUTION}, asked for 1 min ago: StateMachineDoesNotExist
+
+PLACE  CAME       GIVES UP  WHAT     WHO
+1      1 min ago  in 1 h    request  worker 1
+2      1 min ago  in 1 h    start    worker 2"
+        );
+        assert_eq!(shown(&view), expected);
+        let (name, said) = disagreement(&view).unwrap();
+        let differ = "callers ask for 2, 3; the smallest of those who have one counts";
+        assert_eq!((name, &*said), ("permits", differ));
+    }
+
+    #[test]
+    fn a_start_that_has_not_begun_is_not_said_to_run() {
+        let mut view = view(&json!({
+            "outcome": "found", "state": "held", "lease": held(0, "worker 7"), "frozen": false, "waiting": 0, "previous": null,
+        }));
+        view.not_begun = [0].into();
+        let said = shown(&view);
+        assert!(
+            said.contains("state     held, its execution has not begun: "),
+            "{said}"
+        );
+    }
+}
