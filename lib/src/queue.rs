@@ -3,12 +3,33 @@
 //! The queue is a list in the lease row. Whoever ends a grant leaves the queue as it is. Then, and in every sweep:
 //!
 //! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`).
-//! 2. `tell_first` sends the lease to its task token, and deletes the item.
+//! 2. `tell_first` sends the lease to its task token, and deletes the item. Of a start it calls `StartExecution` (`begin`).
 //! 3. If the token is dead, the waiter never knew: `take_back` frees the row, and the next waiter is granted it.
 //! 4. If it is not known whether the waiter was told, its item stays, and sweep's `maintain_queue` tells it again:
-//!    `tell_again`. If the token is dead by then, `note_refusal` leaves the decision to a look at its history.
+//!    `tell_again`. If the token is dead by then, `note_refusal` leaves the decision to a check of its history, half a minute later
+//!    (`may_know`), and the item goes.
 //!
 //! Where only the newest is to wait, it joins as everybody does, and then sends away who waits before it (`supersede`).
+//!
+//! # If a process dies between two writes
+//!
+//! The index has held rows and the items of those who wait. Sweep finds a free row by the items of its waiters alone, so an item
+//! leaves the index only after, or together with, its place in the queue. Calls that are repeated do the same as sweep.
+//!
+//! | after | and before | what is left | who does the rest |
+//! |---|---|---|---|
+//! | a release | the grant to the next | a free row with a queue | sweep, a repeated release, whoever asks |
+//! | a grant from the queue | the call | a held row, `telling`, the item | sweep marks the row and calls again |
+//! | the call | the deletion of the item | the same | sweep: the token is dead by then, and the history shows the lease |
+//! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more |
+//! | `take_back` | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
+//! | a place is left | its token is failed | an item without a place | sweep fails it |
+//! | a start's item | its place | an item that waits | sweep after a minute, once the service has been asked (`place_again`) |
+//! | a start's grant | the call, or that it began | a held row, `telling`, an item that waits | sweep and checks call again, under the same name |
+//! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | **only a repeated call**: items do not say that they send others away |
+//!
+//! A token's place and item are one transaction, and so is whatever takes both away. A start's item is stored before its place: from then
+//! on it is settled only together with its row, or as long as that neither has it nor remembers it.
 
 mod ask;
 mod begin;

@@ -18,6 +18,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_asked_again_just_before_is_told_by_its_new_token(bench).await;
     what_others_told_meanwhile_is_not_taken_back(bench).await;
     a_dead_token_is_looked_up_half_a_minute_later(bench).await;
+    another_request_keeps_that_a_token_is_dead(bench).await;
     whoever_shows_that_it_knows_keeps_it(bench).await;
     what_was_granted_at_once_and_never_told_is_taken_back(bench).await;
     an_ended_execution_that_never_knew_keeps_nothing(bench).await;
@@ -201,6 +202,25 @@ async fn a_dead_token_is_looked_up_half_a_minute_later<B: Bench>(bench: &B) {
     }
     case.expect_no_answers();
     case.is("a", over(&case, true));
+    case.pass(STALE + MARGIN);
+    case.sweep().await;
+    case.turn_of("b");
+}
+
+/// A second, re-entrant request of the same execution is sent the lease too, and its token is dead as well: that the first one
+/// was found dead stays known, although its item is gone.
+async fn another_request_keeps_that_a_token_is_dead<B: Bench>(bench: &B) {
+    let both = (Lost::Request, 2);
+    let (case, _) = QueueCase::released_with(bench, "queue/dead twice", both).await;
+    case.calls.expire_token(&case.token("a"));
+    case.shows("a", MISSING);
+    case.sweep().await;
+    case.calls.expire_token(&case.token("x"));
+    let other = case.request("a").request_id(make::request_id("other"));
+    let asked = case
+        .leases
+        .acquire_queued(other.reentrant(), case.queue("x", WAIT));
+    refused!(asked.await, Unavailable);
     case.pass(STALE + MARGIN);
     case.sweep().await;
     case.turn_of("b");

@@ -471,7 +471,7 @@ impl<S: Store> Leases<S> {
                 Err(error) => return Err(error),
             }
         } else {
-            let waiter = self.waiting(key, head).await?;
+            let waiter = self.waiter_item(key, head).await?;
             waiter.map(|waiter| (waiter.request.holder, waiter.request.metadata))
         };
         if found.is_none() {

@@ -258,7 +258,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The item of a waiter with a task token.
-    pub(crate) async fn waiting(
+    pub(crate) async fn waiter_item(
         &self,
         key: &Key,
         request: &RequestDigest,

@@ -17,7 +17,9 @@ pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
 const SIGNATURE: Duration = Duration::from_mins(5);
 
 impl<S: Store> Leases<S> {
-    /// Counts another telling. None if the row has changed.
+    /// Counts another call, before it is made: of a token, or of `StartExecution`. From then on whoever called before can neither take
+    /// the grant back nor fail the start, because the version has changed. A refusal that was noted says nothing of this token. None if
+    /// the row has changed.
     pub(crate) async fn mark(
         &self,
         at: &Address,
@@ -34,8 +36,25 @@ impl<S: Store> Leases<S> {
         self.change_telling(at, row, telling, None).await
     }
 
-    /// Notes that the token with which `row`'s holder was told last is dead, although somebody may have told it before.
-    /// A look at its history, half a minute later, shows whether it knows.
+    /// The same for the token of another request of the same holder, which no item has. If the first token was found dead, that stays
+    /// known: a look decides, when it can show whether this one was told.
+    pub(crate) async fn mark_for_another(
+        &self,
+        at: &Address,
+        row: &Row,
+    ) -> Result<Option<Row>, Error> {
+        let now = self.now();
+        let telling = |told: Telling| Telling {
+            tries: told.tries.plus(1),
+            at: now,
+            refused_at: told.refused_at.map(|_| now),
+            ..told
+        };
+        self.change_telling(at, row, telling, None).await
+    }
+
+    /// Notes that the token with which `row`'s holder was told last is dead, although somebody may have told it before; of a start,
+    /// that nobody calls any more. A look at its history, half a minute later, shows whether it knows.
     pub(crate) async fn note_refusal(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
         let now = self.now();
         let telling = |told: Telling| Telling {

@@ -107,7 +107,7 @@ impl<S: Store> Leases<S> {
                 metadata: item.request.metadata,
             }));
         }
-        let waiter = self.waiting(key, request).await?;
+        let waiter = self.waiter_item(key, request).await?;
         Ok(waiter.map(|waiter| WaiterView {
             place,
             holder: waiter.request.holder,

@@ -1,4 +1,19 @@
 //! A start that has its turn: its execution begins, or the start fails and the turn passes on.
+//!
+//! The row counts the calls of `StartExecution` as it counts those of a task token, in `telling`: `tries` is how often somebody was
+//! about to call, `at` when that was last, and from `refused_at` on nobody calls any more.
+//!
+//! | the service | if this was the only call | if somebody may have called before |
+//! |---|---|---|
+//! | began it | it has begun | it has begun |
+//! | the name is in use by our input | it has begun | it has begun |
+//! | the name is in use by another input | it fails | it fails |
+//! | refuses | it fails | `refused_at`; it fails when no call can be under way any more, and the service does not know it |
+//! | does not answer, or throttles | it keeps its turn, and is called again | the same |
+//! | denies it | the same, for the grace; then as one that is refused | the same |
+//!
+//! "It has begun" is written whatever the item said before. Everything else is written only together with the row as it was read, so
+//! that whoever marks the row later decides.
 
 use std::time::Duration;
 
@@ -76,9 +91,9 @@ impl<S: Store> Queue<S> {
         // Nobody calls any more, and a call that is under way has begun it by then, or never will.
         let known = self.known(item).await?;
         if known == Known::Ours {
-            return self.has_begun(item).await;
+            return self.note_begun(item).await;
         }
-        if !self.is_settled_by(known, at, row).await? {
+        if !self.never_begins(known, at, row).await? {
             return Ok(Begins::Later);
         }
         let refused = "Step Functions refused it, or an operator ended it before it began";
@@ -88,7 +103,7 @@ impl<S: Store> Queue<S> {
 
     /// Whether a start that has its turn will never begin, which is `known`: no call is under way any more. If the service may
     /// not be asked, one answer ends nothing: the first is noted in the row, and one after the grace ends it.
-    pub(crate) async fn is_settled_by(
+    pub(crate) async fn never_begins(
         &self,
         known: Known,
         at: &Address,
@@ -166,9 +181,9 @@ impl<S: Store> Queue<S> {
             }
         };
         match began {
-            Begun::Began => self.has_begun(item).await,
+            Begun::Began => self.note_begun(item).await,
             Begun::NameInUse => match self.known(item).await? {
-                Known::Ours => self.has_begun(item).await,
+                Known::Ours => self.note_begun(item).await,
                 Known::Another => {
                     let reason = not_started_reason(Known::Another, String::new());
                     self.fail(at, row, item, reason).await
@@ -182,7 +197,7 @@ impl<S: Store> Queue<S> {
             },
             // The only call for this grant: unless the name is in use already, nothing has begun.
             Begun::Refused(reason) if is_only_call => match self.known(item).await? {
-                Known::Ours => self.has_begun(item).await,
+                Known::Ours => self.note_begun(item).await,
                 known => {
                     self.fail(at, row, item, not_started_reason(known, reason))
                         .await
@@ -247,7 +262,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Writes down that the execution has begun, whatever became of the start meanwhile. If that fails, sweep does it.
-    pub(crate) async fn has_begun(&self, item: &StartItem) -> Result<Begins, Error> {
+    pub(crate) async fn note_begun(&self, item: &StartItem) -> Result<Begins, Error> {
         let (key, execution) = (&item.key, item.execution());
         match self.write_begun(item).await {
             Ok(()) => {
@@ -311,7 +326,7 @@ impl<S: Store> Queue<S> {
             Settled::Done => {}
             _ => return Ok(Begins::Later),
         }
-        has_failed(item, &reason);
+        log_failed(item, &reason);
         let free = self.read_row(at).await?;
         let free = free.filter(|row| row.holding().is_none());
         let free = free.map(|row| Freed::of_execution(at, row));
@@ -409,7 +424,7 @@ impl<S: Store> Queue<S> {
     }
 }
 
-pub(crate) fn has_failed(item: &StartItem, reason: &str) {
+pub(crate) fn log_failed(item: &StartItem, reason: &str) {
     metrics::record(Metric::FailedStarts, 1);
     let (key, execution) = (&item.key, item.execution());
     tracing::error!(%key, %execution, reason, "a start has failed; its item keeps the request");

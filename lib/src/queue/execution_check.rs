@@ -72,8 +72,8 @@ impl<S: Store> Queue<S> {
         row: &Row,
         (said, asked_at): (Option<Execution>, Timestamp),
     ) -> Result<Looked, Error> {
-        let is_untold_start = row.is_unbegun_start();
-        if is_untold_start && let Some(looked) = self.look_at_start(address, row, said).await? {
+        let is_unbegun = row.is_unbegun_start();
+        if is_unbegun && let Some(looked) = self.look_at_start(address, row, said).await? {
             return Ok(looked);
         }
         let Some(said) = said else {
@@ -103,7 +103,7 @@ impl<S: Store> Queue<S> {
                 next,
             } => (look_again_at, next),
         };
-        let (mut known, mut next_look) = (is_untold_start, None);
+        let (mut known, mut next_look) = (is_unbegun, None);
         match self.may_know(row, held, said).await? {
             Knows::Yes => known = true,
             Knows::No => return self.take_back_from(address, row).await,
@@ -219,11 +219,11 @@ impl<S: Store> Queue<S> {
                 };
                 if known == Known::Ours {
                     if let Some(item) = &item {
-                        self.has_begun(item).await?;
+                        self.note_begun(item).await?;
                     }
                     return Ok(None);
                 }
-                if self.is_settled_by(known, address, row).await? {
+                if self.never_begins(known, address, row).await? {
                     return self.take_back_from(address, row).await.map(Some);
                 }
                 Ok(Some(Looked::Kept))

@@ -69,7 +69,7 @@ impl<S: Store> Queue<S> {
                 }
             } else if let Some((permit, row, untold)) = untold(&rows, request)
                 // Read after the row: its token is at least as new as that of the last telling.
-                && let Some(waiter) = self.waiting(key, request).await?
+                && let Some(waiter) = self.waiter_item(key, request).await?
                 && waiter.ticket == untold
             {
                 let at = Address {
@@ -126,7 +126,7 @@ impl<S: Store> Queue<S> {
             if self.is_nearly_over() {
                 return Ok(());
             }
-            let reads = some.iter().map(|request| self.waiting(key, request));
+            let reads = some.iter().map(|request| self.waiter_item(key, request));
             let read = some_at_a_time(at_once, reads.collect()).await;
             let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
             let mut waiters: Vec<_> = read.into_iter().flatten().collect();
@@ -184,7 +184,7 @@ impl<S: Store> Queue<S> {
                 return Ok(row);
             };
             // Read after its place, each time: a request that joined again has another deadline.
-            let waiter = self.waiting(key, request).await?;
+            let waiter = self.waiter_item(key, request).await?;
             if waiter.as_ref().is_some_and(|w| w.deadline > self.now()) {
                 return Ok(row);
             }
@@ -381,7 +381,7 @@ mod tests {
         let (leases, calls, lease) = held(&store, waiting).await;
         let key = make::key("k");
         let first = store.row().await.waiting()[0].clone();
-        let waiter = leases.waiting(&key, &first).await.expect("an answer");
+        let waiter = leases.waiter_item(&key, &first).await.expect("an answer");
         let waiter = waiter.expect("an item");
         let before = store.table.all();
         let deleted = store.delete_waiter(&key, &waiter, leases.limit());

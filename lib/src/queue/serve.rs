@@ -296,7 +296,7 @@ impl<S: Store> Queue<S> {
             let item = item.filter(|item| item.status == StartStatus::Waiting);
             return Ok(item.map(|item| Next::Start(Box::new(item))));
         }
-        let waiter = self.waiting(key, head).await?;
+        let waiter = self.waiter_item(key, head).await?;
         Ok(waiter.map(|waiter| Next::Waiter(Box::new(waiter))))
     }
 
@@ -407,7 +407,7 @@ impl<S: Store> Queue<S> {
         let mut told = self.tell(at, &row, &waiter.task_token).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
-            && let Some(latest) = self.waiting(&at.key, &waiter.request.digest).await?
+            && let Some(latest) = self.waiter_item(&at.key, &waiter.request.digest).await?
             && latest.task_token != waiter.task_token
         {
             // It asked again before it was granted the key. Now another call may tell it too.

@@ -21,7 +21,7 @@ use crate::{
     queue::{
         Queue,
         ask::Tried,
-        begin::{Begins, has_failed},
+        begin::{Begins, log_failed},
         maintenance::place_in,
     },
     request::Request,
@@ -39,9 +39,9 @@ use crate::{
 
 #[cfg(test)]
 mod deaths;
-mod maintenance;
 #[cfg(test)]
 mod races;
+mod upkeep;
 
 /// What to start, and through which key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,7 +206,7 @@ impl<S: Store> Queue<S> {
     async fn asked_again(&self, item: &StartItem, if_held: IfHeld) -> Result<Started, Error> {
         // It waits or not as it was asked for at first.
         let if_held = match (item.waits(), if_held) {
-            (true, IfHeld::Fail | IfHeld::Skip) => if_held_by(item),
+            (true, IfHeld::Fail | IfHeld::Skip) => as_plain_wait(item),
             (false, IfHeld::Wait(_) | IfHeld::Latest(_) | IfHeld::Replace(_)) => IfHeld::Fail,
             (_, as_asked) => as_asked,
         };
@@ -216,7 +216,7 @@ impl<S: Store> Queue<S> {
         match self.known(item).await? {
             Known::No => self.place(item, if_held, Asked::Again).await,
             Known::Ours => {
-                self.has_begun(item).await?;
+                self.note_begun(item).await?;
                 self.as_settled(item).await
             }
             Known::Another => {
@@ -273,7 +273,7 @@ impl<S: Store> Queue<S> {
             status: StartStatus::Waiting,
             ..failed
         };
-        let if_held = if_held_by(&item);
+        let if_held = as_plain_wait(&item);
         let found = match self.store().put_start(&item, true, self.limit()).await? {
             PutStart::Done => {
                 return self.place(&item, if_held, Asked::Repeated).await;
@@ -341,8 +341,14 @@ impl<S: Store> Queue<S> {
         };
         let key = key.clone();
         let at = Address { key, permit };
-        let begins = self.begin_again(&at, row, &item).await?;
-        Ok(matches!(begins, Begins::Begun))
+        match self.begin_again(&at, row, &item).await? {
+            Begins::Begun => Ok(true),
+            Begins::Failed { free, .. } => {
+                self.serve(free).await;
+                Ok(false)
+            }
+            Begins::Later => Ok(false),
+        }
     }
 
     fn check_start(
@@ -522,7 +528,7 @@ impl<S: Store> Queue<S> {
             Some(latest) => match answer_of(latest) {
                 None => {
                     let begins = self.begin(at, &row, latest).await?;
-                    return self.begun(begins, item).await;
+                    return self.answer_of_call(begins, item).await;
                 }
                 Some(settled) => settled,
             },
@@ -598,14 +604,14 @@ impl<S: Store> Queue<S> {
     /// A start that has the key already is repeated.
     async fn its_turn(&self, at: &Address, row: &Row, item: &StartItem) -> Result<Started, Error> {
         if !row.is_unbegun_start() {
-            self.settle_shown(item).await?;
+            self.settle_seen(item).await?;
             return self.as_settled(item).await;
         }
         let begins = self.begin_again(at, row, item).await?;
-        self.begun(begins, item).await
+        self.answer_of_call(begins, item).await
     }
 
-    async fn begun(&self, begins: Begins, item: &StartItem) -> Result<Started, Error> {
+    async fn answer_of_call(&self, begins: Begins, item: &StartItem) -> Result<Started, Error> {
         match begins {
             Begins::Begun => Ok(started(item)),
             Begins::Failed { reason, free } => {
@@ -724,7 +730,7 @@ impl<S: Store> Queue<S> {
         match self.settle_unplaced(item, &settlement).await? {
             Settled::Done => {
                 if let Settlement::Failed(reason) = &settlement {
-                    has_failed(item, reason);
+                    log_failed(item, reason);
                 }
                 Err(error)
             }
@@ -758,8 +764,9 @@ fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
     }
 }
 
-/// How an item says what to do while somebody has the key. One that does not wait is given up by sweep.
-fn if_held_by(item: &StartItem) -> IfHeld {
+/// How an item says what to do while somebody has the key: to wait, or not. That it sends others away, or stops them, is not stored, so
+/// that only a repeated call does so. One that does not wait is given up by sweep.
+fn as_plain_wait(item: &StartItem) -> IfHeld {
     let wait = WaitTime::new(item.deadline.since(item.asked_at));
     IfHeld::Wait(wait.unwrap_or(WaitTime::DAY))
 }

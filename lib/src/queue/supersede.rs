@@ -99,7 +99,7 @@ impl<S: Store> Queue<S> {
         first: &RequestDigest,
         (key, later, by): Newest<'_>,
     ) -> Result<bool, Error> {
-        let Some(waiter) = self.waiting(key, first).await? else {
+        let Some(waiter) = self.waiter_item(key, first).await? else {
             // Deleted by hand: nobody can tell this waiter.
             self.pass_over(key, row, first).await?;
             return Ok(false);

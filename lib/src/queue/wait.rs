@@ -239,8 +239,7 @@ impl<S: Store> Queue<S> {
         } else {
             // No item shows whether a later call has another token. So a refusal says nothing, and is not noted: a look at
             // its history takes the lease back when no task waits any more.
-            let ticket = row.holding().and_then(|held| held.telling?.ticket);
-            let marked = self.mark(at, &row, ticket).await?;
+            let marked = self.mark_for_another(at, &row).await?;
             marked.ok_or_else(|| changed(key))?
         };
         let granted: Granted = self.as_replay(at.clone(), row.clone())?;

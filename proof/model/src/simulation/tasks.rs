@@ -88,9 +88,14 @@ impl Simulation {
             .with_clock(Arc::new(Skewed(self.shared.clone(), ahead)))
     }
 
-    fn queue(&mut self) -> Queue<FaultyStore> {
+    /// One that is mute calls nobody.
+    fn queue(&mut self, mute: bool) -> Queue<FaultyStore> {
         let leases = self.leases();
-        let stale = self.rng.u64(0..=self.stale);
+        let stale = if mute {
+            0
+        } else {
+            self.rng.u64(0..=self.stale)
+        };
         let shared = self.shared.clone();
         leases.with_workflows(Arc::new(FaultyStepFunctions { shared, stale }))
     }
@@ -126,7 +131,7 @@ impl Simulation {
             _ => workflow.ttl.into(),
         };
         let (wait, held) = (queue_of(workflow), LeaseSet::new(workflow.leases.clone()));
-        let queue = self.queue();
+        let queue = self.queue(mute);
         let ask = move |key| Acquire::new(key, holder, lifetime).request_id(request_id);
         self.spawn(name, purpose, async move {
             match (what, wants) {
@@ -168,7 +173,7 @@ impl Simulation {
     }
 
     pub fn sweep(&mut self) {
-        let queue = self.queue();
+        let queue = self.queue(false);
         let due = self.due();
         self.spawn("sweep".into(), TaskKind::Sweep(due), async move {
             Answer::Done(queue.sweep(SweepBounds::Schedule).await.map(drop))
@@ -176,14 +181,14 @@ impl Simulation {
     }
 
     pub fn hand_over(&mut self, key: Key) {
-        let queue = self.queue();
+        let queue = self.queue(false);
         self.spawn("hand over".into(), TaskKind::HandOver, async move {
             Answer::Done(queue.hand_over(&key).await.map(drop))
         });
     }
 
     pub fn reap(&mut self, who: usize) {
-        let queue = self.queue();
+        let queue = self.queue(false);
         let holder = self.workflows[who].holder.clone();
         let name = format!("reap {}", self.workflows[who].name);
         self.spawn(name, TaskKind::Reap(who), async move {

@@ -1,12 +1,12 @@
 //! Sweep's maintenance of starts.
 
-use super::{Asked, IfHeld, if_held_by, waited_too_long};
+use super::{Asked, IfHeld, as_plain_wait, waited_too_long};
 use crate::{
     error::Error,
     leases::CALLS_WITHIN,
     queue::{
         Queue,
-        begin::{Begins, has_failed, not_started_reason},
+        begin::{Begins, log_failed, not_started_reason},
         maintenance::{Waits, place_in},
     },
     retry::{AT_ONCE, some_at_a_time},
@@ -87,7 +87,7 @@ impl<S: Store> Queue<S> {
         if let Some((permit, row)) = rows.held_for(request) {
             if !row.is_unbegun_start() {
                 // It has begun long ago: it has extended its lease, or was seen. Its name may be in use by that one.
-                self.settle_shown(&item).await?;
+                self.settle_seen(&item).await?;
                 return Ok(false);
             }
             let key = key.clone();
@@ -108,19 +108,20 @@ impl<S: Store> Queue<S> {
     /// Whoever stored the item died before it had its place, or its row was deleted. One that was not to wait, or whose time is
     /// over, is tried once: it may never have had an answer.
     async fn place_again(&self, item: &StartItem) -> Result<bool, Error> {
-        if self.now().since(item.asked_at) < CALLS_WITHIN {
+        // As everybody who may start nothing, it leaves the start to those who may.
+        if self.starts.is_empty() || self.now().since(item.asked_at) < CALLS_WITHIN {
             // Whoever asked may be about to give it its place, or to say that it does not wait.
             return Ok(false);
         }
         let waits_on = item.deadline > self.now();
         let (if_held, asked) = match (item.waits(), waits_on) {
-            (true, true) => (if_held_by(item), Asked::Again),
+            (true, true) => (as_plain_wait(item), Asked::Again),
             (true, false) => (IfHeld::Fail, Asked::Overdue),
             (false, _) => (IfHeld::Fail, Asked::Again),
         };
         match self.known(item).await? {
             Known::Ours => {
-                self.has_begun(item).await?;
+                self.note_begun(item).await?;
             }
             Known::No => {
                 let placed = Box::pin(self.place(item, if_held, asked)).await;
@@ -149,7 +150,7 @@ impl<S: Store> Queue<S> {
     /// not show it yet, or have forgotten it.
     pub(super) async fn settle_remembered(&self, item: &StartItem) -> Result<(), Error> {
         match self.known(item).await? {
-            Known::Ours => self.has_begun(item).await.map(drop),
+            Known::Ours => self.note_begun(item).await.map(drop),
             Known::No | Known::Unasked => {
                 // It may have been granted the key just before it gave up, or later, if nobody saw that.
                 let rows = self.read_rows_for(&item.key, item.request.permits).await?;
@@ -171,10 +172,10 @@ impl<S: Store> Queue<S> {
     }
 
     /// The same of one that has the key, and has shown by it that it began.
-    pub(super) async fn settle_shown(&self, item: &StartItem) -> Result<(), Error> {
+    pub(super) async fn settle_seen(&self, item: &StartItem) -> Result<(), Error> {
         match self.known(item).await? {
             Known::Another => self.name_is_used(item).await,
-            Known::Ours | Known::No | Known::Unasked => self.has_begun(item).await.map(drop),
+            Known::Ours | Known::No | Known::Unasked => self.note_begun(item).await.map(drop),
         }
     }
 
@@ -186,7 +187,7 @@ impl<S: Store> Queue<S> {
     async fn fail_alone(&self, item: &StartItem, reason: String) -> Result<(), Error> {
         let failed = Settlement::Failed(reason.clone());
         if self.settle(item, &failed, None).await? == Settled::Done {
-            has_failed(item, &reason);
+            log_failed(item, &reason);
         }
         Ok(())
     }
@@ -195,7 +196,7 @@ impl<S: Store> Queue<S> {
     async fn fail_unplaced(&self, item: &StartItem, reason: String) -> Result<(), Error> {
         let failed = Settlement::Failed(reason.clone());
         if self.settle_unplaced(item, &failed).await? == Settled::Done {
-            has_failed(item, &reason);
+            log_failed(item, &reason);
         }
         Ok(())
     }
@@ -216,7 +217,7 @@ impl<S: Store> Queue<S> {
         if let Settlement::Failed(reason) = &settlement
             && settled
         {
-            has_failed(item, reason);
+            log_failed(item, reason);
         }
         Ok(())
     }
