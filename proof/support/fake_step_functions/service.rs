@@ -417,14 +417,14 @@ mod tests {
             let stopped = call(&mut service, "DescribeExecution").unwrap();
             assert_eq!(stopped["redriveStatus"], "REDRIVABLE");
             call(&mut service, "RedriveExecution").unwrap();
-            let redriven = call(&mut service, "DescribeExecution").unwrap();
-            let told = (&redriven["status"], &redriven["redriveCount"]);
+            let running = call(&mut service, "DescribeExecution").unwrap();
+            let told = (&running["status"], &running["redriveCount"]);
             assert_eq!(told, (&json!("RUNNING"), &json!(count)));
-            assert!(redriven["redriveDate"].is_f64());
+            assert!(running["redriveDate"].is_f64());
             let history = call(&mut service, "GetExecutionHistory").unwrap();
             let events = history["events"].as_array().unwrap();
-            let redrives = events.iter().filter(|it| it["type"] == "ExecutionRedriven");
-            assert_eq!(redrives.count(), count);
+            let again = events.iter().filter(|it| it["type"] == "ExecutionRedriven");
+            assert_eq!(again.count(), count);
         }
         service.end(EXECUTION, "SUCCEEDED");
         assert_eq!(
