@@ -7,11 +7,11 @@ mod follow;
 mod hold;
 mod inspect;
 mod noted;
+mod notification;
 mod operate;
 mod release;
 mod rows;
 mod sets;
-mod telling;
 mod view;
 mod waiters;
 
@@ -27,10 +27,10 @@ pub use waiters::WaiterView;
 
 pub(crate) use acquire::{TriedPermit, check_keep, other_keys};
 pub(crate) use hold::Keeper;
+pub(crate) use notification::CALLS_WITHIN;
 pub(crate) use operate::NotBegun;
 pub(crate) use release::Freed;
 pub(crate) use rows::{Rows, number, numbers};
-pub(crate) use telling::CALLS_WITHIN;
 
 use std::{sync::Arc, time::Duration};
 

@@ -19,13 +19,13 @@
 //! | after | and before | what is left | who does the rest |
 //! |---|---|---|---|
 //! | a release | the grant to the next | a free row with a queue | sweep, a repeated release, whoever asks |
-//! | a grant from the queue | the call | a held row, `telling`, the item | sweep marks the row and calls again |
+//! | a grant from the queue | the call | a held row, `notification`, the item | sweep marks the row and calls again |
 //! | the call | the deletion of the item | the same | sweep: the token is dead by then, and the history shows the lease |
 //! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more |
 //! | `take_back` | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
 //! | a place is left | its token is failed | an item without a place | sweep fails it |
 //! | a start's item | its place | an item that waits | sweep after a minute, once the service has been asked (`place_again`) |
-//! | a start's grant | the call, or that it began | a held row, `telling`, an item that waits | sweep and checks call again, under the same name |
+//! | a start's grant | the call, or that it began | a held row, `notification`, an item that waits | sweep and checks call again, under the same name |
 //! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | **only a repeated call**: items do not say that they send others away |
 //!
 //! A token's place and item are one transaction, and so is whatever takes both away. A start's item is stored before its place: from then

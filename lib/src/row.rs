@@ -135,12 +135,12 @@ pub struct Holding {
     pub metadata: Metadata,
     /// How its holder is told of the grant: none if the response of acquire told it, or if it has shown since that it
     /// knows.
-    pub telling: Option<Telling>,
+    pub notification: Option<Notification>,
 }
 
 /// How a holder that waits with a task token is told of its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Telling {
+pub struct Notification {
     /// How often somebody began to tell it. The one that wrote the grant is the first.
     pub tries: Counter,
     /// When that was last.
@@ -153,7 +153,7 @@ pub struct Telling {
     pub refused_at: Option<Timestamp>,
 }
 
-impl Telling {
+impl Notification {
     /// That of a new grant.
     #[must_use]
     pub const fn first(now: Timestamp, ticket: Option<u64>) -> Self {
@@ -212,7 +212,7 @@ impl Holding {
     /// When the holder last wrote the row, or was last told of its grant.
     #[must_use]
     pub fn written_at(&self) -> Timestamp {
-        let told_at = self.telling.map(|telling| telling.at);
+        let told_at = self.notification.map(|notification| notification.at);
         let later = [self.extended_at, told_at].into_iter().flatten();
         later.fold(self.acquired_at, Timestamp::max)
     }
@@ -270,7 +270,10 @@ impl Row {
 
     /// Whether it was granted to a start of which no look has shown yet that it began.
     pub(crate) fn is_unbegun_start(&self) -> bool {
-        self.request.is_start() && self.holding().is_some_and(|held| held.telling.is_some())
+        self.request.is_start()
+            && self
+                .holding()
+                .is_some_and(|held| held.notification.is_some())
     }
 
     /// The holding, while it is held.

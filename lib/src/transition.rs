@@ -7,7 +7,7 @@ use crate::{
     clock::Timestamp,
     outcomes::Ended,
     request::Request,
-    row::{Holding, Row, State, Stored, Telling, Term},
+    row::{Holding, Notification, Row, State, Stored, Term},
     values::{Counter, LeaseId, ObservedVersion, RequestDigest, Ttl},
 };
 
@@ -361,7 +361,7 @@ fn granted(grant: &Grant) -> Holding {
         extended_at: None,
         sweep_after: Some(grant.sweep_after),
         metadata: grant.request.metadata.clone(),
-        telling: grant.by_token.then(|| Telling::first(grant.now, None)),
+        notification: grant.by_token.then(|| Notification::first(grant.now, None)),
     }
 }
 
@@ -421,7 +421,7 @@ fn proven(row: &Row, prove: &Prove) -> Option<Row> {
                 look_again_at: None,
             },
             extended_at: Some(prove.now),
-            telling: None,
+            notification: None,
             ..held.clone()
         }),
         ..row.clone()
@@ -441,7 +441,7 @@ fn looked_at(row: &Row, look: &Look) -> Option<Row> {
                 look_again_at: look.look_again_at,
             },
             sweep_after: Some(look.sweep_after),
-            telling: held.telling.filter(|_| !look.known),
+            notification: held.notification.filter(|_| !look.known),
             ..held.clone()
         }),
         ..row.clone()

@@ -500,7 +500,7 @@ fn item_of(handle: &Value) -> Item {
             extended_at: None,
             sweep_after: None,
             metadata: lease.metadata,
-            telling: None,
+            notification: None,
         }),
     };
     row.to_item()

@@ -60,6 +60,7 @@ mod hand_over;
 mod handles;
 mod limits;
 mod newest;
+mod notification;
 mod observing;
 mod operating;
 mod pace;
@@ -74,7 +75,6 @@ mod semaphores;
 mod sets;
 mod starts;
 mod strangers;
-mod telling;
 mod waiting;
 
 #[doc(inline)]
@@ -131,7 +131,7 @@ pub async fn all<B: Bench>(bench: &B) {
     apart(|| floors::all(bench)).await;
     apart(|| waiting::all(bench)).await;
     apart(|| hand_over::all(bench)).await;
-    apart(|| telling::all(bench)).await;
+    apart(|| notification::all(bench)).await;
     apart(|| newest::all(bench)).await;
     apart(|| permit_queue::all(bench)).await;
     apart(|| limits::all(bench)).await;

@@ -952,13 +952,13 @@ async fn what_has_begun_is_looked_at_as_any_execution<B: Bench>(bench: &B) {
     case.case.pass(STALE);
     case.case.swept().await;
     case.holds("first").await;
-    let telling = case
+    let notification = case
         .case
         .row()
         .await
         .holding()
-        .and_then(|held| held.telling);
-    assert_eq!(telling, None, "a look has shown that it runs");
+        .and_then(|held| held.notification);
+    assert_eq!(notification, None, "a look has shown that it runs");
     case.ends("first").await;
     case.has_started(&["first", "a"]);
     case.ends("a").await;

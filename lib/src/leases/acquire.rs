@@ -372,7 +372,7 @@ impl<S: Store> Leases<S> {
     /// A lease that the holder has already. If it was to learn of it by a task token, it learns of it here: that is
     /// written first, because somebody may be about to take back what the holder was never told.
     async fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
-        let untold = row.holding().filter(|held| held.telling.is_some());
+        let untold = row.holding().filter(|held| held.notification.is_some());
         let row = match untold {
             None => row,
             Some(held) => {

@@ -468,14 +468,14 @@ impl<S: Store> Leases<S> {
         row: &Row,
         known: Known,
     ) -> Result<Timestamp, Error> {
-        let telling = row.holding().and_then(|held| held.telling);
-        let Some(telling) = telling else {
+        let notification = row.holding().and_then(|held| held.notification);
+        let Some(notification) = notification else {
             return Err(changed(&at.key));
         };
-        if telling.refused_at.is_none() && self.note_refusal(at, row).await?.is_none() {
+        if notification.refused_at.is_none() && self.note_refusal(at, row).await?.is_none() {
             return Err(self.contention_error());
         }
-        let over_at = self.shows_all_calls(telling.at);
+        let over_at = self.shows_all_calls(notification.at);
         Ok(match known {
             Known::Unasked => self.ends_unasked(over_at),
             Known::No | Known::Ours | Known::Another => over_at,

@@ -1,6 +1,6 @@
 //! A start that has its turn: its execution begins, or the start fails and the turn passes on.
 //!
-//! The row counts the calls of `StartExecution` as it counts those of a task token, in `telling`: `tries` is how often somebody was
+//! The row counts the calls of `StartExecution` as it counts those of a task token, in `notification`: `tries` is how often somebody was
 //! about to call, `at` when that was last, and from `refused_at` on nobody calls any more.
 //!
 //! | the service | if this was the only call | if somebody may have called before |
@@ -68,13 +68,13 @@ impl<S: Store> Queue<S> {
         row: &Row,
         item: &StartItem,
     ) -> Result<Begins, Error> {
-        let Some(telling) = row.holding().and_then(|held| held.telling) else {
+        let Some(notification) = row.holding().and_then(|held| held.notification) else {
             return Ok(Begins::Later);
         };
         if self.starts.is_empty() {
             return Ok(Begins::Later);
         }
-        if telling.refused_at.is_none() {
+        if notification.refused_at.is_none() {
             let Some(marked) = self.mark(at, row, None).await? else {
                 return Ok(Begins::Later);
             };
@@ -112,7 +112,9 @@ impl<S: Store> Queue<S> {
         let Some(held) = row.holding() else {
             return Ok(false);
         };
-        let called_at = held.telling.map_or(held.acquired_at, |telling| telling.at);
+        let called_at = held
+            .notification
+            .map_or(held.acquired_at, |notification| notification.at);
         let over_at = self.shows_all_calls(called_at);
         let now = self.now();
         let noted_at = match held.term {
@@ -148,14 +150,14 @@ impl<S: Store> Queue<S> {
         row: &Row,
         item: &StartItem,
     ) -> Result<Begins, Error> {
-        let Some(telling) = row.holding().and_then(|held| held.telling) else {
+        let Some(notification) = row.holding().and_then(|held| held.notification) else {
             return Ok(Begins::Later);
         };
         // A process that was suspended meanwhile calls no more.
-        if self.now().since(telling.at) > CALLS_WITHIN {
+        if self.now().since(notification.at) > CALLS_WITHIN {
             return Ok(Begins::Later);
         }
-        let is_only_call = telling.tries == Counter::MIN;
+        let is_only_call = notification.tries == Counter::MIN;
         if let Err(problem) = self.starts.check(&item.key, &item.state_machine) {
             let reason = format!("{} {problem}", item.state_machine);
             if is_only_call {
@@ -173,7 +175,9 @@ impl<S: Store> Queue<S> {
                 tracing::error!(%key, %execution, problem, "a start keeps its turn, and is left to sweep");
                 // A role that may not call gets its policy, or others have the key after a while.
                 let grace = self.settings().reap_grace;
-                let since = row.holding().map_or(telling.at, |held| held.acquired_at);
+                let since = row
+                    .holding()
+                    .map_or(notification.at, |held| held.acquired_at);
                 if matches!(error, Error::Denied { .. }) && since.plus(grace) <= self.now() {
                     return self.refused_later(at, row, item, problem).await;
                 }

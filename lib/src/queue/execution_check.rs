@@ -155,7 +155,7 @@ impl<S: Store> Queue<S> {
     /// asked about: one that was granted the key at once, by a call of acquire that may have died, or one whose token was
     /// found dead.
     async fn may_know(&self, row: &Row, held: &Holding, said: Execution) -> Result<Knows, Error> {
-        let Some(telling) = held.telling else {
+        let Some(notification) = held.notification else {
             return Ok(Knows::NotAsked);
         };
         if row.request.is_start() {
@@ -168,10 +168,10 @@ impl<S: Store> Queue<S> {
             Execution::Unknown => return Ok(Knows::NotAsked),
         };
         let runs = over_at.is_none();
-        let since = match (telling.ticket, telling.refused_at) {
+        let since = match (notification.ticket, notification.refused_at) {
             (_, Some(refused_at)) => refused_at,
             (Some(_), None) if runs => return Ok(Knows::NotAsked),
-            (_, None) => telling.at,
+            (_, None) => notification.at,
         };
         // Before that, its history may not show yet what it was told: perhaps just before its end.
         let shows_after = self.shows_after(over_at.map_or(since, |at| at.max(since)));
@@ -182,7 +182,9 @@ impl<S: Store> Queue<S> {
         Ok(match self.workflows().received(of, self.limit()).await? {
             Receipt::Shown => Knows::Yes,
             // Its acquire may be about to be repeated, with another token.
-            Receipt::Missing { waits: true } if runs && telling.ticket.is_none() => Knows::NotAsked,
+            Receipt::Missing { waits: true } if runs && notification.ticket.is_none() => {
+                Knows::NotAsked
+            }
             Receipt::Missing { .. } => Knows::No,
             Receipt::Unreadable => Knows::NotAsked,
         })
@@ -257,7 +259,7 @@ impl<S: Store> Queue<S> {
         else {
             return None;
         };
-        let shows_by = match held.telling {
+        let shows_by = match held.notification {
             // Its execution may have begun some time after the row was written.
             Some(told) if row.request.is_start() => self.shows_all_calls(told.at),
             _ => self.shows_by(held),

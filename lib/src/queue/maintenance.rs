@@ -68,7 +68,7 @@ impl<S: Store> Queue<S> {
                     rows = rows.with(0, row);
                 }
             } else if let Some((permit, row, untold)) = untold(&rows, request)
-                // Read after the row: its token is at least as new as that of the last telling.
+                // Read after the row: its token is at least as new as that of the last notification.
                 && let Some(waiter) = self.waiter_item(key, request).await?
                 && waiter.ticket == untold
             {
@@ -294,7 +294,7 @@ pub(crate) fn place_in(row: &Row, request: &RequestDigest) -> Option<usize> {
 /// The row that this request was granted and may not know of yet, and the ticket of its waiter's item.
 fn untold<'a>(rows: &'a Rows, request: &RequestDigest) -> Option<(u16, &'a Row, u64)> {
     let (permit, row) = rows.held_for(request)?;
-    let ticket = row.holding()?.telling?.ticket?;
+    let ticket = row.holding()?.notification?.ticket?;
     Some((permit, row, ticket))
 }
 

@@ -9,7 +9,7 @@ use crate::{
     outcomes::{Acquired, Ended, GrantKind, Granted},
     queue::workflows::Delivery,
     request::Request,
-    row::{Holding, Row, State, Stored, Telling},
+    row::{Holding, Notification, Row, State, Stored},
     start::{StartItem, StartStatus},
     store::{Address, Applied, AppliedAll, Connection, Operations, Store},
     transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
@@ -318,7 +318,7 @@ impl<S: Store> Queue<S> {
             extended_at: None,
             sweep_after: Some(now.plus(self.settings().look)),
             metadata: request.metadata.clone(),
-            telling: Some(Telling::first(now, ticket)),
+            notification: Some(Notification::first(now, ticket)),
         });
         let next = Row {
             purge_at: None,
@@ -336,7 +336,9 @@ impl<S: Store> Queue<S> {
         let ours = |row: &Row| {
             row.holding().is_some_and(|held| {
                 held.lease_id == lease_id
-                    && held.telling.is_some_and(|told| told.tries == Counter::MIN)
+                    && held
+                        .notification
+                        .is_some_and(|told| told.tries == Counter::MIN)
             })
         };
         let applied = if at.permit == 0

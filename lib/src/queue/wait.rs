@@ -226,7 +226,7 @@ impl<S: Store> Queue<S> {
         waiter: &Waiter,
     ) -> Result<Queued, Error> {
         let (mut told_by, key) = (None, &at.key);
-        let row = if row.holding().is_none_or(|held| held.telling.is_none()) {
+        let row = if row.holding().is_none_or(|held| held.notification.is_none()) {
             row
         } else if row.request == waiter.request.digest && is_from_the_queue(&row) {
             // Its item first, then the row, then the token: so that whoever tells it later uses this token.
@@ -295,8 +295,8 @@ fn check(request: &Acquire) -> Result<(), Error> {
 
 /// Whether the row was granted to its holder while it waited in the queue, so that an item has its task token.
 fn is_from_the_queue(row: &Row) -> bool {
-    let telling = row.holding().and_then(|held| held.telling);
-    telling.is_some_and(|told| told.ticket.is_some())
+    let notification = row.holding().and_then(|held| held.notification);
+    notification.is_some_and(|told| told.ticket.is_some())
 }
 
 /// The response of a call whose own token was told of its lease.

@@ -74,8 +74,8 @@ pub(crate) const LAST_TOKEN: &str = "last_fencing_token";
 
 /// Of an execution lease whose holder waits with a task token, until it has shown that it knows of its grant: how often
 /// it was told, when last, and when its token was found dead.
-pub(crate) const TELLINGS: &str = "tellings";
-pub(crate) const TOLD_AT: &str = "told_at";
+pub(crate) const NOTIFICATIONS: &str = "notifications";
+pub(crate) const NOTIFIED_AT: &str = "notified_at";
 pub(crate) const REFUSED_AT: &str = "refused_at";
 
 /// In a waiter's item, together with holder, request, `keep_ms`, metadata, `sweep_after` and `purge_at`.
@@ -139,8 +139,8 @@ pub(crate) const ALL: [&str; 40] = [
     OPERATOR,
     QUEUE,
     LAST_TOKEN,
-    TELLINGS,
-    TOLD_AT,
+    NOTIFICATIONS,
+    NOTIFIED_AT,
     REFUSED_AT,
     TICKET,
 ];

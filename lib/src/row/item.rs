@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
 use super::{
-    Frozen, Holding, Item, Limit, Record, Row, State, Stored, Telling, Term, attributes as at,
+    Frozen, Holding, Item, Limit, Notification, Record, Row, State, Stored, Term, attributes as at,
 };
 use crate::{
     clock::Timestamp,
@@ -49,7 +49,7 @@ impl Row {
             operator: item.get(at::OPERATOR).and_then(Record::read),
             kept_until: purged(item, at::KEPT_UNTIL),
             purge_at: purged(item, at::PURGE_AT),
-            queue: queue(item).ok_or("line is not a list of binaries")?,
+            queue: queue(item).ok_or("queue is not a list of binaries")?,
             state: if item.contains_key(at::HOLDER) {
                 if text(item, at::HOLDER) != Some(granted_to) {
                     return Err("holder is not the holder that it was granted to");
@@ -143,13 +143,13 @@ impl Row {
                 if let Some(at) = held.sweep_after {
                     set(at::SWEEP_AFTER, instant(at));
                 }
-                if let Some(telling) = held.telling {
-                    set(at::TELLINGS, n(telling.tries.get()));
-                    set(at::TOLD_AT, instant(telling.at));
-                    if let Some(ticket) = telling.ticket {
+                if let Some(notification) = held.notification {
+                    set(at::NOTIFICATIONS, n(notification.tries.get()));
+                    set(at::NOTIFIED_AT, instant(notification.at));
+                    if let Some(ticket) = notification.ticket {
                         set(at::TICKET, n(ticket));
                     }
-                    if let Some(at) = telling.refused_at {
+                    if let Some(at) = notification.refused_at {
                         set(at::REFUSED_AT, instant(at));
                     }
                 }
@@ -237,7 +237,7 @@ fn holding(item: &Item) -> Result<Holding, &'static str> {
             .get(at::METADATA)
             .and_then(metadata)
             .ok_or("metadata is not a map of strings")?,
-        telling: telling(item),
+        notification: notification(item),
     })
 }
 
@@ -248,10 +248,10 @@ fn purged(item: &Item, name: &str) -> Option<u64> {
 }
 
 /// One that cannot be read counts as known to its holder, so that nobody passes the key on.
-fn telling(item: &Item) -> Option<Telling> {
-    Some(Telling {
-        tries: counter(item, at::TELLINGS)?,
-        at: time(item, at::TOLD_AT)?,
+fn notification(item: &Item) -> Option<Notification> {
+    Some(Notification {
+        tries: counter(item, at::NOTIFICATIONS)?,
+        at: time(item, at::NOTIFIED_AT)?,
         ticket: whole(item, at::TICKET),
         refused_at: time(item, at::REFUSED_AT),
     })

@@ -116,10 +116,10 @@ const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
-    #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata, #tellings, #told_at, #refused_at, #ticket";
+    #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata, #notifications, #notified_at, #refused_at, #ticket";
 
 /// How the holder was told of the grant.
-const TELLING: &str = "#tellings, #told_at, #refused_at, #ticket";
+const NOTIFICATION: &str = "#notifications, #notified_at, #refused_at, #ticket";
 
 /// The limit is not 0.
 const NOT_LIMITED_TO_NONE: &str = "(attribute_not_exists(#limit) OR #limit.#permits > :zero)";
@@ -189,13 +189,13 @@ fn granting(grant: &Grant) -> Expressions {
         ),
         TokenFloor::Below(_) => (":lifted", "", ""),
     };
-    let (telling, untold) = if grant.by_token {
+    let (notification, untold) = if grant.by_token {
         (
-            "#tellings = :one, #told_at = :now, ",
+            "#notifications = :one, #notified_at = :now, ",
             "#refused_at, #ticket",
         )
     } else {
-        ("", TELLING)
+        ("", NOTIFICATION)
     };
     let not_remembered = not_remembered("request");
     let condition = format!(
@@ -207,7 +207,7 @@ fn granting(grant: &Grant) -> Expressions {
         {term}, #metadata = :metadata, #acquired_at = :now, #sweep_after = :sweep_after, \
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, {queue}\
-        #request = :request, {telling}{closes}{HISTORY}{several}{limits} \
+        #request = :request, {notification}{closes}{HISTORY}{several}{limits} \
         REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{opens}{single}{unlimited}"
     );
     let term = match granted {
@@ -294,7 +294,7 @@ fn proving(prove: &Prove) -> Expressions {
     build(
         format!("{HELD} AND {EXECUTION} AND {OURS} AND {OWNED}"),
         format!(
-            "SET #extended_at = :now, #version = #version + :one REMOVE #look_again_at, {TELLING}"
+            "SET #extended_at = :now, #version = #version + :one REMOVE #look_again_at, {NOTIFICATION}"
         ),
         [
             ("lease_id", s(prove.lease_id.expose())),
@@ -309,7 +309,7 @@ fn looking(look: &Look) -> Expressions {
         Some(_) => (", #look_again_at = :look_again_at", None),
         None => ("", Some("#look_again_at")),
     };
-    let removed = over.into_iter().chain(look.known.then_some(TELLING));
+    let removed = over.into_iter().chain(look.known.then_some(NOTIFICATION));
     let removed: Vec<_> = removed.collect();
     let remove = if removed.is_empty() {
         String::new()

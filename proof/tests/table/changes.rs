@@ -7,7 +7,7 @@ use leasehold::{
     Metadata, Operator, Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken,
     Timestamp, Ttl,
     request::Request,
-    row::{Frozen, Holding, Limit, Row, State, Stored, Telling, Term},
+    row::{Frozen, Holding, Limit, Notification, Row, State, Stored, Term},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, JoinRule, Leave, LeaveReason, Look,
         Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
@@ -321,7 +321,7 @@ fn two_keys() -> Option<KeysDigest> {
     KeysDigest::of(&Keys::new(keys.into()).unwrap())
 }
 
-/// A row as an operator might leave it, or one that counts another telling (4).
+/// A row as an operator might leave it, or one that counts another notification (4).
 fn replaced(row: Row, act: u8) -> Row {
     let version = Counter::new(row.version.get() + 1).unwrap();
     let record = Record {
@@ -407,10 +407,10 @@ fn told_again(row: Row) -> Row {
     let State::Held(held) = row.state else {
         return row;
     };
-    let tries = held.telling.map_or(Counter::MIN, |told| told.tries);
+    let tries = held.notification.map_or(Counter::MIN, |told| told.tries);
     Row {
         state: State::Held(Holding {
-            telling: Some(Telling {
+            notification: Some(Notification {
                 tries: near(tries.get(), 1),
                 at: seconds(40),
                 ticket: Some(41),
@@ -425,7 +425,7 @@ fn told_again(row: Row) -> Row {
 /// A row of which nothing is as it was: held (5), free (6), or held by an execution, with all that is said of one (7) or
 /// as it is granted to the first in the queue. No act of an operator leaves such a one.
 fn another(row: Row, act: u8) -> Row {
-    let held = |term, telling| {
+    let held = |term, notification| {
         State::Held(Holding {
             lease_id: id(2),
             term,
@@ -433,7 +433,7 @@ fn another(row: Row, act: u8) -> Row {
             extended_at: (act != GRANTED).then_some(seconds(35)),
             sweep_after: Some(seconds(37)),
             metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
-            telling,
+            notification,
         })
     };
     Row {
@@ -466,17 +466,17 @@ fn another(row: Row, act: u8) -> Row {
                     looked_at: Some(seconds(31)),
                     look_again_at: Some(seconds(32)),
                 };
-                let telling = Telling {
+                let notification = Notification {
                     tries: Counter::new(4).unwrap(),
                     at: seconds(38),
                     ticket: Some(39),
                     refused_at: Some(seconds(40)),
                 };
-                held(term, Some(telling))
+                held(term, Some(notification))
             }
             _ => held(
                 of_execution(33),
-                Some(Telling::first(seconds(34), Some(39))),
+                Some(Notification::first(seconds(34), Some(39))),
             ),
         },
         ..row

@@ -27,7 +27,7 @@ pub const ATTRIBUTES: [&str; 39] = [
     "fencing_token", "version", "granted_to", "request", "past_request_1", "past_request_2", "past_request_3",
     "previous_holder", "previous_fencing_token", "ended", "purge_at", "request_keys", "operator", "queue",
     "last_fencing_token", "colour", "frozen", "keep_ms", "looked_at", "look_again_at",
-    "past_release_1", "past_release_2", "past_release_3", "tellings", "told_at", "ticket", "refused_at",
+    "past_release_1", "past_release_2", "past_release_3", "notifications", "notified_at", "ticket", "refused_at",
     "limit", "kept_until", "opens_at", "permits",
 ];
 

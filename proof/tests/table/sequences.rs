@@ -592,7 +592,7 @@ pub fn of_strangers() -> Vec<Vec<Step>> {
     }
     // How it was told, of which a part is missing or no number, says nothing or less; and nothing of a free row.
     let waited = [by_execution(told(grant(0, 1))), swap(4)];
-    for part in ["tellings", "told_at", "ticket", "refused_at"] {
+    for part in ["notifications", "notified_at", "ticket", "refused_at"] {
         for value in [NONE, RELEASED, SEVEN] {
             let part = tamper((part, value));
             for last in [

@@ -29,7 +29,7 @@ pub enum Write {
     CallBack,
     /// A waiter's item is deleted.
     Forget,
-    /// The row is replaced: by an operator, or with what is known of a telling.
+    /// The row is replaced: by an operator, or with what is known of a notification.
     Swap,
     /// An operator's: a row where there is none.
     Make,

@@ -171,7 +171,7 @@ async fn only_a_free_row_can_be_purged() {
     for token in ["4", "5"] {
         let (asked, queue) = queued("k", token);
         leases.acquire_queued(asked, queue).await.unwrap();
-        let told = "tellings told_at";
+        let told = "notifications notified_at";
         assert_eq!(names().await, expected(&[held, released, told]));
         let answer = calls.take_answers().remove(0).output();
         let lease = serde_json::from_value(answer["lease"].clone()).unwrap();

@@ -151,7 +151,7 @@ async fn an_execution_that_ends_by_itself_frees_what_it_holds() {
     fixture.start_for_its_life("succeed", "succeed").await;
     assert_eq!(fixture.freed("succeed").await, "released");
 
-    // The first telling meets a function that dies; the message comes back.
+    // The first notification meets a function that dies; the message comes back.
     let functions = fixture.stack.functions();
     functions.kill_after_start("ReapFunction", 1).unwrap();
     fixture.start_for_its_life("late", "succeed").await;

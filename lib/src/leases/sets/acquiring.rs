@@ -263,7 +263,7 @@ fn judge(
             GrantRefusal::Replayed(row) => {
                 own |= row.request == grant.request.digest;
                 if let Some(held) = row.holding() {
-                    untold |= held.telling.is_some();
+                    untold |= held.notification.is_some();
                     let change = still_held(&row, held, grant.now);
                     again.push((address.clone(), change));
                 }
@@ -301,7 +301,7 @@ fn judge(
 /// task token it learns of here, which is written.
 fn still_held(row: &Row, held: &Holding, now: Timestamp) -> Change {
     let (lease_id, fencing_token) = (held.lease_id.clone(), row.fencing_token);
-    match held.telling {
+    match held.notification {
         None => Change::CheckHeld(CheckHeld {
             lease_id,
             fencing_token,

@@ -19,7 +19,7 @@ const TEXTS: &str = "| |a|\u{0}|a\u{0}b|\n|\r\n|\u{7f}|\u{85}|\u{2028}|\u{202e}d
     \u{212b}|\u{1d54f}|\u{10ffff}|LEASE#0000|LEASE#0001|WAIT#0123456789abcdef0123456789abcdef|null|0|-1|true|{}|[]|\
     released|expired|execution|2026-11-21T03:00:00.123Z|2026-11-21T03:00:00.123456789+14:00|9999-12-31T23:59:59.999Z|\
     +10000-01-01T00:00:00Z|-0001-01-01T00:00:00Z|1969-12-31T23:59:59Z|1970-01-01T00:00:00Z|2026-11-21T24:00:00Z|\
-    2026-02-30T00:00:00Z|2026-11-21|orders/42|orders/50|orders/81|stranger|free|frozen|line|untold|first|\
+    2026-02-30T00:00:00Z|2026-11-21|orders/42|orders/50|orders/81|stranger|free|frozen|queue|untold|first|\
     ../../etc/passwd|' OR attribute_exists(pk) --|#pk = :pk|${jndi:ldap://x}|%s%n%p|<script>|\\|\"|force_release|\
     unfreeze|raise_floor|skip|wait|ABORTED|TIMED_OUT|SUCCEEDED|RUNNING|PENDING_REDRIVE";
 

@@ -22,8 +22,8 @@ const TEXTS: &str = "| |a|released|expired|forced|RELEASED|lost|first|second|som
 const NAMES: &str = "holder|lease_id|ttl_ms|acquired_at|extended_at|expires_at|metadata|keep_ms|looked_at|\
     look_again_at|sweep_after|fencing_token|version|granted_to|request|request_keys|\
     past_request_1|past_request_2|past_request_3|past_release_1|past_release_2|past_release_3|previous_holder|\
-    previous_fencing_token|previous_last_fencing_token|previous_ended|ended|purge_at|frozen|operator|line|\
-    last_fencing_token|tellings|told_at|refused_at|task_token|ticket|asked_at|deadline|colour|Holder|ttl";
+    previous_fencing_token|previous_last_fencing_token|previous_ended|ended|purge_at|frozen|operator|queue|\
+    last_fencing_token|notifications|notified_at|refused_at|task_token|ticket|asked_at|deadline|colour|Holder|ttl";
 
 /// One change of an item.
 pub fn mutate(item: &mut Map<String, Value>, choices: &mut Unstructured<'_>) -> Chosen<()> {

@@ -2,7 +2,7 @@
 
 use leasehold::{
     Ended,
-    row::{Holding, Row, State, Stored, Telling},
+    row::{Holding, Notification, Row, State, Stored},
     store::{AttributeValue, ItemAddress, Settlement, Write, Written},
     transition::{Change, EndIfUnchanged, ReplaceIfUnchanged, transition},
 };
@@ -25,11 +25,11 @@ flaws! {
     KeepEndsOnTime S12 KEPT "a kept lease ends when its time does, and not half a minute later"
     ProofsAreReads S12 REDRIVES "a proof does not change the version"
     NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
-    RetriesAreNotCounted S12 TELLING "a retry's new token is told, and the telling not counted"
-    NewTokensAreNotStored L4 TELLING "a retry's new token is not stored"
-    NoAnswerIsARefusal S12 TELLING "a call with a token that is not answered counts as refused"
+    RetriesAreNotCounted S12 NOTIFICATION "a retry's new token is told, and the notification not counted"
+    NewTokensAreNotStored L4 NOTIFICATION "a retry's new token is not stored"
+    NoAnswerIsARefusal S12 NOTIFICATION "a call with a token that is not answered counts as refused"
     WaitersAreTakenForDead S12 RETOLD "a history without the lease is enough, although a task waits"
-    HistoriesAreReadAtOnce S12 RETOLD "a history is believed at once, and not half a minute after the telling"
+    HistoriesAreReadAtOnce S12 RETOLD "a history is believed at once, and not half a minute after the notification"
     HistoriesAreNotRead L4 CARRIES_ON "nobody asks whether a holder that runs was ever told of its grant"
     ProofsLeaveTheGrace S12 GRACE "a proof does not end the wait for the grace, and a second end has none of its own"
     GrantsForgetWhoIsFirst L3 PARTING "a grant from the queue takes out whoever is first by now"
@@ -64,9 +64,9 @@ flaws! {
     RedrivesCount S12 S_REDRIVEN "a redrive that kept nothing counts (no design holds)"
 }
 
-fn held(row: &Row) -> Option<(&Holding, Telling)> {
+fn held(row: &Row) -> Option<(&Holding, Notification)> {
     let held = row.holding()?;
-    Some((held, held.telling?))
+    Some((held, held.notification?))
 }
 
 /// What is written instead of what the library asks for.
@@ -90,7 +90,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
         }
         (Flaw::HistoriesAreReadAtOnce, Change::ReplaceIfUnchanged(swap)) => {
             if let State::Held(Holding {
-                telling: Some(told),
+                notification: Some(told),
                 ..
             }) = &mut swap.row.state
             {

@@ -459,8 +459,8 @@ impl Library {
         settings.look = names::TICK;
         let leases = Leases::new(seam.clone(), settings).with_clock(Arc::new(seam.clone()));
         let starts = StartRules::of(names::machine().as_str()).expect("valid");
-        let telling = leases.clone().with_workflows(Arc::new(seam.clone()));
-        let telling = telling.with_starts(starts);
+        let notification = leases.clone().with_workflows(Arc::new(seam.clone()));
+        let notification = notification.with_starts(starts);
         match call {
             Call::Acquire(who, attempt, token) => {
                 let keep = self.scope.keep[usize::from(who)];
@@ -478,26 +478,32 @@ impl Library {
                 let mut acquire = acquire.request_id(names::request_id(attempt));
                 acquire.at_least = AtLeast::new(length(self.scope.at_least)).expect("short");
                 acquire.permits = self.scope.permits.map(|n| Permits::new(n).expect("few"));
-                match telling.acquire_queued(acquire, queue).await {
+                match notification.acquire_queued(acquire, queue).await {
                     Ok(_) => Outcome::Done,
                     Err(Error::Consumed { .. }) => Outcome::Consumed,
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Release(_, lease, _) => or_failed(&telling.release(&self.handle(lease)).await),
+            Call::Release(_, lease, _) => {
+                or_failed(&notification.release(&self.handle(lease)).await)
+            }
             Call::Prove(_, lease, _) => {
                 let options = ExtendOptions::default();
-                match telling.extend(&self.handle(lease), options).await {
+                match notification.extend(&self.handle(lease), options).await {
                     Ok(_) => Outcome::Done,
                     Err(Error::Lost { .. }) => Outcome::Lost,
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Sweep(_) => or_failed(&telling.sweep(SweepBounds::Schedule).await),
-            Call::Reap(who, _) => or_failed(&telling.reap(&names::holder(who)).await),
+            Call::Sweep(_) => or_failed(&notification.sweep(SweepBounds::Schedule).await),
+            Call::Reap(who, _) => or_failed(&notification.reap(&names::holder(who)).await),
             Call::Limit(_, none) => {
                 let limit = none.then(|| LimitedTo::new(0).expect("valid"));
-                or_failed(&telling.limit_to(&names::key(), limit, &because()).await)
+                or_failed(
+                    &notification
+                        .limit_to(&names::key(), limit, &because())
+                        .await,
+                )
             }
             Call::Evict(_) => {
                 let which = ForceReleaseOptions {
@@ -505,7 +511,7 @@ impl Library {
                     fencing_token: None,
                 };
                 or_failed(
-                    &telling
+                    &notification
                         .force_release(&names::key(), which, &because())
                         .await,
                 )
@@ -530,20 +536,22 @@ impl Library {
                 }
             }
             Call::Return(lease) => or_failed(&leases.release(&self.handle(lease)).await),
-            Call::Start(who, _, input) => of_a_start(&telling.start(self.start(who, input)).await),
+            Call::Start(who, _, input) => {
+                of_a_start(&notification.start(self.start(who, input)).await)
+            }
             Call::Repeat(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
-                of_a_start(&telling.repeat_start(&key, &execution).await)
+                of_a_start(&notification.repeat_start(&key, &execution).await)
             }
             Call::Dismiss(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
-                or_failed(&telling.dismiss_start(&key, &execution).await)
+                or_failed(&notification.dismiss_start(&key, &execution).await)
             }
             Call::Begin(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
-                or_failed(&telling.begin_start(&key, &execution).await)
+                or_failed(&notification.begin_start(&key, &execution).await)
             }
-            Call::Redriven(who, _) => or_failed(&telling.redriven(&names::holder(who)).await),
+            Call::Redriven(who, _) => or_failed(&notification.redriven(&names::holder(who)).await),
         }
     }
 

@@ -123,14 +123,14 @@ fn writes_of(writes: &[Write]) -> String {
     let token = |waiter: &Waiter| waiter.task_token.expose().to_owned();
     match writes {
         [Write::Row(_, Change::ReplaceIfUnchanged(swap))] => {
-            let told = swap.row.holding().and_then(|held| held.telling);
+            let told = swap.row.holding().and_then(|held| held.notification);
             match (&swap.head, swap.row.holding(), told) {
                 (Some(_), ..) => "grants to the head".into(),
                 (None, None, _) => "takes back".into(),
                 (None, Some(_), Some(told)) if told.refused_at.is_some() => {
                     "notes a refusal".into()
                 }
-                (None, Some(_), _) => "marks a telling".into(),
+                (None, Some(_), _) => "marks a notification".into(),
             }
         }
         [Write::Row(_, change)] => {
@@ -160,14 +160,14 @@ fn table(world: &World, state: &State) -> String {
         (None, _) => "no row".to_owned(),
         (Some(_), None) => "free".to_owned(),
         (Some(row), Some(who)) => {
-            let told = row.holding().and_then(|held| held.telling);
+            let told = row.holding().and_then(|held| held.notification);
             let told = told.map_or(String::new(), |told| {
                 let refused = if told.refused_at.is_some() {
                     ", refused"
                 } else {
                     ""
                 };
-                format!(" (telling {}{refused})", told.tries.get())
+                format!(" (notification {}{refused})", told.tries.get())
             });
             format!("held by {}{told}", name(who))
         }

@@ -195,8 +195,8 @@ const SMALL: Scope = Scope {
     budget: NOTHING,
 };
 
-pub const TELLING: Scope = Scope {
-    name: "telling",
+pub const NOTIFICATION: Scope = Scope {
+    name: "notification",
     about: "a grant is told: answers lost, late and doubled, task tokens that time out, retries with new ones, sweeps",
     begun: 2,
     budget: Budget {
@@ -576,7 +576,7 @@ pub const LIMITED_PERMITS: Scope = Scope {
 
 /// All of those without starts.
 pub const ALL: [Scope; 27] = [
-    TELLING,
+    NOTIFICATION,
     CRASHES,
     RETOLD,
     CARRIES_ON,

@@ -207,7 +207,10 @@ impl Log {
             Change::ReplaceIfUnchanged(swap) => {
                 if let State::Held(held) = &mut swap.row.state {
                     held.lease_id = self.known(&held.lease_id);
-                    self.marked = held.telling.map(|telling| telling.at).or(self.marked);
+                    self.marked = held
+                        .notification
+                        .map(|notification| notification.at)
+                        .or(self.marked);
                 }
                 // What was never granted is anybody's guess.
                 if names::whose(&swap.row.request).is_none() {

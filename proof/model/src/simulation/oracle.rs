@@ -273,7 +273,7 @@ impl Oracle {
         let lease = |row: &Row| row.holding().map(|held| held.lease_id.clone());
         if was.and_then(lease) == lease(after) {
             if let Change::ReplaceIfUnchanged(swap) = change
-                && let Some(told) = is.and_then(|held| held.telling)
+                && let Some(told) = is.and_then(|held| held.notification)
                 && swap.head.is_none()
             {
                 let noted = told.refused_at.is_some();

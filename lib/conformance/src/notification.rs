@@ -245,7 +245,7 @@ async fn whoever_shows_that_it_knows_keeps_it<B: Bench>(bench: &B) {
     case.expect_no_answers();
     let row = case.row().await;
     let held = row.holding().expect("held");
-    assert_eq!((held.telling, &held.lease_id), (None, &lease.lease_id));
+    assert_eq!((held.notification, &held.lease_id), (None, &lease.lease_id));
     assert_eq!(
         row.to_item().keys().find(|name| name.contains("told")),
         None

@@ -6,7 +6,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::{LATEST_ANSWER, Leases},
-    row::{Holding, Row, State, Telling},
+    row::{Holding, Notification, Row, State},
     store::{Address, Applied, Store},
 };
 
@@ -27,13 +27,13 @@ impl<S: Store> Leases<S> {
         ticket: Option<u64>,
     ) -> Result<Option<Row>, Error> {
         let now = self.now();
-        let telling = |told: Telling| Telling {
+        let notification = |told: Notification| Notification {
             tries: told.tries.plus(1),
             at: now,
             ticket,
             refused_at: None,
         };
-        self.change_telling(at, row, telling, None).await
+        self.change_notification(at, row, notification, None).await
     }
 
     /// The same for the token of another request of the same holder, which no item has. If the first token was found dead, that stays
@@ -44,44 +44,44 @@ impl<S: Store> Leases<S> {
         row: &Row,
     ) -> Result<Option<Row>, Error> {
         let now = self.now();
-        let telling = |told: Telling| Telling {
+        let notification = |told: Notification| Notification {
             tries: told.tries.plus(1),
             at: now,
             refused_at: told.refused_at.map(|_| now),
             ..told
         };
-        self.change_telling(at, row, telling, None).await
+        self.change_notification(at, row, notification, None).await
     }
 
     /// Notes that the token with which `row`'s holder was told last is dead, although somebody may have told it before; of a start,
     /// that nobody calls any more. A look at its history, half a minute later, shows whether it knows.
     pub(crate) async fn note_refusal(&self, at: &Address, row: &Row) -> Result<Option<Row>, Error> {
         let now = self.now();
-        let telling = |told: Telling| Telling {
+        let notification = |told: Notification| Notification {
             refused_at: Some(now),
             ..told
         };
         let look = self.shows_after(now);
-        self.change_telling(at, row, telling, Some(look)).await
+        self.change_notification(at, row, notification, Some(look)).await
     }
 
-    async fn change_telling(
+    async fn change_notification(
         &self,
         at: &Address,
         row: &Row,
-        change: impl FnOnce(Telling) -> Telling,
+        change: impl FnOnce(Notification) -> Notification,
         sweep_after: Option<Timestamp>,
     ) -> Result<Option<Row>, Error> {
         let State::Held(held) = &row.state else {
             return Ok(None);
         };
-        let Some(telling) = held.telling else {
+        let Some(notification) = held.notification else {
             return Ok(None);
         };
         let next = Row {
             version: row.version.plus(1),
             state: State::Held(Holding {
-                telling: Some(change(telling)),
+                notification: Some(change(notification)),
                 sweep_after: sweep_after.or(held.sweep_after),
                 ..held.clone()
             }),
