@@ -62,7 +62,8 @@ impl<S: Store> Leases<S> {
             ..told
         };
         let look = self.shows_after(now);
-        self.change_notification(at, row, notification, Some(look)).await
+        self.change_notification(at, row, notification, Some(look))
+            .await
     }
 
     async fn change_notification(

@@ -11,9 +11,9 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
         (
             "lib/src/clock.rs",
             "\nuse ",
-            "\nuse crate::acquire::Acquire;\nuse ",
+            "\nuse crate::leases::Leases;\nuse ",
         ),
-        ("lib/src/leases.rs", "self.clock.now()", "self.sweep()"),
+        ("lib/src/leases.rs", "self.clock.now()", "self.keys_with_waiters()"),
     ],
 )];
 

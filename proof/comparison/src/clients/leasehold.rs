@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::{
     Acquire, AcquireOutcome, Connection, DynamoDb, ExtendOptions, Holder, KeepTime, Key, Lease,
-    Leases, Lifetime, Wait, RequestId, RetryPolicy, Settings, SweepBounds, TaskToken, Ttl,
+    Leases, Lifetime, Queue, RequestId, RetryPolicy, Settings, SweepBounds, TaskToken, Ttl, Wait,
     WaitTime,
 };
 use leasehold_lambda::StepFunctions;
@@ -50,11 +50,11 @@ pub async fn leases(endpoint: &Proxy) -> Leases<DynamoDb> {
 /// A queue at a fixture, whose clients are told by callbacks. The sweep of every second goes through the background
 /// endpoint.
 pub(super) struct QueueFixture {
-    leases: Leases<DynamoDb>,
     waiting: Arc<Waiting>,
 }
 
 struct Waiting {
+    queue: Queue<DynamoDb>,
     step_functions: FakeStepFunctionsServer,
     sweeping: JoinHandle<()>,
 }
@@ -73,7 +73,7 @@ impl QueueFixture {
         let workflows = Arc::new(StepFunctions::new(&config.build()));
         let at = async |endpoint| leases(endpoint).await.with_workflows(workflows.clone());
         let sweeper = at(fixture.background_endpoint()).await;
-        let leases = at(fixture.measured_endpoint()).await;
+        let queue = at(fixture.measured_endpoint()).await;
         let sweeping = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
@@ -82,8 +82,8 @@ impl QueueFixture {
             }
         });
         Self {
-            leases,
             waiting: Arc::new(Waiting {
+                queue,
                 step_functions,
                 sweeping,
             }),
@@ -93,7 +93,7 @@ impl QueueFixture {
     pub(super) fn waiter(&self, number: usize, ttl: Duration) -> Ours {
         Ours {
             queue: Some(Arc::clone(&self.waiting)),
-            ..Ours::new(self.leases.clone(), number, ttl)
+            ..Ours::new(self.waiting.queue.clone().into(), number, ttl)
         }
     }
 }
@@ -126,7 +126,7 @@ impl Ours {
         let turn = format!("client {}, turn {}", self.number, self.turn);
         // As long as a token of Step Functions is.
         let token = format!("{turn:->600}");
-        let queue = Wait {
+        let wait = Wait {
             task_token: TaskToken::new(&token).unwrap(),
             wait: WaitTime::new(BUDGET).unwrap(),
             latest: false,
@@ -135,7 +135,7 @@ impl Ours {
         let request = ask(key, self.number, Lifetime::Execution { keep })
             .request_id(RequestId::new(turn.as_str()).unwrap());
         let answer = waiting.step_functions.wait(request.holder.as_str(), &token);
-        let joined = self.leases.acquire_queued(request, queue).await;
+        let joined = waiting.queue.acquire_queued(request, wait).await;
         joined.map_err(|error| message(&error))?;
         let call = answer.await.map_err(|error| message(&error))?;
         if call.operation != "SendTaskSuccess" {
@@ -176,7 +176,10 @@ impl Client for Ours {
     fn release(&mut self) -> Calling<'_> {
         Box::pin(async {
             let lease = self.held.take().ok_or("nothing is held")?;
-            let released = self.leases.release_strictly(&lease).await;
+            let released = match &self.queue {
+                Some(waiting) => waiting.queue.release_strictly(&lease).await,
+                None => self.leases.release_strictly(&lease).await,
+            };
             released.map(drop).map_err(|error| message(&error))
         })
     }
