@@ -13,7 +13,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[(
             "\nuse ",
             "\nuse crate::leases::Leases;\nuse ",
         ),
-        ("lib/src/leases.rs", "self.clock.now()", "self.keys_with_waiters()"),
+        (
+            "lib/src/leases.rs",
+            "self.clock.now()",
+            "self.keys_with_waiters()",
+        ),
     ],
 )];
 

@@ -11,7 +11,7 @@ use dashmap::DashMap;
 use leasehold::{
     Acquire, Acquired, AtLeast, AuditReason, Error, ExtendOptions, ForceReleaseOptions, IfHeld,
     KeepTime, Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits,
-    Reason, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
+    Queue, Reason, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
     SweepBounds, Timestamp, Ttl, Wait, WaitTime,
     row::{Item as Stored, Row},
 };
@@ -459,62 +459,31 @@ impl Library {
         settings.look = names::TICK;
         let leases = Leases::new(seam.clone(), settings).with_clock(Arc::new(seam.clone()));
         let starts = StartRules::of(names::machine().as_str()).expect("valid");
-        let notification = leases.clone().with_workflows(Arc::new(seam.clone()));
-        let notification = notification.with_starts(starts);
+        let queue = leases.clone().with_workflows(Arc::new(seam.clone()));
+        let queue = queue.with_starts(starts);
         match call {
-            Call::Acquire(who, attempt, token) => {
-                let keep = self.scope.keep[usize::from(who)];
-                let keep = KeepTime::new(length(keep)).expect("short");
-                let acquire = Acquire::new(
-                    names::key(),
-                    names::holder(who),
-                    Lifetime::Execution { keep },
-                );
-                let queue = Wait {
-                    task_token: names::token(who, token),
-                    wait: WaitTime::new(length(self.scope.wait)).expect("short"),
-                    latest: self.scope.latest,
-                };
-                let mut acquire = acquire.request_id(names::request_id(attempt));
-                acquire.at_least = AtLeast::new(length(self.scope.at_least)).expect("short");
-                acquire.permits = self.scope.permits.map(|n| Permits::new(n).expect("few"));
-                match notification.acquire_queued(acquire, queue).await {
-                    Ok(_) => Outcome::Done,
-                    Err(Error::Consumed { .. }) => Outcome::Consumed,
-                    Err(_) => Outcome::Failed,
-                }
-            }
-            Call::Release(_, lease, _) => {
-                or_failed(&notification.release(&self.handle(lease)).await)
-            }
+            Call::Acquire(who, attempt, token) => self.acquire(&queue, who, attempt, token).await,
+            Call::Release(_, lease, _) => or_failed(&queue.release(&self.handle(lease)).await),
             Call::Prove(_, lease, _) => {
                 let options = ExtendOptions::default();
-                match notification.extend(&self.handle(lease), options).await {
+                match queue.extend(&self.handle(lease), options).await {
                     Ok(_) => Outcome::Done,
                     Err(Error::Lost { .. }) => Outcome::Lost,
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Sweep(_) => or_failed(&notification.sweep(SweepBounds::Schedule).await),
-            Call::Reap(who, _) => or_failed(&notification.reap(&names::holder(who)).await),
+            Call::Sweep(_) => or_failed(&queue.sweep(SweepBounds::Schedule).await),
+            Call::Reap(who, _) => or_failed(&queue.reap(&names::holder(who)).await),
             Call::Limit(_, none) => {
                 let limit = none.then(|| LimitedTo::new(0).expect("valid"));
-                or_failed(
-                    &notification
-                        .limit_to(&names::key(), limit, &because())
-                        .await,
-                )
+                or_failed(&queue.limit_to(&names::key(), limit, &because()).await)
             }
             Call::Evict(_) => {
                 let which = ForceReleaseOptions {
                     permit: Some(0),
                     fencing_token: None,
                 };
-                or_failed(
-                    &notification
-                        .force_release(&names::key(), which, &because())
-                        .await,
-                )
+                or_failed(&queue.force_release(&names::key(), which, &because()).await)
             }
             Call::Ask(attempt) => {
                 let ttl = Ttl::new(names::TICK).expect("valid");
@@ -536,22 +505,43 @@ impl Library {
                 }
             }
             Call::Return(lease) => or_failed(&leases.release(&self.handle(lease)).await),
-            Call::Start(who, _, input) => {
-                of_a_start(&notification.start(self.start(who, input)).await)
-            }
+            Call::Start(who, _, input) => of_a_start(&queue.start(self.start(who, input)).await),
             Call::Repeat(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
-                of_a_start(&notification.repeat_start(&key, &execution).await)
+                of_a_start(&queue.repeat_start(&key, &execution).await)
             }
             Call::Dismiss(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
-                or_failed(&notification.dismiss_start(&key, &execution).await)
+                or_failed(&queue.dismiss_start(&key, &execution).await)
             }
             Call::Begin(who, _) => {
                 let (key, execution) = (names::key(), names::holder(who));
-                or_failed(&notification.begin_start(&key, &execution).await)
+                or_failed(&queue.begin_start(&key, &execution).await)
             }
-            Call::Redriven(who, _) => or_failed(&notification.redriven(&names::holder(who)).await),
+            Call::Redriven(who, _) => or_failed(&queue.redriven(&names::holder(who)).await),
+        }
+    }
+
+    async fn acquire(&self, queue: &Queue<Seam>, who: Who, attempt: u8, token: u8) -> Outcome {
+        let keep = self.scope.keep[usize::from(who)];
+        let keep = KeepTime::new(length(keep)).expect("short");
+        let acquire = Acquire::new(
+            names::key(),
+            names::holder(who),
+            Lifetime::Execution { keep },
+        );
+        let wait = Wait {
+            task_token: names::token(who, token),
+            wait: WaitTime::new(length(self.scope.wait)).expect("short"),
+            latest: self.scope.latest,
+        };
+        let mut acquire = acquire.request_id(names::request_id(attempt));
+        acquire.at_least = AtLeast::new(length(self.scope.at_least)).expect("short");
+        acquire.permits = self.scope.permits.map(|n| Permits::new(n).expect("few"));
+        match queue.acquire_queued(acquire, wait).await {
+            Ok(_) => Outcome::Done,
+            Err(Error::Consumed { .. }) => Outcome::Consumed,
+            Err(_) => Outcome::Failed,
         }
     }
 
