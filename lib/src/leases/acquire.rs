@@ -107,65 +107,40 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<TriedPermit, Error> {
-        let mut rows: BTreeMap<u16, Stored> = self
-            .store()
-            .read_key(key, self.limit())
-            .await?
-            .into_iter()
-            .collect();
-        let address = |permit| Address {
-            key: key.clone(),
-            permit,
-        };
-        let mut already = Vec::new();
-        for (permit, stored) in &rows {
-            match why_not_granted(stored.clone(), grant, reentrant) {
-                GrantRefusal::Replayed(row) => already.push((*permit, row)),
-                GrantRefusal::OtherKeys => return Err(other_keys()),
-                _ => {}
-            }
+        let rows = self.store().read_key(key, self.limit()).await?;
+        let rows: BTreeMap<u16, Stored> = rows.into_iter().collect();
+        if let Some((permit, row)) = already_granted(key, &rows, grant, reentrant)? {
+            let key = key.clone();
+            return Ok(TriedPermit::Replayed(Address { key, permit }, row));
         }
-        // The request's own permit before any other of its holder.
-        already.sort_by_key(|(_, row)| row.request != grant.request.digest);
-        if let Some((permit, row)) = already.into_iter().next() {
-            return Ok(TriedPermit::Replayed(address(permit), row));
-        }
-        let ours = |stored: &Stored| match stored {
-            Stored::Row(row) => Some(row.clone()),
-            _ => None,
-        };
-        let consumed = || Error::Consumed { key: key.clone() };
-        if rows
-            .values()
-            .filter_map(ours)
-            .any(|row| row.remembers(&grant.request.digest))
-        {
-            return Err(consumed());
-        }
-        let first = rows.get(&0).and_then(ours);
-        let limit = number(first.as_ref(), permits, taken(&rows, grant));
-        note_other_numbers(key, permits, first.as_ref(), taken(&rows, grant));
+        let first = row_of(&rows, 0);
+        let limit = number(first, permits, taken(&rows, grant));
+        note_other_numbers(key, permits, first, taken(&rows, grant));
         if let Some(first) = first {
-            if first.waiting().contains(&grant.request.digest) {
-                // It has its place, also while the key is frozen.
-                return Ok(TriedPermit::Taken(rows));
+            // It has its place, also while the key is frozen.
+            let waits = first.waiting().contains(&grant.request.digest);
+            if first.frozen.is_some() && !waits {
+                return Err(frozen_error(key.clone(), first.clone()));
             }
-            if first.frozen.is_some() {
-                return Err(frozen_error(key.clone(), first));
-            }
-            if first.head().is_some() || limit == 0 {
-                // Whoever waits comes first, or nobody is to be granted one.
+            // Whoever waits comes first, or nobody is to be granted one.
+            if waits || first.head().is_some() || limit == 0 {
                 return Ok(TriedPermit::Taken(rows));
             }
         }
-        let takeable = |stored: &Stored| {
-            let suits = |tokens| {
-                let change = Change::Grant(grant.with_tokens(tokens));
-                transition(stored, &change).is_some()
-            };
-            let floor = grant.tokens.floor();
-            suits(TokenFloor::Reached(floor)) || suits(TokenFloor::Below(floor))
-        };
+        let permits = (permits, limit);
+        self.try_each_permit(key, rows, permits, grant, reentrant)
+            .await
+    }
+
+    /// A free permit, of which there were so many, if one is left.
+    async fn try_each_permit(
+        &self,
+        key: &Key,
+        mut rows: BTreeMap<u16, Stored>,
+        (permits, limit): (Permits, u16),
+        grant: &Grant,
+        reentrant: bool,
+    ) -> Result<TriedPermit, Error> {
         // The first row is there before any other, because it has the queue.
         let start = if rows.contains_key(&0) {
             grant.request.digest.number()
@@ -179,13 +154,15 @@ impl<S: Store> Leases<S> {
             if taken(&rows, grant).count() >= usize::from(limit) {
                 break;
             }
-            if permit >= limit || !takeable(rows.get(&permit).unwrap_or(&Stored::Absent)) {
+            let stored = rows.get(&permit).unwrap_or(&Stored::Absent);
+            if permit >= limit || !is_takeable(stored, grant) {
                 continue;
             }
-            let at = address(permit);
+            let key = key.clone();
+            let at = Address { key, permit };
             match self.attempt_row(&at, grant, reentrant).await? {
                 Ok(row) => return Ok(TriedPermit::Granted(at, row)),
-                Err(GrantRefusal::Consumed) => return Err(consumed()),
+                Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: at.key }),
                 Err(GrantRefusal::Replayed(row)) => return Ok(TriedPermit::Replayed(at, row)),
                 // Another request was faster, or the condition found an item that is not ours.
                 Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
@@ -567,6 +544,41 @@ impl Acquired {
 
 /// How many attempts adapt a write to the row. One is enough, unless somebody changes the floor meanwhile.
 const FLOOR_TRIES: usize = 4;
+
+/// The permit that the request has already, or its holder; an error if it had one.
+fn already_granted(
+    key: &Key,
+    rows: &BTreeMap<u16, Stored>,
+    grant: &Grant,
+    reentrant: bool,
+) -> Result<Option<(u16, Row)>, Error> {
+    let request = &grant.request.digest;
+    let mut already = Vec::new();
+    for (permit, stored) in rows {
+        match why_not_granted(stored.clone(), grant, reentrant) {
+            GrantRefusal::Replayed(row) => already.push((*permit, row)),
+            GrantRefusal::OtherKeys => return Err(other_keys()),
+            _ => {}
+        }
+    }
+    // The request's own permit before any other of its holder.
+    already.sort_by_key(|(_, row)| row.request != *request);
+    let remembers = |stored: &Stored| matches!(stored, Stored::Row(row) if row.remembers(request));
+    match already.into_iter().next() {
+        None if rows.values().any(remembers) => Err(Error::Consumed { key: key.clone() }),
+        first => Ok(first),
+    }
+}
+
+/// Whether this grant may be written over what is stored, with the tokens that it has.
+fn is_takeable(stored: &Stored, grant: &Grant) -> bool {
+    let floor = grant.tokens.floor();
+    let mut all = [TokenFloor::Reached(floor), TokenFloor::Below(floor)].into_iter();
+    all.any(|tokens| {
+        let change = Change::Grant(grant.with_tokens(tokens));
+        transition(stored, &change).is_some()
+    })
+}
 
 /// The row of this permit, if it is ours.
 fn row_of(rows: &BTreeMap<u16, Stored>, permit: u16) -> Option<&Row> {

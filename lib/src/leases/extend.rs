@@ -8,7 +8,7 @@ use crate::{
     outcomes::{Ended, Extended, Lease},
     requests::ExtendOptions,
     row::{Stored, Term, how_ended},
-    store::{Applied, Operations, Store},
+    store::{Address, Applied, Operations, Store},
     transition::{Change, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended},
     values::Ttl,
 };
@@ -56,27 +56,9 @@ impl<S: Store> Leases<S> {
         let (key, address) = (lease.key.clone(), address_of(lease));
         let mut once_more = true;
         for _ in 0..TRIES {
-            // A failed extend must return before the lease expires.
-            let limit = match lease.remaining(self.now()) {
-                Duration::ZERO => self.limit(),
-                left => self.limit().min(left),
-            };
-            let change = Change::Extend(extend.clone());
-            let refused = match self.store().apply(&address, &change, limit).await? {
-                Applied::Done {
-                    row,
-                    deadline_before,
-                } => {
-                    let lease = self.lease_of(address, row)?;
-                    return Ok(match deadline_before.filter(|deadline| *deadline <= now) {
-                        None => Extended::Extended { lease },
-                        Some(deadline) => Extended::Revived {
-                            lease,
-                            lapsed: now.since(deadline),
-                        },
-                    });
-                }
-                Applied::Refused(stored) => stored,
+            let refused = match self.write_extend(lease, &address, &extend).await? {
+                Ok(extended) => return Ok(extended),
+                Err(refused) => refused,
             };
             match why_not_extended(refused, &extend) {
                 ExtendRefusal::Longer(row) => match row.holding() {
@@ -100,12 +82,12 @@ impl<S: Store> Leases<S> {
                 ExtendRefusal::Frozen(row) => return Err(frozen_error(key, row)),
                 ExtendRefusal::Awaited(row) => {
                     // A holder whose clock is behind ours may still trust its lease. So end only a lease that anybody
-                    // may take over; then a waiter need not wait for sweep. If the row has changed since, another
-                    // extend of this lease may have been in time.
+                    // may take over; then a waiter need not wait for sweep.
                     let takeable = TakeoverRule::by_clock(self.takeover_deadline()).allows(&row);
                     if takeable {
                         *freed = self.end_as_read(&address, &row, Ended::Expired).await?;
                     }
+                    // If the row has changed since, another extend of this lease may have been in time.
                     if !takeable || freed.is_some() {
                         let how = format!("it expired, and {} wait for it", row.waiting().len());
                         return Err(Error::Lost { key, how });
@@ -119,6 +101,38 @@ impl<S: Store> Leases<S> {
             }
         }
         Err(self.contention_error())
+    }
+
+    /// One write; what is stored, if it was refused.
+    async fn write_extend(
+        &self,
+        lease: &Lease,
+        address: &Address,
+        extend: &Extend,
+    ) -> Result<Result<Extended, Stored>, Error> {
+        // A failed extend must return before the lease expires.
+        let limit = match lease.remaining(self.now()) {
+            Duration::ZERO => self.limit(),
+            left => self.limit().min(left),
+        };
+        let change = Change::Extend(extend.clone());
+        match self.store().apply(address, &change, limit).await? {
+            Applied::Done {
+                row,
+                deadline_before,
+            } => {
+                let lease = self.lease_of(address.clone(), row)?;
+                let lapsed = deadline_before.filter(|deadline| *deadline <= extend.now);
+                Ok(Ok(match lapsed {
+                    None => Extended::Extended { lease },
+                    Some(deadline) => Extended::Revived {
+                        lease,
+                        lapsed: extend.now.since(deadline),
+                    },
+                }))
+            }
+            Applied::Refused(stored) => Ok(Err(stored)),
+        }
     }
 
     /// The length that an extend asks for; none for an execution lease, which has no length.

@@ -295,28 +295,37 @@ impl<S: Store> Queue<S> {
             } => Verdict::End(Ended::Released),
             // The service may not know yet that it has begun.
             Execution::Unknown if shows_by > now => keep_until(shows_by),
-            // Something may still be at work, or the service does not know the execution (any more).
             Execution::Ended { .. } | Execution::Unknown => {
-                let grace = self.settings().reap_grace;
-                // It may have been redriven and have ended again since the first look.
-                let after_end = match said {
-                    Execution::Ended { stopped_at, .. } => stopped_at.plus(grace),
-                    Execution::Running | Execution::Unknown => now,
-                };
-                let at = look_again_at.unwrap_or_else(|| now.plus(grace));
-                let at = at.max(after_end);
-                // One answer alone ends nothing, even without a grace.
-                if look_again_at.is_some() && at <= now {
-                    Verdict::End(Ended::Expired)
-                } else {
-                    Verdict::Keep {
-                        look_again_at: Some(at),
-                        next: at,
-                    }
-                }
+                self.after_the_grace(look_again_at, said, now)
             }
         };
         Some((held, verdict))
+    }
+
+    /// Something may still be at work, or the service does not know the execution (any more): one answer alone ends nothing, even
+    /// without a grace.
+    fn after_the_grace(
+        &self,
+        look_again_at: Option<Timestamp>,
+        said: Execution,
+        now: Timestamp,
+    ) -> Verdict {
+        let grace = self.settings().reap_grace;
+        // It may have been redriven and have ended again since the first look.
+        let after_end = match said {
+            Execution::Ended { stopped_at, .. } => stopped_at.plus(grace),
+            Execution::Running | Execution::Unknown => now,
+        };
+        let at = look_again_at.unwrap_or_else(|| now.plus(grace));
+        let at = at.max(after_end);
+        if look_again_at.is_some() && at <= now {
+            Verdict::End(Ended::Expired)
+        } else {
+            Verdict::Keep {
+                look_again_at: Some(at),
+                next: at,
+            }
+        }
     }
 
     /// Whether a redrive that the look does not show may have written the row: after the end, by any two clocks within

@@ -102,8 +102,7 @@ impl<S: Store> Queue<S> {
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
-    /// Those of [`crate::Workflows::describe_execution`]
-    /// and of [`Store::write`]. What was done before stays done.
+    /// Those of [`crate::Workflows::describe_execution`] and of [`Store::write`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         self.follow_rules().await?;
         let (mut released, mut cut, mut kept, mut left, mut undecided) = (0, 0, 0, 0, 0);
@@ -114,28 +113,11 @@ impl<S: Store> Queue<S> {
                 .store()
                 .held_by(holder, from.as_ref(), PAGE, self.limit())
                 .await?;
-            let all = self.left_by(holder, page.entries).await?;
-            let asked_at = self.now();
-            let outcome = if all.is_empty() {
-                None
-            } else {
-                // Each page anew, because its rows have to be read before the look-up.
-                Some(
-                    self.workflows()
-                        .describe_execution(holder, self.limit())
-                        .await?,
-                )
-            };
-            let reaped = match outcome {
-                None => Vec::new(),
-                Some(Execution::Running) => return Ok(Reaped::Running),
-                Some(said) => {
-                    let reaps = all.iter().map(|one| self.reap_one(one, (said, asked_at)));
-                    some_at_a_time(AT_ONCE, reaps.collect()).await
-                }
+            let Some(reaped) = self.reap_page(holder, page.entries).await? else {
+                return Ok(Reaped::Running);
             };
             for done in reaped {
-                match done? {
+                match done {
                     Done::Released => released += 1,
                     Done::Cut { for_now } => {
                         cut += 1;
@@ -170,6 +152,30 @@ impl<S: Store> Queue<S> {
             left,
             undecided,
         })
+    }
+
+    /// What became of each of these entries; none if the execution runs. Each page asks about it anew, because its rows have to be
+    /// read before the look-up.
+    async fn reap_page(
+        &self,
+        holder: &Holder,
+        entries: Vec<Entry>,
+    ) -> Result<Option<Vec<Done>>, Error> {
+        let all = self.left_by(holder, entries).await?;
+        if all.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let asked_at = self.now();
+        let said = self
+            .workflows()
+            .describe_execution(holder, self.limit())
+            .await?;
+        if said == Execution::Running {
+            return Ok(None);
+        }
+        let reaps = all.iter().map(|one| self.reap_one(one, (said, asked_at)));
+        let reaped = some_at_a_time(AT_ONCE, reaps.collect()).await;
+        reaped.into_iter().collect::<Result<_, _>>().map(Some)
     }
 
     /// Whether the service may show more of an execution that has ended: the end and the last write are so young that a redrive, or

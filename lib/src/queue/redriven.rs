@@ -236,6 +236,17 @@ impl<S: Store> Queue<S> {
             }
             Err(error) => return Err(error),
         };
+        self.stop_beside(noted, &in_the_way, redrives, next).await
+    }
+
+    async fn stop_beside(
+        &self,
+        noted: &Redrivable,
+        in_the_way: &str,
+        redrives: Redrives,
+        next: Timestamp,
+    ) -> Result<Checked, Error> {
+        let (key, execution) = (&noted.key, &noted.execution);
         let cause = format!(
             "it was redriven without its key: {in_the_way}. When the key is free: leasehold redrive {execution}"
         );

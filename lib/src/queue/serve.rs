@@ -17,6 +17,17 @@ use crate::{
     waiter::Waiter,
 };
 
+/// What a walk along the queue of a key knows from one waiter to the next.
+struct Walk {
+    began: Timestamp,
+    /// How often it may still find that others were faster.
+    tries: usize,
+    /// One waiter could not be told, because the role may not call its state machine.
+    forbidden: bool,
+    /// How many were told.
+    served: u64,
+}
+
 /// Whoever waits first.
 enum Next {
     Waiter(Box<Waiter>),
@@ -139,105 +150,127 @@ impl<S: Store> Queue<S> {
     /// how many were told. Where the first waiter asks for a permit, it reads all rows of the key, unless they are
     /// given.
     pub(crate) async fn grant_to_next(&self, key: &Key, mut rows: Rows) -> Result<u64, Error> {
-        let (mut forbidden, mut tries, mut served) = (false, TRIES, 0);
-        let began = self.now();
-        while rows.may_have_room() && !self.settings().stopped {
-            let Some(first) = rows.first().filter(|first| first.may_be_granted()) else {
-                break;
-            };
-            let Some(head) = first.head().cloned() else {
-                break;
-            };
-            // A call that nobody limits does not walk through a queue of dead waiters: sweep does.
-            let in_time = match self.deadline() {
-                Some(_) => !self.is_nearly_over(),
-                None => self.now().since(began) < Connection::OPERATION,
-            };
-            // A team's function without starts leaves them to sweep.
-            if !in_time || head.is_start() && self.starts.is_empty() {
-                break;
-            }
-            let Some(next) = self.who_is_next(key, &head).await? else {
-                // Deleted by hand: nobody can tell this waiter. Or a start that another call has settled.
-                match self.without_first(key, rows, &head, &mut tries).await? {
-                    Some(shorter) => rows = shorter,
-                    None => break,
-                }
-                continue;
-            };
-            let permits = next.request().permits;
-            if permits.is_some() && !rows.are_all() {
-                rows = self.read_rows(key).await?;
-                if rows.waiting().first() != Some(&head) {
-                    continue;
-                }
-            }
-            if permits.is_some() && rows.remember(&head) {
-                // A late copy of a request that has its permit, or had it.
-                match self.without_first(key, rows, &head, &mut tries).await? {
-                    Some(shorter) => rows = shorter,
-                    None => break,
-                }
-                continue;
-            }
-            let passed = self.takeover_deadline();
-            let Some((permit, free)) = rows.free(permits, passed) else {
-                break;
-            };
-            let at = Address {
-                key: key.clone(),
-                permit,
-            };
-            let granted = match self
-                .grant_to(&at, free, (next.request(), next.ticket()))
-                .await?
-            {
-                Ok(granted) => granted,
-                // Somebody was faster, or the first has left the queue meanwhile: look again.
-                Err(found) if tries > 0 => {
-                    tries -= 1;
-                    rows = match found {
-                        Stored::Row(row) if permit == 0 => rows.with(0, row),
-                        _ if permit == 0 => break,
-                        _ => self.read_rows(key).await?,
-                    };
-                    continue;
-                }
-                Err(_) => break,
-            };
-            if permit > 0 {
-                let left = rows.waiting().len().saturating_sub(1);
-                metrics::record(Metric::QueueDepth, left as u64);
-            }
-            let has_more = rows.have_more_room(permits, passed);
-            rows = match self.put_into_effect(&at, granted, next).await? {
-                Effect::Told => {
-                    served += 1;
-                    if !has_more {
-                        break;
-                    }
-                    self.read_rows(key).await?
-                }
-                // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
-                // role is at fault, and no further waiter loses its place.
-                Effect::Forbidden(_) if forbidden => break,
-                // A start that never begins leaves nobody waiting behind it, as far as there is time.
-                effect @ (Effect::Forbidden(_) | Effect::Never(_) | Effect::Gone(_)) => {
-                    forbidden |= matches!(effect, Effect::Forbidden(_));
-                    match effect.into_free() {
-                        Some(free) if permit == 0 => rows.with(0, free),
-                        _ => self.read_rows(key).await?,
-                    }
-                }
-                // Sweep tells that one again; others may have room too.
-                Effect::Unknown if has_more && tries > 0 => {
-                    tries -= 1;
-                    self.read_rows(key).await?
-                }
-                Effect::Unknown => break,
-            };
+        let mut walk = Walk {
+            began: self.now(),
+            tries: TRIES,
+            forbidden: false,
+            served: 0,
+        };
+        while let Some(left) = self.grant_to_first(key, rows, &mut walk).await? {
+            rows = left;
         }
-        Ok(served)
+        Ok(walk.served)
+    }
+
+    /// One step of it. The rows as they are afterwards, if the next one may be granted something too.
+    async fn grant_to_first(
+        &self,
+        key: &Key,
+        mut rows: Rows,
+        walk: &mut Walk,
+    ) -> Result<Option<Rows>, Error> {
+        let Some(head) = self.head_to_serve(&rows, walk) else {
+            return Ok(None);
+        };
+        let Some(next) = self.who_is_next(key, &head).await? else {
+            // Deleted by hand: nobody can tell this waiter. Or a start that another call has settled.
+            return self.without_first(key, rows, &head, walk).await;
+        };
+        let permits = next.request().permits;
+        if permits.is_some() && !rows.are_all() {
+            rows = self.read_rows(key).await?;
+            if rows.waiting().first() != Some(&head) {
+                return Ok(Some(rows));
+            }
+        }
+        if permits.is_some() && rows.remember(&head) {
+            // A late copy of a request that has its permit, or had it.
+            return self.without_first(key, rows, &head, walk).await;
+        }
+        let passed = self.takeover_deadline();
+        let Some((permit, free)) = rows.free(permits, passed) else {
+            return Ok(None);
+        };
+        let key = key.clone();
+        let at = Address { key, permit };
+        let request = (next.request(), next.ticket());
+        let granted = match self.grant_to(&at, free, request).await? {
+            Ok(granted) => granted,
+            Err(found) => return self.after_another(&at, rows, found, walk).await,
+        };
+        if permit > 0 {
+            let left = rows.waiting().len().saturating_sub(1);
+            metrics::record(Metric::QueueDepth, left as u64);
+        }
+        let has_more = rows.have_more_room(permits, passed);
+        let effect = self.put_into_effect(&at, granted, next).await?;
+        self.after_grant(&at, rows, (effect, has_more), walk).await
+    }
+
+    /// Whoever waits first, if there is time and room for it.
+    fn head_to_serve(&self, rows: &Rows, walk: &Walk) -> Option<RequestDigest> {
+        if !rows.may_have_room() || self.settings().stopped {
+            return None;
+        }
+        let first = rows.first().filter(|first| first.may_be_granted())?;
+        let head = first.head().cloned()?;
+        // A call that nobody limits does not walk through a queue of dead waiters: sweep does.
+        let in_time = match self.deadline() {
+            Some(_) => !self.is_nearly_over(),
+            None => self.now().since(walk.began) < Connection::OPERATION,
+        };
+        // A team's function without starts leaves them to sweep.
+        let may_serve = in_time && !(head.is_start() && self.starts.is_empty());
+        may_serve.then_some(head)
+    }
+
+    /// Somebody was faster, or the first has left the queue meanwhile: look again.
+    async fn after_another(
+        &self,
+        at: &Address,
+        rows: Rows,
+        found: Stored,
+        walk: &mut Walk,
+    ) -> Result<Option<Rows>, Error> {
+        if walk.tries == 0 {
+            return Ok(None);
+        }
+        walk.tries -= 1;
+        Ok(match found {
+            Stored::Row(row) if at.permit == 0 => Some(rows.with(0, row)),
+            _ if at.permit == 0 => None,
+            _ => Some(self.read_rows(&at.key).await?),
+        })
+    }
+
+    async fn after_grant(
+        &self,
+        at: &Address,
+        rows: Rows,
+        (effect, has_more): (Effect, bool),
+        walk: &mut Walk,
+    ) -> Result<Option<Rows>, Error> {
+        match &effect {
+            Effect::Told => {
+                walk.served += 1;
+                if !has_more {
+                    return Ok(None);
+                }
+            }
+            // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
+            // role is at fault, and no further waiter loses its place.
+            Effect::Forbidden(_) if walk.forbidden => return Ok(None),
+            Effect::Forbidden(_) => walk.forbidden = true,
+            // A start that never begins leaves nobody waiting behind it, as far as there is time.
+            Effect::Never(_) | Effect::Gone(_) => {}
+            // Sweep tells that one again; others may have room too.
+            Effect::Unknown if has_more && walk.tries > 0 => walk.tries -= 1,
+            Effect::Unknown => return Ok(None),
+        }
+        Ok(Some(match effect.into_free() {
+            Some(free) if at.permit == 0 => rows.with(0, free),
+            _ => self.read_rows(&at.key).await?,
+        }))
     }
 
     /// The rows without the first in the queue, which does not wait any more; none if another write was faster.
@@ -246,7 +279,7 @@ impl<S: Store> Queue<S> {
         key: &Key,
         rows: Rows,
         head: &RequestDigest,
-        tries: &mut usize,
+        walk: &mut Walk,
     ) -> Result<Option<Rows>, Error> {
         let Some(first) = rows.first() else {
             return Ok(None);
@@ -255,10 +288,10 @@ impl<S: Store> Queue<S> {
             return Ok(Some(rows.with(0, shorter)));
         }
         // Others write this row too, and serve nobody: whoever sends this one away because only the newest waits.
-        if *tries == 0 {
+        if walk.tries == 0 {
             return Ok(None);
         }
-        *tries -= 1;
+        walk.tries -= 1;
         if !rows.are_all() {
             return Ok(self.read_queue_row(key).await?.map(Rows::only_first));
         }

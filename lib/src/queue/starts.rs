@@ -410,8 +410,80 @@ impl<S: Store> Queue<S> {
         if_held: IfHeld,
         asked: Asked,
     ) -> Result<Started, Error> {
-        let (key, first) = (&item.key, Address::first(&item.key));
         let grant = self.grant_of(item);
+        for _ in 0..TRIES {
+            if let Some(answer) = self.place_once(item, if_held, asked, &grant).await? {
+                return Ok(answer);
+            }
+        }
+        Err(Error::Unavailable {
+            problem: format!("{} changed again and again during this request", item.key),
+            source: None,
+        })
+    }
+
+    /// None if somebody else has written the row meanwhile.
+    async fn place_once(
+        &self,
+        item: &StartItem,
+        if_held: IfHeld,
+        asked: Asked,
+        grant: &Grant,
+    ) -> Result<Option<Started>, Error> {
+        let key = &item.key;
+        let (row, rows) = match self.try_key(key, grant, false).await {
+            Ok(Tried::Granted(at, row)) => return self.first_turn(&at, row, item).await.map(Some),
+            // Another call for the same start was faster.
+            Ok(Tried::Replayed(at, row)) => return self.its_turn(&at, &row, item).await.map(Some),
+            Ok(Tried::Held(row, rows)) => (row, rows),
+            Ok(Tried::Changed) => return Ok(None),
+            Err(Error::Consumed { .. }) => return self.had_its_turn(item).await.map(Some),
+            // An operator froze the key, or stopped the grants of the table.
+            Err(error @ Error::Frozen { .. }) => {
+                return match self.refuse(item, error, asked).await? {
+                    None => self.placed(item, if_held).await,
+                    answer => Ok(answer),
+                };
+            }
+            Err(error) => return Err(error),
+        };
+        if row.waiting().contains(&grant.request.digest) {
+            return self.waits(row, item, if_held).await.map(Some);
+        }
+        let waits = match if_held {
+            IfHeld::Wait(_) | IfHeld::Latest(_) => true,
+            IfHeld::Replace(_) => {
+                row.holding().is_none() || self.started_holder(&row, item).await?.is_some()
+            }
+            IfHeld::Fail | IfHeld::Skip => false,
+        };
+        if waits {
+            return self.join_queue(item, if_held, asked, grant).await;
+        }
+        let in_the_way = if let Some(permits) = item.request.permits {
+            self.all_taken(key.clone(), permits, &rows, grant).await
+        } else {
+            let (first, holder) = (Address::first(key), &grant.request.holder);
+            self.contention(first, row.clone(), holder).await
+        };
+        match in_the_way {
+            Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await,
+            Ok(held) => self.refuse(item, Error::Held(Box::new(held)), asked).await,
+            // Nobody has it, and its limit is 0.
+            Err(error @ Error::Frozen { .. }) => self.refuse(item, error, asked).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// None if somebody else has written the row meanwhile.
+    async fn join_queue(
+        &self,
+        item: &StartItem,
+        if_held: IfHeld,
+        asked: Asked,
+        grant: &Grant,
+    ) -> Result<Option<Started>, Error> {
+        let (key, first) = (&item.key, Address::first(&item.key));
         let join = Join {
             request: grant.request.digest.clone(),
             rule: match item.request.permits {
@@ -420,86 +492,18 @@ impl<S: Store> Queue<S> {
             },
             cap: self.room(if_held.sends_others_away()),
         };
-        for _ in 0..TRIES {
-            let (row, rows) = match self.try_key(key, &grant, false).await {
-                Ok(Tried::Granted(at, row)) => {
-                    return self.first_turn(&at, row, item).await;
+        let change = Change::Join(join.clone());
+        match self.store().apply(&first, &change, self.limit()).await? {
+            Applied::Done { row, .. } => self.waits(row, item, if_held).await.map(Some),
+            Applied::Refused(stood) => match why_not_joined(&stood, &join) {
+                JoinRefusal::Full => {
+                    let (key, waiting) = (key.clone(), usize::from(join.cap));
+                    let full = Error::QueueFull { key, waiting };
+                    self.refuse(item, full, asked).await
                 }
-                // Another call for the same start was faster.
-                Ok(Tried::Replayed(at, row)) => {
-                    return self.its_turn(&at, &row, item).await;
-                }
-                Ok(Tried::Held(row, rows)) => (row, rows),
-                Ok(Tried::Changed) => continue,
-                Err(Error::Consumed { .. }) => return self.had_its_turn(item).await,
-                // An operator froze the key, or stopped the grants of the table.
-                Err(error @ Error::Frozen { .. }) => {
-                    let refused = match self.refuse(item, error, asked).await? {
-                        None => self.placed(item, if_held).await?,
-                        answer => answer,
-                    };
-                    match refused {
-                        Some(answer) => return Ok(answer),
-                        None => continue,
-                    }
-                }
-                Err(error) => return Err(error),
-            };
-            if row.waiting().contains(&grant.request.digest) {
-                return self.waits(row, item, if_held).await;
-            }
-            match if_held {
-                IfHeld::Wait(_) | IfHeld::Latest(_) => {}
-                IfHeld::Replace(_) if row.holding().is_none() => {}
-                IfHeld::Replace(_) if self.started_holder(&row, item).await?.is_some() => {}
-                IfHeld::Fail | IfHeld::Skip | IfHeld::Replace(_) => {
-                    let in_the_way = if let Some(permits) = item.request.permits {
-                        self.all_taken(key.clone(), permits, &rows, &grant).await
-                    } else {
-                        let first = first.clone();
-                        self.contention(first, row.clone(), &grant.request.holder)
-                            .await
-                    };
-                    let settled = match in_the_way {
-                        Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await?,
-                        Ok(held) => {
-                            let held = Error::Held(Box::new(held));
-                            self.refuse(item, held, asked).await?
-                        }
-                        // Nobody has it, and its limit is 0.
-                        Err(error @ Error::Frozen { .. }) => {
-                            self.refuse(item, error, asked).await?
-                        }
-                        Err(error) => return Err(error),
-                    };
-                    match settled {
-                        Some(answer) => return Ok(answer),
-                        None => continue,
-                    }
-                }
-            }
-            let joined = self
-                .store()
-                .apply(&first, &Change::Join(join.clone()), self.limit())
-                .await?;
-            let stood = match joined {
-                Applied::Done { row, .. } => {
-                    return self.waits(row, item, if_held).await;
-                }
-                Applied::Refused(stood) => stood,
-            };
-            if let JoinRefusal::Full = why_not_joined(&stood, &join) {
-                let (key, waiting) = (key.clone(), usize::from(join.cap));
-                let full = Error::QueueFull { key, waiting };
-                if let Some(answer) = self.refuse(item, full, asked).await? {
-                    return Ok(answer);
-                }
-            }
+                JoinRefusal::Queued | JoinRefusal::Changed => Ok(None),
+            },
         }
-        Err(Error::Unavailable {
-            problem: format!("{key} changed again and again during this request"),
-            source: None,
-        })
     }
 
     fn grant_of(&self, item: &StartItem) -> Grant {

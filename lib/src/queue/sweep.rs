@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::{
+    clock::Timestamp,
     error::Error,
     leases::corrupt,
     outcomes::{Ended, is_zero},
@@ -16,8 +17,8 @@ use crate::{
     },
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
-    store::{Address, ItemAddress, Operations, Store},
-    values::{Holder, Key},
+    store::{Address, Entry, ItemAddress, Operations, Store},
+    values::{Holder, Key, RequestDigest},
 };
 
 /// How far one sweep goes.
@@ -102,6 +103,29 @@ enum ToRead {
     Contended(Key),
 }
 
+/// What sweep sees to on a page of the index.
+#[derive(Default)]
+struct Page {
+    rows: Vec<Address>,
+    waiting: Waiting,
+    /// Executions whose leases have ended, and that may be redriven.
+    ended: Vec<(Key, RequestDigest)>,
+    corrupt: u64,
+}
+
+impl Swept {
+    /// Whether there was time for it.
+    const fn count(&mut self, seen: Seen) -> bool {
+        self.freed += seen.freed;
+        self.granted += seen.granted;
+        self.looked += seen.looked;
+        self.ended += seen.ended;
+        self.skipped_corrupt += seen.corrupt;
+        self.failed += seen.failed;
+        !seen.left
+    }
+}
+
 impl Seen {
     const LEFT: Self = Self {
         freed: 0,
@@ -168,67 +192,7 @@ impl<S: Store> Queue<S> {
             };
             left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
             swept.examined += entries.len() as u64;
-            let (mut rows, mut waiting, mut ended) = (Vec::new(), Waiting::new(), Vec::new());
-            for entry in entries {
-                match entry.address {
-                    Some(ItemAddress::Row(address)) => {
-                        if entry.sweep_after.is_none_or(|at| at <= self.now()) {
-                            rows.push(address);
-                        }
-                    }
-                    // It has failed, and waits for somebody to repeat it.
-                    Some(ItemAddress::Start(..)) if entry.sweep_after.is_none() => {}
-                    Some(ItemAddress::Waiter(key, request) | ItemAddress::Start(key, request)) => {
-                        let of_key = waiting.entry(key).or_default();
-                        of_key.push((request, entry.sweep_after));
-                    }
-                    Some(ItemAddress::Redrivable(key, request)) => {
-                        if entry.sweep_after.is_none_or(|at| at <= self.now()) {
-                            ended.push((key, request));
-                        }
-                    }
-                    Some(ItemAddress::Rules) | None => swept.skipped_corrupt += 1,
-                }
-            }
-            // Somebody waits for these keys: all their rows are looked at in every sweep.
-            rows.retain(|address: &Address| !waiting.contains_key(&address.key));
-            let (rows, keys) = (rows.into_iter().map(ToRead::Row), waiting.keys().cloned());
-            let reads = rows.chain(keys.map(ToRead::Contended));
-            let reads = reads.map(|due| self.free_or_due(due));
-            let (mut of_rows, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
-            let freed = some_at_a_time(AT_ONCE, reads.collect()).await;
-            for freed in freed.into_iter().flatten() {
-                match freed {
-                    Ok(Read::Seen(seen)) => of_rows.push(Ok(seen)),
-                    Ok(Read::Due(address, row)) => {
-                        let of_holder = due.entry(row.granted_to.clone()).or_default();
-                        of_holder.push((address, *row));
-                    }
-                    Err(error) => of_rows.push(Err(error)),
-                }
-            }
-            let looks = due.iter();
-            let looks = looks.map(|(holder, leases)| self.look(holder, leases));
-            of_rows.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
-            // All waiters of one key together, because their queue is one row.
-            let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
-            let looks = waiting.iter();
-            let looks = looks.map(|(key, waiting)| self.look_after(key, waiting, width));
-            let of_lines = some_at_a_time(AT_ONCE, looks.collect()).await;
-            let (looked, failed) = self.check_all_redrivable(&ended).await;
-            swept.looked += looked;
-            swept.failed += failed;
-            let mut in_time = !self.is_nearly_over();
-            for seen in of_rows.into_iter().chain(of_lines) {
-                let seen = seen?;
-                swept.freed += seen.freed;
-                swept.granted += seen.granted;
-                swept.looked += seen.looked;
-                swept.ended += seen.ended;
-                swept.skipped_corrupt += seen.corrupt;
-                swept.failed += seen.failed;
-                in_time &= !seen.left;
-            }
+            let in_time = self.sweep_page(self.to_see_to(entries), &mut swept).await?;
             match next {
                 // Continue from the start of this page: the rows that were freed are no longer on it.
                 _ if !in_time => {
@@ -243,6 +207,71 @@ impl<S: Store> Queue<S> {
                 Some(next) => cursor = next,
             }
         }
+    }
+
+    fn to_see_to(&self, entries: Vec<Entry>) -> Page {
+        let mut page = Page::default();
+        let is_due = |at: Option<Timestamp>| at.is_none_or(|at| at <= self.now());
+        for entry in entries {
+            match entry.address {
+                Some(ItemAddress::Row(address)) if is_due(entry.sweep_after) => {
+                    page.rows.push(address);
+                }
+                Some(ItemAddress::Redrivable(key, request)) if is_due(entry.sweep_after) => {
+                    page.ended.push((key, request));
+                }
+                Some(ItemAddress::Row(_) | ItemAddress::Redrivable(..)) => {}
+                // It has failed, and waits for somebody to repeat it.
+                Some(ItemAddress::Start(..)) if entry.sweep_after.is_none() => {}
+                Some(ItemAddress::Waiter(key, request) | ItemAddress::Start(key, request)) => {
+                    let of_key = page.waiting.entry(key).or_default();
+                    of_key.push((request, entry.sweep_after));
+                }
+                Some(ItemAddress::Rules) | None => page.corrupt += 1,
+            }
+        }
+        // Somebody waits for these keys: all their rows are looked at in every sweep.
+        let waiting = &page.waiting;
+        page.rows.retain(|row| !waiting.contains_key(&row.key));
+        page
+    }
+
+    /// First the leases that have ended, then the queues: whoever waits is served by what was freed. False if there was no time for
+    /// all of it.
+    async fn sweep_page(&self, page: Page, swept: &mut Swept) -> Result<bool, Error> {
+        swept.skipped_corrupt += page.corrupt;
+        let waiting = page.waiting;
+        let (rows, keys) = (page.rows.into_iter().map(ToRead::Row), waiting.keys());
+        let reads = rows.chain(keys.cloned().map(ToRead::Contended));
+        let reads = reads.map(|due| self.free_or_due(due));
+        let (mut all, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
+        let freed = some_at_a_time(AT_ONCE, reads.collect()).await;
+        for freed in freed.into_iter().flatten() {
+            match freed {
+                Ok(Read::Seen(seen)) => all.push(Ok(seen)),
+                Ok(Read::Due(address, row)) => {
+                    let of_holder = due.entry(row.granted_to.clone()).or_default();
+                    of_holder.push((address, *row));
+                }
+                Err(error) => all.push(Err(error)),
+            }
+        }
+        let looks = due.iter();
+        let looks = looks.map(|(holder, leases)| self.look(holder, leases));
+        all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
+        // All waiters of one key together, because their queue is one row.
+        let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
+        let looks = waiting.iter();
+        let looks = looks.map(|(key, waiting)| self.look_after(key, waiting, width));
+        all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
+        let (looked, failed) = self.check_all_redrivable(&page.ended).await;
+        swept.looked += looked;
+        swept.failed += failed;
+        let mut in_time = !self.is_nearly_over();
+        for seen in all {
+            in_time &= swept.count(seen?);
+        }
+        Ok(in_time)
     }
 
     async fn free_or_due(&self, due: ToRead) -> Vec<Result<Read, Error>> {

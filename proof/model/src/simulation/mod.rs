@@ -133,7 +133,7 @@ fn a_failing_run_repeats_itself() {
 #[test]
 fn the_runs_see_all_that_can_happen_to_a_line() {
     let mut seen = BTreeMap::<String, u64>::new();
-    for seed in 0..300 {
+    for seed in 0..1500 {
         let sim = schedule::run(seed, None, false);
         for (what, times) in &sim.shared.get().seen {
             *seen.entry(what.clone()).or_default() += times;
