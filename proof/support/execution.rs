@@ -69,11 +69,24 @@ impl Execution {
 
     /// Waits for the end.
     pub async fn ended(&self) -> Ended {
-        let described = eventually(&format!("the end of {}", self.arn), async || {
+        let what = format!("the end of {}", self.arn);
+        let ended = eventually(&what, async || {
             let described = self.describe().await;
             (*described.status() != ExecutionStatus::Running).then_some(described)
-        })
-        .await;
+        });
+        // One that hangs says where, before nobody waits for it any more.
+        let late = async {
+            sleep(Duration::from_secs(80)).await;
+            let history = self.history().await;
+            let last = history.0.iter().rev().take(4).map(HistoryEvent::r#type);
+            let last: Vec<_> = last.collect();
+            eprintln!("{what}: in {:?}, last events {last:?}", history.path());
+            std::future::pending().await
+        };
+        let described = tokio::select! {
+            described = ended => described,
+            never = late => never,
+        };
         let output = described.output();
         Ended {
             status: described.status().as_str().to_owned(),
