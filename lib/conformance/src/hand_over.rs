@@ -7,10 +7,11 @@ use super::{
     queue::{QueueCase, WAIT},
     with,
 };
-use leasehold::{KeepTime, Lifetime, ReleaseOutcome};
+use leasehold::{ExtendOptions, KeepTime, LeaseSet, Lifetime, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     first_come_first_served(bench).await;
+    every_call_that_ends_a_lease_serves_its_queue(bench).await;
     a_hand_over_is_the_grant(bench).await;
     the_next_is_told_how_the_last_grant_ended(bench).await;
     whoever_does_not_wait_any_more_is_passed_over(bench).await;
@@ -54,6 +55,36 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
     let next = case.granted("x").await;
     assert!(next.lease.fencing_token > lease.fencing_token);
     assert_eq!(next.previous.map(|p| p.holder), Some(lease.holder));
+}
+
+/// The leases do each of these too, and leave the queue to sweep.
+async fn every_call_that_ends_a_lease_serves_its_queue<B: Bench>(bench: &B) {
+    for call in [
+        "strict",
+        "all",
+        "all, strictly",
+        "late",
+        "all, late",
+        "work",
+    ] {
+        let key = format!("queue/ended by {call}");
+        let (case, lease) = QueueCase::held(bench, &key, &["a"]).await;
+        let (queue, all) = (&case.leases, LeaseSet::new(vec![lease.clone()]));
+        let (all, options) = (all.expect("one"), ExtendOptions::default());
+        if call.ends_with("late") {
+            case.expire();
+        }
+        let done = match call {
+            "strict" => queue.release_strictly(&lease).await.map(drop),
+            "all" => queue.release_all(&all).await.map(drop),
+            "all, strictly" => queue.release_all_strictly(&all).await.map(drop),
+            "late" => queue.extend(&lease, options).await.map(drop),
+            "all, late" => queue.extend_all(&all, options).await.map(drop),
+            _ => queue.hold(lease, |_| std::future::ready(())).await,
+        };
+        assert_eq!(done.is_err(), call.ends_with("late"), "{call}: {done:?}");
+        case.turn_of("a");
+    }
 }
 
 async fn a_hand_over_is_the_grant<B: Bench>(bench: &B) {

@@ -130,31 +130,37 @@ async fn a_copy_of_who_was_sent_away_does_not_come_back<B: Bench>(bench: &B) {
 async fn no_copy_of_who_was_sent_away_gets_a_permit<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "newest/permits");
     let two = Permits::new(2).expect("valid");
-    let ask = async |who: &str, latest: bool| {
+    let ask = async |who: &str, token: &str, latest: bool| {
         case.is(who, Execution::Running);
-        let wait = with(case.queue(who, WAIT), |wait| wait.latest = latest);
+        let wait = with(case.queue(token, WAIT), |wait| wait.latest = latest);
         let request = case.request(who).permits(two);
         case.leases.acquire_queued(request, wait).await
     };
     let mut held = Vec::new();
     for who in ["first", "second"] {
-        assert_eq!(ask(who, false).await.expect("an answer"), Queued::Acquired);
+        assert_eq!(
+            ask(who, who, false).await.expect("an answer"),
+            Queued::Acquired
+        );
         held.push(case.turn_of(who).lease);
     }
     for (who, latest) in [("a", false), ("b", true)] {
-        let asked = ask(who, latest).await.expect("an answer");
+        let asked = ask(who, who, latest).await.expect("an answer");
         assert!(matches!(asked, Queued::Queued { .. }), "{asked:?}");
     }
     case.sent_away(&["a"], "b");
     case.release(&held[0]).await;
     case.turn_of("b");
     case.release(&held[1]).await;
-    for _ in 0..2 {
-        let copy = ask("a", false).await;
+    for token in ["again", "a"] {
+        let copy = ask("a", token, false).await;
         assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
         case.expect_no_answers();
     }
-    assert_eq!(ask("c", false).await.expect("an answer"), Queued::Acquired);
+    assert_eq!(
+        ask("c", "c", false).await.expect("an answer"),
+        Queued::Acquired
+    );
 }
 
 async fn the_newest_finds_a_place_in_a_full_queue<B: Bench>(bench: &B) {

@@ -39,6 +39,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     who_cannot_replace_the_holder_fails(bench).await;
     only_the_newest_start_waits(bench).await;
     only_so_many_run_at_once(bench).await;
+    what_an_operator_finds_failed_is_served(bench).await;
     a_dismissed_start_is_forgotten(bench).await;
     what_has_begun_is_looked_at_as_any_execution(bench).await;
     a_failure_right_after_the_grant_passes_the_key_on(bench).await;
@@ -874,6 +875,22 @@ async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
     case.ends(if ends == "x" { "y" } else { "x" }).await;
     let execution_arn = execution("later");
     assert_eq!(ask("later").await, Started::Started { execution_arn });
+}
+
+/// An operator begins a start whose name another program has used meanwhile: it fails, and the next one begins at once.
+async fn what_an_operator_finds_failed_is_served<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "begun by hand").await;
+    case.calls.script_starts("a", &[StartFate::Lost]);
+    case.queues("a").await;
+    case.queues("b").await;
+    case.ends("first").await;
+    case.calls
+        .start_elsewhere(execution("a").as_str(), "{\"other\":1}");
+    let (leases, key) = (&case.case.leases, &case.case.address.key);
+    let begun = leases.begin_start(key, &execution("a")).await;
+    assert!(!begun.expect("an answer"), "its name is in use");
+    case.fails("a", "its name is in use").await;
+    case.holds("b").await;
 }
 
 async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {

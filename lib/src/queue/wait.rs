@@ -51,8 +51,7 @@ impl<S: Store> Queue<S> {
     ///
     /// # Errors
     /// [`Error::Invalid`] with a ttl or an observed version, or for a holder that is not an execution;
-    /// [`Error::QueueFull`]; and those of
-    /// [`Leases::acquire`](crate::Leases::acquire). None of them is sent to the token. If the call to the token failed
+    /// [`Error::QueueFull`]; and those of [`Leases::acquire`](crate::Leases::acquire). None of them is sent to the token. If the call to the token failed
     /// ([`Error::Unavailable`]) the lease may have been granted: repeat the request.
     pub async fn acquire_queued(&self, request: Acquire, queue: Wait) -> Result<Queued, Error> {
         check(&request)?;
@@ -103,7 +102,14 @@ impl<S: Store> Queue<S> {
                     }
                     return self.tell_at_once(&at, row, &waiter).await;
                 }
-                Tried::Replayed(at, row) => return self.tell_of_its_lease(&at, row, &waiter).await,
+                Tried::Replayed(at, row) => {
+                    // The copy that it was granted to may have died before it read the note.
+                    let is_own = row.request == waiter.request.digest;
+                    if asks_first && is_own && is_untold_at_once(&row) {
+                        self.was_not_sent_away(&at, &row).await?;
+                    }
+                    return self.tell_of_its_lease(&at, row, &waiter).await;
+                }
                 Tried::Held(first, _) => first,
                 Tried::Changed => continue,
             };
@@ -297,6 +303,12 @@ fn check(request: &Acquire) -> Result<(), Error> {
 fn is_from_the_queue(row: &Row) -> bool {
     let notification = row.holding().and_then(|held| held.notification);
     notification.is_some_and(|told| told.ticket.is_some())
+}
+
+/// Whether the row was granted to its holder at once, and may not have been told.
+fn is_untold_at_once(row: &Row) -> bool {
+    let notification = row.holding().and_then(|held| held.notification);
+    notification.is_some_and(|told| told.ticket.is_none())
 }
 
 /// The response of a call whose own token was told of its lease.

@@ -108,8 +108,7 @@ impl<S: Store> Queue<S> {
     /// Whoever stored the item died before it had its place, or its row was deleted. One that was not to wait, or whose time is
     /// over, is tried once: it may never have had an answer.
     async fn place_again(&self, item: &StartItem) -> Result<bool, Error> {
-        // As everybody who may start nothing, it leaves the start to those who may.
-        if self.starts.is_empty() || self.now().since(item.asked_at) < CALLS_WITHIN {
+        if self.now().since(item.asked_at) < CALLS_WITHIN {
             // Whoever asked may be about to give it its place, or to say that it does not wait.
             return Ok(false);
         }

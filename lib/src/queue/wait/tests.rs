@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Acquire, Ended, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
-    row::{Row, State},
+    Acquire, Ended, Error, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
+    row::{Holding, Notification, Row, State},
     store::{
         Address,
         wire::{Before, Wire},
@@ -65,13 +65,16 @@ impl Semaphore {
     }
 
     async fn ask(&self, who: &str) -> Queued {
-        let queue = Wait {
+        self.asks(who, false).await.expect("an answer")
+    }
+
+    async fn asks(&self, who: &str, latest: bool) -> Result<Queued, Error> {
+        let wait = Wait {
             task_token: TaskToken::new(who).expect("valid"),
             wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
-            latest: false,
+            latest,
         };
-        let asked = self.leases.acquire_queued(Self::request(who), queue);
-        asked.await.expect("an answer")
+        self.leases.acquire_queued(Self::request(who), wait).await
     }
 
     /// All three are held, and nobody knows which permit is whose.
@@ -171,4 +174,30 @@ async fn a_grant_that_meets_another_writer_is_repeated() {
     let served = semaphore.leases.hand_over(&make::key("k")).await;
     assert!(served.expect("an answer"));
     assert_eq!(semaphore.told(), ["a"]);
+}
+
+/// A copy of a request that was sent away was granted a permit, and its process died before it read the note: the next copy gives
+/// the permit up.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_copy_was_granted_is_given_up() {
+    let semaphore = Semaphore::full(Wire::default()).await;
+    semaphore.ask("a").await;
+    semaphore.asks("b", true).await.expect("queued");
+    drop(semaphore.calls.take_answers());
+    let (store, now) = (semaphore.leases.store(), semaphore.leases.now());
+    let row = row_of(&store.table, 1);
+    let held = row.holding().expect("held").clone();
+    let dead = Row {
+        request: Semaphore::digest("a"),
+        granted_to: make::execution("a"),
+        state: State::Held(Holding {
+            notification: Some(Notification::first(now, None)),
+            ..held
+        }),
+        ..row
+    };
+    put(&store.table, 1, &dead);
+    let copy = semaphore.asks("a", false).await;
+    assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
+    assert_eq!(semaphore.told(), ["b"], "it came next");
 }

@@ -70,6 +70,15 @@ fn holds(world: &World, state: &mut State) {
         };
         state.seen.must(false, by);
     }
+    for view in &table.views {
+        let request = view.request.as_ref().and_then(names::whose);
+        let away = request.filter(|request| state.seen.superseded.contains(request));
+        let learns = away.zip(view.lease).is_some_and(|((who, _), lease)| {
+            let executing = state.executions.get(usize::from(who));
+            executing.is_some_and(|executing| executing.shown.contains(&lease))
+        });
+        state.seen.must(!learns, Invariant::L6);
+    }
     for who in world.starts() {
         let executing = &state.executions[usize::from(who)];
         let item = table.start(who);
@@ -194,7 +203,10 @@ fn wrote_row(
         );
         if let Some(request) = is.request.as_ref().and_then(names::whose) {
             let away = state.seen.superseded.contains(&request);
-            state.seen.must(!away, Invariant::L6);
+            // A permit is granted before the note is read, and taken back: what counts is that nobody learns of it.
+            let asked_first =
+                world.scope.permits.is_some() && matches!(ask.row(), Some((_, Change::Grant(_))));
+            state.seen.must(!away || asked_first, Invariant::L6);
             let twice = state.seen.granted.contains(&request);
             let copied = state.seen.copied.contains(&request);
             state.seen.must(!twice || copied, Invariant::S9);

@@ -449,6 +449,20 @@ pub const NEWEST_UNHEARD: Scope = Scope {
     ..SMALL
 };
 
+pub const NEWEST_PERMITS: Scope = Scope {
+    name: "newest-permits",
+    about: "the same for a permit, which is asked for before the queue is joined",
+    executions: 3,
+    begun: 2,
+    latest: true,
+    permits: Some(1),
+    budget: Budget {
+        retry: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 pub const PERMITS: Scope = Scope {
     name: "permits",
     about: "two have permits, a third asks while they give them back, succeed without that, and are looked at",
@@ -575,7 +589,7 @@ pub const LIMITED_PERMITS: Scope = Scope {
 };
 
 /// All of those without starts.
-pub const ALL: [Scope; 27] = [
+pub const ALL: [Scope; 28] = [
     NOTIFICATION,
     CRASHES,
     RETOLD,
@@ -594,6 +608,7 @@ pub const ALL: [Scope; 27] = [
     NEWEST,
     NEWEST_CRASHES,
     NEWEST_UNHEARD,
+    NEWEST_PERMITS,
     PERMITS,
     PERMITS_CRASHES,
     PERMITS_UNHEARD,
