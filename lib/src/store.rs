@@ -112,7 +112,7 @@ pub enum Joined {
     Conflict,
 }
 
-/// The outcome of storing a start.
+/// The outcome of storing a start, alone or with its place or its grant.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[expect(
@@ -122,10 +122,16 @@ pub enum Joined {
 pub enum PutStart {
     /// It is stored.
     Done,
-    /// There is one of this name already.
+    /// There is one of this name already, or another than the one that was read.
     Found(StartItem),
+    /// The one that was read is gone; nothing was written.
+    Gone,
     /// The item at its address is not ours; nothing was written.
     Foreign,
+    /// The row refused the change; nothing was written.
+    Refused,
+    /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
+    Conflict,
 }
 
 /// What becomes of a start that waits, or has failed.
@@ -150,8 +156,6 @@ pub enum Settlement {
     },
     /// It will not begin, for this reason. The item stays until it is repeated or dismissed.
     Failed(String),
-    /// It was refused, and may be asked for anew: the item is deleted.
-    Withdrawn,
     /// It had failed, and nobody will repeat it: the item is deleted.
     Dismissed,
 }
@@ -353,7 +357,6 @@ impl Settlement {
             Self::Skipped { .. } => "skipped",
             Self::Superseded { .. } => "superseded",
             Self::Failed(_) => "failed",
-            Self::Withdrawn => "withdrawn",
             Self::Dismissed => "dismissed",
         }
     }

@@ -8,13 +8,13 @@ use crate::{
     outcomes::Ended,
     request::Request,
     row::{Holding, Notification, Row, State, Stored, Term},
-    values::{Counter, LeaseId, ObservedVersion, RequestDigest, Ttl},
+    values::{Counter, LeaseId, ObservedVersion, Ttl},
 };
 
 mod queue;
 mod refusals;
 
-pub use queue::{Join, JoinRule, Leave, LeaveReason};
+pub use queue::{Head, Join, JoinRule, Leave, LeaveReason};
 pub use refusals::{
     ExtendRefusal, GrantRefusal, JoinRefusal, ReleaseRefusal, why_not_extended, why_not_granted,
     why_not_joined, why_not_released,
@@ -235,8 +235,8 @@ pub struct ReplaceIfUnchanged {
     pub seen: Option<Counter>,
     /// The new row. The queue in it is ignored; the stored one stays.
     pub row: Row,
-    /// The first waiter, which leaves the queue because the new row is its grant.
-    pub head: Option<RequestDigest>,
+    /// Who has to wait first.
+    pub head: Head,
 }
 
 /// See [`Change::CheckHeld`].
@@ -367,8 +367,11 @@ fn granted(grant: &Grant) -> Holding {
 
 fn replaced(row: &Row, swap: &ReplaceIfUnchanged) -> Option<Row> {
     let mut queue = row.queue.clone();
-    if let Some(head) = &swap.head {
-        (row.head() == Some(head)).then(|| queue.remove(0))?;
+    match &swap.head {
+        Head::Any => {}
+        Head::Leaves(head) => drop((row.head() == Some(head)).then(|| queue.remove(0))?),
+        Head::Nobody if queue.is_empty() => {}
+        Head::Nobody => return None,
     }
     (swap.seen == Some(row.version)).then(|| Row {
         queue,

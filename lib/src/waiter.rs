@@ -10,6 +10,9 @@ use crate::{
     values::{Holder, RequestDigest, TaskToken},
 };
 
+/// How an item says that only the newest is to wait.
+pub(crate) const LATEST: &str = "latest";
+
 /// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter {
@@ -24,6 +27,8 @@ pub struct Waiter {
     pub asked_at: Timestamp,
     /// When it gives up.
     pub deadline: Timestamp,
+    /// Whether only the newest is to wait: it sends away whoever waits before it.
+    pub latest: bool,
     /// When DynamoDB may delete the item, in epoch seconds.
     pub purge_at: u64,
     /// Who came later and waits instead. This one has left the queue, and may not have been told so.
@@ -41,6 +46,7 @@ impl Waiter {
             ticket: whole(item, at::TICKET)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
+            latest: text(item, at::IF_HELD) == Some(LATEST),
             purge_at: whole(item, at::PURGE_AT)?,
             superseded_by: Self::superseded_by(item),
         })
@@ -60,9 +66,18 @@ impl Waiter {
             (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),
             // As in a held row: sweep need not read the item before this instant.
-            (at::SWEEP_AFTER, instant(self.deadline)),
+            (
+                at::SWEEP_AFTER,
+                instant(if self.latest {
+                    self.asked_at
+                } else {
+                    self.deadline
+                }),
+            ),
             (at::PURGE_AT, n(self.purge_at)),
         ];
-        own.into_iter().chain(self.request.attributes()).collect()
+        let latest = self.latest.then(|| (at::IF_HELD, s(LATEST)));
+        let all = own.into_iter().chain(latest);
+        all.chain(self.request.attributes()).collect()
     }
 }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::starts::{HOUR, MACHINE, StartCase, execution, lease_of, named};
+use super::starts::{HOUR, MACHINE, StartCase, execution, lease_of};
 use super::{Bench, LIMIT, MARGIN, MS, STALE, StartFate, TTL, grant, make, with};
 use leasehold::{
     Acquire, Acquired, Execution, ForceReleaseOutcome, IfHeld, Leases, Lifetime, Queue, Queued,
-    RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started, TaskToken, Wait,
-    WaitTime,
+    RequestDigest, Settings, Start, StartRules, StartStatus, Started, TaskToken, Wait, WaitTime,
     store::{Operations as _, Settled, Settlement},
     transition::Change,
     transition::Join,
@@ -20,13 +19,12 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_waiters_place_outlasts_stopped_grants(bench).await;
     a_lost_place_is_given_again(bench).await;
     stranded_starts_go_in_their_order(bench).await;
-    a_refused_repetition_has_failed_again(bench).await;
+    a_refused_repetition_stays_failed(bench).await;
     what_is_stored_anew_is_another(bench).await;
     an_unlisted_machine_passes_the_key_on(bench).await;
     a_denied_start_ends_after_the_grace(bench).await;
     what_cannot_be_asked_has_an_end(bench).await;
     a_cancelled_start_is_free_when_said(bench).await;
-    a_start_that_waits_for_nobody_is_tried_once(bench).await;
     a_deleted_item_means_nothing_has_begun(bench).await;
     a_place_without_an_item_is_passed_over(bench).await;
     a_queue_is_not_purged(bench).await;
@@ -185,7 +183,7 @@ async fn stranded_starts_go_in_their_order<B: Bench>(bench: &B) {
     }
 }
 
-async fn a_refused_repetition_has_failed_again<B: Bench>(bench: &B) {
+async fn a_refused_repetition_stays_failed<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "repeated").await;
     let key = &case.case.address.key;
     case.queues("a").await;
@@ -195,15 +193,15 @@ async fn a_refused_repetition_has_failed_again<B: Bench>(bench: &B) {
     case.case.freeze_by_operator().await;
     let repeated = case.case.leases.repeat_start(key, &execution("a")).await;
     refused!(repeated, Frozen);
-    case.fails("a", "frozen").await;
+    case.fails("a", "not free").await;
     case.case.unfreeze_by_operator().await;
     let stopped = case.while_stopped();
     refused!(stopped.repeat_start(key, &execution("a")).await, Frozen);
-    case.fails("a", "stopped").await;
+    case.fails("a", "not free").await;
     let full = case.under(with(Settings::default(), |settings| settings.queue_cap = 1));
     case.queues("b").await;
     refused!(full.repeat_start(key, &execution("a")).await, QueueFull);
-    case.fails("a", "full").await;
+    case.fails("a", "not free").await;
     let repeated = case.case.leases.repeat_start(key, &execution("a")).await;
     assert!(
         matches!(repeated, Ok(Started::Queued { .. })),
@@ -226,10 +224,9 @@ async fn what_is_stored_anew_is_another<B: Bench>(bench: &B) {
     case.fails("a", "not free").await;
     let repeated = leases.repeat_start(key, &execution("a")).await;
     repeated.expect("an answer");
-    let withdrawn = leases
-        .store()
-        .settle_start(&read, &Settlement::Withdrawn, None, LIMIT);
-    assert_eq!(withdrawn.await.expect("an answer"), Settled::NotWaiting);
+    let late = Settlement::Failed("late".to_owned());
+    let settled = leases.store().settle_start(&read, &late, None, LIMIT).await;
+    assert_eq!(settled.expect("an answer"), Settled::NotWaiting);
     assert_eq!(case.status("a").await, StartStatus::Waiting);
     case.ends("first").await;
     case.ends("a").await;
@@ -324,47 +321,16 @@ async fn a_cancelled_start_is_free_when_said<B: Bench>(bench: &B) {
     case.ends("b").await;
 }
 
-async fn a_start_that_waits_for_nobody_is_tried_once<B: Bench>(bench: &B) {
-    let case = StartCase::held(bench, "tried once").await;
-    case.queues("model").await;
-    let stored = StartItem {
-        deadline: case.case.now(),
-        ..named(case.item("model").await.expect("an item"), "a")
-    };
-    // The call that stored it died; on a free key it begins.
-    for name in ["first", "model"] {
-        case.ends(name).await;
-    }
-    let put = case.case.leases.store().put_start(&stored, false, LIMIT);
-    let _ = put.await.expect("an answer");
-    case.case.pass(Duration::from_mins(1));
-    case.case.swept().await;
-    assert_eq!(case.status("a").await, StartStatus::Begun);
-    case.holds("a").await;
-    // On a held one nothing is left of it, so that a retry is answered as it asks.
-    let late = named(stored, "b");
-    let put = case.case.leases.store().put_start(&late, false, LIMIT);
-    let _ = put.await.expect("an answer");
-    let fail = |name: &str| with(case.request(name), |start| start.if_held = IfHeld::Fail);
-    refused!(case.case.leases.start(fail("b")).await, Held);
-    assert_eq!(case.item("b").await, None);
-    case.ends("a").await;
-    let started = case.case.leases.start(fail("b")).await;
-    assert!(
-        matches!(started, Ok(Started::Started { .. })),
-        "{started:?}"
-    );
-    case.ends("b").await;
-}
-
 async fn a_deleted_item_means_nothing_has_begun<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "item deleted");
     case.calls.script_starts("a", &[StartFate::Lost]);
     case.queues("a").await;
     let item = case.item("a").await.expect("an item");
     let store = case.case.leases.store();
-    let deleted = store.settle_start(&item, &Settlement::Withdrawn, None, LIMIT);
-    let _ = deleted.await.expect("deleted");
+    for by_hand in [Settlement::Failed(String::new()), Settlement::Dismissed] {
+        let settled = store.settle_start(&item, &by_hand, None, LIMIT).await;
+        assert_eq!(settled.expect("an answer"), Settled::Done);
+    }
     case.queues("b").await;
     case.case.pass(Duration::from_mins(1));
     case.case.swept().await;

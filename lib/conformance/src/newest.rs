@@ -3,10 +3,12 @@
 use serde_json::Value;
 
 use super::queue::{QueueCase, WAIT};
-use super::{Bench, Lost, make, with};
+use super::{Bench, LIMIT, Lost, make, with};
 use leasehold::{
     AcquireAll, AcquiredAll, Error, Execution, Keys, Lifetime, Permits, Queued, RequestId,
     Settings, Ttl, Wait,
+    store::{Joined, Operations as _},
+    transition::{Join, JoinRule},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -18,6 +20,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     the_newest_finds_a_place_in_a_full_queue(bench).await;
     the_newest_is_granted_a_key_that_was_left_free(bench).await;
     a_waiter_repeats_its_request_after_a_set_of_keys(bench).await;
+    sweep_finishes_what_the_newest_began(bench).await;
 }
 
 impl<B: Bench> QueueCase<'_, B> {
@@ -77,6 +80,34 @@ async fn whoever_waits_is_sent_away<B: Bench>(bench: &B) {
     assert_eq!(shown, [(1, &holders[0]), (2, &holders[1])]);
     case.release(&lease).await;
     case.turn_of("d");
+}
+
+/// The newest has its place, and its call dies before the others are sent away.
+async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
+    let (case, lease) = QueueCase::held(bench, "newest/half", &["a"]).await;
+    case.is("b", Execution::Running);
+    let first = case.waiter("a").await.expect("an item");
+    let holder = make::execution("b");
+    let newest = with(first, |waiter| {
+        waiter.request.digest = QueueCase::<B>::digest("b");
+        waiter.request.holder = holder.clone();
+        waiter.task_token = case.queue("b", WAIT).task_token;
+        waiter.latest = true;
+    });
+    let join = Join {
+        request: newest.request.digest.clone(),
+        rule: JoinRule::Always,
+        cap: 9,
+    };
+    let (store, key) = (case.leases.store(), &case.address.key);
+    let joined = store.join(key, &join, &newest, LIMIT).await;
+    assert_eq!(joined.expect("an answer"), Joined::Done);
+    case.has_waiting(&["a", "b"]).await;
+    case.sweep().await;
+    case.sent_away(&["a"], "b");
+    case.has_waiting(&["b"]).await;
+    case.release(&lease).await;
+    case.turn_of("b");
 }
 
 async fn who_has_been_granted_the_key_keeps_it<B: Bench>(bench: &B) {

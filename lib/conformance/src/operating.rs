@@ -8,7 +8,7 @@ use leasehold::{
     LeaseView, Previous, ReleaseOutcome, UnfreezeOutcome,
     row::{Row, Stored},
     store::{Applied, Operations as _},
-    transition::{Change, ReplaceIfUnchanged},
+    transition::{Change, Head, ReplaceIfUnchanged},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -209,7 +209,7 @@ async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
         let swap = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: version,
             row: seen.clone(),
-            head: None,
+            head: Head::Any,
         }));
         let limit = Duration::from_secs(1);
         let applied = case.leases.store().apply(&case.address, &swap, limit).await;

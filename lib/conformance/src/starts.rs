@@ -5,16 +5,17 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::{
-    Bench, Case, FakeStepFunctions, MARGIN, MS, STALE, StartFate, counted, invalid, make, plus,
-    with,
+    Bench, Case, FakeStepFunctions, LIMIT, MARGIN, MS, STALE, StartFate, counted, invalid, make,
+    plus, with,
 };
 use leasehold::{
     AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
-    Lease, Leases, LimitedTo, PassLease, ReleaseOutcome, RequestDigest, Settings, Start, StartItem,
-    StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    InsteadOf, Lease, Leases, LimitedTo, PassLease, ReleaseOutcome, RequestDigest, Settings, Start,
+    StartItem, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
     metrics::Metric,
     row::{Row, Stored},
     store::{Address, Operations as _, PutStart},
+    transition::{Change, Join, JoinRule},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -31,7 +32,9 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_name_in_use_elsewhere_fails(bench).await;
     a_start_waits_no_longer_than_it_was_to(bench).await;
     a_start_without_a_place_gets_one(bench).await;
-    sweep_does_not_fail_a_start_that_is_being_asked_for(bench).await;
+    a_place_lost_too_late_fails(bench).await;
+    what_is_refused_leaves_nothing(bench).await;
+    sweep_finishes_what_the_newest_began(bench).await;
     what_ran_and_was_given_back_is_not_started_again(bench).await;
     a_lease_is_passed_in_the_input(bench).await;
     a_handle_in_the_input_gives_the_key_back_early(bench).await;
@@ -504,17 +507,17 @@ async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "lost place").await;
     case.queues("a").await;
     let waiting = case.item("a").await.expect("an item");
-    // Whoever stored this one died.
+    // The place of this one is lost.
     let stray = named(waiting, "b");
     let limit = Duration::from_secs(1);
     let put = case
         .case
         .leases
         .store()
-        .put_start(&stray, false, limit)
+        .put_start(&stray, None, None, limit)
         .await;
     assert_eq!(put.expect("an answer"), PutStart::Done);
-    // For a minute it may be alive.
+    // For a minute the service may not show that it has begun.
     case.case.swept().await;
     assert_eq!(case.case.row().await.waiting().len(), 1);
     case.case.pass(Duration::from_mins(1));
@@ -525,6 +528,7 @@ async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
     case.case.swept().await;
     let begun = case.calls.started().len();
     assert_eq!(begun, 2, "one of the two has the key");
+    case.case.pass(Duration::from_mins(1));
     case.case.swept().await;
     assert_eq!(case.case.row().await.waiting().len(), 1);
     for name in ["a", "b", "a"] {
@@ -533,27 +537,41 @@ async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
     case.has_started(&["first", "a", "b"]);
 }
 
-async fn sweep_does_not_fail_a_start_that_is_being_asked_for<B: Bench>(bench: &B) {
-    let case = StartCase::held(bench, "in the middle").await;
+async fn a_place_lost_too_late_fails<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "lost too late").await;
     case.queues("a").await;
     let waiting = case.item("a").await.expect("an item");
-    // Stored by a call that waits for nobody, and has not said so yet.
+    // It was to wait for nobody.
     let stored = StartItem {
         deadline: case.case.now(),
         ..named(waiting, "b")
     };
     let (store, limit) = (case.case.leases.store(), Duration::from_secs(1));
-    let put = store.put_start(&stored, false, limit).await;
+    let put = store.put_start(&stored, None, None, limit).await;
     assert_eq!(put.expect("an answer"), PutStart::Done);
     case.case.swept().await;
     assert_eq!(case.status("b").await, StartStatus::Waiting);
-    // It has died: nobody had an answer, and it was to wait for nobody.
     case.case.pass(Duration::from_mins(1));
     case.case.swept().await;
-    assert_eq!(case.item("b").await, None);
+    case.fails("b", "not free").await;
     case.ends("first").await;
     case.ends("a").await;
     case.has_started(&["first", "a"]);
+}
+
+/// Nothing is stored of what is refused, so that it may be asked for anew.
+async fn what_is_refused_leaves_nothing<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "leaves nothing").await;
+    let fail = |name: &str| with(case.request(name), |start| start.if_held = IfHeld::Fail);
+    refused!(case.case.leases.start(fail("a")).await, Held);
+    assert_eq!(case.item("a").await, None);
+    case.ends("first").await;
+    let started = case.case.leases.start(fail("a")).await;
+    assert!(
+        matches!(started, Ok(Started::Started { .. })),
+        "{started:?}"
+    );
+    case.ends("a").await;
 }
 
 async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
@@ -744,6 +762,36 @@ async fn who_cannot_replace_the_holder_fails<B: Bench>(bench: &B) {
     assert_eq!(case.calls.take_stopped(), []);
     bench.put(&case.case.address, row.to_item()).await;
     case.ends("first").await;
+}
+
+/// The newest has its place, and its caller dies before the others are sent away.
+async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
+    for instead_of in [InsteadOf::Waiters, InsteadOf::Holder] {
+        let case = StartCase::held(bench, &format!("half the newest {instead_of:?}")).await;
+        case.queues("a").await;
+        let newest = with(case.item("a").await.expect("an item"), |item| {
+            item.instead_of = Some(instead_of);
+        });
+        let newest = named(newest, "b");
+        let join = Change::Join(Join {
+            request: newest.digest(),
+            rule: JoinRule::Always,
+            cap: 9,
+        });
+        let (store, with) = (case.case.leases.store(), Some((&case.case.address, &join)));
+        let put = store.put_start(&newest, None, with, LIMIT).await;
+        assert_eq!(put.expect("an answer"), PutStart::Done);
+        case.case.swept().await;
+        let by_b = StartStatus::Superseded(execution("b"));
+        assert_eq!(case.status("a").await, by_b);
+        assert_eq!(case.case.row().await.waiting(), [newest.digest()]);
+        let stopped = case.calls.take_stopped();
+        assert_eq!(stopped.is_empty(), instead_of == InsteadOf::Waiters);
+        for name in ["first", "b"] {
+            case.ends(name).await;
+        }
+        case.has_started(&["first", "b"]);
+    }
 }
 
 async fn only_the_newest_start_waits<B: Bench>(bench: &B) {

@@ -140,7 +140,7 @@ async fn an_overtaken_call_does_not_rejoin_the_queue<B: Bench>(bench: &B) {
     let first = case.waiter("a").await.expect("an item");
     let leave = Change::Leave(Leave {
         request: request.clone(),
-        place: Some(0),
+        place: 0,
         because: LeaveReason::GaveUp,
     });
     let left = store.apply(&case.address, &leave, limit).await;

@@ -141,13 +141,7 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<TriedPermit, Error> {
-        // The first row is there before any other, because it has the queue.
-        let start = if rows.contains_key(&0) {
-            grant.request.digest.number()
-        } else {
-            0
-        };
-        for permit in permits_starting_at(start, limit) {
+        for permit in permits_starting_at(start_of(&rows, grant), limit) {
             // Permits above the number count as well: a lowered number takes effect when enough of them have been
             // returned. Count again in each round, because another request may have been faster, and have asked for fewer.
             let limit = number(row_of(&rows, 0), permits, taken(&rows, grant));
@@ -544,6 +538,32 @@ impl Acquired {
 
 /// How many attempts adapt a write to the row. One is enough, unless somebody changes the floor meanwhile.
 const FLOOR_TRIES: usize = 4;
+
+/// A permit that may be granted now, if nobody waits.
+pub(crate) fn free_permit(
+    rows: &BTreeMap<u16, Stored>,
+    permits: Permits,
+    grant: &Grant,
+) -> Option<u16> {
+    let first = row_of(rows, 0);
+    let limit = number(first, permits, taken(rows, grant));
+    let is_free = |permit: &u16| is_takeable(rows.get(permit).unwrap_or(&Stored::Absent), grant);
+    let is_full = taken(rows, grant).count() >= usize::from(limit);
+    if is_full || first.is_some_and(|first| first.head().is_some()) {
+        return None;
+    }
+    let mut all = permits_starting_at(start_of(rows, grant), limit);
+    all.find(is_free)
+}
+
+/// Where to begin, so that several requests do not try the same. The first row is there before any other, because it has the queue.
+fn start_of(rows: &BTreeMap<u16, Stored>, grant: &Grant) -> u64 {
+    if rows.contains_key(&0) {
+        grant.request.digest.number()
+    } else {
+        0
+    }
+}
 
 /// The permit that the request has already, or its holder; an error if it had one.
 fn already_granted(

@@ -8,6 +8,7 @@ use crate::{
     leases::{LATEST_ANSWER, Leases},
     row::{Holding, Notification, Row, State},
     store::{Address, Applied, Store},
+    transition::Head,
 };
 
 /// Whoever calls `StartExecution` does so within this time of its mark, and whoever stores an item gives it its place.
@@ -88,7 +89,7 @@ impl<S: Store> Leases<S> {
             }),
             ..row.clone()
         };
-        Ok(match self.replace(at, row, next, None).await? {
+        Ok(match self.replace(at, row, next, Head::Any).await? {
             Applied::Done { row, .. } => Some(row),
             Applied::Refused(_) => None,
         })

@@ -12,7 +12,7 @@ use crate::{
     row::{Act, Frozen, Limit, Record, Row, State, Stored},
     start::{Known, StartItem, StartStatus},
     store::{Address, Applied, Operations, Store},
-    transition::{Change, ReplaceIfUnchanged, seed},
+    transition::{Change, Head, ReplaceIfUnchanged, seed},
     values::{Caller, Counter, Holder, Key, LimitedTo, Operator, Reason, RequestDigest, RequestId},
 };
 
@@ -129,8 +129,8 @@ pub(crate) enum NotBegun {
     No,
     /// The start with its item.
     Start(Box<StartItem>),
-    /// It was granted the key after its caller had withdrawn it: nobody begins it.
-    Withdrawn,
+    /// Its item was deleted by hand: nobody begins it.
+    Deleted,
 }
 
 impl<S: Store> Leases<S> {
@@ -172,7 +172,7 @@ impl<S: Store> Leases<S> {
         let key = &address.key;
         let (waits, was_asked_for) = match start {
             NotBegun::No => (false, true),
-            NotBegun::Withdrawn => (false, false),
+            NotBegun::Deleted => (false, false),
             NotBegun::Start(item) => (item.status == StartStatus::Waiting, true),
         };
         if waits && known != Known::Ours {
@@ -445,7 +445,7 @@ impl<S: Store> Leases<S> {
                 let start = if row.is_unbegun_start() {
                     let item = self.store().start_item(key, &row.request, self.limit());
                     let item = item.await?.map(Box::new);
-                    item.map_or(NotBegun::Withdrawn, NotBegun::Start)
+                    item.map_or(NotBegun::Deleted, NotBegun::Start)
                 } else {
                     NotBegun::No
                 };
@@ -591,7 +591,7 @@ impl<S: Store> Leases<S> {
         let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: row.map(|row| row.version),
             row: next.clone(),
-            head: None,
+            head: Head::Any,
         }));
         let applied = self.store().apply(address, &change, self.limit()).await?;
         match applied {

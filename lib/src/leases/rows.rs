@@ -11,7 +11,7 @@ use crate::{
     leases::{Leases, corrupt},
     row::{Row, Stored},
     store::{Address, Applied, Operations, Store},
-    transition::{Change, ReplaceIfUnchanged},
+    transition::{Change, Head, ReplaceIfUnchanged},
     values::{Holder, Key, Permits, RequestDigest},
     waiter::Waiter,
 };
@@ -220,13 +220,13 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// Replaces a row that was read, if nobody else has written it since; with `head`, whoever waits first leaves the queue.
+    /// Replaces a row that was read, if nobody else has written it since.
     pub(crate) async fn replace(
         &self,
         at: &Address,
         seen: &Row,
         row: Row,
-        head: Option<RequestDigest>,
+        head: Head,
     ) -> Result<Applied, Error> {
         let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: Some(seen.version),
@@ -249,7 +249,7 @@ impl<S: Store> Leases<S> {
             ..row.clone()
         };
         let applied = self
-            .replace(&Address::first(key), row, next, Some(head.clone()))
+            .replace(&Address::first(key), row, next, Head::Leaves(head.clone()))
             .await?;
         Ok(match applied {
             Applied::Done { row: shorter, .. } => Some(shorter),

@@ -1,7 +1,5 @@
 //! Whoever may wait asks for the key, or a permit, first: most keys are free.
 
-use std::collections::BTreeMap;
-
 use super::Queue;
 use crate::{
     error::Error,
@@ -17,8 +15,8 @@ pub(super) enum Tried {
     Granted(Address, Row),
     /// The request has it already, or, if it is re-entrant, its holder.
     Replayed(Address, Row),
-    /// The request waits, or somebody else waits or has it. The first row, with the queue; for a permit all rows.
-    Held(Row, BTreeMap<u16, Stored>),
+    /// The request waits, or somebody else waits or has it. The first row, with the queue.
+    Held(Row),
     /// Somebody else wrote the row meanwhile: ask again.
     Changed,
 }
@@ -40,10 +38,10 @@ impl<S: Store> Queue<S> {
                     TriedPermit::Replayed(at, row) => Tried::Replayed(at, row),
                     TriedPermit::Taken(rows) => match rows.get(&0) {
                         Some(Stored::Row(row)) if row.waiting().contains(request) => {
-                            Tried::Held(row.clone(), rows)
+                            Tried::Held(row.clone())
                         }
                         _ if self.settings().stopped => return Err(stopped_error(key.clone())),
-                        Some(Stored::Row(row)) => Tried::Held(row.clone(), rows),
+                        Some(Stored::Row(row)) => Tried::Held(row.clone()),
                         Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
                         // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
                         Some(Stored::Absent) | None => Tried::Changed,
@@ -55,16 +53,14 @@ impl<S: Store> Queue<S> {
             && let Some(row) = self.read_queue_row(key).await?
             && row.waiting().contains(request)
         {
-            return Ok(Tried::Held(row, BTreeMap::new()));
+            return Ok(Tried::Held(row));
         }
         let first = Address::first(key);
         Ok(match self.attempt_row(&first, grant, reentrant).await? {
             Ok(row) => Tried::Granted(first, row),
             Err(GrantRefusal::Replayed(row)) => Tried::Replayed(first, row),
-            Err(GrantRefusal::Held(row)) => Tried::Held(row, BTreeMap::new()),
-            Err(GrantRefusal::Frozen(row)) if row.waiting().contains(request) => {
-                Tried::Held(row, BTreeMap::new())
-            }
+            Err(GrantRefusal::Held(row)) => Tried::Held(row),
+            Err(GrantRefusal::Frozen(row)) if row.waiting().contains(request) => Tried::Held(row),
             Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: key.clone() }),
             Err(GrantRefusal::OtherKeys) => return Err(other_keys()),
             Err(GrantRefusal::Frozen(row)) => return Err(frozen_error(key.clone(), row)),

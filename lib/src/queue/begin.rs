@@ -15,17 +15,15 @@
 //! "It has begun" is written whatever the item said before. Everything else is written only together with the row as it was read, so
 //! that whoever marks the row later decides.
 
-use std::time::Duration;
-
 use super::{Queue, maintenance::place_in, workflows::Begun};
 use crate::{
     error::Error,
-    leases::{CALLS_WITHIN, Freed, TRIES, changed},
+    leases::{CALLS_WITHIN, Freed, TRIES},
     metrics::{self, Metric},
     row::{Holding, Row, Stored, Term},
-    start::{Known, StartItem, StartStatus},
+    start::{ANSWERS_FOR, Known, StartItem, StartStatus},
     store::{Address, Operations, Settled, Settlement, Store},
-    transition::{Change, Leave, LeaveReason, Look, ReplaceIfUnchanged},
+    transition::{Change, Head, Leave, LeaveReason, Look, ReplaceIfUnchanged},
     values::{Counter, Key, RequestDigest},
 };
 
@@ -49,9 +47,6 @@ pub(crate) enum Begins {
     Later,
 }
 
-/// EventBridge and SQS deliver again for at most 14 days.
-const ANSWERS_FOR: Duration = Duration::from_hours(15 * 24);
-
 impl<S: Store> Queue<S> {
     /// How long the item of a start that is settled answers duplicates.
     pub(crate) fn purge_start_at(&self) -> u64 {
@@ -60,8 +55,8 @@ impl<S: Store> Queue<S> {
     }
 
     /// Begins a start that has its turn and may have begun. Somebody may have called before, so that the row is marked
-    /// first: from then on no earlier caller decides that it has failed. Its item is read after the mark: it may have been
-    /// settled before it had its turn, but not since.
+    /// first: from then on no earlier caller decides that it has failed. What was read of its item holds: it fails only together with its
+    /// row, and one that has begun is found so.
     pub(crate) async fn begin_again(
         &self,
         at: &Address,
@@ -78,15 +73,7 @@ impl<S: Store> Queue<S> {
             let Some(marked) = self.mark(at, row, None).await? else {
                 return Ok(Begins::Later);
             };
-            let (key, request) = (&item.key, item.digest());
-            let latest = self.store().start_item(key, &request, self.limit());
-            return match latest.await? {
-                Some(latest) if latest.status == StartStatus::Waiting => {
-                    self.begin(at, &marked, &latest).await
-                }
-                Some(latest) if latest.status == StartStatus::Begun => Ok(Begins::Begun),
-                _ => Ok(Begins::Later),
-            };
+            return self.begin(at, &marked, item).await;
         }
         // Nobody calls any more, and a call that is under way has begun it by then, or never will.
         let known = self.known(item).await?;
@@ -292,7 +279,8 @@ impl<S: Store> Queue<S> {
                 status: StartStatus::Waiting,
                 ..item.clone()
             };
-            let _ = self.store().put_start(&waits, false, self.limit()).await?;
+            let put = self.store().put_start(&waits, None, None, self.limit());
+            let _ = put.await?;
             let _ = self.settle(item, &begun, None).await?;
         }
         Ok(())
@@ -323,7 +311,7 @@ impl<S: Store> Queue<S> {
         let back = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: Some(row.version),
             row: self.taken_back(row),
-            head: None,
+            head: Head::Any,
         }));
         let failed = Settlement::Failed(reason.clone());
         match self.settle(item, &failed, Some((at, &back))).await? {
@@ -357,41 +345,6 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Settles a start that neither waits in the queue nor has the key, nor had it, as long as that is so: [`Settled::Refused`] if
-    /// not. Of a permit other than the first, and of a row that does not exist yet, the transaction says nothing. But whoever is granted
-    /// one reads the item afterwards, and this reads the rows afterwards, so that one of the two sees the other.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] if it was granted the key at that moment: what became of it is not known yet.
-    pub(crate) async fn settle_unplaced(
-        &self,
-        item: &StartItem,
-        settlement: &Settlement,
-    ) -> Result<Settled, Error> {
-        let (request, first) = (item.digest(), Address::first(&item.key));
-        let out = Change::Leave(Leave {
-            request: request.clone(),
-            place: None,
-            because: LeaveReason::GaveUp,
-        });
-        let with_row = self.settle(item, settlement, Some((&first, &out))).await?;
-        let had_no_row = with_row == Settled::Refused(Stored::Absent);
-        let settled = if had_no_row {
-            self.settle(item, settlement, None).await?
-        } else {
-            with_row
-        };
-        if settled == Settled::Done && (had_no_row || item.request.permits.is_some()) {
-            let rows = self.read_rows_for(&item.key, item.request.permits).await?;
-            if rows.remember(&request) || rows.waiting().contains(&request) {
-                // Another call has given it its place meanwhile: it waits on, unless it has begun.
-                let _ = self.store().put_start(item, true, self.limit()).await?;
-                return Err(changed(&item.key));
-            }
-        }
-        Ok(settled)
-    }
-
     /// Settles a start that leaves the queue, as long as the later one waits there, if one is given. False if not.
     pub(crate) async fn settle_in_queue(
         &self,
@@ -410,7 +363,7 @@ impl<S: Store> Queue<S> {
             }
             let leave = Change::Leave(Leave {
                 request: request.clone(),
-                place: Some(place),
+                place,
                 because: later
                     .cloned()
                     .map_or(LeaveReason::GaveUp, LeaveReason::Superseded),

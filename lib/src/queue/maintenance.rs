@@ -12,7 +12,7 @@ use crate::{
     retry::some_at_a_time,
     row::{Row, Stored},
     store::{Address, Applied, Operations, Store},
-    transition::{Change, Leave, LeaveReason},
+    transition::{Change, Head, Leave, LeaveReason},
     values::{Key, RequestDigest},
     waiter::Waiter,
 };
@@ -106,7 +106,7 @@ impl<S: Store> Queue<S> {
             ..first.clone()
         };
         match self
-            .replace(&Address::first(key), &first, kept, None)
+            .replace(&Address::first(key), &first, kept, Head::Any)
             .await?
         {
             Applied::Done { row, .. } => Ok(rows.with(0, row)),
@@ -171,6 +171,15 @@ impl<S: Store> Queue<S> {
         self.fail_waiter(key, waiter, why).await
     }
 
+    /// Whoever only the newest is to wait for may have died before it sent the others away.
+    async fn sends_others_away(&self, key: &Key, waiter: &Waiter, row: Row) -> Result<Row, Error> {
+        if !waiter.latest {
+            return Ok(row);
+        }
+        let newest = (key, &waiter.request.digest, &waiter.request.holder);
+        Box::pin(self.supersede(row, newest)).await
+    }
+
     /// Removes a waiter if its waiting time has passed. `row` is the row as it was last read or written; the result
     /// is the row as it is now. Reading it again for each waiter of a long queue would cost more than removing them.
     async fn expire_waiter(
@@ -185,8 +194,8 @@ impl<S: Store> Queue<S> {
             };
             // Read after its place, each time: a request that joined again has another deadline.
             let waiter = self.waiter_item(key, request).await?;
-            if waiter.as_ref().is_some_and(|w| w.deadline > self.now()) {
-                return Ok(row);
+            if let Some(waiter) = waiter.as_ref().filter(|w| w.deadline > self.now()) {
+                return self.sends_others_away(key, waiter, row).await;
             }
             match self.leave_place(key, request, place).await? {
                 Applied::Done { row, .. } => {
@@ -242,7 +251,7 @@ impl<S: Store> Queue<S> {
     ) -> Result<Applied, Error> {
         let change = Change::Leave(Leave {
             request: request.clone(),
-            place: Some(place),
+            place,
             because: LeaveReason::GaveUp,
         });
         let address = Address::first(key);

@@ -12,7 +12,7 @@ use crate::{
     row::{Holding, Notification, Row, State, Stored},
     start::{StartItem, StartStatus},
     store::{Address, Applied, AppliedAll, Connection, Operations, Store},
-    transition::{Change, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
+    transition::{Change, Head, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
     values::{Counter, Key, LeaseId, RequestDigest, RequestId, TaskToken},
     waiter::Waiter,
 };
@@ -377,7 +377,7 @@ impl<S: Store> Queue<S> {
         let applied = if at.permit == 0
             && let Some(row) = row
         {
-            self.replace(at, row, next, Some(request.digest.clone()))
+            self.replace(at, row, next, Head::Leaves(request.digest.clone()))
                 .await?
         } else {
             self.grant_beside(at, row, next, &request.digest).await?
@@ -403,13 +403,13 @@ impl<S: Store> Queue<S> {
     ) -> Result<Applied, Error> {
         let leave = Change::Leave(Leave {
             request: head.clone(),
-            place: Some(0),
+            place: 0,
             because: LeaveReason::Granted,
         });
         let grant = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: seen.map(|row| row.version),
             row: next.clone(),
-            head: None,
+            head: Head::Any,
         }));
         let changes = [(at.clone(), grant), (Address::first(&at.key), leave)];
         let mut backoff = self.conflict_backoff();
@@ -509,7 +509,7 @@ impl<S: Store> Queue<S> {
     /// ask anew. Its token is used up. None if the row has changed since it was read.
     pub(crate) async fn take_back(&self, at: &Address, row: &Row) -> Result<Option<Freed>, Error> {
         let next = self.taken_back(row);
-        Ok(match self.replace(at, row, next, None).await? {
+        Ok(match self.replace(at, row, next, Head::Any).await? {
             Applied::Done { row: free, .. } => {
                 let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
                 let key = &at.key;

@@ -1,10 +1,10 @@
 //! Starts that wait for a key: what waits in the queue is the call of `StartExecution`.
 //!
-//! A start has an item of its own, which is stored before the start has its place, and stays after it. When the key is free,
+//! A start has an item of its own, which is stored together with its place, and stays after it. When the key is free,
 //! whoever frees it grants it to the execution that is to be, and starts it under the name that was fixed at the beginning.
 //! Step Functions starts one execution for each name, so that everybody may call again.
 //!
-//! 1. [`Queue::start`] stores the item and takes the key, or a place in the queue.
+//! 1. [`Queue::start`] takes the key, or a place in the queue, and stores the item in the same write (`place`).
 //! 2. Whoever writes the grant calls first. Whoever calls later marks the row before.
 //! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
 //! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
@@ -15,30 +15,28 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
-    leases::{CALLS_WITHIN, Rows, TRIES, corrupt},
-    metrics::{self, Metric},
-    outcomes::{GrantKind, HeldLease},
+    leases::{CALLS_WITHIN, Rows},
+    outcomes::HeldLease,
     queue::{
         Queue,
-        ask::Tried,
-        begin::{Begins, log_failed},
+        begin::{Begins, not_started_reason},
         maintenance::place_in,
     },
     request::Request,
     requests::Lifetime,
     row::Row,
     start::{
-        ExecutionInput, ExecutionName, Known, PassLease, StartItem, StartStatus, StateMachineArn,
+        ExecutionInput, ExecutionName, InsteadOf, Known, PassLease, StartItem, StartStatus,
+        StateMachineArn,
     },
-    store::{Address, Applied, Operations, PutStart, Settled, Settlement, Store},
-    transition::{
-        Change, Grant, Join, JoinRefusal, JoinRule, TakeoverRule, TokenFloor, why_not_joined,
-    },
-    values::{AtLeast, Holder, KeepTime, Key, LeaseId, Metadata, Permits, RequestDigest, WaitTime},
+    store::{Address, Operations, Settled, Settlement, Store},
+    values::{AtLeast, Holder, KeepTime, Key, Metadata, Permits, RequestDigest, WaitTime},
 };
+use place::Asked;
 
 #[cfg(test)]
 mod deaths;
+mod place;
 #[cfg(test)]
 mod races;
 mod upkeep;
@@ -86,22 +84,13 @@ pub enum IfHeld {
     Skip,
 }
 
-/// What the item of a start was before this call.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Asked {
-    /// There was none: nobody has accepted it yet.
-    First,
-    /// It waited: another call may have given it its place, and settled it.
-    Again,
-    /// It had failed, and an operator repeats it.
-    Repeated,
-    /// It waited, without a place, until its time was over.
-    Overdue,
-}
-
 impl IfHeld {
-    const fn sends_others_away(self) -> bool {
-        matches!(self, Self::Latest(_) | Self::Replace(_))
+    const fn instead_of(self) -> Option<InsteadOf> {
+        match self {
+            Self::Latest(_) => Some(InsteadOf::Waiters),
+            Self::Replace(_) => Some(InsteadOf::Holder),
+            Self::Wait(_) | Self::Fail | Self::Skip => None,
+        }
     }
 }
 
@@ -184,45 +173,21 @@ impl<S: Store> Queue<S> {
     pub async fn start(&self, start: Start) -> Result<Started, Error> {
         self.follow_rules().await?;
         let (item, if_held) = self.item_of(start)?;
-        let item = match self.store().put_start(&item, false, self.limit()).await? {
-            PutStart::Done => return self.place(&item, if_held, Asked::First).await,
-            PutStart::Found(found) if !found.is(&item) => {
-                return Err(Error::invalid(
-                    "name",
-                    "is in use by another start through this key: with another input, machine or pass_lease",
-                ));
-            }
-            PutStart::Found(found) => found,
-            PutStart::Foreign => return Err(foreign(&item)),
-        };
-        match answer_of(&item) {
-            Some(answer) => answer,
-            None => self.asked_again(&item, if_held).await,
-        }
+        let (item, read) = (&item, None);
+        self.place(Asked {
+            item,
+            read,
+            if_held,
+        })
+        .await
     }
 
-    /// A start whose item waits is asked for again. What has a place is answered before anything that refuses a new one. One
-    /// that neither waits in the queue nor has the key may have had it: the service is asked first.
-    async fn asked_again(&self, item: &StartItem, if_held: IfHeld) -> Result<Started, Error> {
-        // It waits or not as it was asked for at first.
-        let if_held = match (item.waits(), if_held) {
-            (true, IfHeld::Fail | IfHeld::Skip) => as_plain_wait(item),
-            (false, IfHeld::Wait(_) | IfHeld::Latest(_) | IfHeld::Replace(_)) => IfHeld::Fail,
-            (_, as_asked) => as_asked,
-        };
-        if let Some(answer) = self.placed(item, if_held).await? {
+    /// A start whose item waits is asked for again: what has a place is answered before anything that refuses a new one.
+    async fn asked_again(&self, item: &StartItem) -> Result<Started, Error> {
+        if let Some(answer) = self.placed(item).await? {
             return Ok(answer);
         }
         match self.known(item).await? {
-            Known::No => self.place(item, if_held, Asked::Again).await,
-            Known::Ours => {
-                self.note_begun(item).await?;
-                self.as_settled(item).await
-            }
-            Known::Another => {
-                self.name_is_used(item).await?;
-                self.as_settled(item).await
-            }
             Known::Unasked => Err(Error::Unavailable {
                 problem: format!(
                     "whether {} has begun could not be asked: it waits",
@@ -230,27 +195,56 @@ impl<S: Store> Queue<S> {
                 ),
                 source: None,
             }),
+            known => self.place_again(item, known).await,
         }
     }
 
-    /// The answer of one that waits in the queue, or has the key.
-    async fn placed(&self, item: &StartItem, if_held: IfHeld) -> Result<Option<Started>, Error> {
+    /// The answer of one that waits in the queue, has the key, or had it.
+    async fn placed(&self, item: &StartItem) -> Result<Option<Started>, Error> {
         let request = item.digest();
         let rows = self.read_rows_for(&item.key, item.request.permits).await?;
         if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
-            let first = first.clone();
-            return self.waits(first, item, if_held).await.map(Some);
+            return self.waits(first.clone(), item).await.map(Some);
         }
-        let Some((permit, row)) = rows.held_for(&request) else {
-            return Ok(None);
-        };
-        let key = item.key.clone();
-        let at = Address { key, permit };
-        self.its_turn(&at, row, item).await.map(Some)
+        if let Some((permit, row)) = rows.held_for(&request) {
+            let key = item.key.clone();
+            let at = Address { key, permit };
+            return self.its_turn(&at, row, item).await.map(Some);
+        }
+        if rows.remember(&request) {
+            // Whoever began it died before the item said so.
+            self.settle_remembered(item).await?;
+            return self.as_settled(item).await.map(Some);
+        }
+        Ok(None)
+    }
+
+    /// A start that waits without a place, because its row was deleted by hand: it has begun, as far as is `known`, or gets
+    /// another place, or its time is over.
+    async fn place_again(&self, item: &StartItem, known: Known) -> Result<Started, Error> {
+        match known {
+            Known::Ours => drop(self.note_begun(item).await?),
+            Known::No if item.deadline > self.now() => {
+                let again = item.placed_at(self.now());
+                let if_held = IfHeld::Wait(WaitTime::DAY);
+                let (item, read) = (&again, Some(item));
+                return Box::pin(self.place(Asked {
+                    item,
+                    read,
+                    if_held,
+                }))
+                .await;
+            }
+            known => {
+                let reason = not_started_reason(known, waited_too_long(item));
+                self.fail_alone(item, reason).await?;
+            }
+        }
+        self.as_settled(item).await
     }
 
     /// Repeats a start that has failed, with the request that its item has kept. It takes its place anew, and waits for as
-    /// long as it would have at first, and for a minute at least. If it is refused, it has failed again, for that reason. One
+    /// long as it would have at first, and for a minute at least. If it is refused, it stays as it is: failed, with its request. One
     /// that has not failed is answered as [`Queue::start`] answers.
     ///
     /// # Errors
@@ -265,26 +259,25 @@ impl<S: Store> Queue<S> {
             ));
         };
         self.check_start(&failed.key, &failed.state_machine, execution)?;
-        let now = self.now();
-        let waits = failed.deadline.since(failed.asked_at);
-        let item = StartItem {
-            asked_at: now,
-            deadline: now.plus(waits.max(CALLS_WITHIN)),
-            status: StartStatus::Waiting,
-            ..failed
-        };
-        let if_held = as_plain_wait(&item);
-        let found = match self.store().put_start(&item, true, self.limit()).await? {
-            PutStart::Done => {
-                return self.place(&item, if_held, Asked::Repeated).await;
-            }
-            PutStart::Found(found) => found,
-            PutStart::Foreign => return Err(foreign(&item)),
-        };
-        match answer_of(&found) {
-            Some(answer) => answer,
-            None => self.asked_again(&found, if_held).await,
+        match &failed.status {
+            StartStatus::Failed(_) => {}
+            StartStatus::Waiting => return self.asked_again(&failed).await,
+            _ => return self.as_settled(&failed).await,
         }
+        let waits = failed.deadline.since(failed.asked_at);
+        let item = failed.placed_at(self.now());
+        let item = StartItem {
+            deadline: item.asked_at.plus(waits.max(CALLS_WITHIN)),
+            ..item
+        };
+        let (item, read) = (&item, Some(&failed));
+        let if_held = IfHeld::Wait(WaitTime::DAY);
+        self.place(Asked {
+            item,
+            read,
+            if_held,
+        })
+        .await
     }
 
     /// Deletes a start that has failed and that nobody will repeat, or takes one out of the queue, which counts as skipped from
@@ -309,15 +302,12 @@ impl<S: Store> Queue<S> {
             // It has its turn, or had it: what became of it is written down by whoever began it, or by sweep.
             return Ok(false);
         }
-        if let Some(first) = rows.first()
-            && self
-                .settle_in_queue(first.clone(), &item, &skipped, None)
-                .await?
-        {
-            return Ok(true);
+        if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
+            let first = first.clone();
+            return self.settle_in_queue(first, &item, &skipped, None).await;
         }
-        // It has no place, until sweep gives it one. If it has just been granted the key, it has its turn.
-        let settled = self.settle_unplaced(&item, &skipped).await?;
+        // It has no place, until sweep gives it one.
+        let settled = self.settle(&item, &skipped, None).await?;
         Ok(settled == Settled::Done)
     }
 
@@ -365,10 +355,7 @@ impl<S: Store> Queue<S> {
     fn item_of(&self, start: Start) -> Result<(StartItem, IfHeld), Error> {
         let now = self.now();
         let wait = match start.if_held {
-            // What waits has a deadline after its beginning, however short: see `StartItem::waits`.
-            IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => {
-                wait.as_duration().max(Duration::from_millis(1))
-            }
+            IfHeld::Wait(wait) | IfHeld::Latest(wait) | IfHeld::Replace(wait) => wait.as_duration(),
             IfHeld::Fail | IfHeld::Skip => Duration::ZERO,
         };
         if start.permits.is_some() && matches!(start.if_held, IfHeld::Replace(_)) {
@@ -397,182 +384,18 @@ impl<S: Store> Queue<S> {
             pass_lease: start.pass_lease,
             asked_at: now,
             deadline: now.plus(wait),
+            instead_of: start.if_held.instead_of(),
             status: StartStatus::Waiting,
         };
         self.check_start(&item.key, &item.state_machine, &item.execution())?;
         Ok((item, start.if_held))
     }
 
-    /// Gives a start that waits its place: the key if it is free, else one in the queue.
-    async fn place(
-        &self,
-        item: &StartItem,
-        if_held: IfHeld,
-        asked: Asked,
-    ) -> Result<Started, Error> {
-        let grant = self.grant_of(item);
-        for _ in 0..TRIES {
-            if let Some(answer) = self.place_once(item, if_held, asked, &grant).await? {
-                return Ok(answer);
-            }
-        }
-        Err(Error::Unavailable {
-            problem: format!("{} changed again and again during this request", item.key),
-            source: None,
-        })
-    }
-
-    /// None if somebody else has written the row meanwhile.
-    async fn place_once(
-        &self,
-        item: &StartItem,
-        if_held: IfHeld,
-        asked: Asked,
-        grant: &Grant,
-    ) -> Result<Option<Started>, Error> {
-        let key = &item.key;
-        let (row, rows) = match self.try_key(key, grant, false).await {
-            Ok(Tried::Granted(at, row)) => return self.first_turn(&at, row, item).await.map(Some),
-            // Another call for the same start was faster.
-            Ok(Tried::Replayed(at, row)) => return self.its_turn(&at, &row, item).await.map(Some),
-            Ok(Tried::Held(row, rows)) => (row, rows),
-            Ok(Tried::Changed) => return Ok(None),
-            Err(Error::Consumed { .. }) => return self.had_its_turn(item).await.map(Some),
-            // An operator froze the key, or stopped the grants of the table.
-            Err(error @ Error::Frozen { .. }) => {
-                return match self.refuse(item, error, asked).await? {
-                    None => self.placed(item, if_held).await,
-                    answer => Ok(answer),
-                };
-            }
-            Err(error) => return Err(error),
-        };
-        if row.waiting().contains(&grant.request.digest) {
-            return self.waits(row, item, if_held).await.map(Some);
-        }
-        let waits = match if_held {
-            IfHeld::Wait(_) | IfHeld::Latest(_) => true,
-            IfHeld::Replace(_) => {
-                row.holding().is_none() || self.started_holder(&row, item).await?.is_some()
-            }
-            IfHeld::Fail | IfHeld::Skip => false,
-        };
-        if waits {
-            return self.join_queue(item, if_held, asked, grant).await;
-        }
-        let in_the_way = if let Some(permits) = item.request.permits {
-            self.all_taken(key.clone(), permits, &rows, grant).await
-        } else {
-            let (first, holder) = (Address::first(key), &grant.request.holder);
-            self.contention(first, row.clone(), holder).await
-        };
-        match in_the_way {
-            Ok(_) if if_held == IfHeld::Skip => self.skip(&row, item).await,
-            Ok(held) => self.refuse(item, Error::Held(Box::new(held)), asked).await,
-            // Nobody has it, and its limit is 0.
-            Err(error @ Error::Frozen { .. }) => self.refuse(item, error, asked).await,
-            Err(error) => Err(error),
-        }
-    }
-
-    /// None if somebody else has written the row meanwhile.
-    async fn join_queue(
-        &self,
-        item: &StartItem,
-        if_held: IfHeld,
-        asked: Asked,
-        grant: &Grant,
-    ) -> Result<Option<Started>, Error> {
-        let (key, first) = (&item.key, Address::first(&item.key));
-        let join = Join {
-            request: grant.request.digest.clone(),
-            rule: match item.request.permits {
-                None => JoinRule::IfTaken(grant.over),
-                Some(_) => JoinRule::Always,
-            },
-            cap: self.room(if_held.sends_others_away()),
-        };
-        let change = Change::Join(join.clone());
-        match self.store().apply(&first, &change, self.limit()).await? {
-            Applied::Done { row, .. } => self.waits(row, item, if_held).await.map(Some),
-            Applied::Refused(stood) => match why_not_joined(&stood, &join) {
-                JoinRefusal::Full => {
-                    let (key, waiting) = (key.clone(), usize::from(join.cap));
-                    let full = Error::QueueFull { key, waiting };
-                    self.refuse(item, full, asked).await
-                }
-                JoinRefusal::Queued | JoinRefusal::Changed => Ok(None),
-            },
-        }
-    }
-
-    fn grant_of(&self, item: &StartItem) -> Grant {
-        let now = self.now();
-        Grant {
-            request: item.request.clone(),
-            lease_id: LeaseId::random(),
-            now,
-            over: TakeoverRule::by_clock(self.takeover_deadline()),
-            tokens: TokenFloor::Reached(self.settings().token_floor),
-            sweep_after: now.plus(self.settings().look),
-            by_token: true,
-        }
-    }
-
-    /// The row was granted to a start by this call. Its item is read again: it may have failed since it was read before.
-    async fn first_turn(&self, at: &Address, row: Row, item: &StartItem) -> Result<Started, Error> {
-        let kind = GrantKind::after(row.previous.as_ref());
-        metrics::record(Metric::of_grant(kind), 1);
-        let request = item.digest();
-        let latest = self
-            .store()
-            .start_item(&item.key, &request, self.limit())
-            .await?;
-        let settled = match &latest {
-            Some(latest) => match answer_of(latest) {
-                None => {
-                    let begins = self.begin(at, &row, latest).await?;
-                    return self.answer_of_call(begins, item).await;
-                }
-                Some(settled) => settled,
-            },
-            // Withdrawn meanwhile.
-            None => Err(changed(item)),
-        };
-        let freed = self.take_back(at, &row).await?;
-        self.serve(freed).await;
-        settled
-    }
-
     /// A start has its place, by this call or an earlier one. Where the key is free, whoever freed it did not come to its queue.
-    async fn waits(
-        &self,
-        mut row: Row,
-        item: &StartItem,
-        if_held: IfHeld,
-    ) -> Result<Started, Error> {
-        // Another call may have settled it before this one joined, and from now on none does without its place.
-        let request = item.digest();
-        let latest = self.store().start_item(&item.key, &request, self.limit());
-        let latest = latest.await?;
-        let settled = match &latest {
-            Some(latest) => answer_of(latest),
-            None => Some(Err(changed(item))),
+    async fn waits(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
+        let Some(row) = self.take_their_place(row, item).await? else {
+            return self.as_it_is(item).await;
         };
-        if let Some(settled) = settled {
-            self.leave_from(&item.key, &request, &row).await?;
-            return settled;
-        }
-        if if_held.sends_others_away() {
-            let execution = item.execution();
-            let newest = (&item.key, &request, &execution);
-            row = Box::pin(self.supersede(row, newest)).await?;
-            if !row.waiting().contains(&request) {
-                // It has its turn, or a later one has sent it away: nobody is to be stopped for it.
-                return self.as_it_is(item).await;
-            }
-        }
-        self.stop_replaced(&row, item, if_held).await?;
         let held = self.held_now(&row, item);
         if item.request.permits.is_some() {
             // What came free before it waited was offered to whoever waited then.
@@ -595,11 +418,31 @@ impl<S: Store> Queue<S> {
         self.as_it_is(item).await
     }
 
+    /// Sends away whoever waits before a start that has its place, and stops whoever it replaces, if it is to. None if it has its turn,
+    /// or a later one has sent it away: then nobody is to be stopped for it.
+    pub(super) async fn take_their_place(
+        &self,
+        mut row: Row,
+        item: &StartItem,
+    ) -> Result<Option<Row>, Error> {
+        let Some(instead_of) = item.instead_of else {
+            return Ok(Some(row));
+        };
+        let (request, execution) = (item.digest(), item.execution());
+        let newest = (&item.key, &request, &execution);
+        row = Box::pin(self.supersede(row, newest)).await?;
+        if !row.waiting().contains(&request) {
+            return Ok(None);
+        }
+        if instead_of == InsteadOf::Holder {
+            self.stop_replaced(&row, item).await?;
+        }
+        Ok(Some(row))
+    }
+
     /// What the item says by now; until it says something, the start waits or has its turn.
     async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
-        let request = item.digest();
-        let latest = self.store().start_item(&item.key, &request, self.limit());
-        match latest.await? {
+        match self.stored(item).await? {
             Some(latest) => answer_of(&latest).unwrap_or_else(|| Ok(queued(item, None))),
             None => Err(changed(item)),
         }
@@ -627,17 +470,9 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// The row remembers the start, and its item waits: whoever began it died before the item said so.
-    async fn had_its_turn(&self, item: &StartItem) -> Result<Started, Error> {
-        self.settle_remembered(item).await?;
-        self.as_settled(item).await
-    }
-
     /// What the item says by now.
     async fn as_settled(&self, item: &StartItem) -> Result<Started, Error> {
-        let request = item.digest();
-        let latest = self.store().start_item(&item.key, &request, self.limit());
-        let latest = latest.await?;
+        let latest = self.stored(item).await?;
         latest
             .as_ref()
             .and_then(answer_of)
@@ -662,15 +497,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Stops the execution that has the key, if `item`, which has its place, is to replace it and it was started through the key.
-    async fn stop_replaced(
-        &self,
-        row: &Row,
-        item: &StartItem,
-        if_held: IfHeld,
-    ) -> Result<(), Error> {
-        if !matches!(if_held, IfHeld::Replace(_)) {
-            return Ok(());
-        }
+    async fn stop_replaced(&self, row: &Row, item: &StartItem) -> Result<(), Error> {
         let Some(holds) = self.started_holder(row, item).await? else {
             return Ok(());
         };
@@ -702,47 +529,6 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// None if another call has given it a place meanwhile: look again.
-    async fn skip(&self, row: &Row, item: &StartItem) -> Result<Option<Started>, Error> {
-        let purge_at = self.purge_start_at();
-        let skipped = Settlement::Skipped { purge_at };
-        match self.settle_unplaced(item, &skipped).await? {
-            Settled::Done => Ok(Some(Started::Skipped {
-                execution_arn: item.execution(),
-                held: self.held_now(row, item),
-            })),
-            Settled::Refused(_) => Ok(None),
-            Settled::NotWaiting | Settled::Conflict => self.as_settled(item).await.map(Some),
-        }
-    }
-
-    /// The start gets no place now, for `error`. What this call stored is withdrawn, and so is one that was not to wait: nobody
-    /// has accepted it. One that an operator repeats has failed again. One that was accepted before, and has lost its place,
-    /// stays: sweep gives it another. None if another call has given it a place meanwhile: look again.
-    async fn refuse(
-        &self,
-        item: &StartItem,
-        error: Error,
-        asked: Asked,
-    ) -> Result<Option<Started>, Error> {
-        let settlement = match asked {
-            Asked::Again if item.waits() => return Err(error),
-            Asked::First | Asked::Again => Settlement::Withdrawn,
-            Asked::Repeated => Settlement::Failed(error.to_string()),
-            Asked::Overdue => Settlement::Failed(waited_too_long(item)),
-        };
-        match self.settle_unplaced(item, &settlement).await? {
-            Settled::Done => {
-                if let Settlement::Failed(reason) = &settlement {
-                    log_failed(item, reason);
-                }
-                Err(error)
-            }
-            Settled::Refused(_) => Ok(None),
-            Settled::NotWaiting | Settled::Conflict => self.as_settled(item).await.map(Some),
-        }
-    }
-
     /// Who has the key, if somebody has.
     fn held_now(&self, row: &Row, item: &StartItem) -> Option<Box<HeldLease>> {
         row.holding().filter(|_| row.request != item.digest())?;
@@ -766,13 +552,6 @@ fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
         })),
         StartStatus::Failed(reason) => Some(Err(not_started(item, reason.clone()))),
     }
-}
-
-/// How an item says what to do while somebody has the key: to wait, or not. That it sends others away, or stops them, is not stored, so
-/// that only a repeated call does so. One that does not wait is given up by sweep.
-fn as_plain_wait(item: &StartItem) -> IfHeld {
-    let wait = WaitTime::new(item.deadline.since(item.asked_at));
-    IfHeld::Wait(wait.unwrap_or(WaitTime::DAY))
 }
 
 fn waited_too_long(item: &StartItem) -> String {
@@ -808,11 +587,4 @@ fn changed(item: &StartItem) -> Error {
         ),
         source: None,
     }
-}
-
-fn foreign(item: &StartItem) -> Error {
-    corrupt(
-        item.key.clone(),
-        "another program's item is in the place of a start",
-    )
 }

@@ -106,7 +106,7 @@ impl<S: Store> Queue<S> {
         };
         let leave = Leave {
             request: first.clone(),
-            place: Some(0),
+            place: 0,
             because: LeaveReason::Superseded(later.clone()),
         };
         let (store, mut backoff) = (self.store(), self.conflict_backoff());

@@ -58,7 +58,6 @@ impl<S: Store> Queue<S> {
         self.follow_rules().await?;
         let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
-        let latest = queue.latest;
         let waiter = self.waiter(&grant, queue);
         // Where somebody has a mutex its row says so. Whoever may have the key already asks for it first, and so does whoever may
         // have another permit.
@@ -70,14 +69,14 @@ impl<S: Store> Queue<S> {
                 let join = Join {
                     request: grant.request.digest.clone(),
                     rule,
-                    cap: self.room(latest),
+                    cap: self.room(waiter.latest),
                 };
                 match self
                     .store()
                     .join(&key, &join, &waiter, self.limit())
                     .await?
                 {
-                    Joined::Done => return self.has_joined(&key, &join, &waiter, latest).await,
+                    Joined::Done => return self.has_joined(&key, &join, &waiter).await,
                     Joined::Superseded(by) => return Err(Error::Superseded { key, by }),
                     Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request.digest)),
                     Joined::SupersededByLaterCall => return Err(asked_again()),
@@ -85,7 +84,7 @@ impl<S: Store> Queue<S> {
                     Joined::Conflict => return Err(self.contention_error()),
                     Joined::Refused(stood) => match why_not_joined(&stood, &join) {
                         JoinRefusal::Queued => {
-                            return self.still_queued(&key, &waiter, latest).await;
+                            return self.still_queued(&key, &waiter).await;
                         }
                         JoinRefusal::Full => {
                             let waiting = usize::from(join.cap);
@@ -110,12 +109,12 @@ impl<S: Store> Queue<S> {
                     }
                     return self.tell_of_its_lease(&at, row, &waiter).await;
                 }
-                Tried::Held(first, _) => first,
+                Tried::Held(first) => first,
                 Tried::Changed => continue,
             };
             if first.waiting().contains(&waiter.request.digest) {
                 // Whoever grants it the key just now takes it out of the queue, where it must not come back.
-                return self.still_queued(&key, &waiter, latest).await;
+                return self.still_queued(&key, &waiter).await;
             }
             rule = Some(JoinRule::of(&grant, &first));
         }
@@ -140,14 +139,8 @@ impl<S: Store> Queue<S> {
     }
 
     /// It has its place.
-    async fn has_joined(
-        &self,
-        key: &Key,
-        join: &Join,
-        waiter: &Waiter,
-        latest: bool,
-    ) -> Result<Queued, Error> {
-        if latest {
+    async fn has_joined(&self, key: &Key, join: &Join, waiter: &Waiter) -> Result<Queued, Error> {
+        if waiter.latest {
             Box::pin(self.only_newest(key, None, waiter)).await?;
         } else if join.rule == JoinRule::Always {
             // A permit that came free before this one waited was offered to nobody.
@@ -170,12 +163,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// A repeated call of a request that waits: its token replaces the old one.
-    async fn still_queued(
-        &self,
-        key: &Key,
-        waiter: &Waiter,
-        only_newest: bool,
-    ) -> Result<Queued, Error> {
+    async fn still_queued(&self, key: &Key, waiter: &Waiter) -> Result<Queued, Error> {
         let latest = self.store().update_task_token(key, waiter, self.limit());
         let latest = latest.await?;
         check_latest(&latest, waiter)?;
@@ -183,7 +171,7 @@ impl<S: Store> Queue<S> {
         // nobody.
         let rows = self.read_rows_for(key, waiter.request.permits).await?;
         if rows.waiting().contains(&waiter.request.digest) {
-            if only_newest {
+            if waiter.latest {
                 Box::pin(self.only_newest(key, Some(rows), waiter)).await?;
             } else {
                 self.serve_rows(key, rows).await;
@@ -274,6 +262,7 @@ impl<S: Store> Queue<S> {
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
             deadline,
+            latest: queue.latest,
             purge_at: self.purge_after(deadline),
             superseded_by: None,
         }

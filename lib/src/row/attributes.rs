@@ -84,6 +84,8 @@ pub(crate) const TASK_TOKEN: &str = "task_token";
 pub(crate) const TICKET: &str = "ticket";
 pub(crate) const ASKED_AT: &str = "asked_at";
 pub(crate) const DEADLINE: &str = "deadline";
+/// In the item of a waiter or a start that does not only wait: what else it does while somebody has the key.
+pub(crate) const IF_HELD: &str = "if_held";
 /// In what is left of a waiter's item, and in a start's: who came later and waited instead.
 pub(crate) const SUPERSEDED_BY: &str = "superseded_by";
 

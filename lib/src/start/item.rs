@@ -1,5 +1,7 @@
 //! The item of a start: it waits for its key or has it, or it is settled.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{ExecutionInput, ExecutionName, PassLease, StateMachineArn};
@@ -7,8 +9,9 @@ use crate::{
     clock::Timestamp,
     request::Request,
     row::attributes as at,
-    row::{Item, instant, s, text, time},
+    row::{Item, Row, instant, n, s, text, time},
     values::{Holder, Key, RequestDigest},
+    waiter::LATEST,
 };
 
 /// A start, as it is stored from before it has its place until after its execution has begun.
@@ -30,9 +33,42 @@ pub struct StartItem {
     pub asked_at: Timestamp,
     /// When it gives up its place in the queue; the instant at which it was asked for, if it was not to wait.
     pub deadline: Timestamp,
+    /// Whom it is to take the place of.
+    pub instead_of: Option<InsteadOf>,
     /// What became of it.
     pub status: StartStatus,
 }
+
+/// Whom a start that waits takes the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InsteadOf {
+    /// Whoever waits before it is sent away.
+    Waiters,
+    /// And the execution that has the key is stopped.
+    Holder,
+}
+
+impl InsteadOf {
+    fn read(item: &Item) -> Option<Self> {
+        match text(item, at::IF_HELD)? {
+            LATEST => Some(Self::Waiters),
+            REPLACE => Some(Self::Holder),
+            _ => None,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Waiters => LATEST,
+            Self::Holder => REPLACE,
+        }
+    }
+}
+
+const REPLACE: &str = "replace";
+
+/// EventBridge and SQS deliver again for at most 14 days: so long the item of a start that is settled answers duplicates.
+pub(crate) const ANSWERS_FOR: Duration = Duration::from_hours(15 * 24);
 
 /// What became of a start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,9 +126,13 @@ impl StartItem {
         self.request.digest.clone()
     }
 
-    /// Whether it was to wait for its key at all.
-    pub(crate) fn waits(&self) -> bool {
-        self.deadline > self.asked_at
+    /// The same, as one that was asked for at this instant, or a moment later: no two places of a start have the same instant.
+    pub(crate) fn placed_at(&self, now: Timestamp) -> Self {
+        Self {
+            asked_at: now.max(self.asked_at.plus(Duration::from_millis(1))),
+            status: StartStatus::Waiting,
+            ..self.clone()
+        }
     }
 
     /// Whether another call asks for the same.
@@ -119,11 +159,12 @@ impl StartItem {
             pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
+            instead_of: InsteadOf::read(item),
             status: StartStatus::read(item)?,
         })
     }
 
-    /// Every attribute of one that waits, but the address.
+    /// Every attribute of one that waits or is skipped or has begun, but the address.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, AttributeValue)> {
         let own = [
             (at::STATE_MACHINE, s(self.state_machine.as_str())),
@@ -132,11 +173,33 @@ impl StartItem {
             (at::PASS_LEASE, self.pass_lease.stored()),
             (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),
-            (at::STATUS, s(StartStatus::Waiting.word())),
-            // Sweep examines every start that has it.
-            (at::SWEEP_AFTER, instant(self.deadline)),
+            (at::STATUS, s(self.status.word())),
+            if self.status == StartStatus::Waiting {
+                // Sweep examines every start that has it.
+                (at::SWEEP_AFTER, instant(self.sweep_after()))
+            } else {
+                (at::PURGE_AT, n(self.purge_at()))
+            },
         ];
-        own.into_iter().chain(self.request.attributes()).collect()
+        let instead_of = self.instead_of.map(|whom| (at::IF_HELD, s(whom.word())));
+        let listed =
+            |(name, _): &(&str, _)| *name != at::HOLDER || self.status == StartStatus::Waiting;
+        let request = self.request.attributes().into_iter().filter(listed);
+        own.into_iter().chain(instead_of).chain(request).collect()
+    }
+
+    /// Whoever takes the place of others may have died before it did.
+    fn sweep_after(&self) -> Timestamp {
+        if self.instead_of.is_some() {
+            self.asked_at
+        } else {
+            self.deadline
+        }
+    }
+
+    fn purge_at(&self) -> u64 {
+        let until = self.asked_at.plus(ANSWERS_FOR);
+        until.as_seconds_rounded_up().min(Row::NEVER)
     }
 
     /// The address.

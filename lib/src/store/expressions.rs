@@ -15,8 +15,8 @@ use crate::{
     row::{b, instant, metadata_value, n, permits_value, s},
     store::write::{Plan, Write},
     transition::{
-        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Look, Prove, Release, ReplaceIfUnchanged,
-        ShortenDeadline, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Head, Look, Prove, Release,
+        ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
     },
     values::{Counter, KeysDigest},
 };
@@ -402,13 +402,23 @@ fn replacing(swap: &ReplaceIfUnchanged) -> Expressions {
         Some(_) => format!("#version = :seen AND {}", queue::ours_in_any_state()),
         None => "attribute_not_exists(#pk)".to_owned(),
     };
-    if swap.head.is_some() {
-        condition.push_str(" AND #queue[0] = :head");
-        remove.push("#queue[0]".to_owned());
-    }
+    let head = match &swap.head {
+        Head::Any => None,
+        Head::Leaves(head) => {
+            condition.push_str(" AND #queue[0] = :head");
+            remove.push("#queue[0]".to_owned());
+            Some(("head", b(head.as_bytes())))
+        }
+        Head::Nobody => {
+            if swap.seen.is_some() {
+                condition.push_str(" AND ");
+                condition.push_str(NO_QUEUE);
+            }
+            None
+        }
+    };
     let update = format!("SET {} REMOVE {}", set.join(", "), remove.join(", "));
     let seen = swap.seen.map(|version| ("seen", n(version.get())));
-    let head = swap.head.as_ref().map(|head| ("head", b(head.as_bytes())));
     let values = has.into_iter().map(|name| (name, item[name].clone()));
     build_once(condition, update, values.chain(seen).chain(head))
 }

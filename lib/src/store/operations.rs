@@ -220,24 +220,34 @@ pub trait Operations: Store {
         }
     }
 
-    /// Stores a start that waits, if there is no start under its name, or, to repeat it, one that has failed.
+    /// Stores a start, if there is none under its name, or if the one that was `read` is there still; and changes a row of its
+    /// key, both or neither.
     fn put_start(
         &self,
         item: &StartItem,
-        repeat: bool,
+        read: Option<&StartItem>,
+        with: Option<(&Address, &Change)>,
         limit: Duration,
     ) -> impl Future<Output = Answer<PutStart>> + Send {
         async move {
-            let put = if repeat { Write::Restart } else { Write::Start };
-            Ok(match self.write(&[put(item.clone())], limit).await? {
-                Written::Done(_) => PutStart::Done,
-                Written::Conflict => return Err(busy(self.name())),
-                Written::Refused(parts) => match first(&parts).read(StartItem::read) {
-                    // The response to this very write was lost.
-                    Some(found) if found == *item => PutStart::Done,
-                    Some(found) => PutStart::Found(found),
-                    None => PutStart::Foreign,
-                },
+            let row = with.map(|(address, change)| Write::Row(address.clone(), change.clone()));
+            let put = match read {
+                None => Write::Start(item.clone()),
+                Some(read) => Write::Restart(item.clone(), read.clone()),
+            };
+            let writes: Vec<_> = row.into_iter().chain([put]).collect();
+            let parts = match self.write(&writes, limit).await? {
+                Written::Done(_) => return Ok(PutStart::Done),
+                Written::Conflict => return Ok(PutStart::Conflict),
+                Written::Refused(parts) => parts,
+            };
+            let Some(found) = parts.get(writes.len() - 1).and_then(Option::as_ref) else {
+                return Ok(PutStart::Refused);
+            };
+            Ok(match found.read(StartItem::read) {
+                Some(found) => PutStart::Found(found),
+                None if found.item().is_none() => PutStart::Gone,
+                None => PutStart::Foreign,
             })
         }
     }

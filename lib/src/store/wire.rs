@@ -97,6 +97,8 @@ pub(crate) enum Before {
     ReadAll,
     Join,
     Read,
+    ReadStart,
+    Start,
     Settle,
 }
 
@@ -286,6 +288,11 @@ impl Store for Wire {
             .any(|write| matches!(write, Write::Settle(..)))
         {
             self.at(Before::Settle);
+        } else if writes
+            .iter()
+            .any(|write| matches!(write, Write::Start(_) | Write::Restart(..)))
+        {
+            self.at(Before::Start);
         }
         let write = self.table.write(writes, limit);
         let mut written = self.life.request(write).await?;
@@ -306,6 +313,7 @@ impl Store for Wire {
     ) -> Result<Option<Vec<Slot>>, Error> {
         match items {
             [ItemAddress::Row(_)] => self.at(Before::Read),
+            [ItemAddress::Start(..)] => self.at(Before::ReadStart),
             [_] => {}
             _ if self.conflicts() => return Ok(None),
             _ => self.at(Before::ReadAll),

@@ -121,10 +121,10 @@ pub enum Write {
     /// Notes in a waiter's item that this one came later, if its token is still the one that was read. It asked at the end
     /// of time, so that no copy of its request counts as later.
     Supersede(Key, Waiter, Holder),
-    /// Stores a start that waits, if there is none under its name.
+    /// Stores a start, if there is none under its name.
     Start(StartItem),
-    /// The same, also in place of one that has failed.
-    Restart(StartItem),
+    /// Stores a start that waits in the place of the same as it was read, which has failed, or waits without a place.
+    Restart(StartItem, StartItem),
     /// Settles a start that waits, or dismisses one that has failed: the one that was read, and not one that was stored anew
     /// since. That its execution has begun is written whatever became of it before.
     Settle(StartItem, Settlement),
@@ -162,7 +162,7 @@ impl Write {
             | Self::Supersede(key, waiter, _) => {
                 ItemAddress::Waiter(key.clone(), waiter.request.digest.clone())
             }
-            Self::Start(item) | Self::Restart(item) | Self::Settle(item, _) => {
+            Self::Start(item) | Self::Restart(item, _) | Self::Settle(item, _) => {
                 ItemAddress::Start(item.key.clone(), item.digest())
             }
             Self::Note(Note { noted, .. }) | Self::ForgetNote(noted) => {
@@ -255,8 +255,8 @@ impl Write {
                 any_of: vec![vec![Test::Absent]],
                 effect: Effect::Update(set_all(item.attributes())),
             },
-            Self::Restart(item) => ItemPlan {
-                any_of: vec![vec![Test::Absent], vec![Test::Is(at::STATUS, s("failed"))]],
+            Self::Restart(item, read) => ItemPlan {
+                any_of: vec![as_read(read, read.status.word())],
                 effect: Effect::Update(Update {
                     remove: vec![at::REASON],
                     ..set_all(item.attributes())
@@ -385,16 +385,21 @@ fn if_token_is(waiter: &Waiter, effect: Effect) -> ItemPlan {
     }
 }
 
+/// A start as it was read, and not one that was given a place since.
+fn as_read(item: &StartItem, status: &str) -> Vec<Test> {
+    vec![
+        Test::Is(at::STATUS, s(status)),
+        Test::Is(at::ASKED_AT, instant(item.asked_at)),
+    ]
+}
+
 fn settling(item: &StartItem, settlement: &Settlement) -> ItemPlan {
     let tests = match settlement.before() {
-        Some(word) => vec![
-            Test::Is(at::STATUS, s(word)),
-            Test::Is(at::ASKED_AT, instant(item.asked_at)),
-        ],
+        Some(word) => as_read(item, word),
         None => vec![Test::Has(at::STATUS)],
     };
     let (set, remove) = match settlement {
-        Settlement::Withdrawn | Settlement::Dismissed => {
+        Settlement::Dismissed => {
             return ItemPlan {
                 any_of: vec![tests],
                 effect: Effect::Delete,

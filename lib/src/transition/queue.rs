@@ -37,14 +37,25 @@ impl JoinRule {
     }
 }
 
+/// Who has to wait first where a row is replaced: the version does not count who joins the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Head {
+    /// Whoever it is, or nobody.
+    #[default]
+    Any,
+    /// This request, which leaves the queue because the new row is its grant.
+    Leaves(RequestDigest),
+    /// Nobody: the new row is the grant of one that has not waited.
+    Nobody,
+}
+
 /// See [`Change::Leave`](super::Change::Leave).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leave {
     /// The request.
     pub request: RequestDigest,
-    /// The place at which it was seen, counted from 0. None for one that has no place, and never had the key as far as the row remembers: then nothing
-    /// changes, and in a transaction it is a condition of the other writes.
-    pub place: Option<usize>,
+    /// The place at which it was seen, counted from 0.
+    pub place: usize,
     /// Why it leaves.
     pub because: LeaveReason,
 }
@@ -85,20 +96,16 @@ pub(super) fn joined(row: &Row, join: &Join) -> Option<Row> {
 }
 
 pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
-    let Some(place) = leave.place else {
-        let known = row.remembers(&leave.request) || row.queue.contains(&leave.request);
-        return (!known).then(|| row.clone());
-    };
     let mut queue = row.queue.clone();
     let may = match &leave.because {
         LeaveReason::GaveUp => true,
         LeaveReason::Superseded(later) => queue.contains(later),
         LeaveReason::Granted => row.may_be_granted(),
     };
-    if queue.get(place) != Some(&leave.request) || !may {
+    if queue.get(leave.place) != Some(&leave.request) || !may {
         return None;
     }
-    queue.remove(place);
+    queue.remove(leave.place);
     let mut left = with_queue(row, queue);
     if leave.request.is_start() {
         // Its item settles with this write: whoever read that before grants it the key no more.

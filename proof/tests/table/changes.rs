@@ -9,8 +9,8 @@ use leasehold::{
     request::Request,
     row::{Frozen, Holding, Limit, Notification, Row, State, Stored, Term},
     transition::{
-        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Join, JoinRule, Leave, LeaveReason, Look,
-        Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
+        Change, CheckHeld, EndIfUnchanged, Extend, Grant, Head, Join, JoinRule, Leave, LeaveReason,
+        Look, Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
     },
     waiter::Waiter,
 };
@@ -153,17 +153,17 @@ impl Written<'_> {
             Write::Swap => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: Some(self.version()),
                 row: replaced(self.row?.clone(), step.act),
-                head: None,
+                head: if step.strict { Head::Nobody } else { Head::Any },
             })),
             Write::HandOver => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: Some(self.version()),
                 row: replaced(self.row?.clone(), step.act),
-                head: Some(self.head()),
+                head: Head::Leaves(self.head()),
             })),
             Write::Make => Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
                 seen: None,
                 row: made(step.act),
-                head: None,
+                head: if step.strict { Head::Nobody } else { Head::Any },
             })),
             _ => return None,
         })
@@ -226,8 +226,7 @@ impl Written<'_> {
         let place = queue.iter().position(|waits| *waits == request);
         let seen = step.place.map(usize::from);
         Leave {
-            // Of a start that is settled without a place.
-            place: (!step.execution).then(|| seen.or(place).unwrap_or(0)),
+            place: seen.or(place).unwrap_or(0),
             request,
             because: match (step.strict, step.told) {
                 (true, _) => LeaveReason::Superseded(digest(step.proof, step.request)),
@@ -261,6 +260,7 @@ pub fn waiter(step: &Step, at: u8) -> Waiter {
         ticket: seconds(at).as_millis(),
         asked_at: seconds(at),
         deadline,
+        latest: at % 2 == 1,
         purge_at: deadline.as_seconds_rounded_up() + 5,
         superseded_by: None,
     }

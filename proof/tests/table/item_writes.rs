@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use leasehold::{
-    AtLeast, Counter, ExecutionInput, ExecutionName, Holder, KeepTime, Key, Lifetime, Memory,
-    Metadata, PassLease, RequestDigest, RequestId, StartItem, StartStatus, StateMachineArn,
+    AtLeast, Counter, ExecutionInput, ExecutionName, Holder, InsteadOf, KeepTime, Key, Lifetime,
+    Memory, Metadata, PassLease, RequestDigest, RequestId, StartItem, StartStatus, StateMachineArn,
     TableRules, TaskToken, Timestamp,
     redrivable::Redrivable,
     request::Request,
@@ -54,6 +54,7 @@ fn waiter(token: &str, asked_at: u64, superseded: bool) -> Waiter {
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100 + asked_at),
         purge_at: asked_at,
+        latest: token == "y",
         superseded_by: superseded.then(|| holder("later")),
     }
 }
@@ -85,16 +86,30 @@ fn start(asked_at: u64) -> StartItem {
         request: request(RequestDigest::of_start(&holder("a"))),
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100),
+        instead_of: (asked_at == 6).then_some(InsteadOf::Holder),
         status: StartStatus::Waiting,
     }
 }
 
 fn of_starts() -> Vec<Write> {
     let (first, again) = (start(5), start(6));
+    let (failed, skipped) = (
+        StartItem {
+            status: StartStatus::Failed("why".to_owned()),
+            ..start(5)
+        },
+        StartItem {
+            status: StartStatus::Skipped,
+            ..start(5)
+        },
+    );
     let mut all = vec![
         Write::Start(first.clone()),
-        Write::Restart(again.clone()),
-        Write::Settle(again, Settlement::Withdrawn),
+        Write::Restart(again.clone(), first.clone()),
+        Write::Restart(first.clone(), again.clone()),
+        Write::Restart(again.clone(), failed.clone()),
+        Write::Settle(again, Settlement::Failed("late".to_owned())),
+        Write::Start(skipped),
     ];
     let (by, purge_at) = (holder("later"), 7);
     let settlements = [
@@ -102,7 +117,6 @@ fn of_starts() -> Vec<Write> {
         Settlement::Skipped { purge_at },
         Settlement::Superseded { by, purge_at },
         Settlement::Failed("why".to_owned()),
-        Settlement::Withdrawn,
         Settlement::Dismissed,
     ];
     all.extend(settlements.map(|settlement| Write::Settle(first.clone(), settlement)));
@@ -182,7 +196,7 @@ fn may(write: &Write, slot: &Slot) -> bool {
             text("task_token") == Some(waiter.task_token.expose())
         }
         Write::Start(_) | Write::Note(Note { seen: None, .. }) => is_absent,
-        Write::Restart(_) => is_absent || text("status") == Some("failed"),
+        Write::Restart(_, read) => waits_as_read(read, read.status.word()),
         Write::Settle(_, Settlement::Begun { .. }) => value("status").is_some(),
         Write::Settle(item, Settlement::Dismissed) => waits_as_read(item, "failed"),
         Write::Settle(item, _) => waits_as_read(item, "waiting"),
@@ -201,7 +215,8 @@ fn gone(write: &Write) -> &'static [&'static str] {
         Write::Forget(_, waiter) if waiter.superseded_by.is_some() => {
             &["holder", "sweep_after", "task_token"]
         }
-        Write::Restart(_) => &["reason"],
+        Write::Restart(..) => &["reason"],
+        Write::Start(item) if item.status == StartStatus::Skipped => &["holder", "sweep_after"],
         Write::Settle(_, Settlement::Begun { .. } | Settlement::Skipped { .. }) => {
             &["holder", "sweep_after", "reason", "superseded_by"]
         }

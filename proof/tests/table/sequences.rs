@@ -6,7 +6,7 @@ use super::{
     steps::{
         GRANTED, NOBODY, PLAIN, START, Step, THREE, Write, beside, check, cut, expire, extend,
         grant, grants, hand_over, join, join_behind, join_for_permit, joins, leave, leave_for,
-        leave_granted, look, observes, of, prove, release, start_joins, swap, unplaced,
+        leave_granted, look, observes, of, prove, release, start_joins, swap, swap_alone,
     },
 };
 
@@ -165,9 +165,8 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     ] {
         all.push(guarded(&queued, &last, &[&HELD]));
     }
-    all.push(guarded(&held, &unplaced(2), &[&HELD]));
-    all.push(one_by_one(&held, remembered(&[unplaced(2)])));
-    all.push(one_by_one(&queued, [1, 2].map(unplaced)));
+    all.push(guarded(&held, &swap_alone(2), &[&HELD]));
+    all.push(one_by_one(&queued, [swap_alone(2)]));
     // For a later one that does not wait, and from another place.
     let elsewhere = Step {
         place: Some(1),
@@ -326,7 +325,7 @@ fn of_execution() -> Vec<Vec<Step>> {
     for last in &lasts {
         all.push(guarded(&held, last, &[&OF_EXECUTION]));
     }
-    all.push(guarded(&held, &unplaced(2), &[&OF_EXECUTION]));
+    all.push(guarded(&held, &swap_alone(2), &[&OF_EXECUTION]));
     // No clock ends it, and no observation; nor is it extended or cut.
     let others = [extend(2, 9, false), extend(30, 9, true), cut(4)];
     let others = others.into_iter().chain(swaps());
@@ -404,11 +403,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
         join_for_permit(0),
         join_behind(0),
         observes(0, 2, 9),
-        // A request of its own: the second one waits.
-        Step {
-            request: 3,
-            ..unplaced(2)
-        },
+        swap_alone(0),
         swap(0),
         grant(0, 30),
     ];

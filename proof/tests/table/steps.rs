@@ -376,11 +376,11 @@ pub const fn leave(who: u8) -> Step {
     }
 }
 
-/// Is settled, as long as it has no place and never had the key.
-pub const fn unplaced(who: u8) -> Step {
+/// Replaces the row for which nobody waits.
+pub const fn swap_alone(act: u8) -> Step {
     Step {
-        execution: true,
-        ..leave(who)
+        strict: true,
+        ..swap(act)
     }
 }
 

@@ -13,7 +13,7 @@ use leasehold::{
     Key, Memory,
     row::{Item, Stored},
     store::{Address, Applied, Joined, Operations as _},
-    transition::Change,
+    transition::{Change, Head},
 };
 use leasehold_proof::fixture::Table;
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -27,7 +27,7 @@ use super::{
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// Every kind of write of one row.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "Grant",
     "Extend",
     "Prove",
@@ -37,6 +37,7 @@ const KINDS: [&str; 11] = [
     "EndIfUnchanged",
     "ReplaceIfUnchanged",
     "ReplaceIfUnchanged for the head",
+    "ReplaceIfUnchanged where nobody waits",
     "Join",
     "Leave",
 ];
@@ -129,8 +130,11 @@ impl Stores {
         let said = format!("{change:?}");
         let mut kind = said.split('(').next().unwrap_or_default().to_owned();
         if let Change::ReplaceIfUnchanged(swap) = change {
-            let for_the_head = swap.head.is_some();
-            kind += if for_the_head { " for the head" } else { "" };
+            kind += match swap.head {
+                Head::Any => "",
+                Head::Leaves(_) => " for the head",
+                Head::Nobody => " where nobody waits",
+            };
         }
         *self.done.lock().unwrap().entry(kind).or_default() += 1;
     }

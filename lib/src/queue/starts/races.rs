@@ -12,10 +12,11 @@ use crate::{
     clock::Clock as _,
     row::{Item, Row, attributes as at},
     store::{
-        Address, Operations, Settled, Settlement, Store,
+        Address, Operations, PutStart, Settled, Settlement, Store,
         wire::{Before, Wire},
     },
     test_support::{FakeStepFunctions, StartFate, make},
+    transition::{Change, Join, JoinRule},
     values::RequestDigest,
 };
 
@@ -130,8 +131,8 @@ async fn skip_delivered_twice_while_the_holder_ends() {
                 "{started:?}"
             );
         });
-        // That the first has begun; then what the second is settled as.
-        let store = Wire::meddled(Before::Settle, 2, twice);
+        // The first; then that the second is skipped.
+        let store = Wire::meddled(Before::Start, 2, twice);
         let leases = race.leases(store.clone());
         let first = race.start("first", IfHeld::Fail);
         leases.start(first).await.expect("started");
@@ -166,7 +167,7 @@ async fn dismissed_as_its_turn_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn given_up_while_its_retry_is_granted() {
+async fn placed_again_while_its_retry_is() {
     for permits in BOTH {
         let race = Arc::new(Race::new(permits));
         let retry = race.meanwhile(async |race, leases| {
@@ -177,14 +178,13 @@ async fn given_up_while_its_retry_is_granted() {
                 "{started:?}"
             );
         });
-        // What sweep settles it as.
-        let store = Wire::meddled(Before::Settle, 1, retry);
+        // The place that sweep gives it.
+        let store = Wire::meddled(Before::Start, 1, retry);
         let leases = race.leases(store.clone());
-        // The call that stored it died before it had a place, and its time is over.
-        let wait = WaitTime::new(Duration::from_secs(1)).expect("valid");
-        let stored = leases.item_of(race.start("a", IfHeld::Wait(wait)));
+        // Its row was deleted, and its place with it.
+        let stored = leases.item_of(race.start("a", IfHeld::Wait(WaitTime::DAY)));
         let (item, _) = stored.expect("valid");
-        let put = store.put_start(&item, false, Duration::MAX);
+        let put = store.table.put_start(&item, None, None, Duration::MAX);
         let _ = put.await.expect("stored");
         race.clock.advance(Duration::from_mins(2));
         let swept = leases.sweep(SweepBounds::Schedule).await;
@@ -204,7 +204,8 @@ async fn two_deliveries_at_once_at_a_full_queue() {
         let queued = leases.start(race.start("b", wait)).await;
         assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
     });
-    let store = Wire::meddled(Before::Settle, 2, other);
+    // Its own item, before it is refused.
+    let store = Wire::meddled(Before::ReadStart, 1, other);
     let mut leases = race.leases(store.clone());
     for name in ["first", "a"] {
         leases
@@ -228,6 +229,35 @@ async fn two_deliveries_at_once_at_a_full_queue() {
     assert_eq!(status(&leases, "b").await, Some(StartStatus::Waiting));
     race.ends(&leases, "a").await;
     race.runs_alone(&leases, "b").await;
+}
+
+/// The row was free, and nobody waited.
+#[tokio::test(start_paused = true)]
+async fn joined_while_a_free_key_is_taken() {
+    let race = Arc::new(Race::new(None));
+    let wait = IfHeld::Wait(WaitTime::DAY);
+    let joins = race.meanwhile(async move |race, leases| {
+        let stored = leases.item_of(race.start("a", wait));
+        let (item, _) = stored.expect("valid");
+        let join = Change::Join(Join {
+            request: item.digest(),
+            rule: JoinRule::Always,
+            cap: 9,
+        });
+        let (first, store) = (Address::first(&item.key), leases.store());
+        let put = store.put_start(&item, None, Some((&first, &join)), Duration::MAX);
+        assert_eq!(put.await.expect("an answer"), PutStart::Done);
+    });
+    // The first; then the grant.
+    let store = Wire::meddled(Before::Start, 2, joins);
+    let leases = race.leases(store.clone());
+    let first = leases.start(race.start("first", wait)).await;
+    assert!(matches!(first, Ok(Started::Started { .. })), "{first:?}");
+    race.ends(&leases, "first").await;
+    let queued = leases.start(race.start("b", wait)).await;
+    assert!(store.is_done());
+    assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+    race.runs_alone(&leases, "a").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,12 +312,13 @@ fn superseded(table: &Memory, later: &RequestDigest) {
 
 #[tokio::test(start_paused = true)]
 async fn superseded_while_it_is_asked_for_again() {
-    for if_held in [IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY)] {
+    let (wait, latest) = (IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY));
+    // Its copy reads the row, its item, and the row again.
+    for (if_held, read) in [(wait, 3), (wait, 4), (latest, 3), (latest, 4)] {
         let later = RequestDigest::of_start(&execution("later"));
         let newest = later.clone();
         let race = Race::new(None);
-        // Its copy looks for its place.
-        let store = Wire::meddled(Before::Read, 1, move |table| superseded(table, &newest));
+        let store = Wire::meddled(Before::Read, read, move |table| superseded(table, &newest));
         let leases = race.leases(store.clone());
         let first = leases.start(start("first", IfHeld::Skip)).await;
         assert!(matches!(first, Ok(Started::Started { .. })), "{first:?}");
@@ -302,7 +333,7 @@ async fn superseded_while_it_is_asked_for_again() {
     }
 }
 
-/// Its grant arrived after its caller had been refused, and had withdrawn it: it was never its turn.
+/// Its item was deleted by hand at the moment at which it was granted the key: it was never its turn.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_asked_for_is_ended_and_may_be_asked_for() {
     let race = Race::new(None);
@@ -316,8 +347,10 @@ async fn what_nobody_asked_for_is_ended_and_may_be_asked_for() {
     let all = table.all().into_iter();
     let mut items = all.filter_map(|(_, _, item)| StartItem::read(&item));
     let item = items.next().expect("an item");
-    let withdraws = table.settle_start(&item, &Settlement::Withdrawn, None, Duration::MAX);
-    assert_eq!(withdraws.await.expect("an answer"), Settled::Done);
+    for by_hand in [Settlement::Failed(String::new()), Settlement::Dismissed] {
+        let settled = table.settle_start(&item, &by_hand, None, Duration::MAX);
+        assert_eq!(settled.await.expect("an answer"), Settled::Done);
+    }
     let (key, because) = (make::key("k"), make::because());
     let forced = leases.force_release(&key, ForceReleaseOptions::default(), &because);
     let forced = forced.await.expect("an answer");

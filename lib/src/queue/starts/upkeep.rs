@@ -1,6 +1,6 @@
 //! Sweep's maintenance of starts.
 
-use super::{Asked, IfHeld, as_plain_wait, waited_too_long};
+use super::{Started, waited_too_long};
 use crate::{
     error::Error,
     leases::CALLS_WITHIN,
@@ -102,47 +102,29 @@ impl<S: Store> Queue<S> {
             self.settle_remembered(&item).await?;
             return Ok(false);
         }
-        self.place_again(&item).await
+        self.has_no_place(&item).await
     }
 
-    /// Whoever stored the item died before it had its place, or its row was deleted. One that was not to wait, or whose time is
-    /// over, is tried once: it may never have had an answer.
-    async fn place_again(&self, item: &StartItem) -> Result<bool, Error> {
+    /// One whose row was deleted, and its place with it. Returns whether it has begun.
+    async fn has_no_place(&self, item: &StartItem) -> Result<bool, Error> {
         if self.now().since(item.asked_at) < CALLS_WITHIN {
-            // Whoever asked may be about to give it its place, or to say that it does not wait.
+            // The service may not show yet that it has begun.
             return Ok(false);
         }
-        let waits_on = item.deadline > self.now();
-        let (if_held, asked) = match (item.waits(), waits_on) {
-            (true, true) => (as_plain_wait(item), Asked::Again),
-            (true, false) => (IfHeld::Fail, Asked::Overdue),
-            (false, _) => (IfHeld::Fail, Asked::Again),
-        };
-        match self.known(item).await? {
-            Known::Ours => {
-                self.note_begun(item).await?;
-            }
-            Known::No => {
-                let placed = Box::pin(self.place(item, if_held, asked)).await;
-                return match placed {
-                    Ok(placed) => Ok(matches!(placed, super::Started::Started { .. })),
-                    Err(
-                        Error::Held(_)
-                        | Error::NotStarted { .. }
-                        | Error::Frozen { .. }
-                        | Error::QueueFull { .. },
-                    ) => Ok(false),
-                    Err(error) => Err(error),
-                };
-            }
-            // Whether it has begun may not be asked now.
-            Known::Unasked if waits_on => {}
-            known => {
-                let reason = not_started_reason(known, waited_too_long(item));
-                self.fail_unplaced(item, reason).await?;
-            }
+        let known = self.known(item).await?;
+        if known == Known::Unasked && item.deadline > self.now() {
+            return Ok(false);
         }
-        Ok(false)
+        match Box::pin(self.place_again(item, known)).await {
+            Ok(placed) => Ok(known == Known::No && matches!(placed, Started::Started { .. })),
+            Err(
+                Error::Held(_)
+                | Error::NotStarted { .. }
+                | Error::Frozen { .. }
+                | Error::QueueFull { .. },
+            ) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// A start had the key, and its item does not say whether it began. That the service does not know it says nothing: it may
@@ -173,17 +155,13 @@ impl<S: Store> Queue<S> {
     /// The same of one that has the key, and has shown by it that it began.
     pub(super) async fn settle_seen(&self, item: &StartItem) -> Result<(), Error> {
         match self.known(item).await? {
-            Known::Another => self.name_is_used(item).await,
+            // What has the key is settled when that has ended.
+            Known::Another => Ok(()),
             Known::Ours | Known::No | Known::Unasked => self.note_begun(item).await.map(drop),
         }
     }
 
-    pub(super) async fn name_is_used(&self, item: &StartItem) -> Result<(), Error> {
-        let reason = not_started_reason(Known::Another, String::new());
-        self.fail_unplaced(item, reason).await
-    }
-
-    async fn fail_alone(&self, item: &StartItem, reason: String) -> Result<(), Error> {
+    pub(super) async fn fail_alone(&self, item: &StartItem, reason: String) -> Result<(), Error> {
         let failed = Settlement::Failed(reason.clone());
         if self.settle(item, &failed, None).await? == Settled::Done {
             log_failed(item, &reason);
@@ -191,18 +169,15 @@ impl<S: Store> Queue<S> {
         Ok(())
     }
 
-    /// As long as it has neither place nor key.
-    async fn fail_unplaced(&self, item: &StartItem, reason: String) -> Result<(), Error> {
-        let failed = Settlement::Failed(reason.clone());
-        if self.settle_unplaced(item, &failed).await? == Settled::Done {
-            log_failed(item, &reason);
-        }
-        Ok(())
-    }
-
-    /// Ends the wait of a start in the queue, if it is over.
+    /// Ends the wait of a start in the queue, if it is over; else it takes the place of others, if it is to: whoever asked for it may
+    /// have died before.
     async fn end_wait(&self, row: Row, item: &StartItem) -> Result<(), Error> {
         if item.deadline > self.now() {
+            if let Err(error) = self.take_their_place(row, item).await {
+                error.count();
+                let (key, execution, problem) = (&item.key, item.execution(), error.in_full());
+                tracing::warn!(%key, %execution, problem, "others wait or run that it is to take the place of");
+            }
             return Ok(());
         }
         let known = self.known(item).await?;

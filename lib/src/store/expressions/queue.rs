@@ -61,14 +61,7 @@ pub(super) fn joining(join: &Join) -> Expressions {
 
 pub(super) fn leaving(leave: &Leave) -> Expressions {
     let ours = ours_in_any_state();
-    let Some(place) = leave.place else {
-        let not_remembered = not_remembered("request");
-        return build(
-            format!("{ours} AND NOT contains(#queue, :request) AND {not_remembered}"),
-            "SET #version = #version".to_owned(),
-            [("request", b(leave.request.as_bytes()))],
-        );
-    };
+    let place = leave.place;
     let version = if leave.request.is_start() {
         "SET #version = #version + :one "
     } else {

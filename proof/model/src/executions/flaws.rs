@@ -3,8 +3,8 @@
 use leasehold::{
     Ended,
     row::{Holding, Notification, Row, State, Stored},
-    store::{AttributeValue, ItemAddress, Settlement, Write, Written},
-    transition::{Change, EndIfUnchanged, ReplaceIfUnchanged, transition},
+    store::{AttributeValue, Settlement, Write, Written},
+    transition::{Change, EndIfUnchanged, Head, ReplaceIfUnchanged, transition},
 };
 
 use super::{
@@ -53,9 +53,8 @@ flaws! {
     MarksAreNotWritten Both S_SLOW "a look calls StartExecution, and does not mark the row before"
     ForcedIsFree S12 S_FORCED_SLOW "a force-release of a start that has not begun frees the key at once"
     WaitsEndBlindly Both S_LEAVING "a start whose wait is over fails, whether it has its turn or not"
-    NobodyJoinsAgain L4 S_CRASHES "nobody looks after an item that has no place"
     NobodyBegins L4 S_CRASHES "only who wrote a grant calls StartExecution"
-    ItemsAreNotReadAgain Both S_REPEATED "who is granted a free key does not read its item again"
+    PlacesAreWrittenAlone Lost S_CRASHES "a start's place, or its grant, is written without its item"
     ReleasesAreNotWritten L1 S_RELEASED "an early release leaves the row to the looks"
     InputsAreNotCompared Same S_OTHER "a start with another input is taken for a duplicate"
     BegunItemsAreDeleted Same S_OTHER "the item of a start that has begun is deleted, and its name may be used again"
@@ -82,11 +81,16 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
         (Flaw::LooksEndWhateverIsThere, Change::EndIfUnchanged(end)) if looks => {
             end.version = row.version;
         }
-        (Flaw::GrantsKeepTheToken, Change::ReplaceIfUnchanged(swap)) if swap.head.is_some() => {
+        (Flaw::GrantsKeepTheToken, Change::ReplaceIfUnchanged(swap))
+            if matches!(swap.head, Head::Leaves(_)) =>
+        {
             swap.row.fencing_token = row.fencing_token;
         }
-        (Flaw::GrantsForgetWhoIsFirst, Change::ReplaceIfUnchanged(swap)) if swap.head.is_some() => {
-            swap.head = row.waiting().first().cloned();
+        (Flaw::GrantsForgetWhoIsFirst, Change::ReplaceIfUnchanged(swap))
+            if matches!(swap.head, Head::Leaves(_)) =>
+        {
+            let first = row.waiting().first().cloned();
+            swap.head = first.map_or(Head::Any, Head::Leaves);
         }
         (Flaw::HistoriesAreReadAtOnce, Change::ReplaceIfUnchanged(swap)) => {
             if let State::Held(Holding {
@@ -164,10 +168,8 @@ fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
         (Flaw::WaitsEndBlindly, [Write::Row(..), Write::Settle(_, Settlement::Failed(_))]) => {
             writes.remove(0);
         }
-        (Flaw::BegunItemsAreDeleted, [.., Write::Settle(_, settlement)])
-            if matches!(settlement, Settlement::Begun { .. }) =>
-        {
-            *settlement = Settlement::Withdrawn;
+        (Flaw::PlacesAreWrittenAlone, [Write::Row(..), Write::Start(_)]) => {
+            writes.pop();
         }
         (Flaw::PermitsLeaveTheQueue, [Write::Row(..), Write::Row(..)]) => {
             writes.retain(|write| matches!(write, Write::Row(at, _) if at.permit > 0));
@@ -181,7 +183,7 @@ fn instead(seen: &Row, row: Row) -> Change {
     Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
         seen: Some(seen.version),
         row,
-        head: None,
+        head: Head::Any,
     }))
 }
 
@@ -211,28 +213,23 @@ pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
 }
 
 /// What the library is told instead of what the table answers.
-pub fn answered(flaw: Flaw, (ask, call): (&Ask, Call), mut answer: Answer) -> Answer {
+pub fn answered(flaw: Flaw, ask: &Ask, mut answer: Answer) -> Answer {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     match (flaw, ask, &mut answer) {
-        (Flaw::NobodyJoinsAgain, _, Answer::Page(page)) => page
-            .entries
-            .retain(|entry| !matches!(&entry.address, Some(ItemAddress::Start(..)))),
-        (Flaw::ItemsAreNotReadAgain, Ask::Read(items), Answer::Slots(slots))
-            if matches!(call, Call::Start(..)) && matches!(items[..], [ItemAddress::Start(..)]) =>
-        {
-            with(&mut slots[0], "status", text("waiting"));
-        }
         (Flaw::InputsAreNotCompared, ask, Answer::Written(Written::Refused(parts))) => {
-            if let ([Write::Start(asked) | Write::Restart(asked)], [Some(found)]) =
-                (ask.writes(), &mut parts[..])
-            {
+            if let ([.., Write::Start(asked)], [.., Some(found)]) = (ask.writes(), &mut parts[..]) {
                 with(found, "input", text(asked.input.as_str()));
             }
         }
-        (Flaw::WaitsEndBlindly, ask, Answer::Written(Written::Refused(parts)))
-            if parts.len() < ask.writes().len() =>
-        {
-            parts.insert(0, None);
+        (
+            Flaw::WaitsEndBlindly | Flaw::PlacesAreWrittenAlone,
+            ask,
+            Answer::Written(Written::Refused(parts)),
+        ) if parts.len() < ask.writes().len() => {
+            parts.resize(ask.writes().len(), None);
+            if flaw == Flaw::WaitsEndBlindly {
+                parts.rotate_right(1);
+            }
         }
         _ => {}
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{
     RequestDigest, StartStatus,
     store::{Settlement, Write},
-    transition::Change,
+    transition::{Change, Head},
 };
 use stateright::Property;
 
@@ -128,9 +128,7 @@ pub fn wrote(
         .iter()
         .filter(|request| !queue_before.contains(*request))
     {
-        // A late copy of a start may join once more: its item says that it is nobody's place.
-        let waits = names::whose(request).filter(|(_, n)| *n != START);
-        let away = waits.is_some_and(|who| state.seen.superseded.contains(&who));
+        let away = names::whose(request).is_some_and(|who| state.seen.superseded.contains(&who));
         state.seen.must(!away, Invariant::L6);
     }
     let revived = matches!(ask.row(), Some((0, Change::Extend(extend)))
@@ -164,7 +162,7 @@ fn wrote_row(
         let is_told =
             executing.is_some_and(|it| it.shown.contains(&lease) || it.lease == Some(lease));
         match call {
-            Call::Evict(_) if matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head.is_none()) =>
+            Call::Evict(_) if matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head == Head::Any) =>
             {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
@@ -196,7 +194,9 @@ fn wrote_row(
         state.seen.must(!was.limited, Invariant::S14);
         let first = queue_before.first();
         // A permit that was free when it was asked for is granted, also if somebody has begun to wait just since.
-        let asked_before = permit > 0 && matches!(ask.row(), Some((_, Change::Grant(_))));
+        let asked_now = matches!(ask.row(), Some((_, Change::Grant(_))))
+            || matches!(ask.writes(), [.., Write::Start(_) | Write::Restart(..)]);
+        let asked_before = permit > 0 && asked_now;
         state.seen.must(
             first.is_none() || first == is.request.as_ref() || asked_before,
             Invariant::L3,

@@ -9,10 +9,10 @@ use std::{
 
 use dashmap::DashMap;
 use leasehold::{
-    Acquire, Acquired, AtLeast, AuditReason, Error, ExtendOptions, ForceReleaseOptions, IfHeld,
-    KeepTime, Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease, Permits,
-    Queue, Reason, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
-    SweepBounds, Timestamp, Ttl, Wait, WaitTime,
+    Acquire, Acquired, AtLeast, AuditReason, Error, ExecutionName, ExtendOptions,
+    ForceReleaseOptions, IfHeld, KeepTime, Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory,
+    Operator, PassLease, Permits, Queue, Reason, RequestDigest, Settings, Start, StartItem,
+    StartRules, StartStatus, Started, SweepBounds, Timestamp, Ttl, Wait, WaitTime,
     row::{Item as Stored, Row},
 };
 
@@ -327,12 +327,21 @@ impl Library {
         done
     }
 
-    /// Days later: the item of a start is gone, and the rows have forgotten it.
-    pub fn purged(&self, table: TableNo, who: Who) -> TableNo {
-        let gone =
-            |item: &Stored| StartItem::read(item).is_some_and(|item| item.name == names::name(who));
+    /// The item of a start is gone.
+    pub fn deleted(&self, table: TableNo, name: &ExecutionName) -> TableNo {
+        self.table_no(self.without(table, name))
+    }
+
+    fn without(&self, table: TableNo, name: &ExecutionName) -> Vec<(String, String, Stored)> {
+        let gone = |item: &Stored| StartItem::read(item).is_some_and(|item| item.name == *name);
         let mut items = self.table(table).items.clone();
         items.retain(|(_, _, item)| !gone(item));
+        items
+    }
+
+    /// Days later: the item of a start is gone, and the rows have forgotten it.
+    pub fn purged(&self, table: TableNo, who: Who) -> TableNo {
+        let mut items = self.without(table, &names::name(who));
         for (_, _, item) in &mut items {
             if let Ok(row) = Row::read(item) {
                 let request = match row.holding() {

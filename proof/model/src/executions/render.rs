@@ -11,6 +11,7 @@ use super::{
 use leasehold::{
     store::{ItemAddress, Write},
     transition::Change,
+    transition::Head,
     waiter::Waiter,
 };
 
@@ -125,12 +126,10 @@ fn writes_of(writes: &[Write]) -> String {
         [Write::Row(_, Change::ReplaceIfUnchanged(swap))] => {
             let told = swap.row.holding().and_then(|held| held.notification);
             match (&swap.head, swap.row.holding(), told) {
-                (Some(_), ..) => "grants to the head".into(),
-                (None, None, _) => "takes back".into(),
-                (None, Some(_), Some(told)) if told.refused_at.is_some() => {
-                    "notes a refusal".into()
-                }
-                (None, Some(_), _) => "marks a notification".into(),
+                (Head::Leaves(_), ..) => "grants to the head".into(),
+                (_, None, _) => "takes back".into(),
+                (_, Some(_), Some(told)) if told.refused_at.is_some() => "notes a refusal".into(),
+                (_, Some(_), _) => "marks a notification".into(),
             }
         }
         [Write::Row(_, change)] => {
@@ -141,7 +140,14 @@ fn writes_of(writes: &[Write]) -> String {
         [Write::NewToken(_, waiter)] => format!("stores token {}", token(waiter)),
         [Write::Forget(_, waiter)] => format!("deletes the item of {}", token(waiter)),
         [.., Write::Supersede(_, waiter, _)] => format!("supersedes {}", token(waiter)),
-        [Write::Start(item) | Write::Restart(item)] => format!("stores the start {}", item.name),
+        [.., Write::Start(item) | Write::Restart(item, _)] => {
+            let with = match writes {
+                [Write::Row(_, Change::Join(_)), _] => ", which joins",
+                [Write::Row(..), _] => ", which has the key",
+                _ => "",
+            };
+            format!("stores the start {}{with}", item.name)
+        }
         [.., Write::Settle(item, settlement)] => {
             let settlement = format!("{settlement:?}");
             let word = settlement.split(['(', ' ']).next().unwrap_or_default();

@@ -1,7 +1,10 @@
 //! What happens in a world of executions, one action at a time.
 
 use dashmap::DashMap;
-use leasehold::{Delivery, StartStatus};
+use leasehold::{
+    Delivery, StartStatus,
+    store::{Settlement, Write},
+};
 use stateright::{Model, Property};
 
 use super::{
@@ -175,13 +178,19 @@ impl World {
         let left_out = |flaw| flaws::is_not_written(flaw, &before, &ask);
         if table != state.table && !self.flaw.is_some_and(left_out) {
             let after = self.library.table(table);
-            state.table = table;
+            state.table = match (self.flaw, ask.writes()) {
+                (
+                    Some(Flaw::BegunItemsAreDeleted),
+                    [.., Write::Settle(item, Settlement::Begun { .. })],
+                ) => self.library.deleted(table, &item.name),
+                _ => table,
+            };
             invariants::wrote(self, state, (&ask, call), (&before, &after));
         }
         match self.flaw {
             Some(flaw) => {
                 let answer = self.library.answered_with(answer);
-                let answer = flaws::answered(flaw, (&ask, call), answer);
+                let answer = flaws::answered(flaw, &ask, answer);
                 self.library.answer(answer)
             }
             None => answer,

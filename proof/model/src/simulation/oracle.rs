@@ -12,6 +12,7 @@ use leasehold::{
     row::{Row, State, Stored, Term},
     store::Address,
     transition::Change,
+    transition::Head,
     waiter::Waiter,
 };
 
@@ -217,8 +218,8 @@ impl Oracle {
             (Change::Leave(leave), _) => self.left(at, &leave.request)?,
             (Change::ReplaceIfUnchanged(swap), _) if after.holding().is_none() => {
                 match &swap.head {
-                    Some(head) => self.left(at, head)?,
-                    None => self.granted(at, change, before, after)?,
+                    Head::Leaves(head) => self.left(at, head)?,
+                    Head::Any | Head::Nobody => self.granted(at, change, before, after)?,
                 }
             }
             _ => {
@@ -274,7 +275,7 @@ impl Oracle {
         if was.and_then(lease) == lease(after) {
             if let Change::ReplaceIfUnchanged(swap) = change
                 && let Some(told) = is.and_then(|held| held.notification)
-                && swap.head.is_none()
+                && swap.head == Head::Any
             {
                 let noted = told.refused_at.is_some();
                 self.seen.push(if noted {
@@ -308,7 +309,9 @@ impl Oracle {
                 queue.awaited = now;
                 self.seen.push("granted from the queue");
             }
-            Change::ReplaceIfUnchanged(_) => return Err("granted to one who is not first".into()),
+            Change::ReplaceIfUnchanged(swap) if swap.head != Head::Nobody => {
+                return Err("granted to one who is not first".into());
+            }
             _ if first.is_some() || before.is_some_and(|row| row.head().is_some()) => {
                 return Err("barged in".into());
             }

@@ -22,6 +22,7 @@ use leasehold::{
         Address, Applied, ItemAddress, Memory, Note, Operations as _, Page, Position, ScanSegment,
         Slot, Store, Write, Written,
     },
+    transition::Head,
     transition::{Change, EndIfUnchanged, ShortenDeadline},
     waiter::Waiter,
 };
@@ -280,7 +281,7 @@ impl FaultyStore {
         let mut shared = self.shared.get();
         let now = shared.now;
         match write {
-            Write::Start(item) | Write::Restart(item) if is_done => {
+            Write::Start(item) | Write::Restart(item, _) if is_done => {
                 shared.judge(|judge| judge.put(item, now));
             }
             Write::Settle(item, settlement) if is_done => {
@@ -343,7 +344,7 @@ impl FaultyStore {
             (Some(Broken::NoFloor), _) => {
                 change = flawed::without_the_floor(Flaw::GrantsIgnoreTheFloor, change);
                 if let Change::ReplaceIfUnchanged(swap) = &mut change
-                    && swap.head.is_some()
+                    && matches!(swap.head, Head::Leaves(_))
                     && let Stored::Row(row) = self.stored(address)
                 {
                     swap.row.fencing_token =
@@ -424,13 +425,13 @@ impl FaultyStore {
         };
         match (broken, change) {
             (Broken::TokenReused, Change::ReplaceIfUnchanged(swap))
-                if *before != row && swap.head.is_some() =>
+                if *before != row && matches!(swap.head, Head::Leaves(_)) =>
             {
                 row.fencing_token = before.fencing_token;
             }
             (Broken::OrderIgnored, Change::Join(_)) if *before != row => row.queue.rotate_right(1),
             (Broken::DropsNextWaiter, Change::ReplaceIfUnchanged(swap))
-                if *before != row && swap.head.is_some() =>
+                if *before != row && matches!(swap.head, Head::Leaves(_)) =>
             {
                 row.queue = row.waiting().iter().skip(1).cloned().collect();
             }
@@ -467,7 +468,7 @@ fn name_of(writes: &[Write]) -> String {
         [Write::NewToken(_, waiter)] => token("call back", waiter),
         [Write::Forget(_, waiter)] => token("forget", waiter),
         [.., Write::Supersede(_, waiter, _)] => token("supersede", waiter),
-        [Write::Start(_) | Write::Restart(_)] => "put start".to_owned(),
+        [.., Write::Start(_) | Write::Restart(..)] => "put start".to_owned(),
         [.., Write::Settle(..)] => "settle start".to_owned(),
         [Write::Note(_)] => "note".to_owned(),
         [Write::ForgetNote(_)] => "forget note".to_owned(),

@@ -127,7 +127,6 @@ impl Record {
                 self.accepted_at = None;
                 Some(StartStatus::Failed(reason.clone()))
             }
-            Settlement::Withdrawn => None,
             Settlement::Dismissed => {
                 self.has_failed = false;
                 self.accepted_at = None;
@@ -398,17 +397,19 @@ impl Judge {
         let Some(who) = self.of(&item.digest()) else {
             return;
         };
+        let has_key = self.has_key(who);
         let record = &mut self.starts[who];
         if record.has_failed {
             // It takes its place anew.
             record.accepted_at = None;
             record.asked_at = now;
         }
-        record.status = Some(StartStatus::Waiting);
+        record.status = Some(item.status.clone());
         record.put_at = now;
         record.puts += 1;
         record.deadline = item.deadline;
-        record.had_turn = false;
+        // It may have been granted the key by the same write.
+        record.had_turn = has_key;
         record.displaced = false;
         self.is_whole(who, item);
     }
@@ -444,19 +445,14 @@ impl Judge {
             Settlement::Skipped { .. } => "skipped",
             Settlement::Superseded { .. } => "superseded",
             Settlement::Failed(_) => "failed",
-            Settlement::Withdrawn => "withdrawn",
             Settlement::Dismissed => "dismissed",
         };
-        // Of a permit's own row, and of one that was not there yet, the transaction says nothing: whoever settles it reads the
-        // rows afterwards, and puts it back; and whoever begins it writes that down all the same.
-        let made_at = self.keys.get(&item.key).map_or(0, |key| key.made_at);
-        let no_row_says = has_key && record.start.permits.is_some() || made_at >= record.put_at;
         let mut wrong = Vec::new();
         if word == "begun" {
             if record.run.is_none() {
                 wrong.push(format!("{name} is written down as begun, and never was"));
             }
-        } else if !no_row_says {
+        } else {
             // What nobody may ask about ends after the grace, as what the service does not know.
             let was_unasked = word == "failed" && record.fickle && self.troubled;
             if record.run.is_some() && !was_unasked {
@@ -493,27 +489,6 @@ impl Judge {
                 let free = free_since.is_some_and(|since| since <= put_at);
                 if free && !refused && record.does_not_wait() {
                     wrong.push(format!("{name} has failed on a free key"));
-                }
-            }
-            Settlement::Withdrawn => {
-                if accepted && !no_row_says {
-                    wrong.push(format!("lost: {name} was accepted, and is deleted"));
-                } else if record.has_failed {
-                    wrong.push(format!(
-                        "lost: {name} had failed, and its request is deleted"
-                    ));
-                }
-                let execution = record.start.execution();
-                let sent_away = self.starts.iter().find(
-                    |other| matches!(&other.status, Some(StartStatus::Superseded(by)) if *by == execution),
-                );
-                if let Some(other) = sent_away
-                    && !record.dismissing
-                {
-                    wrong.push(format!(
-                        "lost: {name} is deleted, and {} was sent away for it",
-                        other.name()
-                    ));
                 }
             }
             Settlement::Dismissed => {
