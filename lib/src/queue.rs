@@ -24,12 +24,12 @@
 //! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more |
 //! | `take_back` | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
 //! | a place is left | its token is failed | an item without a place | sweep fails it |
-//! | a start's item | its place | an item that waits | sweep after a minute, once the service has been asked (`place_again`) |
 //! | a start's grant | the call, or that it began | a held row, `notification`, an item that waits | sweep and checks call again, under the same name |
-//! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | **only a repeated call**: items do not say that they send others away |
+//! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | sweep: its item says so, and is due at once |
 //!
-//! A token's place and item are one transaction, and so is whatever takes both away. A start's item is stored before its place: from then
-//! on it is settled only together with its row, or as long as that neither has it nor remembers it.
+//! A place and its item are one transaction, and so is whatever takes both away. What a start has at once is stored with its item too.
+//! An item without a place has lost it with a row that was deleted by hand: a token is failed then, and a start gets another
+//! (`place_again`).
 
 mod ask;
 mod begin;

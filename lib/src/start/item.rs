@@ -14,7 +14,7 @@ use crate::{
     waiter::LATEST,
 };
 
-/// A start, as it is stored from before it has its place until after its execution has begun.
+/// A start, as it is stored from when it has its place until after its execution has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StartItem {
     /// The key.

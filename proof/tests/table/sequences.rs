@@ -135,7 +135,7 @@ fn hand_overs() -> impl Iterator<Item = Step> {
 
 /// Every other row in its place.
 fn swaps() -> impl Iterator<Item = Step> {
-    (4..=GRANTED).map(swap)
+    (4..=GRANTED).flat_map(|act| [swap(act), swap_alone(act)])
 }
 
 /// A row that has a history, and a holder who has extended.
@@ -226,7 +226,7 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     all.extend(of_limits(&held, &queued));
     all.extend(of_closed());
     let frozen = [&held[..], &[swap(0)]].concat();
-    all.push(one_by_one(&frozen, [swap(1)]));
+    all.push(one_by_one(&frozen, [swap(1), swap_alone(1)]));
     let anew = grants(30).into_iter();
     let anew = anew.flat_map(|grant| [grant, told(grant)]);
     all.push(anew.flat_map(|grant| [grant, PLAIN]).collect());
@@ -276,6 +276,7 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
     all.push(one_by_one(held, on_the_dot.into_iter().chain(swaps())));
     // A grant after one that was forced, and one of a single key.
     let single = [grant(0, 1)];
+    all.push(one_by_one(&[held, &[swap(2)]].concat(), swaps()));
     let forced = [held, &[swap(2), grant(2, 30)]].concat();
     all.extend([&single[..], &forced].map(|before| one_by_one(before, swaps())));
     // What a grant of several keys left.
@@ -392,6 +393,7 @@ fn of_free(held: &[Step], queued: &[Step], end: Step, on_each: OnEach) -> Vec<Ve
     all.push(one_by_one(&free, remembered(&grants(30)).chain(joins)));
     all.push(one_by_one(&free, remembered(&[join_for_permit(0)])));
     all.push(on_each(&free, &join_for_permit(2), &[&FREE]));
+    all.extend([0, 2, 4].map(|act| on_each(&free, &swap_alone(act), &[&FREE])));
     all.push(one_by_one(&free, [join_behind(2)]));
     let free = [queued, &[end]].concat();
     let lasts = [
@@ -427,6 +429,7 @@ fn of_limits(held: &[Step], queued: &[Step]) -> Vec<Vec<Step>> {
     ];
     let mut all = Vec::new();
     for limit in [NOBODY, THREE] {
+        all.push([held, &[swap_alone(limit)]].concat());
         for before in [held, queued] {
             // It stays when a grant ends, and then the row is not purged; a grant and the end of the limit change that.
             let held = [before, &[swap(limit)]].concat();
@@ -435,6 +438,8 @@ fn of_limits(held: &[Step], queued: &[Step]) -> Vec<Vec<Step>> {
             all.push(one_by_one(&held, lasts));
             let free = [&held[..], &[release()]].concat();
             let lasts = grants(30).into_iter().chain(joins);
+            let alone = [swap_alone(limit), swap_alone(0), swap_alone(1)];
+            let lasts = lasts.chain(alone);
             let lasts = lasts.chain([leave_granted(1), swap(1), swap(0)]);
             let lasts = lasts.chain(hand_overs());
             all.push(one_by_one(&free, lasts));
