@@ -233,7 +233,7 @@ pub trait Operations: Store {
             let row = with.map(|(address, change)| Write::Row(address.clone(), change.clone()));
             let put = match read {
                 None => Write::Start(item.clone()),
-                Some(read) => Write::Restart(item.clone(), read.clone()),
+                Some(read) => Write::Restart(item.clone(), Box::new(read.clone())),
             };
             let writes: Vec<_> = row.into_iter().chain([put]).collect();
             let parts = match self.write(&writes, limit).await? {

@@ -124,7 +124,7 @@ pub enum Write {
     /// Stores a start, if there is none under its name.
     Start(StartItem),
     /// Stores a start that waits in the place of the same as it was read, which has failed, or waits without a place.
-    Restart(StartItem, StartItem),
+    Restart(StartItem, Box<StartItem>),
     /// Settles a start that waits, or dismisses one that has failed: the one that was read, and not one that was stored anew
     /// since. That its execution has begun is written whatever became of it before.
     Settle(StartItem, Settlement),

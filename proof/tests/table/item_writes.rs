@@ -105,9 +105,9 @@ fn of_starts() -> Vec<Write> {
     );
     let mut all = vec![
         Write::Start(first.clone()),
-        Write::Restart(again.clone(), first.clone()),
-        Write::Restart(first.clone(), again.clone()),
-        Write::Restart(again.clone(), failed.clone()),
+        Write::Restart(again.clone(), Box::new(first.clone())),
+        Write::Restart(first.clone(), Box::new(again.clone())),
+        Write::Restart(again.clone(), Box::new(failed)),
         Write::Settle(again, Settlement::Failed("late".to_owned())),
         Write::Start(skipped),
     ];
