@@ -1,21 +1,14 @@
 //! The environment, and the configuration of the SDK's clients, which Lambda gives in variables only. The SDK's own loader would also look
 //! for profiles, instance metadata and roles to assume; that code would be a third of every function.
 
-use std::time::Duration;
-
 use aws_config::{
     BehaviorVersion, Region, SdkConfig, environment::EnvironmentVariableCredentialsProvider,
 };
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
-use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, Holder, StateMachineArn, WaiterOf,
-    Workflows,
-};
+use leasehold::Error;
 use tracing_subscriber::filter::LevelFilter;
-
-use crate::ExecutionServices;
 
 const FIPS: &str = "AWS_USE_FIPS_ENDPOINT";
 const DUAL_STACK: &str = "AWS_USE_DUALSTACK_ENDPOINT";
@@ -136,66 +129,6 @@ impl LoadServiceConfig for Variables {
     fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
         let service = key.service_id().to_uppercase().replace(' ', "_");
         variable(&format!("{}_{service}", key.env())).or_else(|| variable(key.env()))
-    }
-}
-
-/// The services for a function that notifies waiters, begins starts, and never asks for the state of an execution. Its role
-/// does not allow that either, and the code that reads the response need not be linked.
-pub(crate) struct CallbacksOnly(pub(crate) ExecutionServices);
-
-impl Workflows for CallbacksOnly {
-    fn succeed<'a>(
-        &'a self,
-        to: WaiterOf<'a>,
-        output: String,
-        limit: Duration,
-    ) -> Call<'a, Delivery> {
-        self.0.succeed(to, output, limit)
-    }
-
-    fn fail<'a>(
-        &'a self,
-        to: WaiterOf<'a>,
-        error: &'a str,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, Delivery> {
-        self.0.fail(to, error, cause, limit)
-    }
-
-    fn start_execution<'a>(
-        &'a self,
-        what: (&'a StateMachineArn, &'a ExecutionName),
-        input: String,
-        limit: Duration,
-    ) -> Call<'a, Begun> {
-        self.0.start_execution(what, input, limit)
-    }
-
-    fn stop_execution<'a>(
-        &'a self,
-        execution: &'a Holder,
-        cause: String,
-        limit: Duration,
-    ) -> Call<'a, bool> {
-        self.0.stop_execution(execution, cause, limit)
-    }
-
-    fn execution_input<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, Option<String>> {
-        self.0.execution_input(execution, limit)
-    }
-
-    fn describe_execution<'a>(&'a self, _: &'a Holder, _: Duration) -> Call<'a, Execution> {
-        Box::pin(async {
-            Err(Error::Misconfigured {
-                problem: "this function cannot ask how executions stand: serve it by a `Function` with `that_looks`".to_owned(),
-                source: None,
-            })
-        })
     }
 }
 

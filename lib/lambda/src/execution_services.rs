@@ -6,7 +6,7 @@ use aws_config::SdkConfig;
 #[cfg(feature = "https-client")]
 use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Delivery, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
     StateMachineArn, WaiterOf, Workflows,
 };
 
@@ -26,9 +26,21 @@ macro_rules! ask {
     }};
 }
 
-/// Step Functions and Lambda's durable functions. Executions are started and stopped in Step Functions only.
+/// The same for what a function that never looks does not call: its role does not allow it, and the code that reads the answer is
+/// not linked.
+macro_rules! look {
+    ($services:expr, $execution:expr, $call:ident($($argument:expr),*)) => {{
+        if LOOKS {
+            return ask!($services, $execution, $call($($argument),*));
+        }
+        never_looks()
+    }};
+}
+
+/// Step Functions and Lambda's durable functions. Executions are started and stopped in Step Functions only. Without `LOOKS` it
+/// notifies waiters and starts executions, and never asks how they stand.
 #[derive(Debug)]
-pub struct ExecutionServices {
+pub struct ExecutionServices<const LOOKS: bool = true> {
     step_functions: StepFunctions,
     #[cfg(feature = "durable-functions")]
     durable_functions: DurableFunctions,
@@ -45,6 +57,12 @@ impl ExecutionServices {
     /// From your own configuration, with pinned time limits and without retries.
     #[must_use]
     pub fn new(ambient: &SdkConfig) -> Self {
+        Self::of(ambient)
+    }
+}
+
+impl<const LOOKS: bool> ExecutionServices<LOOKS> {
+    pub(crate) fn of(ambient: &SdkConfig) -> Self {
         Self {
             step_functions: StepFunctions::new(ambient),
             #[cfg(feature = "durable-functions")]
@@ -53,7 +71,7 @@ impl ExecutionServices {
     }
 }
 
-impl Workflows for ExecutionServices {
+impl<const LOOKS: bool> Workflows for ExecutionServices<LOOKS> {
     fn succeed<'a>(
         &'a self,
         to: WaiterOf<'a>,
@@ -78,11 +96,11 @@ impl Workflows for ExecutionServices {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Execution> {
-        ask!(self, execution, describe_execution(execution, limit))
+        look!(self, execution, describe_execution(execution, limit))
     }
 
     fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
-        ask!(self, grant.0, received(grant, limit))
+        look!(self, grant.0, received(grant, limit))
     }
 
     fn start_execution<'a>(
@@ -109,7 +127,7 @@ impl Workflows for ExecutionServices {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Option<Redrives>> {
-        ask!(self, execution, redrives(execution, limit))
+        look!(self, execution, redrives(execution, limit))
     }
 
     fn stop_redriven<'a>(
@@ -118,7 +136,10 @@ impl Workflows for ExecutionServices {
         cause: String,
         limit: Duration,
     ) -> Call<'a, bool> {
-        self.step_functions.stop_redriven(execution, cause, limit)
+        if LOOKS {
+            return self.step_functions.stop_redriven(execution, cause, limit);
+        }
+        never_looks()
     }
 
     fn execution_input<'a>(
@@ -128,4 +149,13 @@ impl Workflows for ExecutionServices {
     ) -> Call<'a, Option<String>> {
         self.step_functions.execution_input(execution, limit)
     }
+}
+
+fn never_looks<'a, T: Send + 'a>() -> Call<'a, T> {
+    Box::pin(std::future::ready(Err(Error::Misconfigured {
+        problem:
+            "this function cannot ask how executions stand: serve it by a `Function` with `that_looks`"
+                .to_owned(),
+        source: None,
+    })))
 }

@@ -82,7 +82,6 @@ pub use step_functions::StepFunctions;
 
 use boundary::Boundary;
 use emf::EmfWriter;
-use environment::CallbacksOnly;
 use log::About;
 use response::Summary;
 
@@ -111,7 +110,7 @@ impl Function {
     /// It also notifies waiters: its handler takes a [`Queue`].
     pub fn that_notifies(self) -> Function<Queue<DynamoDb>> {
         self.with_calls(|leases, starts, ambient| {
-            let workflows = CallbacksOnly(ExecutionServices::new(ambient));
+            let workflows = ExecutionServices::<false>::of(ambient);
             leases
                 .with_workflows(Arc::new(workflows))
                 .with_starts(starts)
