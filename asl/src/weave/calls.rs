@@ -171,7 +171,11 @@ impl Planner<'_, '_> {
                 matches(&listed[at], error) && !earlier.iter().any(|names| matches(names, error))
             };
             let may_run: Vec<&str> = left.iter().copied().filter(first_of_all).collect();
-            let is_open = open_after.is_any()
+            // A task without arguments has not started.
+            let state = &self.machine.states[id];
+            let computes = state.is_task() && state.language.is_jsonata();
+            let before = computes && listed[at] == [NO_VALUE];
+            let is_open = (open_after.is_any() && !before)
                 || (!may_run.is_empty() && !closes(&listed[..at], &listed[at], left));
             if let (Some(to), false, false) = (leaves, is_open, may_run.is_empty()) {
                 let copy = self.copy(section, id, &all[nth], &may_run, to);

@@ -5,6 +5,7 @@ use crate::check::calls::{Call, Options, calls};
 use crate::check::checker::{Checked, check};
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
+use crate::read::error_names::NO_VALUE;
 use crate::read::language::Language;
 use crate::read::source::{LARGEST, Source};
 use crate::weave::authored::{AuthoredMachine, Kind, Limit, StateId, Target, is_written};
@@ -196,6 +197,7 @@ impl<'s> Refiner<'_, 's> {
         let nth = self.blamed(finding, sections);
         let section = &sections[nth];
         let name = &finding.state;
+        let undecided = self.undecided(finding, sections);
         let message = match finding.rule {
             Rule::UnguardedRedrive => format!(
                 "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can prove it first",
@@ -215,16 +217,13 @@ impl<'s> Refiner<'_, 's> {
                 format!("{name} {}: {cure}", finding.message)
             }
             Rule::ReleasedWhileRunning => self.released(finding, sections),
-
             Rule::TooManyEvents => self.uncounted(finding),
             Rule::NoRelease if self.acquires(name, section) => format!(
                 "a step of {} may still be running after its failure, so the execution keeps the lease, and then comes back to {name} ({}), which would wait for it: lead that Catch to a Fail, or set ttl_seconds, so that the lease expires",
                 section.name,
                 finding.trail()
             ),
-            Rule::NoRelease if self.is_undecided(finding, sections) => {
-                self.released(finding, sections)
-            }
+            Rule::NoRelease if undecided.is_some() => undecided.unwrap_or_default(),
             Rule::AbortedSiblings => format!(
                 "{name} {}: catch that failure inside, or put the section around the whole",
                 finding.message
@@ -285,9 +284,7 @@ impl<'s> Refiner<'_, 's> {
         };
         let failed = self.machine.states[member].name;
         if self.machine.states[member].has_scopes() {
-            format!(
-                "a failure of {failed} does not show whether something inside is still running ({trail}): catch failures inside, or leave {failed} out"
-            )
+            self.not_told_apart(finding, member)
         } else {
             format!(
                 "after a timeout of {failed} the section goes on, and its lease would be released while {failed} may still be running ({trail}): lead that Catch out of the section"
@@ -295,10 +292,23 @@ impl<'s> Refiner<'_, 's> {
         }
     }
 
-    /// Whether a finding is about a step after whose failures something may still be running, but not after all of them.
-    fn is_undecided(&self, finding: &Finding, sections: &[Section<'s>]) -> bool {
-        let failed = self.failed(finding, sections);
-        failed.is_some_and(|(nth, member)| sections[nth].open_after[&member].is_any())
+    /// Why a lease is not released, if something may still be running after the failures of a member, but not after all of them.
+    fn undecided(&self, finding: &Finding, sections: &[Section<'s>]) -> Option<String> {
+        let (nth, member) = self.failed(finding, sections)?;
+        let is_any = sections[nth].open_after[&member].is_any();
+        is_any.then(|| self.not_told_apart(finding, member))
+    }
+
+    fn not_told_apart(&self, finding: &Finding, member: StateId) -> String {
+        let (failed, trail) = (self.machine.states[member].name, finding.trail());
+        if self.machine.states[member].has_scopes() {
+            return format!(
+                "a failure of {failed} does not show whether something inside is still running ({trail}): catch failures inside, or leave {failed} out"
+            );
+        }
+        format!(
+            "{failed} may still be running after its failures, except if it did not start, and one clause takes both ({trail}): let a clause for {NO_VALUE} alone precede it"
+        )
     }
 
     fn uncounted(&self, finding: &Finding) -> String {

@@ -23,7 +23,7 @@ fn around(task: &Value) -> Value {
 
 /// The names of each clause, and the last word of the state that it leads to.
 fn clauses(step: &Value) -> Vec<(Vec<String>, String)> {
-    let machine = json!({"QueryLanguage": "JSONata", "StartAt": "A", "States": {"A": step}});
+    let machine = json!({"QueryLanguage": "JSONata", "StartAt": "A", "States": {"A": step, "E": {"Type": "Succeed"}}});
     let source = Source::new("m.json", machine.to_string());
     let spec = "machine: m\nsections:\n  - {states: [A], key: k, ttl_seconds: 300, name: S}\n";
     let spec = Spec::read(&Source::new("s.yaml", spec)).unwrap();
@@ -77,14 +77,21 @@ fn a_clause_names_what_the_step_can_raise() {
 
 #[test]
 fn an_express_workflow_that_did_not_start_is_over() {
-    let found = clauses(&task("arn:aws:states:::aws-sdk:sfn:startSyncExecution"));
-    let of = |name: &str| {
+    let mut step = task("arn:aws:states:::aws-sdk:sfn:startSyncExecution");
+    let of = |found: &[(Vec<String>, String)], name: &str| {
         let mut found = found.iter();
-        found.find_map(|(names, next)| (names[0] == name).then_some(next.as_str()))
+        found
+            .find_map(|(names, next)| (names[0] == name).then(|| next.clone()))
+            .unwrap()
     };
+    let found = clauses(&step);
     assert_eq!(
-        of("States.QueryEvaluationError"),
-        Some("ReleaseAfterFailure")
+        of(&found, "States.QueryEvaluationError"),
+        "ReleaseAfterFailure"
     );
-    assert_eq!(of("States.ALL"), Some("RunOut"));
+    assert_eq!(of(&found, "States.ALL"), "RunOut");
+    step["Catch"] = json!([{"ErrorEquals": ["States.QueryEvaluationError"], "Next": "E"}, {"ErrorEquals": ["States.ALL"], "Next": "E"}]);
+    let found = clauses(&step);
+    assert_eq!(of(&found, "States.QueryEvaluationError"), "GiveBackThenE");
+    assert_eq!(of(&found, "States.ALL"), "LeaveThenE");
 }
