@@ -34,6 +34,18 @@ pub(crate) enum StillRunning {
     Yes,
 }
 
+impl StillRunning {
+    /// After one of two failures that cannot be told apart.
+    pub(crate) fn or(self, other: Self) -> Self {
+        let worst = self.max(other);
+        if worst == Self::Maybe {
+            self.min(other)
+        } else {
+            worst
+        }
+    }
+}
+
 /// An acquire.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {

@@ -3,6 +3,7 @@
 use crate::check::calls::{self, Call, Options};
 use crate::check::finding::{About, Finding};
 use crate::check::lease::Status;
+use crate::check::outcomes::LeftBy;
 use crate::check::rule::Rule;
 use crate::check::walk::{LeaseUse, Walker};
 use crate::check::{loops, proofs, requests};
@@ -24,6 +25,8 @@ pub struct Checked {
     pub calls: usize,
     /// How many positions the walk visited.
     pub visited: usize,
+    /// What may still be running after each failure inside a Parallel or a Map, by the paths of that state and of an acquire.
+    pub(crate) left_by: LeftBy<String>,
 }
 
 /// Checks a definition: the object with `StartAt` and `States`.
@@ -84,6 +87,16 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
             .filter(|(call, state)| call.is_ours() || calls::starts_with_lease(state.node))
             .count(),
         visited: walker.visited,
+        left_by: walker
+            .left_by
+            .iter()
+            .map(|(&(state, acquire), left)| {
+                (
+                    (machine.path_of(state), machine.path_of(acquire)),
+                    left.clone(),
+                )
+            })
+            .collect(),
     }
 }
 

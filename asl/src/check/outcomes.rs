@@ -1,4 +1,5 @@
-//! The failures of a task, and where each one leads.
+//! The failures of a task, and where each one leads. The checker follows each, and the weaver writes a clause for each that leaves
+//! something running.
 //!
 //! `States.Runtime` is left out, because no definition can catch it. `States.DataLimitExceeded` is left out if no clause names it: it
 //! ends the execution then, or `States.ALL` catches it, which leads to where an unexpected error leads.
@@ -11,7 +12,7 @@ use crate::read::error_names::{
 };
 use crate::read::expression::inside;
 use crate::read::machine::State;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// An error that leaves a scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,8 +35,11 @@ pub(crate) enum Effect {
     Lost,
 }
 
-/// The failures of a task, each with its effect.
-pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a str, Effect)> {
+/// What may still be running after each failure inside a state, for the lease of an acquire.
+pub(crate) type LeftBy<Id> = BTreeMap<(Id, Id), BTreeMap<Error, StillRunning>>;
+
+/// The failures of a task, each with its effect. The first is any error of its own.
+pub(crate) fn failures(state: &State<'_>, call: &Call<'_>) -> Vec<(&'static str, Effect)> {
     let mut found: Vec<(&str, Effect)> = vec![("", Effect::Same), (TIMEOUT, Effect::Same)];
     match call {
         Call::Extend(_) => found.push(("Lease.Lost", Effect::Lost)),
@@ -69,6 +73,12 @@ pub(crate) fn failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a st
         };
         found.push((NO_VALUE, effect));
     }
+    found
+}
+
+/// The same, and the errors that only the task's Catch names.
+pub(crate) fn all_failures<'a>(state: &'a State<'_>, call: &Call<'_>) -> Vec<(&'a str, Effect)> {
+    let mut found: Vec<(&str, Effect)> = failures(state, call);
     let mut known: HashSet<&str> = found.iter().map(|(name, _)| *name).collect();
     known.extend([ALL, TASK_FAILED, RUNTIME]);
     for name in state.catch.iter().flat_map(|catcher| &catcher.errors) {

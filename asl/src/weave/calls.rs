@@ -7,7 +7,7 @@ use crate::read::node::Node;
 use crate::weave::authored::{Slot, StateId, Target, comment, errors};
 use crate::weave::plan::{Clause, Planner};
 use crate::weave::render::{JsonValue, object};
-use crate::weave::section::{Role, Section, UncertainAfter};
+use crate::weave::section::{OpenAfter, Role, Section};
 
 const INVOKE: &str = ":states:::lambda:invoke";
 /// More than the functions' own time limit of 10 s.
@@ -134,28 +134,20 @@ pub(crate) struct Catching {
     pub open: Vec<bool>,
 }
 
-/// The errors after which something may still be running, unless that holds for all errors.
-fn left_by(uncertain_after: UncertainAfter) -> &'static [&'static str] {
-    match uncertain_after {
-        UncertainAfter::LambdaErrors => &MAY_STILL_RUN,
-        UncertainAfter::Timeout => &MAY_STILL_RUN[..1],
-        UncertainAfter::AnyError | UncertainAfter::Never => &[],
-    }
-}
-
 /// Whether a clause, after these, catches any error after which nothing is running.
-fn closes(before: &[Vec<&str>], names: &[&str], left: &[&str]) -> bool {
+fn closes(before: &[Vec<&str>], names: &[&str], open: &[&str]) -> bool {
     let is_new = |error: &str| !before.iter().any(|names| matches(names, error));
     let any = names.iter().any(|name| matches!(*name, ALL | TASK_FAILED));
     let own =
-        |name: &&str| ![ALL, TASK_FAILED].contains(name) && !left.contains(name) && is_new(name);
+        |name: &&str| ![ALL, TASK_FAILED].contains(name) && !open.contains(name) && is_new(name);
     (any && is_new("")) || names.iter().any(own)
 }
 
 impl Planner<'_, '_> {
     pub(crate) fn catching(&mut self, section: usize, id: StateId, own: &[usize]) -> Catching {
-        let uncertain_after = self.sections[section].uncertain_after(self.machine, id);
-        let left = left_by(uncertain_after);
+        let sections = self.sections;
+        let open_after = &sections[section].open_after[&id];
+        let left = open_after.errors();
         let all = self.machine.catch(id);
         let listed: Vec<Vec<&str>> = own.iter().map(|&nth| errors(&all[nth])).collect();
         let covered = |error: &str| listed.iter().any(|names| matches(names, error));
@@ -171,7 +163,7 @@ impl Planner<'_, '_> {
         }
         for (at, &nth) in own.iter().enumerate() {
             if Some(at) == last {
-                clauses.extend(self.added_clauses(section, id, uncertain_after, &covered, &named));
+                clauses.extend(self.added_clauses(section, id, open_after, &covered, &named));
             }
             let leaves = self.leaves(section, id, nth);
             let first_of_all = |error: &&str| {
@@ -179,11 +171,12 @@ impl Planner<'_, '_> {
                 matches(&listed[at], error) && !earlier.iter().any(|names| matches(names, error))
             };
             let may_run: Vec<&str> = left.iter().copied().filter(first_of_all).collect();
-            let is_open = match uncertain_after {
-                UncertainAfter::AnyError => true,
-                UncertainAfter::Never => false,
-                _ => !closes(&listed[..at], &listed[at], left),
-            };
+            // A task without arguments has not started.
+            let state = &self.machine.states[id];
+            let computes = state.is_task() && state.language.is_jsonata();
+            let before = computes && listed[at] == [NO_VALUE];
+            let is_open = (open_after.is_any() && !before)
+                || (!may_run.is_empty() && !closes(&listed[..at], &listed[at], left));
             if let (Some(to), false, false) = (leaves, is_open, may_run.is_empty()) {
                 let copy = self.copy(section, id, &all[nth], &may_run, to);
                 clauses.push(Clause::Written(copy));
@@ -192,7 +185,7 @@ impl Planner<'_, '_> {
             open.push(is_open);
         }
         if last.is_none() {
-            clauses.extend(self.added_clauses(section, id, uncertain_after, &covered, &named));
+            clauses.extend(self.added_clauses(section, id, open_after, &covered, &named));
         }
         Catching { clauses, open }
     }
@@ -214,7 +207,7 @@ impl Planner<'_, '_> {
         &mut self,
         section: usize,
         id: StateId,
-        uncertain_after: UncertainAfter,
+        open_after: &OpenAfter,
         covered: &dyn Fn(&str) -> bool,
         named: &dyn Fn(&str) -> bool,
     ) -> Vec<Clause> {
@@ -227,22 +220,21 @@ impl Planner<'_, '_> {
         let is_task = self.machine.states[id].is_task();
         // A read never raises an error about leases.
         let expires = !self.sections[section].of_execution();
-        let may_lose = expires && (uncertain_after != UncertainAfter::Never || !is_task);
+        let left = open_after.errors();
+        let may_lose = expires && (open_after.is_any() || !left.is_empty() || !is_task);
         if may_lose && !covered(LOST[0]) {
             let to = self.need(section, Role::Lost);
             clauses.push(language.caught(&vars.failure(), &LOST, to));
         }
-        let rest = match uncertain_after {
-            UncertainAfter::AnyError => self.sections[section].policy().left_running,
-            _ => Role::AfterFailure,
+        let rest = if open_after.is_any() {
+            self.sections[section].policy().left_running
+        } else {
+            Role::AfterFailure
         };
-        let left = left_by(uncertain_after);
-        if !left.is_empty() {
-            let open: Vec<&str> = left.iter().copied().filter(|name| !covered(name)).collect();
-            if !open.is_empty() {
-                let to = self.need(section, Role::FailStillRunning);
-                clauses.push(language.caught(&vars.failure(), &open, to));
-            }
+        let open: Vec<&str> = left.iter().copied().filter(|name| !covered(name)).collect();
+        if !open.is_empty() {
+            let to = self.need(section, Role::FailStillRunning);
+            clauses.push(language.caught(&vars.failure(), &open, to));
         }
         let bounds = self.sections[section].bounds(self.machine, id);
         if bounds && !covered(NO_VALUE) {
@@ -257,6 +249,10 @@ impl Planner<'_, '_> {
                 object! { vars.failure() => "{% $states.errorOutput %}", vars.doubts() => count },
             );
             clauses.push(clause);
+        } else if open_after.is_any() && is_task && language.is_jsonata() && !covered(NO_VALUE) {
+            // A task without arguments has not started.
+            let to = self.need(section, Role::AfterFailure);
+            clauses.push(language.caught(&vars.failure(), &[NO_VALUE], to));
         }
         let needs_all = !covered("") || (left.is_empty() && !covered(MAY_STILL_RUN[0]));
         // A Parallel or Map passes on the errors of the tasks inside.

@@ -115,7 +115,7 @@ impl<'s> Finder<'_, 's> {
             entry,
             extends: BTreeSet::new(),
             extends_first: false,
-            uncertain_after: BTreeMap::new(),
+            open_after: BTreeMap::new(),
             asks_again: false,
         };
         self.limits(&section)?;

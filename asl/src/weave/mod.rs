@@ -25,9 +25,9 @@
 //! leads, what each Catch lists, and which states are written. It changes only those parts of the text that differ from the plan.
 //! So order, indentation and comments stay, and weaving twice changes nothing.
 //!
-//! The planned machine is checked like any definition. If a lease may expire, an extend is added before the step. If a lease is not
-//! released after a failure, or released too early, the next assumption about the effects of that failure is tried.
-//! If no assumption is left, the finding becomes the refusal. So the output has passed the checker, and weaving it again has
+//! The planned machine is checked like any definition. If a lease may expire, an extend is added before the step. What may still be
+//! running after a failure of a task is known from what it calls; of a Parallel or a Map the check tells it, and the plan is made anew.
+//! If nothing is left to change, the finding becomes the refusal. So the output has passed the checker, and weaving it again has
 //! given the same text.
 //!
 //! `docs/how-to/weave.md` describes the specification's fields, the refusals, and the limits.
@@ -111,7 +111,7 @@ fn once(source: &Source, spec: &Spec, options: &Options) -> Result<String, Refus
     let mut sections = finder::find(&machine, spec)?;
     let calls = calls(&machine, options);
     for section in &mut sections {
-        section.assume(&calls);
+        section.open(&machine, &calls);
     }
     let mut all = machine.states.iter().zip(&calls);
     let refiner = Refiner {

@@ -1,17 +1,18 @@
-//! Adjusts the plan to the checker's findings. It adds extends, and tries assumptions about failures, until the checker finds
-//! nothing or no change is left.
+//! Adjusts the plan to the check of the planned machine: adds extends, and takes what may still be running after a failure of a
+//! Parallel or a Map, until the checker finds nothing or no change is left.
 
 use crate::check::calls::{Call, Options, calls};
-use crate::check::checker::check;
+use crate::check::checker::{Checked, check};
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
+use crate::read::error_names::NO_VALUE;
 use crate::read::language::Language;
 use crate::read::source::{LARGEST, Source};
 use crate::weave::authored::{AuthoredMachine, Kind, Limit, StateId, Target, is_written};
 use crate::weave::emit::emit;
 use crate::weave::plan::plan;
 use crate::weave::refusal::Refusal;
-use crate::weave::section::{Names, Role, Section, UncertainAfter};
+use crate::weave::section::{Names, OpenAfter, Role, Section};
 use crate::weave::spec::{Lifetime, Spec};
 use std::collections::BTreeSet;
 
@@ -31,18 +32,24 @@ pub(crate) struct Refiner<'w, 's> {
 impl<'s> Refiner<'_, 's> {
     /// Returns the woven text.
     pub(crate) fn refine(&self, mut sections: Vec<Section<'s>>) -> Result<String, Refusal> {
+        // What one section changes, only the sections around it see.
+        let mut rounds = self.machine.scopes.len();
         let mut text = loop {
-            let (text, findings) = self.attempt(self.spec, &sections)?;
-            if findings.is_empty() {
-                break text;
+            let (text, checked) = self.attempt(self.spec, &sections)?;
+            if rounds > 0 && self.learn(&checked, &mut sections) {
+                rounds -= 1;
+                continue;
             }
+            let Some(first) = checked.findings.first() else {
+                break text;
+            };
             // One change per state and round, because several findings may have one cause.
             let mut resolved = BTreeSet::new();
-            for finding in &findings {
+            for finding in &checked.findings {
                 self.resolve(finding, &mut sections, &mut resolved);
             }
             if resolved.is_empty() {
-                return Err(self.refuse(&findings[0], &sections));
+                return Err(self.refuse(first, &sections));
             }
         };
         // The added Retry is kept if the lease is long enough, and no shared clause would have to differ.
@@ -52,18 +59,14 @@ impl<'s> Refiner<'_, 's> {
             }
             sections[nth].asks_again = true;
             match self.attempt(self.spec, &sections) {
-                Ok((patient, findings)) if findings.is_empty() => text = patient,
+                Ok((patient, checked)) if checked.findings.is_empty() => text = patient,
                 _ => sections[nth].asks_again = false,
             }
         }
         Ok(text)
     }
 
-    fn attempt(
-        &self,
-        spec: &Spec,
-        sections: &[Section<'_>],
-    ) -> Result<(String, Vec<Finding>), Refusal> {
+    fn attempt(&self, spec: &Spec, sections: &[Section<'_>]) -> Result<(String, Checked), Refusal> {
         let plan = plan(self.machine, spec, sections)?;
         let text = emit(self.machine, sections, &plan)?;
         if text.len() > LARGEST {
@@ -87,34 +90,25 @@ impl<'s> Refiner<'_, 's> {
             };
             !self.known.iter().any(same)
         };
-        let findings = check(&node, self.options).findings;
-        Ok((source.text, findings.into_iter().filter(new).collect()))
+        let mut checked = check(&node, self.options);
+        checked.findings.retain(new);
+        Ok((source.text, checked))
     }
 
-    /// Makes a change that may resolve a finding, if one is left.
+    /// Adds an extend for a lease that may end too early, and the member that it is for to those that are resolved.
     fn resolve(
         &self,
         finding: &Finding,
         sections: &mut [Section<'_>],
         resolved: &mut BTreeSet<StateId>,
     ) {
-        let found = match finding.rule {
-            Rule::Outlasts | Rule::Unbounded => self.member(&finding.state, sections),
-            Rule::NoRelease | Rule::ReleasedWhileRunning | Rule::UnguardedRedrive => {
-                self.failed(finding, sections)
-            }
-            _ => None,
-        };
-        let Some((nth, member)) = found.filter(|(_, member)| !resolved.contains(member)) else {
+        if !matches!(finding.rule, Rule::Outlasts | Rule::Unbounded) {
             return;
-        };
-        let section = &mut sections[nth];
-        let done = if matches!(finding.rule, Rule::Outlasts | Rule::Unbounded) {
-            self.extend(section, member)
-        } else {
-            self.assume_less(section, member, finding.rule)
-        };
-        if done {
+        }
+        if let Some((nth, member)) = self.member(&finding.state, sections)
+            && !resolved.contains(&member)
+            && self.extend(&mut sections[nth], member)
+        {
             resolved.insert(member);
         }
     }
@@ -134,19 +128,24 @@ impl<'s> Refiner<'_, 's> {
         first && !std::mem::replace(&mut section.extends_first, true)
     }
 
-    /// Takes the next assumption about what may still be running after a member's failure.
-    fn assume_less(&self, section: &mut Section<'_>, member: StateId, rule: Rule) -> bool {
-        let is_around = self.machine.states[member].has_scopes();
-        let uncertain_after = match section.uncertain_after(self.machine, member) {
-            UncertainAfter::AnyError => UncertainAfter::LambdaErrors,
-            // A task that may still be running must not count as ended.
-            _ if rule == Rule::ReleasedWhileRunning && !is_around => return false,
-            UncertainAfter::LambdaErrors => UncertainAfter::Timeout,
-            UncertainAfter::Timeout => UncertainAfter::Never,
-            UncertainAfter::Never => return false,
-        };
-        section.uncertain_after.insert(member, uncertain_after);
-        true
+    /// Takes from the check after which failures of a Parallel or a Map something may still be running. Returns whether that is new.
+    fn learn(&self, checked: &Checked, sections: &mut [Section<'_>]) -> bool {
+        let names = Names::of(self.machine);
+        let mut is_new = false;
+        for section in sections {
+            let acquire = names.name(section, Role::Acquire);
+            for (&member, open) in &mut section.open_after {
+                let path = self.machine.path_of(member);
+                let around = path.strip_suffix(self.machine.states[member].name);
+                let acquire = format!("{}{acquire}", around.unwrap_or_default());
+                if let Some(errors) = checked.left_by.get(&(path, acquire)) {
+                    let learned = OpenAfter::inside(errors);
+                    is_new |= *open != learned;
+                    *open = learned;
+                }
+            }
+        }
+        is_new
     }
 
     /// A state of the author's.
@@ -198,6 +197,7 @@ impl<'s> Refiner<'_, 's> {
         let nth = self.blamed(finding, sections);
         let section = &sections[nth];
         let name = &finding.state;
+        let undecided = self.undecided(finding, sections);
         let message = match finding.rule {
             Rule::UnguardedRedrive => format!(
                 "set keep_seconds in the section, the time after a failure within which a redrive finds its lease: {name} {}, and only a task in JSONata whose TimeoutSeconds is a number or left out, and whose failure no Catch inside takes, can prove it first",
@@ -223,6 +223,7 @@ impl<'s> Refiner<'_, 's> {
                 section.name,
                 finding.trail()
             ),
+            Rule::NoRelease if undecided.is_some() => undecided.unwrap_or_default(),
             Rule::AbortedSiblings => format!(
                 "{name} {}: catch that failure inside, or put the section around the whole",
                 finding.message
@@ -283,14 +284,31 @@ impl<'s> Refiner<'_, 's> {
         };
         let failed = self.machine.states[member].name;
         if self.machine.states[member].has_scopes() {
-            format!(
-                "a failure of {failed} does not show whether something inside is still running ({trail}): catch failures inside, or leave {failed} out"
-            )
+            self.not_told_apart(finding, member)
         } else {
             format!(
                 "after a timeout of {failed} the section goes on, and its lease would be released while {failed} may still be running ({trail}): lead that Catch out of the section"
             )
         }
+    }
+
+    /// Why a lease is not released, if something may still be running after the failures of a member, but not after all of them.
+    fn undecided(&self, finding: &Finding, sections: &[Section<'s>]) -> Option<String> {
+        let (nth, member) = self.failed(finding, sections)?;
+        let is_any = sections[nth].open_after[&member].is_any();
+        is_any.then(|| self.not_told_apart(finding, member))
+    }
+
+    fn not_told_apart(&self, finding: &Finding, member: StateId) -> String {
+        let (failed, trail) = (self.machine.states[member].name, finding.trail());
+        if self.machine.states[member].has_scopes() {
+            return format!(
+                "a failure of {failed} does not show whether something inside is still running ({trail}): catch failures inside, or leave {failed} out"
+            );
+        }
+        format!(
+            "{failed} may still be running after its failures, except if it did not start, and one clause takes both ({trail}): let a clause for {NO_VALUE} alone precede it"
+        )
     }
 
     fn uncounted(&self, finding: &Finding) -> String {
@@ -369,9 +387,9 @@ impl<'s> Refiner<'_, 's> {
                     ..section.clone()
                 })
                 .collect();
-            let (_, findings) = self.attempt(&spec, &longer).ok()?;
+            let (_, checked) = self.attempt(&spec, &longer).ok()?;
             let late = |finding: &Finding| finding.rule == Rule::Outlasts && finding.state == state;
-            (!findings.iter().any(late)).then_some(())
+            (!checked.findings.iter().any(late)).then_some(())
         };
         fits(LONGEST)?;
         let ttl = sections[nth].ttl()?;

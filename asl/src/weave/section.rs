@@ -1,7 +1,8 @@
 //! A section of a definition: its members, and the decisions about it.
 
-use crate::check::calls::{Call, StillRunning, outlives_errors};
-use crate::read::error_names::{NO_VALUE, matches};
+use crate::check::calls::{Call, StillRunning};
+use crate::check::outcomes::{Effect, Error, failures};
+use crate::read::error_names::{MAY_STILL_RUN, NO_VALUE, matches};
 use crate::read::expression::{bare, variables};
 use crate::read::language::Language;
 use crate::read::node::Node;
@@ -25,54 +26,76 @@ pub(crate) struct Section<'s> {
     pub extends: BTreeSet<StateId>,
     /// Whether there is an extend between the acquire and the entry.
     pub extends_first: bool,
-    /// The assumption about a member's failure. Without an entry it is the most careful one.
-    pub uncertain_after: BTreeMap<StateId, UncertainAfter>,
+    /// After which failures of each member something may still be running.
+    pub open_after: BTreeMap<StateId, OpenAfter>,
     /// Whether steps that Lambda did not start are retried.
     pub asks_again: bool,
 }
 
-/// What may still be running after a failure of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum UncertainAfter {
-    /// After any error something may still be running.
-    AnyError,
-    /// After a timeout or an error of Lambda itself something may still be running, but after no other error.
-    LambdaErrors,
-    /// After a timeout something may still be running, but after no other error.
-    Timeout,
-    /// Nothing is running.
-    Never,
+/// The errors of a member after which something may still be running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OpenAfter {
+    Any,
+    Only(Vec<&'static str>),
+}
+
+impl OpenAfter {
+    /// Of a task. If the service stops its job, the job's own failure is its end.
+    fn task(failures: &[(&str, Effect)]) -> Self {
+        if failures[0].1 == Effect::Work(StillRunning::Yes) {
+            return Self::Any;
+        }
+        Self::only(|name| {
+            let mut failures = failures.iter();
+            failures.any(|(other, effect)| *other == name && matches!(effect, Effect::Work(_)))
+        })
+    }
+
+    /// Of a Parallel or a Map. Written clauses tell only the errors apart that the weaver knows.
+    pub(crate) fn inside(errors: &BTreeMap<Error, StillRunning>) -> Self {
+        let others = errors.iter().filter(|(error, _)| {
+            !matches!(error, Error::Named(name) if MAY_STILL_RUN.contains(&name.as_str()))
+        });
+        let others = others.map(|(_, left)| *left).reduce(StillRunning::or);
+        if others > Some(StillRunning::No) {
+            return Self::Any;
+        }
+        Self::only(|name| {
+            let left = errors.get(&Error::Named(name.to_owned()));
+            left.is_some_and(|left| *left > StillRunning::No)
+        })
+    }
+
+    fn only(is_open: impl Fn(&str) -> bool) -> Self {
+        let names = MAY_STILL_RUN.into_iter();
+        Self::Only(names.filter(|name| is_open(name)).collect())
+    }
+
+    /// The names of the errors, unless it is after any.
+    pub(crate) fn errors(&self) -> &[&'static str] {
+        match self {
+            Self::Any => &[],
+            Self::Only(names) => names,
+        }
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
 }
 
 impl Section<'_> {
-    pub(crate) fn uncertain_after(&self, machine: &Machine<'_>, member: StateId) -> UncertainAfter {
-        let state = &machine.states[member];
-        let careful = if state.has_scopes() || outlives_errors(state.node) {
-            UncertainAfter::AnyError
-        } else {
-            UncertainAfter::LambdaErrors
-        };
-        self.uncertain_after
-            .get(&member)
-            .copied()
-            .unwrap_or(careful)
-    }
-
-    /// Takes the assumptions about failures from what the members call. A ttl lease that is not released expires, and the checker's
-    /// findings decide. An execution lease would be kept until the execution ends.
-    pub(crate) fn assume(&mut self, calls: &[Call<'_>]) {
-        let members = if self.of_execution() {
-            self.members.clone()
-        } else {
-            BTreeSet::new()
-        };
-        for member in members {
-            let uncertain_after = match calls[member] {
-                Call::Work(StillRunning::Yes) | Call::Nothing => continue,
-                Call::Work(_) => UncertainAfter::Timeout,
-                _ => UncertainAfter::Never,
+    /// Takes from what the members call after which failures something may still be running. Of a Parallel and a Map the check of the
+    /// woven machine tells it, because sections inside change their errors.
+    pub(crate) fn open(&mut self, machine: &Machine<'_>, calls: &[Call<'_>]) {
+        for &member in &self.members {
+            let state = &machine.states[member];
+            let open = if state.has_scopes() {
+                OpenAfter::Any
+            } else {
+                OpenAfter::task(&failures(state, &calls[member]))
             };
-            self.uncertain_after.insert(member, uncertain_after);
+            self.open_after.insert(member, open);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::check::calls::{Call, Request, StillRunning};
 use crate::check::finding::{About, Finding, Step};
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Key, Lease, Status, join, key};
-use crate::check::outcomes::{Error, Exit, Exits};
+use crate::check::outcomes::{Error, Exit, Exits, LeftBy};
 use crate::check::rule::Rule;
 use crate::read::machine::{Machine, ScopeId, State, StateId, Target};
 use crate::read::node::Span;
@@ -43,6 +43,8 @@ pub(crate) struct Walker<'m, 'a> {
     pub protected: BTreeSet<StateId>,
     /// The acquires of execution leases under which a task without a guard was found.
     pub unguarded: BTreeSet<StateId>,
+    /// What may still be running after each failure inside a Parallel or a Map, for a lease around it.
+    pub left_by: LeftBy<StateId>,
     /// Leases that the current branch keeps extended for the other branches.
     pub keeping: Vec<StateId>,
     links: Vec<Link>,
@@ -138,6 +140,7 @@ impl<'m, 'a> Walker<'m, 'a> {
             lease_uses: Vec::new(),
             protected: BTreeSet::new(),
             unguarded: BTreeSet::new(),
+            left_by: LeftBy::new(),
             keeping: Vec::new(),
             links: Vec::new(),
             orders,

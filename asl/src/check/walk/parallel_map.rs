@@ -114,6 +114,15 @@ impl Walker<'_, '_> {
         }
         let done = done.all;
         let mut failed = self.failed_inside(id, entry, &ends, &outer);
+        for lease in entry.iter().filter(|lease| lease.is_held()) {
+            let errors = self.left_by.entry((id, lease.acquire)).or_default();
+            for (env, error) in &failed {
+                if let Some(after) = find(env, lease.acquire).filter(|after| after.is_held()) {
+                    let left = errors.entry(error.clone()).or_insert(after.left);
+                    *left = left.or(after.left);
+                }
+            }
+        }
         let own = own_ends(state, entry, &done, &failed);
         failed.extend(own);
         if !is_whole {

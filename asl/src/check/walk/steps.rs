@@ -4,11 +4,11 @@ use crate::check::calls::{self, Call, Lifetime, Request, StillRunning};
 use crate::check::finding::About;
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
-use crate::check::outcomes::{Effect, Error, clause, failures};
+use crate::check::outcomes::{Effect, Error, all_failures, clause};
 use crate::check::proofs;
 use crate::check::rule::Rule;
 use crate::check::walk::{By, Edge, To, Walker};
-use crate::read::error_names::{HELD, NO_VALUE, OUTCOME_UNKNOWN, matches};
+use crate::read::error_names::{HELD, OUTCOME_UNKNOWN, TIMEOUT, matches};
 use crate::read::expression as text;
 use crate::read::machine::{Kind, StateId};
 use crate::read::node::Node;
@@ -241,18 +241,19 @@ impl Walker<'_, '_> {
     ) -> Vec<Edge> {
         let machine = self.machine;
         let state = &machine.states[id];
-        let mut met: BTreeMap<(Option<usize>, Effect, bool), &str> = BTreeMap::new();
+        let mut met: BTreeMap<(Option<usize>, Effect, &str), &str> = BTreeMap::new();
         let is_inner = machine.scopes[state.scope].within.is_some();
-        for (error, effect) in failures(state, &self.calls[id]) {
+        for (error, effect) in all_failures(state, &self.calls[id]) {
             let nth = clause(state, error);
             // If the service stops the job, ending without a release is accepted only if the failure is caught.
-            let effect = match (nth, effect) {
-                (None, Effect::Work(StillRunning::Maybe)) => Effect::Same,
-                (_, effect) => effect,
+            let is_caught = nth.is_some() || (error == TIMEOUT && self.is_caught_around(id));
+            let effect = match effect {
+                Effect::Work(StillRunning::Maybe) if !is_caught => Effect::Same,
+                effect => effect,
             };
-            // A state around this one may have a clause for a step that did not start.
-            let is_guard = is_inner && nth.is_none() && error == NO_VALUE;
-            met.entry((nth, effect, is_guard)).or_insert(error);
+            // A state around this one may have a clause of its own for each error.
+            let name = if is_inner && nth.is_none() { error } else { "" };
+            met.entry((nth, effect, name)).or_insert(error);
         }
         met.into_iter()
             .map(|((nth, effect, _), error)| {
@@ -269,6 +270,14 @@ impl Walker<'_, '_> {
                 Edge::new(env, to, Some(By::Uncaught(error)))
             })
             .collect()
+    }
+
+    /// Whether a Parallel or a Map around a state catches a timeout.
+    fn is_caught_around(&self, id: StateId) -> bool {
+        let machine = self.machine;
+        let around = machine.enclosing(machine.states[id].scope).into_iter();
+        let mut around = around.map(|(around, _)| &machine.states[around]);
+        around.any(|state| clause(state, TIMEOUT).is_some())
     }
 
     /// The edge along a clause of a Catch.
