@@ -330,7 +330,7 @@ async fn invalid_start_stores_nothing() {
 async fn unanswered_start_can_be_repeated() {
     let all = Starts::new().await;
     let proxy = &all.fixture.proxy;
-    proxy.inject(Fault::LoseRequest, "UpdateItem", 1000);
+    proxy.inject(Fault::LoseRequest, "TransactWriteItems", 1000);
     let ran = all.start("k", &[]).await;
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(
