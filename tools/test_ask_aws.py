@@ -68,7 +68,7 @@ class AskAws(unittest.TestCase):
         code, said = self.ask(region="AWS_REGION_OF_NOBODY")
         self.assertEqual((code, "no Region: set AWS_REGION" in said), (1, True), said)
 
-    def test_every_machine_and_every_question_is_asked(self):
+    def test_every_machine_and_question_asked(self):
         code, said = self.ask("--role", ROLE)
         self.assertEqual((code, "OTHERWISE" in said, "not asked" in said), (0, False, False), said)
         validated = [request for action, request in Stub.asked if action == "ValidateStateMachineDefinition"]
@@ -80,12 +80,12 @@ class AskAws(unittest.TestCase):
         self.assertEqual(len(questions), 8)
         self.assertFalse([request for request in questions if "{partition}" in request["definition"]])
 
-    def test_without_a_role_names_of_errors_are_not_asked(self):
+    def test_error_names_need_role(self):
         code, said = self.ask()
         self.assertEqual((code, said.count("not asked")), (0, 4), said)
         self.assertFalse([request for _, request in Stub.asked if "roleArn" in request])
 
-    def test_what_is_otherwise_fails_and_is_shown(self):
+    def test_differences_fail_and_are_shown(self):
         diagnostic = {"severity": "ERROR", "code": "SCHEMA_VALIDATION_FAILED", "message": "is missing", "location": "/States/A"}
         code, said = self.ask(instead={"ValidateStateMachineDefinition": {"result": "FAIL", "diagnostics": [diagnostic]}})
         self.assertEqual(code, 1)

@@ -240,7 +240,7 @@ class Terraform(unittest.TestCase):
     def setUp(self):
         self.files, self.template = read(), plain("template")
 
-    def test_the_module_gives_and_reads_what_the_template_has(self):
+    def test_module_uses_what_template_has(self):
         self.assertEqual(problems(self.files, self.template), [])
 
     def test_each_fault_is_noticed(self):

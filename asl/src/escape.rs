@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_show_is_shown_by_its_number() {
+    fn invisible_characters_become_numbers() {
         let all = (0..=0x1f)
             .chain(0x7f..=0x9f)
             .chain([0xad, 0x61c, 0x180e])
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_begins_a_command_of_a_build_service() {
+    fn build_service_commands_are_escaped() {
         assert_eq!(plain("::error::x"), "\\u003a:error::x");
         assert_eq!(plain("\u{a0} ::x"), "\u{a0} \\u003a:x");
         assert_eq!(plain("arn:aws:states:::lambda"), "arn:aws:states:::lambda");

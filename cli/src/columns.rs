@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arn_is_cut_where_it_has_to_fit() {
+    fn arn_is_cut_to_fit() {
         let arn = "arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c";
         for (is_cut, shown) in [(false, arn), (true, "orders:7f3c")] {
             let mut columns = Columns::new(&["KEY", "WHO"]);

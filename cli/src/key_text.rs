@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_key_says_by_whom_and_until_when() {
+    fn held_key_says_holder_and_end() {
         let act = json!({"act": "freeze", "who": "alice", "why": "incident 77", "at": at(30), "caller": "arn:aws:iam::1:role/o"});
         let view = view(&json!({
             "outcome": "found", "state": "held", "lease": held(0, "worker 7"), "frozen": true, "waiting": 2,
@@ -389,7 +389,7 @@ orders/42 #2  held    in 9 min  7      c";
     }
 
     #[test]
-    fn the_queue_and_what_has_failed_are_shown() {
+    fn queue_and_failed_starts_are_shown() {
         let mut view = view(&json!({"outcome": "absent"}));
         assert_eq!(shown(&view), "");
         assert_eq!(row(&view)[1], "gone");
@@ -428,7 +428,7 @@ PLACE  CAME       GIVES UP  WHAT     WHO
     }
 
     #[test]
-    fn a_start_that_has_not_begun_is_not_said_to_run() {
+    fn unbegun_start_is_not_shown_running() {
         let mut view = view(&json!({
             "outcome": "found", "state": "held", "lease": held(0, "worker 7"), "frozen": false, "waiting": 0, "previous": null,
         }));

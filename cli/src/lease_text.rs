@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_says_what_is_known_of_its_end() {
+    fn known_end_of_execution_is_shown() {
         for (fields, runs, ended) in [
             (
                 json!({"keep_seconds": 0, "looked_at": at(0), "look_due_at": at(300)}),

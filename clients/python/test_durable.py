@@ -212,7 +212,7 @@ def equal(found, expected):
     assert found == expected, f"{found!r} is not {expected!r}"
 
 
-def whoever_finds_a_free_key_works_and_releases_it():
+def free_key_is_worked_and_released():
     def handler(section, context):
         def work(lease):
             seen = [lease.key, lease.holder, lease.grant, lease.ttl_seconds, lease.remaining() > 1e9]
@@ -235,14 +235,14 @@ def whoever_finds_a_free_key_works_and_releases_it():
     section.is_free()
 
 
-def the_lease_may_come_before_acquire_has_answered():
+def lease_may_precede_acquires_answer():
     section = Section(lambda section, context: section.with_lease(context, lambda lease: section.works(context, lease)))
     section.faults = [("after", lambda: time.sleep(1))]
     assert section.run() > 0
     equal(section.done, ["acquire", "first", "second", "release"])
 
 
-def whoever_waits_gets_the_lease_when_it_is_released():
+def waiter_gets_lease_on_release():
     section = Section(lambda section, context: section.with_lease(context, lambda lease: section.works(context, lease)))
     held = section.other.acquire(section.key, ttl_seconds=3600)
     section.start()
@@ -254,7 +254,7 @@ def whoever_waits_gets_the_lease_when_it_is_released():
     equal(section.done, ["acquire", "first", "second", "release"])
 
 
-def work_that_is_suspended_keeps_its_lease():
+def suspended_work_keeps_its_lease():
     def handler(section, context):
         def work(lease):
             section.done.append(("work", lease.fencing_token))
@@ -273,7 +273,7 @@ def work_that_is_suspended_keeps_its_lease():
     section.is_free()
 
 
-def an_error_of_the_work_passes_unchanged_after_one_release():
+def works_error_passes_after_release():
     own = KeyError("the work's own")
 
     def handler(section, context):
@@ -295,7 +295,7 @@ def an_error_of_the_work_passes_unchanged_after_one_release():
     section.is_free()
 
 
-def a_step_that_is_repeated_in_the_work_keeps_the_lease():
+def repeated_step_keeps_lease():
     def handler(section, context):
         def flaky(_):
             section.done.append("try")
@@ -321,7 +321,7 @@ def a_step_that_is_repeated_in_the_work_keeps_the_lease():
     equal(section.done, ["acquire", "release"])
 
 
-def an_error_of_the_sdk_itself_releases_nothing():
+def sdks_error_releases_nothing():
     def handler(section, context):
         def work(lease):
             section.step(context, "first")
@@ -341,7 +341,7 @@ def an_error_of_the_sdk_itself_releases_nothing():
     equal(section.done, ["acquire"])
 
 
-def whoever_waited_too_long_learns_it_by_the_queue():
+def queue_tells_of_timed_out_wait():
     section = Section(lambda section, context: section.refusal(context, wait_seconds=0.5))
     section.other.acquire(section.key, ttl_seconds=3600)
     section.start()
@@ -395,7 +395,7 @@ class Hasty:
         return self.context.create_callback(name, dataclasses.replace(config, timeout=self.timeout))
 
 
-def an_answer_that_never_comes_ends_the_wait():
+def missing_answer_ends_wait():
     timeouts = []
     section = Section(lambda section, context: section.refusal(Hasty(context, 1, timeouts), wait_seconds=90.5))
     section.faults = [("never", lambda: {"Payload": io.BytesIO(b'{"outcome":"queued","ticket":7}')})]
@@ -405,14 +405,14 @@ def an_answer_that_never_comes_ends_the_wait():
     assert section.key in message and set(timeouts) == {91 + 600}, (message, timeouts)
 
 
-def what_acquire_refuses_is_not_asked_again():
+def refused_acquire_is_not_repeated():
     section = Section(lambda section, context: section.refusal(context, permits=2000))
     section.start()
     name, _, details = section.learns()
     equal((name, details["field"], section.count("acquire")), ("LeaseInvalid", "permits", 1))
 
 
-def what_is_no_matter_of_leases_is_the_sdks_own_error():
+def foreign_error_is_sdks_own():
     section = Section(lambda section, context: section.refusal(context))
     section.faults = [("never", fails(refused("AccessDeniedException", 403)))]
     section.start()
@@ -428,7 +428,7 @@ def what_is_no_matter_of_leases_is_the_sdks_own_error():
     equal(section.learns()[:2], [CallbackExternalError.__name__, "{}"])
 
 
-def a_lost_request_is_repeated_as_it_was():
+def lost_request_is_repeated_unchanged():
     sections = []
     for when in "never", "after":
         section = Section(lambda section, context: section.with_lease(context, lambda lease: section.works(context, lease)))
@@ -441,7 +441,7 @@ def a_lost_request_is_repeated_as_it_was():
         section.is_free()
 
 
-def who_joined_the_queue_unheard_gets_the_lease():
+def unheard_waiter_gets_lease():
     sections = []
     for error in LOST, refused("TooManyRequestsException", 429):  # The latter of the last attempt, and an earlier one was heard.
         def handler(section, context):
@@ -459,7 +459,7 @@ def who_joined_the_queue_unheard_gets_the_lease():
         equal(section.done, ["acquire", "first", "second", "release"])
 
 
-def who_gets_no_answer_at_all_learns_it():
+def unanswered_caller_learns_it():
     with Runner.started(free_port(), "--skip-time") as runner:
         section = Section(lambda section, context: section.refusal(Hasty(context, 10, [])), runner)
         section.faults = [("never", fails(LOST))] * 99
@@ -482,7 +482,7 @@ def a_lost_release_is_repeated():
         section.is_free()
 
 
-def a_release_that_fails_does_not_replace_what_the_work_did():
+def failed_release_keeps_works_result():
     denied = ("never", fails(refused("AccessDeniedException", 403)))
     section = Section(lambda section, context: section.with_lease(context, lambda lease: "done"))
     section.faults = [("after", None), denied]
@@ -494,7 +494,7 @@ def a_release_that_fails_does_not_replace_what_the_work_did():
     equal(section.done, ["acquire", "release"])
 
 
-def work_that_lost_its_lease_says_so():
+def work_reports_lost_lease():
     def taken(section):
         event = {"operation": "force_release", "key": section.key, "who": "night shift", "why": "a test"}
         STACK.invoke(FunctionName="OperateFunction", Payload=json.dumps(event).encode())
@@ -509,7 +509,7 @@ def work_that_lost_its_lease_says_so():
     equal(section.count("release"), 1)
 
 
-def a_stopped_execution_sends_no_release_and_loses_its_lease():
+def stopped_execution_loses_lease_unreleased():
     def handler(section, context):
         def work(_):
             section.step(context, "first")
@@ -534,16 +534,16 @@ def the_local_runners_ids_become_arns():
     assert ARN.fullmatch(found) and found.endswith("/durable-execution/a-b/c-d"), found
 
 
-SCENES = (whoever_finds_a_free_key_works_and_releases_it, the_lease_may_come_before_acquire_has_answered,
-          whoever_waits_gets_the_lease_when_it_is_released, work_that_is_suspended_keeps_its_lease,
-          an_error_of_the_work_passes_unchanged_after_one_release,
-          a_step_that_is_repeated_in_the_work_keeps_the_lease, an_error_of_the_sdk_itself_releases_nothing,
-          whoever_waited_too_long_learns_it_by_the_queue, only_the_latest_waits, an_answer_that_never_comes_ends_the_wait,
-          what_acquire_refuses_is_not_asked_again, what_is_no_matter_of_leases_is_the_sdks_own_error,
-          a_lost_request_is_repeated_as_it_was, who_joined_the_queue_unheard_gets_the_lease,
-          who_gets_no_answer_at_all_learns_it, a_lost_release_is_repeated,
-          a_release_that_fails_does_not_replace_what_the_work_did, work_that_lost_its_lease_says_so,
-          a_stopped_execution_sends_no_release_and_loses_its_lease, the_local_runners_ids_become_arns)
+SCENES = (free_key_is_worked_and_released, lease_may_precede_acquires_answer,
+          waiter_gets_lease_on_release, suspended_work_keeps_its_lease,
+          works_error_passes_after_release,
+          repeated_step_keeps_lease, sdks_error_releases_nothing,
+          queue_tells_of_timed_out_wait, only_the_latest_waits, missing_answer_ends_wait,
+          refused_acquire_is_not_repeated, foreign_error_is_sdks_own,
+          lost_request_is_repeated_unchanged, unheard_waiter_gets_lease,
+          unanswered_caller_learns_it, a_lost_release_is_repeated,
+          failed_release_keeps_works_result, work_reports_lost_lease,
+          stopped_execution_loses_lease_unreleased, the_local_runners_ids_become_arns)
 
 # The SDK logs every error of a step.
 logging.disable(logging.CRITICAL)

@@ -121,7 +121,7 @@ class Clock:
             self.happens = None
 
 
-def whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over():
+def waiter_asks_until_free_or_late():
     held = ME.acquire("python/waits", ttl_seconds=3600)
     clock = Clock(after=30, happens=held.release)
     counted = Faulty()
@@ -146,7 +146,7 @@ def whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over():
         assert max(pauses) <= 1.5, pauses
 
 
-def an_async_wait_blocks_nobody_and_a_cancelled_one_keeps_nothing():
+def async_wait_blocks_nobody_keeps_nothing():
     async def scene():
         async with ME.lease_async("python/async", ttl_seconds=60) as lease:
             waits = asyncio.create_task(OTHER.acquire_async("python/async", ttl_seconds=60, wait_seconds=60))
@@ -178,7 +178,7 @@ def an_async_wait_blocks_nobody_and_a_cancelled_one_keeps_nothing():
     asyncio.run(scene())
 
 
-def a_decorated_function_runs_under_its_lease():
+def decorated_function_runs_under_lease():
     @ME.leased("python/decorated", ttl_seconds=60)
     def plain(order):
         raises(LeaseHeld, OTHER.acquire, "python/decorated", ttl_seconds=60)
@@ -199,7 +199,7 @@ def a_decorated_function_runs_under_its_lease():
     OTHER.acquire("python/decorated", ttl_seconds=60).release()
 
 
-def the_same_request_gets_the_same_lease_and_none_once_it_is_over():
+def same_request_gets_same_lease():
     first = ME.acquire("python/replayed", ttl_seconds=60, request_id="one")
     again = ME.acquire("python/replayed", ttl_seconds=60, request_id="one")
     assert again.grant == "replayed" and again.handle() == first.handle()
@@ -207,7 +207,7 @@ def the_same_request_gets_the_same_lease_and_none_once_it_is_over():
     raises(LeaseConsumed, ME.acquire, "python/replayed", ttl_seconds=60, request_id="one")
 
 
-def a_lease_that_was_taken_over_is_lost():
+def taken_over_lease_is_lost():
     mine = ME.acquire("python/lost", ttl_seconds=60)
     operate("force_release", "python/lost")
     theirs = OTHER.acquire("python/lost", ttl_seconds=60)
@@ -219,7 +219,7 @@ def a_lease_that_was_taken_over_is_lost():
     assert theirs.extend() == "extended"
 
 
-def an_expired_lease_is_refused_or_revived():
+def expired_lease_is_refused_or_revived():
     with open(os.path.join(os.environ["EVENTS"], "extend-expired.json"), encoding="utf-8") as file:
         lease = ME.resume(json.load(file)["lease"])
     assert lease.remaining() == 0
@@ -231,7 +231,7 @@ def a_malformed_request_names_its_field():
     assert raises(LeaseInvalid, ME.acquire, "python/invalid", ttl_seconds=0).details["field"] == "ttl_seconds"
 
 
-def a_frozen_key_is_granted_to_no_one():
+def frozen_key_is_granted_to_nobody():
     operate("freeze", "python/frozen")
     raises(LeaseFrozen, ME.acquire, "python/frozen", ttl_seconds=60)
 
@@ -243,7 +243,7 @@ def permits_are_leases_of_their_own():
     ends(*leases)
 
 
-def several_keys_come_together_or_not_at_all():
+def several_keys_come_all_or_none():
     leases = ME.acquire_all(["python/a", "python/b"], ttl_seconds=60)
     assert [(lease.key, lease.previous) for lease in leases] == [("python/a", None), ("python/b", None)]
     assert raises(LeaseHeld, OTHER.acquire_all, ["python/c", "python/b"], ttl_seconds=60).details["key"] == "python/b"
@@ -252,7 +252,7 @@ def several_keys_come_together_or_not_at_all():
     ends(*leases)
 
 
-def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
+def queued_waiter_gets_lease_by_token():
     held = ME.acquire("python/queue", ttl_seconds=60)
     waiting = {"wait_seconds": 600, "at_least_seconds": 60, "holder": "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1"}
     joined = OTHER.join_queue("python/queue", task_token="python-1", request_id="1", **waiting)
@@ -273,7 +273,7 @@ def whoever_waits_in_the_queue_gets_the_lease_by_the_task_token():
     assert other["outcome"] == "acquired", other
 
 
-def a_start_begins_or_waits_for_its_key():
+def start_begins_or_waits_for_key():
     machine = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders"
     execution = machine.replace(":stateMachine:", ":execution:")
     order = {"state_machine_arn": machine, "input": {"order": "42"}, "at_least_seconds": 60}
@@ -307,7 +307,7 @@ def a_block_releases_however_it_ends():
         OTHER.acquire("python/block", ttl_seconds=60).release()
 
 
-def a_block_that_lost_its_lease_says_so():
+def block_reports_lost_lease():
     def block():
         with ME.lease("python/overrun", ttl_seconds=60):
             operate("force_release", "python/overrun")
@@ -316,7 +316,7 @@ def a_block_that_lost_its_lease_says_so():
     raises(LeaseLost, block)
 
 
-def a_block_does_not_begin_after_its_lease():
+def block_never_begins_after_lease():
     # The response to the acquire took two hours.
     def late(invoker):
         return client(invoker=invoker, clock=lambda: time.time() + 7200).lease("python/late", ttl_seconds=60)
@@ -358,7 +358,7 @@ def refused(code, status):
     return LAMBDA.exceptions.ClientError(answer, "Invoke")
 
 
-def a_throttled_or_lost_invocation_is_repeated_as_it_was():
+def failed_invocation_is_repeated_unchanged():
     from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 
     SLEPT.clear()
@@ -376,7 +376,7 @@ def a_throttled_or_lost_invocation_is_repeated_as_it_was():
     raises(LeaseThrottled, client(invoker=always).acquire, "python/again", ttl_seconds=60)
 
 
-def what_is_no_matter_of_leases_is_the_sdks_own_error():
+def foreign_error_is_sdks_own():
     faulty = Faulty((False, refused("AccessDeniedException", 403)))
     try:
         client(invoker=faulty).acquire("python/denied", ttl_seconds=60)
@@ -386,7 +386,7 @@ def what_is_no_matter_of_leases_is_the_sdks_own_error():
         raise AssertionError("no error")
 
 
-def a_lease_does_not_show_its_secret():
+def lease_does_not_show_secret():
     lease = ME.acquire("python/secret", ttl_seconds=60)
     written = json.dumps(lease.handle())
     secret = json.loads(written)["lease_id"]
@@ -395,7 +395,7 @@ def a_lease_does_not_show_its_secret():
     ends(ME.resume(json.loads(written)))
 
 
-def every_error_of_the_contract_has_its_class():
+def every_contract_error_has_class():
     with open(os.path.join(os.environ["SCHEMAS"], "error.json"), encoding="utf-8") as file:
         names = [one["const"] for one in json.load(file)["properties"]["errorType"]["oneOf"]]
     assert sorted(names) == sorted(ERRORS)
@@ -448,7 +448,7 @@ def understand(function, event, answer=None, error=None, message=None):
     return "another"
 
 
-def a_guarded_write_refuses_a_smaller_token():
+def guarded_write_refuses_smaller_token():
     table = boto3.resource("dynamodb", endpoint_url=os.environ["AWS_ENDPOINT_URL_DYNAMODB"], **SETTINGS).Table("orders")
 
     def write(token, status):
@@ -476,17 +476,17 @@ def a_guarded_write_refuses_a_smaller_token():
 
 
 for scene in (acquire_extend_and_release, a_held_key_names_its_holder,
-              whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over,
-              the_same_request_gets_the_same_lease_and_none_once_it_is_over, a_lease_that_was_taken_over_is_lost,
-              an_expired_lease_is_refused_or_revived, a_malformed_request_names_its_field, a_frozen_key_is_granted_to_no_one,
-              permits_are_leases_of_their_own, several_keys_come_together_or_not_at_all,
-              whoever_waits_in_the_queue_gets_the_lease_by_the_task_token, a_start_begins_or_waits_for_its_key,
+              waiter_asks_until_free_or_late,
+              same_request_gets_same_lease, taken_over_lease_is_lost,
+              expired_lease_is_refused_or_revived, a_malformed_request_names_its_field, frozen_key_is_granted_to_nobody,
+              permits_are_leases_of_their_own, several_keys_come_all_or_none,
+              queued_waiter_gets_lease_by_token, start_begins_or_waits_for_key,
               a_block_releases_however_it_ends,
-              a_block_that_lost_its_lease_says_so, a_block_does_not_begin_after_its_lease,
-              a_throttled_or_lost_invocation_is_repeated_as_it_was,
-              what_is_no_matter_of_leases_is_the_sdks_own_error, a_lease_does_not_show_its_secret,
-              every_error_of_the_contract_has_its_class, what_each_version_answered_is_understood,
-              a_guarded_write_refuses_a_smaller_token, an_async_wait_blocks_nobody_and_a_cancelled_one_keeps_nothing,
-              a_decorated_function_runs_under_its_lease):
+              block_reports_lost_lease, block_never_begins_after_lease,
+              failed_invocation_is_repeated_unchanged,
+              foreign_error_is_sdks_own, lease_does_not_show_secret,
+              every_contract_error_has_class, what_each_version_answered_is_understood,
+              guarded_write_refuses_smaller_token, async_wait_blocks_nobody_keeps_nothing,
+              decorated_function_runs_under_lease):
     scene()
     print("ok", scene.__name__)

@@ -216,7 +216,7 @@ const unrepeated = (context: DurableContext) =>
 const suspended = (section: Section, context: DurableContext) => section.withLease(context, (lease) => section.works(context, lease));
 
 const scenes: Record<string, () => Promise<void>> = {
-  async whoever_finds_a_free_key_works_and_releases_it() {
+  async free_key_is_worked_and_released() {
     const section = new Section((section, context) =>
       section.withLease(context, async (lease) => {
         const seen = [lease.key, lease.holder, lease.grant, lease.ttlSeconds === undefined, lease.remaining() > 1e9];
@@ -237,13 +237,13 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.deepEqual(section.done, ["acquire", "release"]);
     await section.isFree();
   },
-  async the_lease_may_come_before_acquire_has_answered() {
+  async lease_may_precede_acquires_answer() {
     const section = new Section(suspended);
     section.faults = [["after", () => sleep(1000)]];
     assert(Number(await section.run()) > 0);
     assert.deepEqual(section.done, ["acquire", "first", "second", "release"]);
   },
-  async whoever_waits_gets_the_lease_when_it_is_released() {
+  async waiter_gets_lease_on_release() {
     const section = new Section((section, context) => {
       // What the function sets for its own callbacks is no matter here.
       context.configureSerdes({ defaultCallbackDeserializer: { deserialize: async () => assert.fail("not for a lease") } });
@@ -258,7 +258,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert(Number(await section.ends()) > held.fencingToken);
     assert.deepEqual(section.done, ["acquire", "first", "second", "release"]);
   },
-  async work_that_is_suspended_keeps_its_lease() {
+  async suspended_work_keeps_its_lease() {
     const calls: number[] = [];
     const section = new Section(async (section, context) => {
       const token = await section.withLease(context, (lease) => {
@@ -274,7 +274,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.deepEqual(section.done, ["acquire", "first", "second", "release", "after"]);
     await section.isFree();
   },
-  async an_error_of_the_work_passes_unchanged_after_one_release() {
+  async works_error_passes_after_release() {
     const own = new RangeError("the work's own");
     const section = new Section(async (section, context) => {
       const work = async (lease: Lease) => {
@@ -291,7 +291,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.deepEqual(section.done, ["acquire", "first", "second", "release"]);
     await section.isFree();
   },
-  async a_step_that_is_repeated_in_the_work_keeps_the_lease() {
+  async repeated_step_keeps_lease() {
     const repeats = (times: number) => (section: Section, context: DurableContext) =>
       section.withLease(context, () => context.step("flaky", async () => {
         section.done.push("try");
@@ -306,7 +306,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.deepEqual([ErrorType, ErrorMessage], ["StepError", "once"]);
     assert.deepEqual(failing.done, ["acquire", "try", "release"]);
   },
-  async whoever_waited_too_long_learns_it_by_the_queue() {
+  async queue_tells_of_timed_out_wait() {
     const section = new Section((section, context) => section.refusal(context, { waitSeconds: 0.5 }));
     await section.other.acquire({ key: section.key, ttlSeconds: 3600 });
     await section.start();
@@ -330,7 +330,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert(Number(await later.ends()) > held.fencingToken);
     assert.deepEqual([...section.sent, ...later.sent].map(([, event]) => event.if_held), [undefined, "latest", undefined]);
   },
-  async an_answer_that_never_comes_ends_the_wait() {
+  async missing_answer_ends_wait() {
     const timeouts: unknown[] = [];
     const section = new Section((section, context) => section.refusal(hasty(context, 1, timeouts), { waitSeconds: 90.5 }));
     section.faults = [["never", async () => ({ Payload: encoded({ outcome: "queued", ticket: 7 }) })]];
@@ -340,12 +340,12 @@ const scenes: Record<string, () => Promise<void>> = {
     assert(message.includes(section.key), message);
     for (const timeout of timeouts) assert.deepEqual(timeout, { seconds: 91 + 600 });
   },
-  async what_acquire_refuses_is_not_asked_again() {
+  async refused_acquire_is_not_repeated() {
     const section = await new Section((section, context) => section.refusal(context, { permits: 2000 })).start();
     const [name, , details] = await section.learns();
     assert.deepEqual([name, details.field, section.count("acquire")], ["LeaseInvalid", "permits", 1]);
   },
-  async what_is_no_matter_of_leases_is_the_sdks_own_error() {
+  async foreign_error_is_sdks_own() {
     const section = new Section((section, context) => section.refusal(context));
     section.faults = [denied];
     await section.start();
@@ -359,7 +359,7 @@ const scenes: Record<string, () => Promise<void>> = {
     await RUNNER.call("POST", "durable-execution-callbacks", callback_id as string, "fail", { ErrorType: "No", ErrorMessage: "{}" });
     assert.deepEqual((await answered.learns()).slice(0, 2), ["CallbackExternalError", "{}"]);
   },
-  async a_lost_request_is_repeated_as_it_was() {
+  async lost_request_is_repeated_unchanged() {
     const sections = (["never", "after"] as const).map((when) => Object.assign(new Section(suspended), { faults: [lost(when)] }));
     await Promise.all(sections.map(async (section) => {
       assert(Number(await section.run()) > 0);
@@ -368,7 +368,7 @@ const scenes: Record<string, () => Promise<void>> = {
       await section.isFree();
     }));
   },
-  async who_joined_the_queue_unheard_gets_the_lease() {
+  async unheard_waiter_gets_lease() {
     // The latter of the last attempt, and an earlier one was heard.
     const throttled = fails("slow down", { $metadata: { httpStatusCode: 429 } });
     await Promise.all([lost("after"), ["after", throttled] as Fault].map(async (fault) => {
@@ -383,7 +383,7 @@ const scenes: Record<string, () => Promise<void>> = {
       assert.deepEqual(section.done, ["acquire", "first", "second", "release"]);
     }));
   },
-  async who_gets_no_answer_at_all_learns_it() {
+  async unanswered_caller_learns_it() {
     const runner = await Runner.started(await freePort(), "--skip-time");
     const section = new Section((section, context) => section.refusal(hasty(context, 10, [])), runner);
     section.faults = Array<Fault>(99).fill(lost("never"));
@@ -403,7 +403,7 @@ const scenes: Record<string, () => Promise<void>> = {
       await section.isFree();
     }));
   },
-  async a_release_that_fails_does_not_replace_what_the_work_did() {
+  async failed_release_keeps_works_result() {
     const section = new Section((section, context) => section.withLease(context, async () => "done"));
     section.faults = [fine, denied];
     assert.equal(await section.run(), "done");
@@ -413,7 +413,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.equal(((await failing.run()) as Details).ErrorType, "RangeError");
     assert.deepEqual(failing.done, ["acquire", "release"]);
   },
-  async work_that_lost_its_lease_says_so() {
+  async work_reports_lost_lease() {
     const section = new Section((section, context) => section.refusal(context, {}, () => context.step("taken", async () => {
       const event = { operation: "force_release", key: section.key, who: "night shift", why: "a test" };
       await STACK.invoke({ FunctionName: "OperateFunction", Payload: encoded(event) });
@@ -423,7 +423,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const [name, , details] = await section.learns();
     assert.deepEqual([name, details, section.count("release")], ["LeaseLost", { key: section.key }, 1]);
   },
-  async a_stopped_execution_sends_no_release_and_loses_its_lease() {
+  async stopped_execution_loses_lease_unreleased() {
     const section = new Section((section, context) => section.withLease(context, async () => {
       await section.step(context, "first");
       await context.wait({ seconds: 2 });

@@ -110,7 +110,7 @@ const scenes: Record<string, () => Promise<void>> = {
       assert(!("expires_at" in others || "ttl_seconds" in others || "lifetime" in others), inspect(details));
     }
   },
-  async whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over() {
+  async waiter_asks_until_free_or_late() {
     const key = "typescript/waits";
     const held = await me.acquire({ key, ttlSeconds: 3600 });
     const counted = new Faulty();
@@ -139,7 +139,7 @@ const scenes: Record<string, () => Promise<void>> = {
     }
     await ends(lease);
   },
-  async the_same_request_gets_the_same_lease_and_none_once_it_is_over() {
+  async same_request_gets_same_lease() {
     const request = { key: "typescript/replayed", ttlSeconds: 60, requestId: "one" };
     const [first, again] = [await me.acquire(request), await me.acquire(request)];
     assert.equal(again.grant, "replayed");
@@ -147,7 +147,7 @@ const scenes: Record<string, () => Promise<void>> = {
     await first.release();
     await throws("LeaseConsumed", me.acquire(request));
   },
-  async a_lease_that_was_taken_over_is_lost() {
+  async taken_over_lease_is_lost() {
     const request = { key: "typescript/lost", ttlSeconds: 60 };
     const mine = await me.acquire(request);
     await operate("force_release", request.key);
@@ -160,7 +160,7 @@ const scenes: Record<string, () => Promise<void>> = {
     await throws("LeaseLost", mine.release({ strict: true }));
     assert.equal(await theirs.extend(), "extended");
   },
-  async an_expired_lease_is_refused_or_revived() {
+  async expired_lease_is_refused_or_revived() {
     const event = JSON.parse(readFileSync(`${EVENTS}/extend-expired.json`, "utf8")) as { lease: Handle };
     const lease = me.resume(event.lease);
     assert.equal(lease.remaining(), 0);
@@ -172,7 +172,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const error = await throws("LeaseInvalid", me.acquire({ key: "typescript/invalid", ttlSeconds: 0 }));
     assert.equal(error.details.field, "ttl_seconds");
   },
-  async a_frozen_key_is_granted_to_no_one() {
+  async frozen_key_is_granted_to_nobody() {
     await operate("freeze", "typescript/frozen");
     await throws("LeaseFrozen", me.acquire({ key: "typescript/frozen", ttlSeconds: 60 }));
   },
@@ -183,7 +183,7 @@ const scenes: Record<string, () => Promise<void>> = {
     await throws("LeaseHeld", other.acquire(request));
     await ends(...leases);
   },
-  async several_keys_come_together_or_not_at_all() {
+  async several_keys_come_all_or_none() {
     const leases = await me.acquireAll({ keys: ["typescript/a", "typescript/b"], ttlSeconds: 60 });
     assert.deepEqual(leases.map((lease) => [lease.key, lease.previous]), [["typescript/a", null], ["typescript/b", null]]);
     const overlapping = other.acquireAll({ keys: ["typescript/c", "typescript/b"], ttlSeconds: 60 });
@@ -192,7 +192,7 @@ const scenes: Record<string, () => Promise<void>> = {
     for (const lease of leases) assert.equal(await lease.extend(), "extended");
     await ends(...leases);
   },
-  async whoever_waits_in_the_queue_gets_the_lease_by_the_task_token() {
+  async queued_waiter_gets_lease_by_token() {
     const held = await me.acquire({ key: "typescript/queue", ttlSeconds: 60 });
     const holder = "arn:aws:states:us-east-1:123456789012:execution:leasehold_leasing_one:1";
     const waiting = { key: "typescript/queue", waitSeconds: 600, atLeastSeconds: 60, holder };
@@ -214,7 +214,7 @@ const scenes: Record<string, () => Promise<void>> = {
     const another = { ...waiting, key, permits: 2, taskToken: "typescript-4", requestId: "4" };
     assert.equal((await other.joinQueue(another)).outcome, "acquired");
   },
-  async a_start_begins_or_waits_for_its_key() {
+  async start_begins_or_waits_for_key() {
     const stateMachineArn = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders";
     const execution = stateMachineArn.replace(":stateMachine:", ":execution:");
     const request = { key: "typescript/start", stateMachineArn, input: { order: "42" }, atLeastSeconds: 60 };
@@ -250,14 +250,14 @@ const scenes: Record<string, () => Promise<void>> = {
     await assert.rejects(me.withLease(request, () => { throw own; }), (error) => error === own);
     await (await other.acquire(request)).release();
   },
-  async a_block_that_lost_its_lease_says_so() {
+  async block_reports_lost_lease() {
     const request = { key: "typescript/overrun", ttlSeconds: 60 };
     await throws("LeaseLost", me.withLease(request, async () => {
       await operate("force_release", request.key);
       await other.acquire(request);
     }));
   },
-  async a_block_does_not_begin_after_its_lease() {
+  async block_never_begins_after_lease() {
     // The response to the acquire took two hours.
     const late = (invoker: Invoker) => new Leasehold(invoker, { ...NAMES, holder: "me", now: () => Date.now() + 7_200_000 });
     const request = { key: "typescript/late", ttlSeconds: 60 };
@@ -274,7 +274,7 @@ const scenes: Record<string, () => Promise<void>> = {
     };
     await throws("LeaseLost", late(taken).withLease(request, () => assert.fail("it has begun")));
   },
-  async a_throttled_or_lost_invocation_is_repeated_as_it_was() {
+  async failed_invocation_is_repeated_unchanged() {
     const request = { key: "typescript/again", ttlSeconds: 60 };
     slept.length = 0;
     const lost: Fault = [true, Object.assign(new Error("socket hang up"), { code: "ECONNRESET" })];
@@ -291,13 +291,13 @@ const scenes: Record<string, () => Promise<void>> = {
     faulty = new Faulty(...Array<Fault>(9).fill([false, refused("TooManyRequestsException", 429)]));
     await throws("LeaseThrottled", client("me", faulty).acquire(request));
   },
-  async what_is_no_matter_of_leases_is_the_sdks_own_error() {
+  async foreign_error_is_sdks_own() {
     const denied = refused("AccessDeniedException", 403);
     const faulty = new Faulty([false, denied]);
     await assert.rejects(client("me", faulty).acquire({ key: "k", ttlSeconds: 60 }), (error) => error === denied);
     assert.equal(faulty.sent.length, 1);
   },
-  async a_lease_does_not_show_its_secret() {
+  async lease_does_not_show_secret() {
     const lease = await me.acquire({ key: "typescript/secret", ttlSeconds: 60 });
     const handle = lease.handle();
     for (const shown of [inspect(lease, { showHidden: true, depth: 9 }), JSON.stringify({ lease }), String(lease), inspect(Object.entries(lease))]) {
@@ -306,7 +306,7 @@ const scenes: Record<string, () => Promise<void>> = {
     assert(JSON.stringify(lease).includes("typescript/secret"));
     await ends(me.resume(JSON.parse(JSON.stringify(handle)) as Handle));
   },
-  async every_error_of_the_contract_has_its_class() {
+  async every_contract_error_has_class() {
     const schema = JSON.parse(readFileSync(`${SCHEMAS}/error.json`, "utf8")) as { properties: { errorType: { oneOf: { const: string }[] } } };
     const names = schema.properties.errorType.oneOf.map((one) => one.const);
     assert.deepEqual([...names].sort(), [...ERRORS.keys()].sort());
@@ -335,7 +335,7 @@ const scenes: Record<string, () => Promise<void>> = {
       for (const kind of ["lease", "leases", "revived", "released", "Lease.Held"]) assert(understood.includes(kind), kind);
     }
   },
-  async a_guarded_write_refuses_a_smaller_token() {
+  async guarded_write_refuses_smaller_token() {
     const call = async (operation: string, input: object) => {
       const headers = {
         ...SIGNED,

@@ -12,7 +12,7 @@ def test_one_at_a_time():
     assert bill("1", lambda _: "paid") == "paid"
 
 
-def test_a_failure_leaves_the_order_free():
+def test_failure_leaves_order_free():
     def declined(_):
         raise ValueError("declined")
 

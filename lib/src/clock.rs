@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_is_written_with_three_digits_and_read_back() {
+    fn instant_round_trips_to_milliseconds() {
         for (millis, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (1_795_230_000_120, "2026-11-21T03:00:00.120Z"),
@@ -200,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_may_carry_an_offset_and_more_digits() {
+    fn instant_accepts_offset_and_more_digits() {
         let at: Timestamp = "2026-11-21T04:00:00.1239999+01:00".parse().expect("valid");
         assert_eq!(at.as_millis(), 1_795_230_000_123);
     }
 
     #[test]
-    fn arithmetic_stays_within_what_can_be_written() {
+    fn arithmetic_stays_in_writable_range() {
         assert_eq!(Timestamp::MAX.plus(Duration::MAX), Timestamp::MAX);
         assert_eq!(Timestamp::from_millis(5).minus(Duration::from_secs(1)).0, 0);
         assert_eq!(Timestamp::from_millis(1).as_seconds_rounded_up(), 1);

@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_have_changed_something_is_to_be_repeated() {
+    fn only_possible_writes_ask_for_repetition() {
         let error = |problem: &str| Error::Unavailable {
             problem: problem.to_owned(),
             source: Some(Cause::said("timed out")),

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlisted_machine_is_refused_by_its_parameter() {
+    fn unlisted_machine_refusal_names_parameter() {
         let machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:";
         let executions = Executions::of(&format!("{machine}app_*, {machine}*-lease,{machine}one"));
         let executions = executions.expect("valid");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlisted_durable_function_is_refused_by_its_parameter() {
+    fn unlisted_durable_refusal_names_parameter() {
         let function = "arn:aws:lambda:eu-west-1:123456789012:function:";
         let executions = Executions::of(&format!(
             "arn:aws:states:*,{function}orders,{function}app-*"
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_execution_is_known_by_its_arn() {
+    fn arn_shows_durable_execution() {
         for (arn, expected) in [
             (
                 "arn:aws:lambda:r:1:function:f:1/durable-execution/a/b",

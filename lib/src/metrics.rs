@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_add_up_and_of_the_rest_the_largest_stays() {
+    fn counts_add_others_keep_maximum() {
         let mut counts = Counts::default();
         for (metric, value) in [
             (Metric::Unavailable, 1),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_rules_tell_is_counted_where_it_happens() {
+    async fn metrics_are_counted_where_they_happen() {
         record(Metric::QueueDepth, 5);
         let (told, counts) = counted(async {
             record(Metric::QueueDepth, 7);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn release_and_reap_tell_how_long_the_lease_was_held() {
+    async fn release_and_reap_report_held_time() {
         let clock = make::clock();
         let calls = Arc::new(FakeStepFunctions::default());
         let ended = Execution::Ended {

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_goes_through_every_part_once_wherever_it_starts() {
+    fn walk_visits_each_part_once() {
         for first in 0..9 {
             let mut cursor = Some(Cursor::start(first));
             let mut parts = Vec::new();

@@ -86,7 +86,7 @@ mod tests {
     use crate::{clock::ManualClock, store::Connection};
 
     #[test]
-    fn a_quarter_of_a_short_limit_is_kept_for_another_attempt() {
+    fn quarter_left_for_another_attempt() {
         let kept =
             |left| Backoff::within(Duration::from_millis(40)).next(Duration::from_millis(left));
         assert!(kept(11).is_some());
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn attempts_end_in_time_for_another_one() {
+    async fn attempts_leave_time_for_another() {
         let began = Timestamp::from_millis(1_800_000_000_000);
         let clock = Arc::new(ManualClock::at(began));
         let mut backoff = ConflictBackoff::within(Connection::OPERATION, clock.clone());

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_named_and_nothing_falls_back() {
+    fn bad_setting_is_named_without_fallback() {
         assert!(read(&[]).is_err_and(|e| e.contains("LEASE_TABLE")));
         for name in [
             "LEASE_CLOCK_MARGIN_MS",

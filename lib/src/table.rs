@@ -277,7 +277,7 @@ mod tests {
 
     /// The embedded table has no such fields, so the description is written here.
     #[test]
-    fn a_table_of_several_regions_is_refused() {
+    fn multi_region_table_is_refused() {
         let replica = ReplicaDescription::builder()
             .region_name("eu-west-1")
             .build();

@@ -480,7 +480,7 @@ mod tests {
     };
 
     #[test]
-    fn keys_are_bounded_and_free_of_control_characters() {
+    fn keys_have_no_control_characters() {
         assert!(Key::new("orders/42").is_ok());
         assert!(Key::new("k".repeat(1024)).is_ok());
         for bad in [
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_id_stays_out_of_debug() {
+    fn debug_shows_no_lease_id() {
         let id = LeaseId::random();
         assert_eq!(format!("{id:?}"), "LeaseId(redacted)");
         assert_ne!(id, LeaseId::random());
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_bounded_and_cut_by_whole_entries() {
+    fn metadata_is_cut_between_entries() {
         let of = |pairs: &[(&str, &str)]| {
             Metadata::new(
                 pairs
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_tells_sets_apart_and_orders_not() {
+    fn digest_ignores_order_of_keys() {
         let of = |keys: &[&str]| {
             let keys = keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
             KeysDigest::of(&Keys::try_from(keys).expect("valid"))
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_distinct_and_not_too_many() {
+    fn keys_are_distinct_and_bounded() {
         let read = |keys: &[String]| Keys::try_from(keys.to_vec()).map_err(|e| e.to_string());
         let many = |n: usize| (0..n).map(|n| format!("k{n}")).collect::<Vec<_>>();
         assert_eq!(read(&many(100)).expect("valid").as_slice().len(), 100);
@@ -606,13 +606,13 @@ mod tests {
     proptest! {
         // A frame that can be read back belongs to one list of parts only, and the digest is taken of the frame.
         #[test]
-        fn parts_can_be_told_from_their_frame(parts in prop::collection::vec(text(), 0..5)) {
+        fn frame_reads_back_its_parts(parts in prop::collection::vec(text(), 0..5)) {
             let frame = framed(parts.iter().map(String::as_str));
             prop_assert_eq!(unframed(&frame), Some(parts));
         }
 
         #[test]
-        fn a_request_has_a_digest_of_its_own(one in [text(), text()], other in [text(), text()], cut in 0_usize..9) {
+        fn each_request_has_own_digest(one in [text(), text()], other in [text(), text()], cut in 0_usize..9) {
             // The other list, or one's own text, split elsewhere.
             let whole = one.concat();
             let parted = whole.char_indices().map(|(at, _)| whole.split_at(at)).nth(cut);
@@ -628,7 +628,7 @@ mod tests {
         }
 
         #[test]
-        fn an_item_is_known_by_its_address(key in text(), permit in 0_u16..1000, id in text()) {
+        fn address_identifies_its_item(key in text(), permit in 0_u16..1000, id in text()) {
             let Ok(key) = Key::new(key) else { return Ok(()) };
             let address = Address { key: key.clone(), permit };
             let row = ItemAddress::Row(address);
@@ -641,7 +641,7 @@ mod tests {
 
         // Otherwise one lease could have two items.
         #[test]
-        fn what_is_read_as_an_address_is_written_so(
+        fn address_is_written_as_read(
             sk in prop_oneof![
                 "LEASE#[0-9+ \\-a]{0,6}", "WAIT#[0-9a-fA-F]{31,33}", "WAIT#[0-9a-f]{32}\\PC{0,1}", "(LEASE|WAIT)#\\PC{0,5}",
                 text(),

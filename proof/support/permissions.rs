@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_that_nothing_asks_for_is_idle() {
+    fn unused_permission_is_idle() {
         let both = [("d:Get", "t"), ("d:Put", "t")];
         assert_eq!(permissions(&both, &both).idle(), [""; 0]);
         assert_eq!(permissions(&both, &both[..1]).idle(), ["R d:Put t"]);
     }
 
     #[test]
-    fn a_permission_that_another_covers_is_idle() {
+    fn covered_permission_is_idle() {
         let twice = [("d:Get", "t"), ("d:Get", "*")];
         assert_eq!(permissions(&twice, &twice[..1]).idle().len(), 2);
         let wider = [("d:Get", "t"), ("d:Get", "u")];
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_unless_it_is_meant() {
+    fn unintended_refusal_is_reported() {
         let none = permissions(&[], &[]);
         assert_eq!(none.refused(&["meant"]), [""; 0]);
         assert_eq!(none.refused(&["nothing"]), ["may not d:Put on meant"]);

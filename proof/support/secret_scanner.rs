@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_learnt_wherever_it_passes() {
+    fn secret_is_learnt_wherever_it_passes() {
         let handle = json!({"lease": {"lease_id": SECRET}}).to_string();
         for passing in [
             json!({"lease": {"lease_id": SECRET}}),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_each_form_and_only_where_it_stands() {
+    fn secret_is_found_in_each_form() {
         let secret_scanner = taught(&json!({"lease_id": SECRET}));
         for (name, form) in forms::of(SECRET) {
             let form = String::from_utf8(form).unwrap();

@@ -17,31 +17,31 @@ use tokio::process::Command;
 const SCENES: [&str; 21] = [
     "acquire_extend_and_release",
     "a_held_key_names_its_holder",
-    "whoever_waits_asks_again_until_the_key_is_free_or_its_time_is_over",
-    "the_same_request_gets_the_same_lease_and_none_once_it_is_over",
-    "a_lease_that_was_taken_over_is_lost",
-    "an_expired_lease_is_refused_or_revived",
+    "waiter_asks_until_free_or_late",
+    "same_request_gets_same_lease",
+    "taken_over_lease_is_lost",
+    "expired_lease_is_refused_or_revived",
     "a_malformed_request_names_its_field",
-    "a_frozen_key_is_granted_to_no_one",
+    "frozen_key_is_granted_to_nobody",
     "permits_are_leases_of_their_own",
-    "several_keys_come_together_or_not_at_all",
-    "whoever_waits_in_the_queue_gets_the_lease_by_the_task_token",
-    "a_start_begins_or_waits_for_its_key",
+    "several_keys_come_all_or_none",
+    "queued_waiter_gets_lease_by_token",
+    "start_begins_or_waits_for_key",
     "a_block_releases_however_it_ends",
-    "a_block_that_lost_its_lease_says_so",
-    "a_block_does_not_begin_after_its_lease",
-    "a_throttled_or_lost_invocation_is_repeated_as_it_was",
-    "what_is_no_matter_of_leases_is_the_sdks_own_error",
-    "a_lease_does_not_show_its_secret",
-    "every_error_of_the_contract_has_its_class",
+    "block_reports_lost_lease",
+    "block_never_begins_after_lease",
+    "failed_invocation_is_repeated_unchanged",
+    "foreign_error_is_sdks_own",
+    "lease_does_not_show_secret",
+    "every_contract_error_has_class",
     "what_each_version_answered_is_understood",
-    "a_guarded_write_refuses_a_smaller_token",
+    "guarded_write_refuses_smaller_token",
 ];
 
 /// What only the client in Python has to show, because TypeScript is asynchronous and has no such decorators.
 const IN_PYTHON: [&str; 2] = [
-    "an_async_wait_blocks_nobody_and_a_cancelled_one_keeps_nothing",
-    "a_decorated_function_runs_under_its_lease",
+    "async_wait_blocks_nobody_keeps_nothing",
+    "decorated_function_runs_under_lease",
 ];
 
 /// Plays the scenes, and others, by a program, on a stack of its own whose queue has room for one.
@@ -130,7 +130,7 @@ fn node() -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_python_client_plays_the_scenes_of_the_contract() {
+async fn python_client_plays_contract_scenes() {
     let mut program = Command::new(python().await);
     program.arg("-B");
     program.arg(root().join("clients/python/test_leasehold.py"));
@@ -138,7 +138,7 @@ async fn the_python_client_plays_the_scenes_of_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_typescript_client_plays_the_scenes_of_the_contract() {
+async fn typescript_client_plays_contract_scenes() {
     let mut program = Command::new(node());
     program.arg("--disable-warning=ExperimentalWarning");
     program.arg(root().join("clients/typescript/leasehold.test.ts"));
@@ -147,7 +147,7 @@ async fn the_typescript_client_plays_the_scenes_of_the_contract() {
 
 /// The oldest Python that the client is for, by its grammar.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_python_client_is_read_by_python_3_11() {
+async fn oldest_python_reads_client() {
     let check = "import ast, sys; ast.parse(open(sys.argv[1]).read(), feature_version=(3, 11))";
     let mut program = Command::new(python().await);
     program

@@ -19,7 +19,7 @@ fn demo(out: &Path) -> Command {
 }
 
 #[test]
-fn the_demo_passes_and_writes_text_data_and_pictures() {
+fn demo_writes_text_data_and_pictures() {
     let out = tempfile::tempdir().unwrap();
     let output = demo(out.path()).output().unwrap();
     let output_text = String::from_utf8(output.stdout).unwrap();
@@ -72,7 +72,7 @@ fn the_demo_passes_and_writes_text_data_and_pictures() {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_leaves_no_process_behind() {
+fn ctrl_c_leaves_no_process_behind() {
     let out = tempfile::tempdir().unwrap();
     let mut child = demo(out.path())
         .stdout(Stdio::piped())

@@ -84,7 +84,7 @@ fn options() -> Options {
 }
 
 #[tokio::test]
-async fn a_sound_stack_passes_every_check_and_is_left_as_it_was() {
+async fn sound_stack_passes_and_stays_unchanged() {
     let options = Options {
         engine: true,
         ..options()
@@ -163,7 +163,7 @@ async fn a_sound_stack_passes_every_check_and_is_left_as_it_was() {
 }
 
 #[tokio::test]
-async fn read_only_writes_nothing_and_says_what_was_not_checked() {
+async fn read_only_writes_nothing_reports_unchecked() {
     let options = Options {
         schedules: Schedules::Never,
         ..options()
@@ -201,7 +201,7 @@ async fn read_only_writes_nothing_and_says_what_was_not_checked() {
 }
 
 #[tokio::test]
-async fn no_stack_and_no_answer_have_their_own_exit_codes() {
+async fn each_failure_has_own_exit_code() {
     let options = Options {
         schedules: Schedules::Never,
         ..options()
@@ -481,7 +481,7 @@ async fn missed(fault: &Fault) -> Option<String> {
 
 /// Seeds every fault, or those of `FAULT=word` alone, three at a time: most of their time goes by in waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_of_many_faults_is_named_with_what_to_do() {
+async fn each_fault_is_named_with_remedy() {
     let only = std::env::var("FAULT").unwrap_or_default();
     let faults = FAULTS.iter().filter(|fault| fault.what.contains(&only));
     let three = Arc::new(Semaphore::new(3));

@@ -35,7 +35,7 @@ const INVOKE: &str = "curl -s -H \"x-amz-security-token: $AWS_SESSION_TOKEN\" -d
                       $AWS_ENDPOINT_URL_LAMBDA/2015-03-31/functions/Charge/invocations";
 
 #[test]
-fn a_functions_own_words_reach_the_user() {
+fn functions_own_words_reach_user() {
     for (function, how, words) in [
         (
             "Charge=no-such-runtime",
@@ -70,7 +70,7 @@ fn a_functions_own_words_reach_the_user() {
 }
 
 #[test]
-fn the_command_ends_with_a_killed_stack() {
+fn command_ends_with_killed_stack() {
     let script = "sleep 600 & echo $$ $!; trap 'kill $!; exit' TERM; wait";
     let arguments = ["--no-engine", "--", "sh", "-c", script];
     let mut running = exec(&arguments).spawn().unwrap();
@@ -88,7 +88,7 @@ fn the_command_ends_with_a_killed_stack() {
 }
 
 #[test]
-fn the_python_package_runs_in_a_clone() {
+fn python_package_runs_in_clone() {
     let script = "from leasehold_local import Stack\n\
                   with Stack(['--no-engine', '--no-sweep']) as stack: print(stack.environment['LEASE_TABLE'])";
     let output = Command::new("python3")
@@ -102,7 +102,7 @@ fn the_python_package_runs_in_a_clone() {
 }
 
 #[test]
-fn a_wrong_definition_is_one_line_with_its_place() {
+fn wrong_definition_prints_its_place() {
     let directory = tempfile::tempdir().unwrap();
     for (definition, place, problem) in [
         (

@@ -124,7 +124,7 @@ fn post(address: &str, path: &str, headers: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn it_tells_where_everything_is_and_ends_in_order() {
+fn up_tells_addresses_and_ends_cleanly() {
     for ending in [Signal::INT, Signal::TERM] {
         let mut up = up(&["--no-engine", "--no-sweep"]);
         up.invoke_echo();
@@ -153,7 +153,7 @@ fn is_ignored(pid: u32, signal: Signal) -> bool {
 }
 
 #[test]
-fn what_is_ignored_from_the_start_stays_ignored() {
+fn initially_ignored_signals_stay_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let mut nohup = processes::program("env".as_ref());
     let program = leasehold_proof::program(PROGRAM);
@@ -166,7 +166,7 @@ fn what_is_ignored_from_the_start_stays_ignored() {
 }
 
 #[test]
-fn a_second_stack_on_one_directory_is_refused() {
+fn second_stack_in_directory_is_refused() {
     let mut first = up(&["--no-engine", "--no-sweep"]);
     let directory = first.directory.path().to_owned();
     let script = std::fs::read(directory.join("env.sh")).unwrap();
@@ -197,7 +197,7 @@ fn a_second_stack_on_one_directory_is_refused() {
 }
 
 #[test]
-fn containers_find_dynamodb_at_the_address_they_can_reach() {
+fn containers_get_reachable_endpoints() {
     // The whole of 127/8 is this machine, and only 127.0.0.1 is listened to anyway.
     let mut up = up(&[
         "--no-engine",
@@ -222,7 +222,7 @@ fn containers_find_dynamodb_at_the_address_they_can_reach() {
 }
 
 #[test]
-fn without_containers_only_loopback_is_listened_on() {
+fn only_loopback_listens_without_containers() {
     let mut up = up(&["--no-engine", "--no-sweep"]);
     let json = up.env_json().to_string();
     assert!(
@@ -246,7 +246,7 @@ fn without_containers_only_loopback_is_listened_on() {
 
 /// Nobody makes the stack read what it will refuse.
 #[test]
-fn a_stranger_is_refused_before_the_body() {
+fn stranger_is_refused_before_body() {
     let mut up = up(&["--no-engine", "--no-sweep"]);
     for service in ["DYNAMODB", "LAMBDA"] {
         let address = up.endpoint(service).replace("http://", "");
@@ -264,7 +264,7 @@ fn a_stranger_is_refused_before_the_body() {
 
 /// A page in a browser can send requests here, also by a name of its own that points at this machine. So can other users.
 #[test]
-fn each_listener_refuses_web_pages_and_strangers() {
+fn listeners_refuse_web_pages_and_strangers() {
     let mut up = up(&["--no-sweep"]);
     let token = up.token();
     up.invoke_echo();
@@ -310,7 +310,7 @@ fn each_listener_refuses_web_pages_and_strangers() {
 
 /// Its port alone does not lead to the database behind the guard.
 #[test]
-fn the_database_behind_the_proxy_is_hidden() {
+fn database_behind_proxy_is_hidden() {
     let mut up = up(&["--no-engine", "--no-sweep"]);
     let sockets = std::fs::read_to_string(format!("/proc/{}/net/tcp", up.child.id())).unwrap();
     let ours = format!("/proc/{}/fd", up.child.id());
@@ -333,7 +333,7 @@ fn the_database_behind_the_proxy_is_hidden() {
 
 /// The script has the token, and other users of this machine can reach the ports.
 #[test]
-fn the_files_of_a_start_are_readable_by_its_owner_alone() {
+fn only_owner_reads_run_files() {
     let mut up = up(&["--no-engine", "--no-sweep"]);
     for name in ["env.sh", "env.json"] {
         let file = up.directory.path().join(name).metadata().unwrap();
@@ -354,7 +354,7 @@ fn killed_it_leaves_no_process_behind() {
 }
 
 #[test]
-fn when_the_engine_dies_it_says_so_and_ends() {
+fn dead_engine_ends_stack_with_reason() {
     let mut up = up(&["--no-sweep"]);
     let engine = up.children();
     assert_eq!(engine.len(), 1);
@@ -368,7 +368,7 @@ fn when_the_engine_dies_it_says_so_and_ends() {
 }
 
 #[test]
-fn what_it_cannot_do_is_reported_in_one_line() {
+fn impossible_options_get_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let cases = [
         (

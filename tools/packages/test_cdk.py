@@ -290,14 +290,14 @@ class Page(Installed):
         command = next(line for block in blocks(PAGE, "") for line in block.splitlines() if "cdk deploy" in line)
         return self.synth(re.fullmatch(r"npx cdk deploy --app '(.*)'", command)[1], "page.out")
 
-    def test_the_three_lines_of_the_page_are_a_stack(self):
+    def test_pages_three_lines_make_stack(self):
         self.assertEqual(len(blocks(PAGE, "typescript")[0].splitlines()), 3)
         assembly = self.page()
         self.assertEqual(problems_of_construct(templates(assembly), assembly, packed()[0]), [])
         self.lint(assembly)
         self.assertEqual(self.deploy(assembly), {packed()[0]})
 
-    def test_the_python_package_synthesises_the_same(self):
+    def test_python_package_synthesises_same_stack(self):
         run(sys.executable, "-m", "venv", "env", cwd=self.folder)
         pip = self.folder / "env" / "bin" / "pip"
         run(pip, "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", WHEEL, cwd=self.folder, PATH=self.path)
@@ -327,7 +327,7 @@ class Example(Installed):
     def test_the_app_has_types(self):
         run("npx", "tsc", cwd=self.folder, PATH=self.path)
 
-    def test_the_app_gives_and_reads_what_the_template_has(self):
+    def test_app_uses_what_template_has(self):
         for architecture in packed():
             with self.subTest(architecture):
                 assembly = self.synth(self.app, f"{architecture}.out", *self.context, "--context", f"architecture={architecture}")
@@ -360,7 +360,7 @@ class Sections(Installed):
         shutil.copy(SOURCES / "test" / "leasehold.test.ts", self.folder / "leasehold.test.mts")
         run("node", "--test", "leasehold.test.mts", cwd=self.folder, PATH=self.path, ARCHITECTURE=packed()[0])
 
-    def test_no_shape_has_a_fault_of_its_lease(self):
+    def test_no_shape_has_lease_fault(self):
         shutil.copy(SOURCES / "test" / "shapes.ts", self.folder / "shapes.mts")
         assembly = self.synth("node shapes.mts", "shapes.out")
         told = run(LEASEHOLD, "check", assembly / "Orders.template.json", cwd=self.folder)

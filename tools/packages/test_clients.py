@@ -116,13 +116,13 @@ class Case(unittest.TestCase):
 
 
 class Sources(Case):
-    def test_the_same_sources_give_the_same_bytes(self):
+    def test_same_sources_give_same_bytes(self):
         clients.build(self.folder)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), sorted(path.name for path in (WHEEL, SDIST, TGZ)))
         for path in (WHEEL, SDIST, TGZ):
             self.assertEqual((self.folder / path.name).read_bytes(), path.read_bytes(), path.name)
 
-    def test_both_say_the_version_of_the_crates_and_what_they_need(self):
+    def test_metadata_has_version_and_needs(self):
         metadata = contents(WHEEL)[f"leasehold-{VERSION}.dist-info/METADATA"].decode()
         self.assertIn(f"\nVersion: {VERSION}\n", metadata)
         self.assertIn(f"\nRequires-Python: >={PYTHONS['oldest']}\n", metadata)
@@ -139,7 +139,7 @@ class Sources(Case):
         for name in ("LICENSE-APACHE", "LICENSE-MIT"):
             self.assertEqual(sum(path.endswith(f"/{name}") for path in names), 3, names)
 
-    def test_no_page_of_a_package_has_links_that_lead_nowhere(self):
+    def test_package_pages_have_absolute_links(self):
         for name in ("python", "typescript"):
             page = (clients.ROOT / "clients" / name / "README.md").read_text(encoding="utf-8")
             self.assertEqual(re.findall(r"\]\((?!https://)[^)]*\)", page), [], name)
@@ -175,7 +175,7 @@ class Python(Case):
         told = run(self.bin / "python", self.file("program.py", PROGRAM_PY), cwd=self.folder)
         self.assertEqual(told.split(" ", 1)[1], RESULT + "\n")
 
-    def test_it_runs_on_the_oldest_and_the_newest_python_of_lambda(self):
+    def test_runs_on_lambdas_pythons(self):
         packages = clients.node_modules("runtimes", clients.HERE / "runtimes")
         node, script = clients.node_home() / "bin" / "node", self.file("run.mjs", RUN_PYODIDE)
         for age, version in PYTHONS.items():
@@ -183,7 +183,7 @@ class Python(Case):
                 told = run(node, script, packages / f"python-{age}", WHEEL, self.file("program.py", PROGRAM_PY), cwd=self.folder)
                 self.assertEqual(told, f"{version} {RESULT}\n")
 
-    def test_the_sdist_gives_the_same_wheel(self):
+    def test_sdist_gives_same_wheel(self):
         run(self.bin / "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", self.folder / "wheels", SDIST, cwd=self.folder)
         self.assertEqual(contents(self.folder / "wheels" / WHEEL.name), contents(WHEEL))
 
@@ -211,7 +211,7 @@ class Node(Case):
     def test_it_brings_no_other_package(self):
         self.assertEqual([path.name for path in (self.folder / "node_modules").iterdir() if not path.name.startswith(".")], ["leasehold"])
 
-    def test_a_user_sees_its_types_and_runs_it_on_the_oldest_and_the_newest_node_of_lambda(self):
+    def test_types_check_and_program_runs(self):
         self.file("program.mts", PROGRAM_TS)
         self.file("wrong.mts", PROGRAM_TS.replace("lease.extend()", "lease.extend(60)"))
         for compiler in self.compilers:
@@ -271,10 +271,10 @@ class WithLocalStack(Case):
         ignored = shutil.ignore_patterns("node_modules", "__pycache__", ".pytest_cache")
         return shutil.copytree(clients.ROOT / "examples" / name, self.folder / name, ignore=ignored)
 
-    def test_the_first_program_in_python_runs(self):
+    def test_first_python_program_runs(self):
         self.first_program("python", "example.py")
 
-    def test_the_first_program_in_typescript_runs(self):
+    def test_first_typescript_program_runs(self):
         self.first_program("typescript", "example.mjs", str(TGZ))
 
     def test_the_example_with_pytest_passes(self):
@@ -300,11 +300,11 @@ class WithLocalStack(Case):
         said = run(*stack, *program, port, cwd=self.folder, **self.environment)
         return [line.removeprefix("ok ") for line in said.splitlines()]
 
-    def test_a_durable_function_works_under_a_lease_in_python(self):
+    def test_durable_python_works_under_lease(self):
         sources = clients.ROOT / "clients" / "python" / "test_durable.py"
         self.assertEqual(len(self.durable("python", "-B", shutil.copy(sources, self.folder))), 20)
 
-    def test_a_durable_function_works_under_a_lease_in_typescript(self):
+    def test_durable_typescript_works_under_lease(self):
         sources, folder = clients.ROOT / "clients" / "typescript", self.folder / "durable"
         folder.mkdir()
         for name in ("durable.test.ts", "leasehold.ts", "package.json"):

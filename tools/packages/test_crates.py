@@ -24,7 +24,7 @@ tokio = {{ version = "1", features = ["macros", "rt"] }}
 
 
 class Crate(unittest.TestCase):
-    def test_the_first_program_of_the_page_gets_a_lease(self):
+    def test_pages_first_program_gets_lease(self):
         packed = ROOT / "target" / "package" / f"leasehold-{VERSION}.crate"
         program, = blocks(ROOT / "lib" / "README.md", "rust")
         with tempfile.TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ def start(states, machine, given):
 def wrapped(given, **more):
     return {"key": "orders/8", "state_machine_arn": MACHINES + "shop-order", "input": given, **more}
 
-def test_a_machine_of_the_users_runs_under_a_lease():
+def test_users_machine_runs_under_lease():
     states = boto3.client("stepfunctions")
     told = ended(states, start(states, "leasehold-with-lease", wrapped({"order": "8"})))
     assert told["status"] == "SUCCEEDED", told
@@ -71,13 +71,13 @@ def test_a_machine_of_the_users_runs_under_a_lease():
     assert output["charge"]["payload"]["token"] > 0
     assert output["book"]["payload"] == {"booked": "8"}
 
-def test_a_function_of_the_users_fails_as_on_lambda():
+def test_users_function_fails_like_lambda():
     for name, event, failure in (("Charge", {"fail": True}, ("ValueError", "no money")), ("Book", {}, ("Full", "no room"))):
         answer = boto3.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event))
         error = json.load(answer["Payload"])
         assert (answer["FunctionError"], error["errorType"], error["errorMessage"]) == ("Unhandled", *failure)
 
-def test_reap_ends_the_lease_of_a_stopped_execution():
+def test_reap_ends_stopped_executions_lease():
     states = boto3.client("stepfunctions")
     call = lambda name, event: json.load(boto3.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event))["Payload"])
     running = start(states, "leasehold-critical-section", {"key": "orders/9", "ttl_seconds": 600, "first": {"seconds": 60}})
@@ -175,12 +175,12 @@ class Local(unittest.TestCase):
         command = ["env", "--default-signal", "leasehold-local", *arguments]
         return subprocess.run(command, cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=300, check=False, **options)
 
-    def test_the_version_is_that_of_the_release(self):
+    def test_version_matches_release(self):
         self.assertEqual(self.local("--version").stdout.split(), ["leasehold-local", VERSION])
         shown = subprocess.run([self.bin / "pip", "show", "leasehold-local"], check=True, capture_output=True, text=True).stdout
         self.assertIn(f"\nVersion: {VERSION}\n", shown)
 
-    def test_the_first_program_of_the_readme_gets_a_lease(self):
+    def test_readmes_first_program_gets_lease(self):
         page = ROOT / "local" / "python" / "README.md"
         self.write("first.py", blocks(page, "python")[0])
         command = blocks(page, "")[0].splitlines()[1].removeprefix("leasehold-local ")
@@ -193,7 +193,7 @@ class Local(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         self.assertTrue((self.folder / "demo" / "timeline.svg").is_file())
 
-    def test_functions_and_machines_of_the_users_run_beside_ours(self):
+    def test_users_code_runs_beside_ours(self):
         self.write("app.py", HANDLER)
         self.write("order.asl.json", json.dumps(ORDER))
         self.write("test_order.py", TESTS)
@@ -207,13 +207,13 @@ class Local(unittest.TestCase):
         ran = self.local("exec", *options, "--", "pytest", "-q", "-p", "no:cacheprovider", "test_order.py")
         self.assertEqual((ran.returncode, "3 passed" in ran.stdout), (0, True), ran.stdout + ran.stderr)
 
-    def test_the_fixture_of_pytest_starts_and_ends_a_stack(self):
+    def test_pytest_fixture_runs_stack(self):
         self.write("test_fixture.py", FIXTURE)
         run = [self.bin / "pytest", "-q", "-p", "no:cacheprovider", "-o", "leasehold_local=--no-engine --no-sweep", "test_fixture.py"]
         ran = subprocess.run(run, cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=300, check=False)
         self.assertEqual((ran.returncode, "1 passed" in ran.stdout), (0, True), ran.stdout + ran.stderr)
 
-    def test_the_exit_status_is_the_commands(self):
+    def test_commands_exit_status_is_returned(self):
         for command, status, said in (
             (["sh", "-c", "exit 7"], 7, ""),
             (["sh", "-c", "kill -9 $$"], 137, ""),
@@ -234,7 +234,7 @@ class Local(unittest.TestCase):
                 ran = self.local("exec", *arguments, "--", "true")
                 self.assertEqual((ran.returncode, said in ran.stderr), (status, True), ran.stderr)
 
-    def test_the_stack_ends_with_whoever_started_it(self):
+    def test_stack_ends_with_its_starter(self):
         self.write("dies.py", DIES)
         ran = subprocess.run([self.bin / "python", "dies.py"], cwd=self.folder, env=self.environment, text=True, capture_output=True, check=False)
         self.assertEqual(ran.returncode, -signal.SIGKILL, ran.stderr)
@@ -247,17 +247,17 @@ class Local(unittest.TestCase):
             raise AssertionError("the stack is still there")
         shutil.rmtree(directory)
 
-    def test_a_stack_that_does_not_start_says_why_and_leaves_nothing(self):
+    def test_failed_start_says_why(self):
         run = [self.bin / "python", "-c", "import leasehold_local\nwith leasehold_local.Stack(['--parameter', 'Nothing=1']): pass"]
         ran = subprocess.run(run, cwd=self.folder, env=self.environment, text=True, capture_output=True, check=False)
         self.assertEqual((ran.returncode, "StackFailed" in ran.stderr, "Nothing" in ran.stderr.splitlines()[-1]), (1, True, True), ran.stderr)
 
-    def test_a_run_directory_has_one_stack_at_a_time(self):
+    def test_run_directory_has_one_stack(self):
         inner = ["exec", "--no-engine", "--run-directory", "run", "--"]
         ran = self.local(*inner, "leasehold-local", *inner, "true")
         self.assertEqual((ran.returncode, "another stack runs on this directory" in ran.stderr), (1, True), ran.stderr)
 
-    def test_a_stack_that_fails_ends_the_command_and_lets_it_clean_up(self):
+    def test_failed_stack_ends_command_cleanly(self):
         command = ["leasehold-local", "exec", "--", *CLEANS_UP]
         with subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             self.assertEqual(running.stdout.readline(), "ready\n")
@@ -266,7 +266,7 @@ class Local(unittest.TestCase):
             self.assertEqual(running.stdout.readline(), "ended\n")
             self.assertEqual((running.wait(30), "ended unexpectedly" in running.stderr.read()), (1, True))
 
-    def test_a_signal_ends_the_command_and_then_the_stack(self):
+    def test_signal_ends_command_then_stack(self):
         command = ["env", "--default-signal", "leasehold-local", "exec", "--no-engine", "--", *CLEANS_UP]
         for sent in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(sent), subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True,

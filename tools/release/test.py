@@ -15,14 +15,14 @@ PROGRAM = DIST / "bin" / f"leasehold-linux-{ARCHITECTURE}"
 
 
 class Dist(unittest.TestCase):
-    def test_the_sums_are_those_of_the_files(self):
+    def test_sums_match_files(self):
         lines = (DIST / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
         told = dict(reversed(line.split("  ", 1)) for line in lines)
         there = {str(path.relative_to(DIST)): hashlib.sha256(path.read_bytes()).hexdigest()
                  for path in DIST.rglob("*") if path.is_file() and path.name != "SHA256SUMS"}
         self.assertEqual(told, there)
 
-    def test_the_command_line_runs_by_itself(self):
+    def test_command_line_runs_by_itself(self):
         run = subprocess.run([PROGRAM, "--version"], env={}, capture_output=True, text=True, check=True)
         self.assertEqual(run.stdout.split(), ["leasehold", DIST.name.removeprefix("leasehold-")])
         # No loader, hence no shared library.
@@ -32,7 +32,7 @@ class Dist(unittest.TestCase):
         for page in ("completions/leasehold.bash", "completions/_leasehold", "completions/leasehold.fish", "man/leasehold.1"):
             self.assertIn("acquire", (DIST / page).read_text(encoding="utf-8"), page)
 
-    def test_the_bill_of_materials_names_every_dependency(self):
+    def test_bill_names_every_dependency(self):
         bill = json.loads((DIST / "sbom.cdx.json").read_text(encoding="utf-8"))
         references = {one["bom-ref"] for one in bill["components"]}
         names = {one["name"] for one in bill["components"]}

@@ -421,7 +421,7 @@ impl Default for Options {
 mod tests {
     use super::*;
     #[test]
-    fn a_function_is_known_by_its_name() {
+    fn function_is_known_by_name() {
         let acquire = Some(Verb::Acquire);
         assert_eq!(named("my-stack-acquire"), acquire);
         assert_eq!(named("AcquireFunctionArn"), acquire);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_may_be_put_together_by_a_template() {
+    fn template_may_compose_resource() {
         let reported = |resource: &str| {
             let text =
                 format!("StartAt: A\nStates:\n  A:\n    Type: Task\n    Resource: {resource}\n");
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integration_that_looks_is_told_from_one_that_acts() {
+    fn integrations_that_read_are_recognised() {
         assert!(is_read(
             "arn:aws:states:::aws-sdk:dynamodb:transactGetItems"
         ));

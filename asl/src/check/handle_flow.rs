@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_handle_is_told_from_a_part_of_it() {
+    fn part_of_handle_is_no_handle() {
         assert!(is_handle_of_result("{% $states.result.Payload.lease %}"));
         assert!(is_handle_of_result(
             "{% $merge([$states.result.lease, {'key': 'x'}]) %}"

@@ -141,7 +141,7 @@ mod tests {
     use super::{Language, inputs};
 
     #[test]
-    fn a_text_reads_fields_of_its_input() {
+    fn input_fields_are_found() {
         assert_eq!(
             inputs("$states.input.index & $x.index", Language::Jsonata),
             ["index"]

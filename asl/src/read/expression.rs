@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_texts_to_choose_from_are_known() {
+    fn choice_of_two_texts_is_read() {
         let either = one_of_two("{% $length($x) <= 8 ? 'A.B' : 'C' %}");
         assert_eq!(either, Some(["A.B", "C"]));
         for other in [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_outside_of_strings_and_comments() {
+    fn strings_and_comments_hold_no_names() {
         let text =
             bare("{% (/* $no */ $lease.safe_until & ' $nor' & $states.input.x & $millis()) %}");
         assert_eq!(variables(&text), ["lease"]);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_literal_of_a_min_bounds_it() {
+    fn smallest_literal_bounds_min() {
         assert_eq!(at_most("$left >= 1 ? $min([15, $left])"), Some(15.0));
         assert_eq!(at_most("$min([$left, $other])"), None);
     }

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_is_told_with_its_place() {
+    fn json_error_tells_expectation_and_place() {
         let said = |text: &str| Source::new("x.json", text).read().unwrap_err().to_string();
         assert_eq!(
             said("{\n \"a\": 1\n \"b\": 2}"),

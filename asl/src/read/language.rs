@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_looks_computed_and_is_literal_is_told() {
+    fn literal_that_looks_computed_is_reported() {
         let jsonata = [
             ("orders/42", None),
             ("${Stage}/orders", None),

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_not_begun_takes_a_second_and_its_wait() {
+    fn throttled_attempt_takes_second_and_wait() {
         let retrier = |errors: &[&str]| Retrier {
             errors: errors.iter().map(ToString::to_string).collect(),
             attempts: 6,

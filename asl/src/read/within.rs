@@ -39,7 +39,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_path_leads_within_a_directory_or_is_refused() {
+    fn path_outside_directory_is_refused() {
         let place = std::env::temp_dir().join(format!("leasehold-within-{}", std::process::id()));
         let tree = place.join("tree");
         std::fs::create_dir_all(tree.join("a/b")).unwrap();

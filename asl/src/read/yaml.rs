@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_value_ends_with_its_quote() {
+    fn quoted_value_ends_with_quote() {
         let text = "a: 'it''s'  # one\nb: \"\\\"\" # two\nc: [{d: 1}, # 3]\n  ] # four ]\n";
         let read = Source::new("x.yaml", text).read().unwrap();
         let span = |key: &str| read.get(key).unwrap().span;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn yaml_errors_name_their_place() {
         let said = |text: &str| Source::new("x.yaml", text).read().unwrap_err();
         assert_eq!(said("a: 1\nb: [1, 2\n").place.unwrap().line, 3);
         assert_eq!(
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_of_aliases_do_not_grow_for_ever() {
+    fn nested_aliases_cannot_grow_unbounded() {
         let mut text = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
         for n in 1..9 {
             let last = format!("*a{},", n - 1);

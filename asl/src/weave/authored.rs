@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_ours_is_told_from_others() {
+    fn own_limit_is_told_from_others() {
         let vars = Vars::of("Order");
         assert_eq!(vars.own_limit(&vars.limit(None)), Some(Limit::Absent));
         let own = vars.own_limit(&vars.limit(Some(30.0)));

@@ -51,7 +51,7 @@ fn assert_found(found: &[Finding], expected: &[String], of: &str) {
 }
 
 #[test]
-fn every_fault_is_found_at_its_state_and_nothing_else() {
+fn corpus_findings_are_exact() {
     let (files, expected) = (files("asl/corpus/faulty"), expected());
     assert!(files.len() >= 20);
     assert_eq!(files.len(), expected.len());
@@ -73,7 +73,7 @@ fn what_is_sound_passes() {
 }
 
 #[test]
-fn every_rule_has_a_fault_in_the_corpus() {
+fn corpus_has_fault_for_each_rule() {
     let faults = expected().into_values();
     let rule = |fault: String| fault.split_once(' ').unwrap().0.to_owned();
     let reported: BTreeSet<String> = faults.map(rule).collect();
@@ -84,7 +84,7 @@ fn every_rule_has_a_fault_in_the_corpus() {
 }
 
 #[test]
-fn every_rule_has_a_faulty_and_a_sound_file() {
+fn rules_have_good_and_bad_examples() {
     let expected = expected();
     for rule in Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge) {
         let explained = explain(*rule);
@@ -96,7 +96,7 @@ fn every_rule_has_a_faulty_and_a_sound_file() {
 }
 
 #[test]
-fn what_a_page_shows_of_a_file_is_in_it() {
+fn page_excerpts_match_their_files() {
     let bare = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
     for (page, count) in [("reference/check-rules.md", 46), ("how-to/weave.md", 3)] {
         let page = text(&format!("docs/{page}"));
@@ -142,7 +142,7 @@ struct Variant {
 }
 
 #[test]
-fn each_change_of_the_corpus_is_found() {
+fn each_change_to_corpus_is_found() {
     let read = |file: &str| text(&format!("asl/corpus/{file}"));
     let variants: Vec<Variant> = yaml_serde::from_str(&read("variants.yaml")).unwrap();
     assert!(variants.len() >= 80, "{}", variants.len());

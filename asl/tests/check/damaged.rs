@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_definition_is_gone_through_or_refused(file: Index, damages in how()) {
+    fn damaged_definition_is_checked_or_refused(file: Index, damages in how()) {
         let mut value: Value = serde_json::from_str(&CORPUS[file.index(CORPUS.len())]).unwrap();
         for (place, other, how) in &damages {
             damage(&mut value, *place, *other, *how);
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_that_is_cut_off_is_refused_with_a_place(file: Index, cut: Index) {
+    fn truncated_text_is_refused_with_place(file: Index, cut: Index) {
         let text = CORPUS[file.index(CORPUS.len())].trim_end();
         let cut = text.floor_char_boundary(1 + cut.index(text.len() - 1));
         let error = Source::new("x.asl.json", &text[..cut]).read().unwrap_err();

@@ -117,7 +117,7 @@ fn redrawing_changes_only_the_pictures() {
 }
 
 #[test]
-fn documents_show_the_machines_as_they_are() {
+fn documents_show_current_machines() {
     let root = root();
     let text = std::fs::read_to_string(root.join("docs/reference/machines.md")).unwrap();
     for entry in std::fs::read_dir(root.join("templates/statemachines")).unwrap() {

@@ -320,7 +320,7 @@ fn machines() -> Vec<(String, Value)> {
 }
 
 #[test]
-fn every_state_of_the_shipped_machines_keeps_the_rules() {
+fn shipped_states_keep_all_rules() {
     let rules = rules();
     for (file, machine) in machines() {
         each_state(&machine, false, &mut |state| {
@@ -381,7 +381,7 @@ fn retriers() -> String {
 /// accept it: `UPDATE_RETRIES=1 cargo test -p leasehold-asl`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "no setting of a program's")]
-fn every_retrier_of_the_shipped_machines_is_in_the_one_list() {
+fn shipped_retriers_are_all_listed() {
     let found = retriers();
     if std::env::var_os("UPDATE_RETRIES").is_some() {
         std::fs::write(root().join(LIST), &found).unwrap();
@@ -472,7 +472,7 @@ fn every_fail_state_tells(machine: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_way_to_a_fail_state_has_a_failure_to_tell() {
+fn paths_to_fail_carry_failure() {
     let nothing: Vec<String> = Vec::new();
     let mut all = machines();
     for file in std::fs::read_dir(root().join("asl/corpus/weave")).unwrap() {

@@ -138,7 +138,7 @@ fn loops() -> Value {
 }
 
 #[test]
-fn positions_grow_with_the_states_and_not_with_the_paths() {
+fn positions_grow_with_states_not_paths() {
     let mut retried = branches(100);
     retried["States"]["All"]["Retry"] = json!([{"ErrorEquals": ["States.ALL"], "MaxAttempts": 5}]);
     let mut without_a_lease = loops();
@@ -174,7 +174,7 @@ fn positions_grow_with_the_states_and_not_with_the_paths() {
 }
 
 #[test]
-fn what_cannot_be_gone_through_is_said_to_be_too_large() {
+fn unwalkable_machine_is_too_large() {
     // Each of them is retried as a whole, ten times in each of the ten attempts of the one around it.
     let mut inner =
         json!({"StartAt": "W", "States": {"W": work("X", 1), "X": {"Type": "Pass", "End": true}}});
@@ -212,7 +212,7 @@ fn fields() -> String {
 }
 
 #[test]
-fn fields_and_states_are_looked_up_by_name() {
+fn fields_and_states_found_by_name() {
     // Ninety thousand fields, whose pairs would take minutes.
     let fields = fields();
     for (name, begin) in [("x.json", ""), ("x.yaml", "# YAML\n")] {
@@ -238,7 +238,7 @@ fn fields_and_states_are_looked_up_by_name() {
 }
 
 #[test]
-fn what_is_larger_than_the_service_takes_is_refused() {
+fn definition_beyond_service_limit_is_refused() {
     let sized = |bytes: usize| {
         let mut text =
             r#"{"StartAt":"A","States":{"A":{"Type":"Succeed","Comment":""}}}"#.to_owned();
@@ -295,7 +295,7 @@ fn findings(states: &Value) -> Vec<Finding> {
 }
 
 #[test]
-fn the_largest_machines_are_checked_without_squares() {
+fn largest_machines_avoid_quadratic_work() {
     // A fault at every step of a long path. Each is reported with only the end of its path. Whole paths would take gigabytes.
     let count = 8000;
     let mut states = serde_json::Map::new();

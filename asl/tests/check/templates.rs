@@ -35,7 +35,7 @@ fn one_missing_file_hides_no_other() {
 }
 
 #[test]
-fn a_document_may_have_json_and_yaml() {
+fn document_may_mix_json_and_yaml() {
     let json = section("AcquireFunction", "ReleaseFunction");
     let yaml = "StartAt: A\nStates:\n  A: {Type: Task, Resource: acquire, Next: B}\n";
     let text = format!("```json\n{json}\n```\n```yaml\nOther: 1\n```\n```yaml\n{yaml}```\n");
@@ -90,7 +90,7 @@ const FUNCTIONS: &str = "
 ";
 
 #[test]
-fn a_function_is_known_by_binary_name_or_payload() {
+fn binary_name_or_payload_shows_function() {
     let not_released = [
         "stack/section.json:3 no-release Again?",
         "stack/section.json:4 no-release Give",
@@ -121,7 +121,7 @@ fn a_function_is_known_by_binary_name_or_payload() {
 }
 
 #[test]
-fn a_definition_in_a_text_has_the_lines_of_the_template() {
+fn inline_definition_has_template_lines() {
     let indented = section("${A.Arn}", "${R.Arn}").replace('\n', "\n        ");
     let machine = format!(
         "  M:\n    Type: AWS::StepFunctions::StateMachine\n    Properties:\n      DefinitionString: !Sub |\n        {indented}\n"
@@ -139,7 +139,7 @@ fn a_definition_in_a_text_has_the_lines_of_the_template() {
 }
 
 #[test]
-fn a_text_may_be_joined_from_parts() {
+fn text_may_be_joined_from_parts() {
     let section = section("|A|", "|R|");
     let parts: Vec<Value> = section
         .split('|')
@@ -174,7 +174,7 @@ fn the_template_says_what_is_express() {
 }
 
 #[test]
-fn what_is_missing_is_reported_at_its_place() {
+fn missing_parts_are_reported_in_place() {
     let text = "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties:\n      DefinitionUri: nowhere.json\n";
     assert_eq!(
         read("stack/t.yaml", text).unwrap_err().to_string(),
@@ -193,7 +193,7 @@ fn what_is_missing_is_reported_at_its_place() {
 }
 
 #[test]
-fn a_document_has_the_lines_of_its_blocks() {
+fn block_findings_have_document_lines() {
     let text = format!(
         "# Title\n\n```json\n{{\"a\": 1}}\n```\n\n```json\n{}\n```\n",
         section("AcquireFunction", "ReleaseFunction")
@@ -204,7 +204,7 @@ fn a_document_has_the_lines_of_its_blocks() {
 }
 
 #[test]
-fn a_name_given_by_hand_counts_before_the_template() {
+fn given_name_overrides_template() {
     let mut options = Options::default();
     options
         .names
@@ -230,7 +230,7 @@ fn published(function: &str, payload: Option<(&str, Value)>) -> Vec<String> {
 }
 
 #[test]
-fn a_function_of_others_may_have_a_name_like_ours() {
+fn similarly_named_function_is_not_ours() {
     let all = || Some(("Payload.$", json!("$")));
     for function in [
         "${CreateReleaseFunction}",
@@ -255,7 +255,7 @@ fn a_function_of_others_may_have_a_name_like_ours() {
 
 /// As CDK 2 writes them: the output of a nested stack, and from another stack the export of that output.
 #[test]
-fn functions_are_found_behind_what_cdk_writes() {
+fn cdk_references_lead_to_functions() {
     let nested = "LocksStackNestedStackStackNestedStackResourceDCE4C9F0";
     let in_the_stack =
         |verb: &str| json!({"Fn::GetAtt": [nested, format!("Outputs.{verb}FunctionArn")]});

@@ -41,7 +41,7 @@ fn clauses(step: &Value) -> Vec<(Vec<String>, String)> {
 }
 
 #[test]
-fn a_clause_names_what_the_step_can_raise() {
+fn clause_names_what_step_raises() {
     let states = "arn:aws:states:::";
     let (none, timeout): (&[&str], &[&str]) = (&[], &LAMBDA[..1]);
     let cases = [
@@ -76,7 +76,7 @@ fn a_clause_names_what_the_step_can_raise() {
 }
 
 #[test]
-fn an_express_workflow_that_did_not_start_is_over() {
+fn express_that_did_not_start_is_over() {
     let mut step = task("arn:aws:states:::aws-sdk:sfn:startSyncExecution");
     let of = |found: &[(Vec<String>, String)], name: &str| {
         let mut found = found.iter();

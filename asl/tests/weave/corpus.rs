@@ -32,7 +32,7 @@ fn woven(machine: &Source, spec: &Spec) -> String {
 /// To accept a change: `UPDATE_WOVEN=1 cargo test -p leasehold-asl`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "no setting of a program's")]
-fn what_is_checked_in_is_what_is_woven() {
+fn committed_machines_are_as_woven() {
     for spec in specs() {
         if std::env::var_os("UPDATE_WOVEN").is_some() {
             let path = corpus().join(spec.output.as_ref().unwrap());
@@ -49,7 +49,7 @@ fn what_is_checked_in_is_what_is_woven() {
 }
 
 #[test]
-fn weaving_what_was_woven_changes_no_byte() {
+fn weaving_twice_changes_no_byte() {
     for spec in specs() {
         let there = read(spec.output.as_ref().unwrap());
         assert!(woven(&there, &spec) == there.text, "{}", there.name);
@@ -73,7 +73,7 @@ fn unled(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn every_other_line_stays_as_it_was_and_where_it_was() {
+fn other_lines_stay_as_they_were() {
     for spec in specs() {
         let plain = read(&spec.machine);
         let there = read(spec.output.as_ref().unwrap());
@@ -87,7 +87,7 @@ fn every_other_line_stays_as_it_was_and_where_it_was() {
 }
 
 #[test]
-fn comments_of_yaml_stay_beside_what_they_are_about() {
+fn yaml_comments_keep_their_place() {
     let there = read("03-in-yaml.woven.asl.yaml").text;
     for kept in [
         "# One step, in YAML: comments, order and quotes stay as they are.\nComment: A ledger is closed\n",
@@ -102,7 +102,7 @@ fn comments_of_yaml_stay_beside_what_they_are_about() {
 }
 
 #[test]
-fn what_the_tutorial_shows_is_the_first_of_the_corpus() {
+fn tutorial_shows_first_corpus_specification() {
     let tutorial = text("docs/tutorial.md");
     let spec = "asl/corpus/weave/01-two-steps.weave.yaml";
     let (before, _) = tutorial

@@ -37,7 +37,7 @@ fn woven(machine: &Value, spec: &str) -> Result<String, Refusal> {
 }
 
 #[test]
-fn each_refusal_says_what_is_in_the_way() {
+fn each_refusal_says_its_reason() {
     let cases: Vec<Case> = yaml_serde::from_str(&text("asl/corpus/refusals.yaml")).unwrap();
     assert!(cases.len() >= 50, "{}", cases.len());
     for case in cases {
@@ -59,7 +59,7 @@ fn each_refusal_says_what_is_in_the_way() {
 }
 
 #[test]
-fn what_grows_beyond_what_the_service_takes_is_refused() {
+fn weaving_beyond_service_limit_is_refused() {
     let mut machine = chain();
     machine["Comment"] = "x".repeat((1 << 20) - 3000).into();
     let refused = woven(&machine, SPEC).unwrap_err().to_string();

@@ -54,7 +54,7 @@ struct Case {
 }
 
 #[test]
-fn each_text_is_changed_in_its_own_form() {
+fn each_text_keeps_its_form() {
     let cases: Vec<Case> = yaml_serde::from_str(&crate::text("asl/corpus/texts.yaml")).unwrap();
     assert!(cases.len() >= 6);
     for case in cases {
@@ -97,7 +97,7 @@ fn each_text_is_changed_in_its_own_form() {
 }
 
 #[test]
-fn woven_arns_are_in_the_authors_partition() {
+fn woven_arns_keep_authors_partition() {
     let machine = r#"{"StartAt": "A", "States": {"A": {TASK, "End": true}}}"#.replace("TASK", TASK);
     for partition in ["arn:aws-cn", "arn:${Partition}", "arn:${AWS::Partition}"] {
         let machine = machine.replace("arn:aws", partition);
@@ -142,7 +142,7 @@ fn chain_in_yaml() -> String {
 }
 
 #[test]
-fn weaving_again_by_another_specification_replaces_it() {
+fn new_specification_replaces_old_one() {
     let specs = [
         "  - {states: [A], key: $.k, ttl_seconds: 300, name: S}\n",
         "  - {states: [A, B], key: $.k, ttl_seconds: 240, name: S}\n",
@@ -173,7 +173,7 @@ fn weaving_again_by_another_specification_replaces_it() {
 }
 
 #[test]
-fn weaving_again_without_a_limit_removes_it() {
+fn reweaving_without_limit_removes_it() {
     let machine = format!(
         r#"{{"QueryLanguage": "JSONata", "StartAt": "A", "States": {{"A": {{{}, "End": true}}}}}}"#,
         TASK.replace("Parameters", "Arguments")
@@ -190,7 +190,7 @@ fn weaving_again_without_a_limit_removes_it() {
 }
 
 #[test]
-fn a_step_is_retried_where_the_lease_is_long_enough() {
+fn step_retries_if_lease_suffices() {
     let short = ONE.replace("300", "190");
     let lambda = "arn:aws:states:::lambda:invoke";
     let retry =
@@ -240,7 +240,7 @@ const CAUGHT: &str = r#"{"QueryLanguage": "JSONata", "StartAt": "A", "States": {
   "D": {"Type": "Pass", "End": true}}}"#;
 
 #[test]
-fn the_author_is_told_the_steps_failure() {
+fn authors_catch_gets_steps_failure() {
     let machine = CAUGHT.replace("TASK", &TASK.replace("Parameters", "Arguments"));
     let text = woven("m.json", &machine, "  - {states: [A], key: k, name: S}\n");
     let read = Source::new("m.json", text).read().unwrap();
@@ -261,7 +261,7 @@ fn the_author_is_told_the_steps_failure() {
 }
 
 #[test]
-fn a_clause_of_the_author_is_kept() {
+fn authors_clause_is_kept() {
     let machine = CAUGHT.replace("TASK", &TASK.replace("Parameters", "Arguments"));
     let section = "  - {states: [A], key: k, name: S}\n";
     let text = woven("m.json", &machine, section);

@@ -21,12 +21,12 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     stranded_starts_go_in_their_order(bench).await;
     a_refused_repetition_stays_failed(bench).await;
     what_is_stored_anew_is_another(bench).await;
-    an_unlisted_machine_passes_the_key_on(bench).await;
-    a_denied_start_ends_after_the_grace(bench).await;
-    what_cannot_be_asked_has_an_end(bench).await;
-    a_cancelled_start_is_free_when_said(bench).await;
-    a_deleted_item_means_nothing_has_begun(bench).await;
-    a_place_without_an_item_is_passed_over(bench).await;
+    unlisted_machine_passes_key_on(bench).await;
+    denied_start_ends_after_grace(bench).await;
+    unobservable_start_comes_to_end(bench).await;
+    cancelled_start_frees_key_when_said(bench).await;
+    deleted_item_means_not_begun(bench).await;
+    place_without_item_is_passed_over(bench).await;
     a_queue_is_not_purged(bench).await;
     dead_starts_hold_up_nobody(bench).await;
 }
@@ -233,7 +233,7 @@ async fn what_is_stored_anew_is_another<B: Bench>(bench: &B) {
     case.has_started(&["first", "a"]);
 }
 
-async fn an_unlisted_machine_passes_the_key_on<B: Bench>(bench: &B) {
+async fn unlisted_machine_passes_key_on<B: Bench>(bench: &B) {
     let mut case = StartCase::held(bench, "unlisted and denied").await;
     case.queues("a").await;
     case.case.leases = (case.case.leases.clone())
@@ -244,7 +244,7 @@ async fn an_unlisted_machine_passes_the_key_on<B: Bench>(bench: &B) {
     case.is_free().await;
 }
 
-async fn a_denied_start_ends_after_the_grace<B: Bench>(bench: &B) {
+async fn denied_start_ends_after_grace<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "denied");
     let denied = vec![StartFate::Denied; 100];
     case.calls.script_starts("a", &denied);
@@ -270,7 +270,7 @@ async fn a_denied_start_ends_after_the_grace<B: Bench>(bench: &B) {
     case.ends("b").await;
 }
 
-async fn what_cannot_be_asked_has_an_end<B: Bench>(bench: &B) {
+async fn unobservable_start_comes_to_end<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "not asked");
     let fates = [StartFate::Lost, StartFate::Refused];
     case.calls.script_starts("a", &fates);
@@ -302,7 +302,7 @@ async fn what_cannot_be_asked_has_an_end<B: Bench>(bench: &B) {
     case.ends("c").await;
 }
 
-async fn a_cancelled_start_is_free_when_said<B: Bench>(bench: &B) {
+async fn cancelled_start_frees_key_when_said<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "cancelled and denied");
     case.calls.script_starts("a", &[StartFate::Lost]);
     case.queues("a").await;
@@ -321,7 +321,7 @@ async fn a_cancelled_start_is_free_when_said<B: Bench>(bench: &B) {
     case.ends("b").await;
 }
 
-async fn a_deleted_item_means_nothing_has_begun<B: Bench>(bench: &B) {
+async fn deleted_item_means_not_begun<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "item deleted");
     case.calls.script_starts("a", &[StartFate::Lost]);
     case.queues("a").await;
@@ -346,7 +346,7 @@ async fn a_deleted_item_means_nothing_has_begun<B: Bench>(bench: &B) {
     case.ends("a").await;
 }
 
-async fn a_place_without_an_item_is_passed_over<B: Bench>(bench: &B) {
+async fn place_without_item_is_passed_over<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "no item").await;
     let stray = Change::Join(Join {
         request: RequestDigest::of_start(&execution("nobody")),

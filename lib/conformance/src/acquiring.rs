@@ -6,12 +6,12 @@ use leasehold::{Ended, GrantKind, HeldUntil, Previous, ReleaseOutcome, Settings}
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_free_key_is_granted(bench).await;
     a_held_key_is_not(bench).await;
-    a_repeated_request_gets_its_lease_back(bench).await;
-    an_expired_lease_is_taken_over_after_the_margin(bench).await;
-    a_spent_request_is_never_granted_again(bench).await;
+    repeated_request_gets_its_lease(bench).await;
+    takeover_comes_after_margin(bench).await;
+    spent_request_is_never_granted(bench).await;
     a_frozen_key_is_not_granted(bench).await;
-    tokens_rise_through_release_expiry_and_deletion(bench).await;
-    keys_are_told_apart_byte_by_byte(bench).await;
+    tokens_rise_through_every_end(bench).await;
+    keys_differ_byte_by_byte(bench).await;
 }
 
 async fn a_free_key_is_granted<B: Bench>(bench: &B) {
@@ -71,7 +71,7 @@ async fn a_held_key_is_not<B: Bench>(bench: &B) {
     assert!(other.held.by_you);
 }
 
-async fn a_repeated_request_gets_its_lease_back<B: Bench>(bench: &B) {
+async fn repeated_request_gets_its_lease<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/replay");
     case.lease("before").await;
     case.expire();
@@ -86,7 +86,7 @@ async fn a_repeated_request_gets_its_lease_back<B: Bench>(bench: &B) {
     }
 }
 
-async fn an_expired_lease_is_taken_over_after_the_margin<B: Bench>(bench: &B) {
+async fn takeover_comes_after_margin<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/takeover");
     let old = case.lease("a").await;
     case.expire();
@@ -105,7 +105,7 @@ async fn an_expired_lease_is_taken_over_after_the_margin<B: Bench>(bench: &B) {
     assert_ne!(taken.lease.lease_id, old.lease_id);
 }
 
-async fn a_spent_request_is_never_granted_again<B: Bench>(bench: &B) {
+async fn spent_request_is_never_granted<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/consumed");
     let consumed = async |id: &str| refused!(case.ask("a", id).await, Consumed);
     let first = case.grant("a", "1").await.lease;
@@ -140,7 +140,7 @@ async fn a_frozen_key_is_not_granted<B: Bench>(bench: &B) {
     refused!(case.ask("a", "1").await, Consumed);
 }
 
-async fn tokens_rise_through_release_expiry_and_deletion<B: Bench>(bench: &B) {
+async fn tokens_rise_through_every_end<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/tokens");
     let mut last = 0;
     for round in 0..12 {
@@ -159,7 +159,7 @@ async fn tokens_rise_through_release_expiry_and_deletion<B: Bench>(bench: &B) {
     }
 }
 
-async fn keys_are_told_apart_byte_by_byte<B: Bench>(bench: &B) {
+async fn keys_differ_byte_by_byte<B: Bench>(bench: &B) {
     let keys = [
         "odd/a",
         "odd/A",

@@ -15,21 +15,21 @@ use leasehold::{
 pub(super) async fn all<B: Bench>(bench: &B) {
     // First, because it counts looks.
     sweep_looks_when_it_is_due(bench).await;
-    a_handle_has_a_lifetime_and_no_deadline(bench).await;
+    handle_has_lifetime_not_deadline(bench).await;
     no_clock_ends_it(bench).await;
     an_extend_proves_it(bench).await;
-    only_a_standard_execution_that_may_be_looked_up_gets_one(bench).await;
+    only_visible_standard_executions_get_one(bench).await;
     sets_permits_and_reentrant_requests_work(bench).await;
     a_look_ends_what_is_over(bench).await;
-    a_look_waits_for_the_grace_and_asks_again(bench).await;
-    a_second_end_has_a_grace_of_its_own(bench).await;
-    a_proof_ends_the_wait_for_the_grace(bench).await;
-    a_failed_execution_keeps_its_lease_for_a_redrive(bench).await;
-    what_was_just_written_is_left_to_a_later_look(bench).await;
-    a_frozen_lease_ends_with_its_execution(bench).await;
-    an_execution_that_may_not_be_looked_up_does_not_stop_a_sweep(bench).await;
+    look_asks_again_after_grace(bench).await;
+    second_end_has_own_grace(bench).await;
+    proof_ends_wait_for_grace(bench).await;
+    failed_execution_keeps_lease_for_redrive(bench).await;
+    recent_write_waits_for_later_look(bench).await;
+    frozen_lease_ends_with_execution(bench).await;
+    denied_lookup_does_not_stop_sweep(bench).await;
     reap_decides_as_sweep_does(bench).await;
-    who_waits_is_served_after_the_look(bench).await;
+    waiter_is_served_after_look(bench).await;
 }
 
 const LOOK: Duration = Duration::from_secs(300);
@@ -68,7 +68,7 @@ fn name(test: &str) -> String {
     format!("arn:aws:states:eu-west-1:123456789012:execution:orders:{test}")
 }
 
-async fn a_handle_has_a_lifetime_and_no_deadline<B: Bench>(bench: &B) {
+async fn handle_has_lifetime_not_deadline<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/handle");
     let request = case.while_it_runs(ONE, "1", Duration::ZERO);
     let granted = grant(&case.leases, request.clone()).await;
@@ -191,7 +191,7 @@ async fn an_extend_proves_it<B: Bench>(bench: &B) {
     assert_eq!(case.give_back(&other).await, ReleaseOutcome::Released);
 }
 
-async fn only_a_standard_execution_that_may_be_looked_up_gets_one<B: Bench>(bench: &B) {
+async fn only_visible_standard_executions_get_one<B: Bench>(bench: &B) {
     let mut case = QueueCase::new(bench, "execution/who");
     for holder in [
         "somebody",
@@ -319,7 +319,7 @@ async fn a_look_ends_what_is_over<B: Bench>(bench: &B) {
     assert_eq!(case.give_back(&next).await, ReleaseOutcome::Released);
 }
 
-async fn a_look_waits_for_the_grace_and_asks_again<B: Bench>(bench: &B) {
+async fn look_asks_again_after_grace<B: Bench>(bench: &B) {
     for (key, known) in [("grace", true), ("grace, unknown", false)] {
         let case = QueueCase::new(bench, &format!("execution/{key}"));
         let execution = name(key);
@@ -361,7 +361,7 @@ async fn a_look_waits_for_the_grace_and_asks_again<B: Bench>(bench: &B) {
 }
 
 /// Redriven without a proof, and over again before the next look.
-async fn a_second_end_has_a_grace_of_its_own<B: Bench>(bench: &B) {
+async fn second_end_has_own_grace<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/two ends");
     let execution = name("two ends");
     let lease = case.of_execution(&execution, Duration::ZERO).await;
@@ -381,7 +381,7 @@ async fn a_second_end_has_a_grace_of_its_own<B: Bench>(bench: &B) {
     refused!(case.extension(&lease).await, Lost);
 }
 
-async fn a_proof_ends_the_wait_for_the_grace<B: Bench>(bench: &B) {
+async fn proof_ends_wait_for_grace<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/redriven");
     let execution = name("redriven");
     let lease = case.of_execution(&execution, Duration::ZERO).await;
@@ -400,7 +400,7 @@ async fn a_proof_ends_the_wait_for_the_grace<B: Bench>(bench: &B) {
     assert_eq!(case.give_back(&lease).await, ReleaseOutcome::Released);
 }
 
-async fn a_failed_execution_keeps_its_lease_for_a_redrive<B: Bench>(bench: &B) {
+async fn failed_execution_keeps_lease_for_redrive<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/keep");
     let execution = name("keep");
     let keep = Duration::from_hours(10);
@@ -434,7 +434,7 @@ async fn a_failed_execution_keeps_its_lease_for_a_redrive<B: Bench>(bench: &B) {
     refused!(case.extension(&lease).await, Lost);
 }
 
-async fn what_was_just_written_is_left_to_a_later_look<B: Bench>(bench: &B) {
+async fn recent_write_waits_for_later_look<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/young");
     let execution = name("young");
     let lease = case.of_execution(&execution, Duration::ZERO).await;
@@ -450,7 +450,7 @@ async fn what_was_just_written_is_left_to_a_later_look<B: Bench>(bench: &B) {
     assert_eq!(case.looks().await.ended, 1);
 }
 
-async fn a_frozen_lease_ends_with_its_execution<B: Bench>(bench: &B) {
+async fn frozen_lease_ends_with_execution<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/frozen");
     let execution = name("frozen");
     case.of_execution(&execution, Duration::ZERO).await;
@@ -464,7 +464,7 @@ async fn a_frozen_lease_ends_with_its_execution<B: Bench>(bench: &B) {
 }
 
 /// It keeps its lease, and the sweep goes on.
-async fn an_execution_that_may_not_be_looked_up_does_not_stop_a_sweep<B: Bench>(bench: &B) {
+async fn denied_lookup_does_not_stop_sweep<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/denied");
     let execution = name("denied");
     let lease = case.of_execution(&execution, Duration::ZERO).await;
@@ -516,7 +516,7 @@ async fn reap_decides_as_sweep_does<B: Bench>(bench: &B) {
     assert_eq!(reap().await, outcome(0, 0));
 }
 
-async fn who_waits_is_served_after_the_look<B: Bench>(bench: &B) {
+async fn waiter_is_served_after_look<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "execution/waits");
     let execution = name("waits");
     let lease = case.of_execution(&execution, Duration::ZERO).await;

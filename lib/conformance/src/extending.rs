@@ -6,9 +6,9 @@ use leasehold::{ExtendOptions, Extended, Lease, row::Stored, store::Operations a
 pub(super) async fn all<B: Bench>(bench: &B) {
     an_extend_moves_the_deadline(bench).await;
     an_extend_never_shortens(bench).await;
-    a_lapsed_lease_is_revived_unless_that_is_refused(bench).await;
-    a_grant_that_is_over_is_lost(bench).await;
-    a_frozen_key_is_extended_in_time_only(bench).await;
+    lapsed_lease_is_revived_unless_refused(bench).await;
+    ended_grant_is_lost(bench).await;
+    frozen_key_extends_only_in_time(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -70,7 +70,7 @@ async fn an_extend_never_shortens<B: Bench>(bench: &B) {
     }
 }
 
-async fn a_lapsed_lease_is_revived_unless_that_is_refused<B: Bench>(bench: &B) {
+async fn lapsed_lease_is_revived_unless_refused<B: Bench>(bench: &B) {
     let case = Case::new(bench, "extend/revive");
     let lease = case.lease("a").await;
     case.clock.set(lease.expires_at());
@@ -92,7 +92,7 @@ async fn a_lapsed_lease_is_revived_unless_that_is_refused<B: Bench>(bench: &B) {
     case.extend(&lease, UNEXPIRED).await;
 }
 
-async fn a_grant_that_is_over_is_lost<B: Bench>(bench: &B) {
+async fn ended_grant_is_lost<B: Bench>(bench: &B) {
     let taken = Case::new(bench, "extend/taken");
     let lease = taken.lease("a").await;
     taken.expire();
@@ -126,7 +126,7 @@ async fn a_grant_that_is_over_is_lost<B: Bench>(bench: &B) {
         .await;
 }
 
-async fn a_frozen_key_is_extended_in_time_only<B: Bench>(bench: &B) {
+async fn frozen_key_extends_only_in_time<B: Bench>(bench: &B) {
     let case = Case::new(bench, "extend/frozen");
     let lease = case.lease("a").await;
     case.freeze().await;

@@ -15,11 +15,11 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    a_raised_floor_is_below_every_later_token(bench).await;
-    a_floor_is_not_raised_under_a_holder(bench).await;
-    a_row_is_kept_until_the_clock_has_passed_its_token(bench).await;
+    later_tokens_exceed_raised_floor(bench).await;
+    floor_is_not_raised_while_held(bench).await;
+    row_stays_until_clock_passes_token(bench).await;
     a_deployment_may_have_a_floor(bench).await;
-    a_queue_is_handed_over_above_the_floor(bench).await;
+    hand_over_stays_above_floor(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -41,7 +41,7 @@ impl<B: Bench> Case<'_, B> {
     }
 }
 
-async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
+async fn later_tokens_exceed_raised_floor<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/floor");
     let lease = case.lease("a").await;
     case.give_back(&lease).await;
@@ -97,7 +97,7 @@ async fn a_raised_floor_is_below_every_later_token<B: Bench>(bench: &B) {
     assert!(case.lease("b").await.fencing_token.get() > case.now().as_millis());
 }
 
-async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
+async fn floor_is_not_raised_while_held<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/floor held");
     let lease = case.lease("a").await;
     let floor = Counter::new(lease.fencing_token.get() + 1_000_000);
@@ -119,7 +119,7 @@ async fn a_floor_is_not_raised_under_a_holder<B: Bench>(bench: &B) {
 }
 
 /// A row that is purged before starts again from the clock, below the floor and below its own tokens.
-async fn a_row_is_kept_until_the_clock_has_passed_its_token<B: Bench>(bench: &B) {
+async fn row_stays_until_clock_passes_token<B: Bench>(bench: &B) {
     let year = Duration::from_hours(365 * 24);
     let case = Case::new(bench, "operate/floor ahead");
     let ahead = |years| case.now().plus(year * years).as_millis();
@@ -232,7 +232,7 @@ impl<B: Bench> QueueCase<'_, B> {
     }
 }
 
-async fn a_queue_is_handed_over_above_the_floor<B: Bench>(bench: &B) {
+async fn hand_over_stays_above_floor<B: Bench>(bench: &B) {
     // By a release: the first token is lifted, and the others count from there.
     let (mut case, holder) = QueueCase::held(bench, "floor/released", &["a", "b"]).await;
     let floor = case.lifted();

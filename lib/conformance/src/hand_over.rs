@@ -11,14 +11,14 @@ use leasehold::{ExtendOptions, KeepTime, LeaseSet, Lifetime, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     first_come_first_served(bench).await;
-    every_call_that_ends_a_lease_serves_its_queue(bench).await;
+    every_ending_call_serves_queue(bench).await;
     a_hand_over_is_the_grant(bench).await;
-    the_next_is_told_how_the_last_grant_ended(bench).await;
-    whoever_does_not_wait_any_more_is_passed_over(bench).await;
-    whoever_was_passed_over_may_ask_anew(bench).await;
-    an_expired_lease_that_others_wait_for_is_over(bench).await;
+    next_learns_how_last_grant_ended(bench).await;
+    departed_waiter_is_passed_over(bench).await;
+    passed_over_waiter_may_rejoin(bench).await;
+    expired_lease_with_waiters_is_over(bench).await;
     a_frozen_queue_stands_still(bench).await;
-    whoever_may_not_be_told_is_passed_over_and_no_more_than_one(bench).await;
+    only_one_denied_waiter_loses_place(bench).await;
 }
 
 fn previous(lease: &leasehold::Lease, ended: &str) -> Value {
@@ -58,7 +58,7 @@ async fn first_come_first_served<B: Bench>(bench: &B) {
 }
 
 /// The leases do each of these too, and leave the queue to sweep.
-async fn every_call_that_ends_a_lease_serves_its_queue<B: Bench>(bench: &B) {
+async fn every_ending_call_serves_queue<B: Bench>(bench: &B) {
     for call in [
         "strict",
         "all",
@@ -118,7 +118,7 @@ async fn a_hand_over_is_the_grant<B: Bench>(bench: &B) {
     refused!(case.ask("a", "a again").await, Consumed);
 }
 
-async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
+async fn next_learns_how_last_grant_ended<B: Bench>(bench: &B) {
     let (case, holder) = QueueCase::held(bench, "queue/previous", &["a", "b", "c"]).await;
     case.expire();
     case.sweep().await;
@@ -146,7 +146,7 @@ async fn the_next_is_told_how_the_last_grant_ended<B: Bench>(bench: &B) {
     );
 }
 
-async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
+async fn departed_waiter_is_passed_over<B: Bench>(bench: &B) {
     let (case, holder) = QueueCase::held(bench, "queue/refused", &["a", "b", "c"]).await;
     case.calls.expire_token(&case.token("a"));
     case.release(&holder).await;
@@ -175,7 +175,7 @@ async fn whoever_does_not_wait_any_more_is_passed_over<B: Bench>(bench: &B) {
     );
 }
 
-async fn whoever_was_passed_over_may_ask_anew<B: Bench>(bench: &B) {
+async fn passed_over_waiter_may_rejoin<B: Bench>(bench: &B) {
     let (case, holder) = QueueCase::held(bench, "queue/anew", &["a", "b"]).await;
     case.calls.expire_token(&case.token("a"));
     case.release(&holder).await;
@@ -197,7 +197,7 @@ async fn whoever_was_passed_over_may_ask_anew<B: Bench>(bench: &B) {
     case.acquires("a", "alive").await;
 }
 
-async fn an_expired_lease_that_others_wait_for_is_over<B: Bench>(bench: &B) {
+async fn expired_lease_with_waiters_is_over<B: Bench>(bench: &B) {
     let (case, holder) = QueueCase::held(bench, "queue/expired holder", &["a"]).await;
     case.pass(TTL.saturating_sub(MS));
     let holder = case.extend(&holder).await.expect("in time");
@@ -251,7 +251,7 @@ async fn a_frozen_queue_stands_still<B: Bench>(bench: &B) {
     assert_eq!(case.row().await.purge_at, Some(leasehold::row::Row::NEVER));
 }
 
-async fn whoever_may_not_be_told_is_passed_over_and_no_more_than_one<B: Bench>(bench: &B) {
+async fn only_one_denied_waiter_loses_place<B: Bench>(bench: &B) {
     let (case, holder) = QueueCase::held(bench, "queue/forbidden", &["a", "b"]).await;
     case.calls.deny_token(&case.token("a"));
     case.release(&holder).await;

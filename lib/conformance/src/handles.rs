@@ -7,10 +7,10 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    a_set_is_extended_and_released_key_by_key(bench).await;
+    sets_extend_and_release_by_key(bench).await;
     the_worst_outcome_is_told(bench).await;
     a_hundred_keys_are_one_set(bench).await;
-    a_ttl_that_the_guard_uses_up_is_refused_before_anything_is_written(bench).await;
+    ttl_within_guard_is_refused_unwritten(bench).await;
 }
 
 fn set_of(leases: &[Lease]) -> LeaseSet {
@@ -32,7 +32,7 @@ impl<B: Bench> Case<'_, B> {
     }
 }
 
-async fn a_set_is_extended_and_released_key_by_key<B: Bench>(bench: &B) {
+async fn sets_extend_and_release_by_key<B: Bench>(bench: &B) {
     use ReleaseOutcome::{AlreadyReleased, Lost, Released};
     let case = Case::new(bench, "set/extend and release");
     let leases = case.grant_all(&["a", "b", "c"], "h", "1").await.leases;
@@ -141,7 +141,7 @@ async fn the_worst_outcome_is_told<B: Bench>(bench: &B) {
     assert!(!released.expired);
 }
 
-async fn a_ttl_that_the_guard_uses_up_is_refused_before_anything_is_written<B: Bench>(bench: &B) {
+async fn ttl_within_guard_is_refused_unwritten<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/short");
     let mut leases = case.grant_all(&["a", "b"], "h", "1").await.leases;
     let before = [case.stored("a").await, case.stored("b").await];

@@ -9,13 +9,13 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    a_limit_overrides_what_callers_ask_for(bench).await;
+    limit_overrides_callers_number(bench).await;
     a_limit_outlasts_grants_and_purges(bench).await;
-    a_key_that_was_never_leased_can_be_limited(bench).await;
-    with_a_limit_of_none_everybody_keeps_the_place(bench).await;
-    with_a_limit_of_none_permits_wait_too(bench).await;
+    never_leased_key_can_be_limited(bench).await;
+    limit_of_none_keeps_places(bench).await;
+    limit_of_none_makes_permits_wait(bench).await;
     a_higher_limit_serves_who_waits(bench).await;
-    a_lower_limit_takes_effect_as_permits_come_back(bench).await;
+    lower_limit_applies_as_permits_return(bench).await;
     an_unreadable_limit_is_none(bench).await;
     operators_acts_leave_a_limit(bench).await;
 }
@@ -68,7 +68,7 @@ impl<B: Bench> QueueCase<'_, B> {
     }
 }
 
-async fn a_limit_overrides_what_callers_ask_for<B: Bench>(bench: &B) {
+async fn limit_overrides_callers_number<B: Bench>(bench: &B) {
     let case = Case::new(bench, "limits/overrides");
     let first = case.has_one_of(3, "a").await;
     case.limited(2).await;
@@ -127,7 +127,7 @@ async fn a_limit_outlasts_grants_and_purges<B: Bench>(bench: &B) {
     assert!(row.purge_at.is_some_and(|at| at < Row::NEVER));
 }
 
-async fn a_key_that_was_never_leased_can_be_limited<B: Bench>(bench: &B) {
+async fn never_leased_key_can_be_limited<B: Bench>(bench: &B) {
     let case = Case::new(bench, "limits/ahead");
     assert_eq!(case.limit(None).await, LimitOutcome::NotLimited);
     case.limited(1).await;
@@ -136,7 +136,7 @@ async fn a_key_that_was_never_leased_can_be_limited<B: Bench>(bench: &B) {
     case.in_vain(3, "b").await;
 }
 
-async fn with_a_limit_of_none_everybody_keeps_the_place<B: Bench>(bench: &B) {
+async fn limit_of_none_keeps_places<B: Bench>(bench: &B) {
     let (case, lease) = QueueCase::<B>::held(bench, "limits/none", &["a"]).await;
     case.limited(0).await;
     // The holder goes on.
@@ -181,7 +181,7 @@ async fn with_a_limit_of_none_everybody_keeps_the_place<B: Bench>(bench: &B) {
     case.turn_of("d");
 }
 
-async fn with_a_limit_of_none_permits_wait_too<B: Bench>(bench: &B) {
+async fn limit_of_none_makes_permits_wait<B: Bench>(bench: &B) {
     let case = QueueCase::<B>::new(bench, "limits/no permits");
     let held = case.case.has_one_of(2, "holder").await;
     case.limited(0).await;
@@ -220,7 +220,7 @@ async fn a_higher_limit_serves_who_waits<B: Bench>(bench: &B) {
     assert_eq!(case.told(), ["c"]);
 }
 
-async fn a_lower_limit_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
+async fn lower_limit_applies_as_permits_return<B: Bench>(bench: &B) {
     let case = QueueCase::<B>::new(bench, "limits/lowered");
     let mut held = Vec::new();
     for who in ["h0", "h1", "h2"] {

@@ -13,13 +13,13 @@ use leasehold::{
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     whoever_waits_is_sent_away(bench).await;
-    who_has_been_granted_the_key_keeps_it(bench).await;
-    who_could_not_be_told_is_told_by_sweep(bench).await;
-    a_copy_of_who_was_sent_away_does_not_come_back(bench).await;
-    no_copy_of_who_was_sent_away_gets_a_permit(bench).await;
-    the_newest_finds_a_place_in_a_full_queue(bench).await;
-    the_newest_is_granted_a_key_that_was_left_free(bench).await;
-    a_waiter_repeats_its_request_after_a_set_of_keys(bench).await;
+    granted_waiter_keeps_its_key(bench).await;
+    sweep_tells_waiter_sent_away(bench).await;
+    sent_away_copy_does_not_return(bench).await;
+    sent_away_copy_gets_no_permit(bench).await;
+    newest_finds_place_in_full_queue(bench).await;
+    newest_is_granted_free_key(bench).await;
+    waiter_repeats_request_after_set(bench).await;
     sweep_finishes_what_the_newest_began(bench).await;
 }
 
@@ -110,7 +110,7 @@ async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
     case.turn_of("b");
 }
 
-async fn who_has_been_granted_the_key_keeps_it<B: Bench>(bench: &B) {
+async fn granted_waiter_keeps_its_key<B: Bench>(bench: &B) {
     let (case, turn) = QueueCase::handed_over(bench, "newest/granted", &["a"]).await;
     case.waits_alone("b").await;
     case.expect_no_answers();
@@ -118,7 +118,7 @@ async fn who_has_been_granted_the_key_keeps_it<B: Bench>(bench: &B) {
     case.turn_of("b");
 }
 
-async fn who_could_not_be_told_is_told_by_sweep<B: Bench>(bench: &B) {
+async fn sweep_tells_waiter_sent_away<B: Bench>(bench: &B) {
     let (case, lease) = QueueCase::held(bench, "newest/untold", &["a"]).await;
     case.calls.lose(&case.token("a"), Lost::Request, 1);
     case.waits_alone("b").await;
@@ -131,7 +131,7 @@ async fn who_could_not_be_told_is_told_by_sweep<B: Bench>(bench: &B) {
     case.turn_of("b");
 }
 
-async fn a_copy_of_who_was_sent_away_does_not_come_back<B: Bench>(bench: &B) {
+async fn sent_away_copy_does_not_return<B: Bench>(bench: &B) {
     let (case, lease) = QueueCase::held(bench, "newest/copies", &["a"]).await;
     case.calls.lose(&case.token("a"), Lost::Request, 1);
     case.waits_alone("b").await;
@@ -158,7 +158,7 @@ async fn a_copy_of_who_was_sent_away_does_not_come_back<B: Bench>(bench: &B) {
 }
 
 /// A permit is asked for before the queue is joined, where the note of its request would be found.
-async fn no_copy_of_who_was_sent_away_gets_a_permit<B: Bench>(bench: &B) {
+async fn sent_away_copy_gets_no_permit<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "newest/permits");
     let two = Permits::new(2).expect("valid");
     let ask = async |who: &str, token: &str, latest: bool| {
@@ -194,7 +194,7 @@ async fn no_copy_of_who_was_sent_away_gets_a_permit<B: Bench>(bench: &B) {
     );
 }
 
-async fn the_newest_finds_a_place_in_a_full_queue<B: Bench>(bench: &B) {
+async fn newest_finds_place_in_full_queue<B: Bench>(bench: &B) {
     let full = with(Settings::default(), |settings| settings.queue_cap = 1);
     let case = QueueCase::with(bench, "newest/full", full);
     let lease = case.case.lease("holder").await;
@@ -210,7 +210,7 @@ async fn the_newest_finds_a_place_in_a_full_queue<B: Bench>(bench: &B) {
     case.turn_of("c");
 }
 
-async fn the_newest_is_granted_a_key_that_was_left_free<B: Bench>(bench: &B) {
+async fn newest_is_granted_free_key<B: Bench>(bench: &B) {
     let (case, lease) = QueueCase::held(bench, "newest/left", &["a"]).await;
     case.release_silently(&lease).await;
     let answer = case.asks_last("b", "b").await.expect("an answer");
@@ -223,7 +223,7 @@ async fn the_newest_is_granted_a_key_that_was_left_free<B: Bench>(bench: &B) {
 }
 
 /// The row forgets which keys the grant before was for.
-async fn a_waiter_repeats_its_request_after_a_set_of_keys<B: Bench>(bench: &B) {
+async fn waiter_repeats_request_after_set<B: Bench>(bench: &B) {
     let case = QueueCase::with(bench, "newest/after a set", Settings::default());
     let ttl = Ttl::new(std::time::Duration::from_mins(1)).expect("valid");
     let keys = vec![case.address.key.clone(), make::key("newest/beside")];

@@ -12,17 +12,17 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    a_call_that_was_lost_costs_nobody_his_grant(bench).await;
-    whoever_may_not_have_been_told_is_told_by_the_next_sweep(bench).await;
-    whoever_asks_again_is_told_by_its_new_token(bench).await;
-    whoever_asked_again_just_before_is_told_by_its_new_token(bench).await;
-    what_others_told_meanwhile_is_not_taken_back(bench).await;
-    a_dead_token_is_looked_up_half_a_minute_later(bench).await;
-    another_request_keeps_that_a_token_is_dead(bench).await;
-    whoever_shows_that_it_knows_keeps_it(bench).await;
-    what_was_granted_at_once_and_never_told_is_taken_back(bench).await;
-    an_ended_execution_that_never_knew_keeps_nothing(bench).await;
-    a_holder_is_seen_as_any_other(bench).await;
+    lost_call_costs_no_grant(bench).await;
+    sweep_tells_possibly_untold_waiter(bench).await;
+    asking_again_uses_new_token(bench).await;
+    asking_just_before_uses_new_token(bench).await;
+    grant_told_by_others_stays(bench).await;
+    dead_token_is_looked_up_later(bench).await;
+    other_request_keeps_token_dead(bench).await;
+    holder_showing_receipt_keeps_grant(bench).await;
+    untold_immediate_grant_is_taken_back(bench).await;
+    ended_execution_never_told_keeps_nothing(bench).await;
+    holder_from_queue_looks_ordinary(bench).await;
 }
 
 const MISSING: Receipt = Receipt::Missing { waits: false };
@@ -34,7 +34,7 @@ impl<B: Bench> QueueCase<'_, B> {
     }
 }
 
-async fn a_call_that_was_lost_costs_nobody_his_grant<B: Bench>(bench: &B) {
+async fn lost_call_costs_no_grant<B: Bench>(bench: &B) {
     for (n, lost) in [(Lost::Response, 1), (Lost::Response, 2), (Lost::Request, 1)]
         .into_iter()
         .enumerate()
@@ -49,7 +49,7 @@ async fn a_call_that_was_lost_costs_nobody_his_grant<B: Bench>(bench: &B) {
     }
 }
 
-async fn whoever_may_not_have_been_told_is_told_by_the_next_sweep<B: Bench>(bench: &B) {
+async fn sweep_tells_possibly_untold_waiter<B: Bench>(bench: &B) {
     let both = (Lost::Request, 2);
     let (case, holder) = QueueCase::released_with(bench, "queue/untold", both).await;
     case.expect_no_answers();
@@ -68,7 +68,7 @@ async fn whoever_may_not_have_been_told_is_told_by_the_next_sweep<B: Bench>(benc
     case.turn_of("b");
 }
 
-async fn whoever_asks_again_is_told_by_its_new_token<B: Bench>(bench: &B) {
+async fn asking_again_uses_new_token<B: Bench>(bench: &B) {
     let both = (Lost::Request, 2);
     let (case, _) = QueueCase::released_with(bench, "queue/asks again", both).await;
     case.pass(MS);
@@ -106,7 +106,7 @@ async fn whoever_asks_again_is_told_by_its_new_token<B: Bench>(bench: &B) {
 }
 
 /// Between the read of its item and the call, so that it is told by its old token first.
-async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(bench: &B) {
+async fn asking_just_before_uses_new_token<B: Bench>(bench: &B) {
     let (case, holder) = QueueCase::held(bench, "queue/asked just before", &["a", "b"]).await;
     let old = case.waiter("a").await.expect("an item");
     case.pass(MS);
@@ -128,7 +128,7 @@ async fn whoever_asked_again_just_before_is_told_by_its_new_token<B: Bench>(benc
 }
 
 /// Between the grant and the call of the one that wrote it, whose token is dead or answered by then.
-async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
+async fn grant_told_by_others_stays<B: Bench>(bench: &B) {
     for by in [
         "sweep",
         "acquire",
@@ -172,7 +172,7 @@ async fn what_others_told_meanwhile_is_not_taken_back<B: Bench>(bench: &B) {
     }
 }
 
-async fn a_dead_token_is_looked_up_half_a_minute_later<B: Bench>(bench: &B) {
+async fn dead_token_is_looked_up_later<B: Bench>(bench: &B) {
     let both = (Lost::Request, 2);
     let (case, holder) = QueueCase::released_with(bench, "queue/dead token", both).await;
     // Its task times out, and its execution runs on without the lease.
@@ -209,7 +209,7 @@ async fn a_dead_token_is_looked_up_half_a_minute_later<B: Bench>(bench: &B) {
 
 /// A second, re-entrant request of the same execution is sent the lease too, and its token is dead as well: that the first one
 /// was found dead stays known, although its item is gone.
-async fn another_request_keeps_that_a_token_is_dead<B: Bench>(bench: &B) {
+async fn other_request_keeps_token_dead<B: Bench>(bench: &B) {
     let both = (Lost::Request, 2);
     let (case, _) = QueueCase::released_with(bench, "queue/dead twice", both).await;
     case.calls.expire_token(&case.token("a"));
@@ -234,7 +234,7 @@ fn over<B: Bench>(case: &QueueCase<'_, B>, all_answered: bool) -> Execution {
     }
 }
 
-async fn whoever_shows_that_it_knows_keeps_it<B: Bench>(bench: &B) {
+async fn holder_showing_receipt_keeps_grant<B: Bench>(bench: &B) {
     let response = (Lost::Response, 2);
     let (case, _) = QueueCase::released_with(bench, "queue/knows", response).await;
     let lease = case.turn_of("a").lease;
@@ -263,7 +263,7 @@ async fn whoever_shows_that_it_knows_keeps_it<B: Bench>(bench: &B) {
 }
 
 /// The call of acquire that granted it died before it could tell anybody.
-async fn what_was_granted_at_once_and_never_told_is_taken_back<B: Bench>(bench: &B) {
+async fn untold_immediate_grant_is_taken_back<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "queue/at once and untold");
     case.calls.lose(&case.token("a"), Lost::Request, 2);
     refused!(case.ask("a", "a").await, Unavailable);
@@ -286,7 +286,7 @@ async fn what_was_granted_at_once_and_never_told_is_taken_back<B: Bench>(bench: 
     case.prove(&turn.lease).await;
 }
 
-async fn an_ended_execution_that_never_knew_keeps_nothing<B: Bench>(bench: &B) {
+async fn ended_execution_never_told_keeps_nothing<B: Bench>(bench: &B) {
     let known = [(Receipt::Shown, true), (MISSING, false)];
     // Kept for a redrive, or for what may be at work.
     let keeps = [(100 * TTL, true), (Duration::ZERO, false)];
@@ -317,7 +317,7 @@ async fn an_ended_execution_that_never_knew_keeps_nothing<B: Bench>(bench: &B) {
     }
 }
 
-async fn a_holder_is_seen_as_any_other<B: Bench>(bench: &B) {
+async fn holder_from_queue_looks_ordinary<B: Bench>(bench: &B) {
     let (case, turn) = QueueCase::handed_over(bench, "queue/seen", &["seen a", "seen b"]).await;
     let key = &case.address.key;
     let holder = &turn.lease.holder;

@@ -11,10 +11,10 @@ use leasehold::{
 pub(super) async fn all<B: Bench>(bench: &B) {
     no_clock_is_compared(bench, false).await;
     no_clock_is_compared(bench, true).await;
-    an_extend_shows_life_whatever_its_clock_says(bench).await;
-    an_observed_version_takes_over_what_has_not_moved(bench).await;
+    extend_shows_life_by_any_clock(bench).await;
+    observed_version_takes_over_unmoved_lease(bench).await;
     an_observation_keeps_every_other_rule(bench).await;
-    a_reentrant_request_gets_its_holders_lease(bench).await;
+    reentrant_request_gets_holders_lease(bench).await;
 }
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -83,7 +83,7 @@ async fn no_clock_is_compared<B: Bench>(bench: &B, ahead: bool) {
 
 /// The holder's calls may come from machines whose clocks differ. An extend that would move the deadline back changes
 /// only the version.
-async fn an_extend_shows_life_whatever_its_clock_says<B: Bench>(bench: &B) {
+async fn extend_shows_life_by_any_clock<B: Bench>(bench: &B) {
     let case = Case::new(bench, "observe/life");
     let behind = Arc::new(ManualClock::at(case.now().minus(HOUR)));
     let elsewhere = case.elsewhere(&behind);
@@ -102,7 +102,7 @@ async fn an_extend_shows_life_whatever_its_clock_says<B: Bench>(bench: &B) {
     }
 }
 
-async fn an_observed_version_takes_over_what_has_not_moved<B: Bench>(bench: &B) {
+async fn observed_version_takes_over_unmoved_lease<B: Bench>(bench: &B) {
     let case = Case::new(bench, "observe/version");
     let lease = case.lease("a").await;
     // The library cannot check that the caller waited.
@@ -148,7 +148,7 @@ async fn an_observation_keeps_every_other_rule<B: Bench>(bench: &B) {
     refused!(case.leases.acquire(observing("1")).await, Corrupt);
 }
 
-async fn a_reentrant_request_gets_its_holders_lease<B: Bench>(bench: &B) {
+async fn reentrant_request_gets_holders_lease<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/reentrant");
     let first = case.grant("a", "1").await;
     let reentrant = async |holder: &str, id: &str| {

@@ -13,11 +13,11 @@ use leasehold::{
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_forced_release_evicts_and_fences(bench).await;
-    of_a_semaphore_one_permit_is_forced(bench).await;
+    force_release_takes_one_permit(bench).await;
     a_frozen_key_stays_frozen(bench).await;
-    a_key_that_was_never_leased_can_be_frozen(bench).await;
+    never_leased_key_can_be_frozen(bench).await;
     a_stranger_is_not_operated_on(bench).await;
-    an_operators_write_is_for_the_row_it_has_seen(bench).await;
+    operator_writes_only_seen_row(bench).await;
 }
 
 impl<B: Bench> Case<'_, B> {
@@ -100,7 +100,7 @@ async fn a_forced_release_evicts_and_fences<B: Bench>(bench: &B) {
     case.evict(Some(0)).await;
 }
 
-async fn of_a_semaphore_one_permit_is_forced<B: Bench>(bench: &B) {
+async fn force_release_takes_one_permit<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/force a permit");
     let mut leases = Vec::new();
     for n in 0..3 {
@@ -167,7 +167,7 @@ async fn a_frozen_key_stays_frozen<B: Bench>(bench: &B) {
     assert_eq!(case.row().await.purge_at, Some(Row::NEVER));
 }
 
-async fn a_key_that_was_never_leased_can_be_frozen<B: Bench>(bench: &B) {
+async fn never_leased_key_can_be_frozen<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/freeze ahead");
     assert_eq!(case.thaw().await, UnfreezeOutcome::NotFrozen);
     assert_eq!(case.freeze_it().await, FreezeOutcome::Frozen);
@@ -199,7 +199,7 @@ async fn a_stranger_is_not_operated_on<B: Bench>(bench: &B) {
     }
 }
 
-async fn an_operators_write_is_for_the_row_it_has_seen<B: Bench>(bench: &B) {
+async fn operator_writes_only_seen_row<B: Bench>(bench: &B) {
     let case = Case::new(bench, "operate/seen");
     let lease = case.lease("a").await;
     let seen = case.row().await;

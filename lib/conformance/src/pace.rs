@@ -9,15 +9,15 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    it_stays_closed_after_it_was_given_back(bench).await;
+    key_stays_closed_after_release(bench).await;
     it_stays_closed_for_takers_too(bench).await;
     each_grant_says_how_long(bench).await;
-    of_permits_so_many_are_granted_in_each_span(bench).await;
-    who_waits_is_served_when_it_opens(bench).await;
-    a_grant_from_the_queue_closes_it_too(bench).await;
+    pace_limits_permits_per_span(bench).await;
+    waiter_is_served_on_opening(bench).await;
+    queued_grant_closes_key_too(bench).await;
     permits_that_wait_keep_the_pace(bench).await;
     several_keys_stay_closed_together(bench).await;
-    a_grant_that_nobody_knows_of_closes_nothing(bench).await;
+    untold_grant_closes_nothing(bench).await;
     an_operator_opens_it(bench).await;
     an_unreadable_time_keeps_it_closed(bench).await;
 }
@@ -58,7 +58,7 @@ impl<B: Bench> QueueCase<'_, B> {
     }
 }
 
-async fn it_stays_closed_after_it_was_given_back<B: Bench>(bench: &B) {
+async fn key_stays_closed_after_release<B: Bench>(bench: &B) {
     let case = Case::new(bench, "pace/given back");
     let granted_at = case.now();
     let lease = case.ran("a").await;
@@ -131,7 +131,7 @@ async fn each_grant_says_how_long<B: Bench>(bench: &B) {
     case.lease("c").await;
 }
 
-async fn of_permits_so_many_are_granted_in_each_span<B: Bench>(bench: &B) {
+async fn pace_limits_permits_per_span<B: Bench>(bench: &B) {
     let case = Case::new(bench, "pace/permits");
     let of_two = |who: &str| case.paced(who).permits(make::permits(2));
     let start = case.now();
@@ -153,7 +153,7 @@ async fn of_permits_so_many_are_granted_in_each_span<B: Bench>(bench: &B) {
     grant(&case.leases, of_two("d")).await;
 }
 
-async fn who_waits_is_served_when_it_opens<B: Bench>(bench: &B) {
+async fn waiter_is_served_on_opening<B: Bench>(bench: &B) {
     let case = QueueCase::<B>::new(bench, "pace/queue");
     case.case.ran("holder").await;
     case.is_queued(None, "a").await;
@@ -173,7 +173,7 @@ async fn who_waits_is_served_when_it_opens<B: Bench>(bench: &B) {
     case.turn_of("b");
 }
 
-async fn a_grant_from_the_queue_closes_it_too<B: Bench>(bench: &B) {
+async fn queued_grant_closes_key_too<B: Bench>(bench: &B) {
     let (case, lease) = QueueCase::<B>::held(bench, "pace/from the queue", &[]).await;
     case.is_queued(None, "a").await;
     case.is_queued(None, "b").await;
@@ -228,7 +228,7 @@ async fn several_keys_stay_closed_together<B: Bench>(bench: &B) {
     case.contention("c").await;
 }
 
-async fn a_grant_that_nobody_knows_of_closes_nothing<B: Bench>(bench: &B) {
+async fn untold_grant_closes_nothing<B: Bench>(bench: &B) {
     let (case, lease) = QueueCase::<B>::held(bench, "pace/untold", &[]).await;
     case.is_queued(None, "a").await;
     case.is_queued(None, "b").await;

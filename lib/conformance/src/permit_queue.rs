@@ -7,20 +7,20 @@ use super::{Bench, Lost, contention, make};
 use leasehold::{Acquire, Error, Execution, Lease, Leases, Queued, Settings, Wait};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    so_many_run_and_the_others_follow_in_order(bench).await;
-    a_copy_of_a_request_gets_no_second_permit(bench).await;
-    a_lowered_number_takes_effect_as_permits_come_back(bench).await;
-    a_raised_number_waits_for_the_older(bench).await;
-    the_first_in_line_brings_its_number(bench).await;
-    nobody_passes_those_who_wait_for_a_permit(bench).await;
-    who_waits_in_vain_is_passed_over(bench).await;
-    who_was_not_told_of_its_permit_is_told_by_sweep(bench).await;
+    permits_pass_in_queue_order(bench).await;
+    request_copy_gets_no_second_permit(bench).await;
+    lowered_number_waits_for_returned_permits(bench).await;
+    raised_number_waits_for_older(bench).await;
+    first_waiter_brings_its_number(bench).await;
+    nobody_passes_permit_waiters(bench).await;
+    hopeless_waiter_is_passed_over(bench).await;
+    sweep_tells_of_untold_permit(bench).await;
     a_frozen_queue_keeps_its_places(bench).await;
-    a_permit_with_a_deadline_is_passed_on_by_sweep(bench).await;
-    the_end_of_an_execution_passes_its_permit_on(bench).await;
-    reap_ends_each_permit_of_an_execution(bench).await;
-    a_permit_that_nobody_had_is_granted_to_who_waits(bench).await;
-    only_the_newest_waits_for_a_permit(bench).await;
+    sweep_passes_on_expired_permit(bench).await;
+    ended_execution_passes_permit_on(bench).await;
+    reap_ends_every_permit_held(bench).await;
+    unused_permit_goes_to_waiter(bench).await;
+    only_newest_waits_for_permit(bench).await;
 }
 
 impl<B: Bench> QueueCase<'_, B> {
@@ -79,7 +79,7 @@ fn with_own_row(leases: &[Lease]) -> &Lease {
     beside.expect("a permit other than the first")
 }
 
-async fn so_many_run_and_the_others_follow_in_order<B: Bench>(bench: &B) {
+async fn permits_pass_in_queue_order<B: Bench>(bench: &B) {
     let names = ["a", "b", "c", "d", "e", "f"];
     let (case, mut held) = QueueCase::<B>::full(bench, "permits/in order", 3, &names).await;
     let permits: BTreeSet<_> = held.iter().map(|lease| lease.permit).collect();
@@ -108,7 +108,7 @@ async fn so_many_run_and_the_others_follow_in_order<B: Bench>(bench: &B) {
     case.has_permit(3, "later").await;
 }
 
-async fn a_copy_of_a_request_gets_no_second_permit<B: Bench>(bench: &B) {
+async fn request_copy_gets_no_second_permit<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/copies", 2, &["a", "b"]).await;
     // Of one that has a permit: it is told again.
     let again = case
@@ -145,7 +145,7 @@ async fn a_copy_of_a_request_gets_no_second_permit<B: Bench>(bench: &B) {
     case.has_waiting(&["b"]).await;
 }
 
-async fn a_lowered_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
+async fn lowered_number_waits_for_returned_permits<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/lowered", 3, &[]).await;
     case.waits_for_permit(2, "a").await;
     case.waits_for_permit(2, "b").await;
@@ -167,7 +167,7 @@ async fn a_lowered_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B)
     assert!(b.permit < 2 && b.permit != a.permit);
 }
 
-async fn a_raised_number_waits_for_the_older<B: Bench>(bench: &B) {
+async fn raised_number_waits_for_older<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/raised later", 2, &[]).await;
     case.waits_for_permit(3, "a").await;
     case.waits_for_permit(3, "b").await;
@@ -183,7 +183,7 @@ async fn a_raised_number_waits_for_the_older<B: Bench>(bench: &B) {
     case.waits_for_permit(3, "d").await;
 }
 
-async fn the_first_in_line_brings_its_number<B: Bench>(bench: &B) {
+async fn first_waiter_brings_its_number<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/smaller", 3, &[]).await;
     case.waits_for_permit(2, "a").await;
     case.waits_for_permit(3, "b").await;
@@ -202,7 +202,7 @@ async fn the_first_in_line_brings_its_number<B: Bench>(bench: &B) {
     case.waits_for_permit(3, "d").await;
 }
 
-async fn nobody_passes_those_who_wait_for_a_permit<B: Bench>(bench: &B) {
+async fn nobody_passes_permit_waiters<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/no passing", 2, &["a", "b"]).await;
     let asker = case.case.request("x", "by x").permits(make::permits(2));
     let meets = contention(&case.leases, asker.clone()).await;
@@ -226,7 +226,7 @@ async fn nobody_passes_those_who_wait_for_a_permit<B: Bench>(bench: &B) {
     assert_eq!(contention(&case.leases, asker).await.held.waiting, 1);
 }
 
-async fn who_waits_in_vain_is_passed_over<B: Bench>(bench: &B) {
+async fn hopeless_waiter_is_passed_over<B: Bench>(bench: &B) {
     for from_first in [false, true] {
         let key = format!("permits/in vain {from_first}");
         let (case, held) = QueueCase::<B>::full(bench, &key, 2, &["a", "b", "c"]).await;
@@ -253,7 +253,7 @@ async fn who_waits_in_vain_is_passed_over<B: Bench>(bench: &B) {
     }
 }
 
-async fn who_was_not_told_of_its_permit_is_told_by_sweep<B: Bench>(bench: &B) {
+async fn sweep_tells_of_untold_permit<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/untold", 2, &["a", "b"]).await;
     case.calls.lose(&case.token("a"), Lost::Request, 2);
     case.release(with_own_row(&held)).await;
@@ -292,7 +292,7 @@ async fn a_frozen_queue_keeps_its_places<B: Bench>(bench: &B) {
     case.has_waiting(&[]).await;
 }
 
-async fn a_permit_with_a_deadline_is_passed_on_by_sweep<B: Bench>(bench: &B) {
+async fn sweep_passes_on_expired_permit<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "permits/ttl");
     let mut held = Vec::new();
     for n in 0..2 {
@@ -312,7 +312,7 @@ async fn a_permit_with_a_deadline_is_passed_on_by_sweep<B: Bench>(bench: &B) {
     case.turn_of("b");
 }
 
-async fn the_end_of_an_execution_passes_its_permit_on<B: Bench>(bench: &B) {
+async fn ended_execution_passes_permit_on<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/ended", 2, &["a"]).await;
     let lease = with_own_row(&held);
     let ended = Execution::Ended {
@@ -330,7 +330,7 @@ async fn the_end_of_an_execution_passes_its_permit_on<B: Bench>(bench: &B) {
 }
 
 /// One of its permits was granted just now, and the index still shows that it waits.
-async fn reap_ends_each_permit_of_an_execution<B: Bench>(bench: &B) {
+async fn reap_ends_every_permit_held<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/reaped", 2, &[]).await;
     // The same execution waits once more, by another request.
     let holder = held[0].holder.clone();
@@ -358,7 +358,7 @@ async fn reap_ends_each_permit_of_an_execution<B: Bench>(bench: &B) {
 }
 
 /// The number was raised while somebody waited.
-async fn a_permit_that_nobody_had_is_granted_to_who_waits<B: Bench>(bench: &B) {
+async fn unused_permit_goes_to_waiter<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "permits/raised");
     let lease = case.lease("holder").await;
     case.waits_for_permit(1, "a").await;
@@ -384,7 +384,7 @@ async fn a_permit_that_nobody_had_is_granted_to_who_waits<B: Bench>(bench: &B) {
     assert!(case.row_of(1).await.holding().is_some());
 }
 
-async fn only_the_newest_waits_for_a_permit<B: Bench>(bench: &B) {
+async fn only_newest_waits_for_permit<B: Bench>(bench: &B) {
     let (case, held) = QueueCase::<B>::full(bench, "permits/newest", 2, &["a", "b"]).await;
     let queue = Wait {
         latest: true,

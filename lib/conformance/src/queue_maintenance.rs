@@ -10,10 +10,10 @@ use super::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    whoever_has_waited_long_enough_is_sent_away(bench).await;
+    timed_out_waiter_is_sent_away(bench).await;
     whoever_lost_his_place_is_told(bench).await;
-    what_is_left_of_those_who_were_served_is_cleared_up(bench).await;
-    whoever_lost_its_lease_before_it_was_told_is_told_so(bench).await;
+    served_waiters_items_are_cleared(bench).await;
+    untold_waiter_learns_lease_was_lost(bench).await;
 }
 
 /// Asserts that the only answer since the last call is this error.
@@ -42,7 +42,7 @@ fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
     assert!(message["message"].is_string(), "{message}");
 }
 
-async fn whoever_has_waited_long_enough_is_sent_away<B: Bench>(bench: &B) {
+async fn timed_out_waiter_is_sent_away<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "queue/too long");
     let holder = case.lease("holder").await;
     let wait = TTL / 2;
@@ -134,7 +134,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
 }
 
 /// Items that were left by calls that died.
-async fn what_is_left_of_those_who_were_served_is_cleared_up<B: Bench>(bench: &B) {
+async fn served_waiters_items_are_cleared<B: Bench>(bench: &B) {
     use leasehold::store::Operations as _;
     let (case, _) = QueueCase::held(bench, "queue/served", &["a", "b"]).await;
     let (store, key) = (case.leases.store(), &case.address.key);
@@ -164,7 +164,7 @@ async fn what_is_left_of_those_who_were_served_is_cleared_up<B: Bench>(bench: &B
     case.expect_no_answers();
 }
 
-async fn whoever_lost_its_lease_before_it_was_told_is_told_so<B: Bench>(bench: &B) {
+async fn untold_waiter_learns_lease_was_lost<B: Bench>(bench: &B) {
     let lost = (Lost::Request, 2);
     let (case, _) = QueueCase::released_with(bench, "queue/forced before", lost).await;
     case.force(None).await;

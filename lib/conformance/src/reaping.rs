@@ -6,14 +6,14 @@ use super::{Bench, Case, MARGIN, STALE, TTL, grant, make, queue::QueueCase};
 use leasehold::{Execution, Holder, Lease, Reaped};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    what_has_answered_in_full_leaves_nothing(bench).await;
-    what_may_be_at_work_is_cut_to_the_grace(bench).await;
-    what_runs_or_is_unknown_is_left_alone(bench).await;
-    what_was_written_after_the_end_is_left_to_a_later_look(bench).await;
-    a_success_ends_execution_leases_at_once_and_no_others(bench).await;
-    whoever_was_served_is_not_looked_up(bench).await;
-    places_in_the_queue_are_given_up(bench).await;
-    whoever_was_granted_the_key_and_ended_gives_it_on(bench).await;
+    fully_answered_execution_leaves_nothing(bench).await;
+    possibly_working_execution_gets_grace(bench).await;
+    running_or_unknown_is_left_alone(bench).await;
+    write_after_end_waits_for_look(bench).await;
+    success_ends_only_execution_leases(bench).await;
+    served_waiter_is_not_looked_up(bench).await;
+    reap_gives_up_queue_places(bench).await;
+    granted_then_ended_passes_key_on(bench).await;
 }
 
 const GRACE: Duration = Duration::from_secs(900);
@@ -73,7 +73,7 @@ impl<B: Bench> QueueCase<'_, B> {
     }
 }
 
-async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
+async fn fully_answered_execution_leaves_nothing<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "reap/answered");
     let execution = "an execution whose tasks have answered";
     let lease = case.granted(execution).await.lease;
@@ -95,7 +95,7 @@ async fn what_has_answered_in_full_leaves_nothing<B: Bench>(bench: &B) {
     case.expect_no_answers();
 }
 
-async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
+async fn possibly_working_execution_gets_grace<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "reap/at work");
     let execution = "an execution with a task at work";
     let short = case.granted(execution).await.lease;
@@ -143,7 +143,7 @@ async fn what_may_be_at_work_is_cut_to_the_grace<B: Bench>(bench: &B) {
     );
 }
 
-async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
+async fn running_or_unknown_is_left_alone<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "reap/not ended");
     let execution = "an execution that has not ended";
     let lease = case.granted(execution).await.lease;
@@ -161,7 +161,7 @@ async fn what_runs_or_is_unknown_is_left_alone<B: Bench>(bench: &B) {
 }
 
 /// The look-up may be older than a redrive that has written the lease.
-async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench: &B) {
+async fn write_after_end_waits_for_look<B: Bench>(bench: &B) {
     for all_answered in [true, false] {
         let case = QueueCase::new(bench, &format!("reap/redriven {all_answered}"));
         let execution = format!("an execution redriven {all_answered}");
@@ -181,7 +181,7 @@ async fn what_was_written_after_the_end_is_left_to_a_later_look<B: Bench>(bench:
 }
 
 /// Its leases with a ttl it may have passed on.
-async fn a_success_ends_execution_leases_at_once_and_no_others<B: Bench>(bench: &B) {
+async fn success_ends_only_execution_leases<B: Bench>(bench: &B) {
     let name = "just succeeded";
     let (case, turn) = QueueCase::handed_over(bench, "reap/succeeded", &[name]).await;
     let execution = make::execution(name);
@@ -197,14 +197,14 @@ async fn a_success_ends_execution_leases_at_once_and_no_others<B: Bench>(bench: 
     assert_eq!(beside.row().await.version, passed_on.version);
 }
 
-async fn whoever_was_served_is_not_looked_up<B: Bench>(bench: &B) {
+async fn served_waiter_is_not_looked_up<B: Bench>(bench: &B) {
     let (case, turn) = QueueCase::handed_over(bench, "reap/served", &["served"]).await;
     case.release(&turn.lease).await;
     let holder = make::execution("served");
     assert_eq!(case.reap_holder(&holder).await, reaped(0, 0, 0));
 }
 
-async fn places_in_the_queue_are_given_up<B: Bench>(bench: &B) {
+async fn reap_gives_up_queue_places<B: Bench>(bench: &B) {
     for all_answered in [true, false] {
         let execution = format!("waiting execution {all_answered}");
         let waiting = ["a", &execution, "b"];
@@ -224,7 +224,7 @@ async fn places_in_the_queue_are_given_up<B: Bench>(bench: &B) {
     }
 }
 
-async fn whoever_was_granted_the_key_and_ended_gives_it_on<B: Bench>(bench: &B) {
+async fn granted_then_ended_passes_key_on<B: Bench>(bench: &B) {
     let execution = "granted and ended";
     let waiting = [execution, "b"];
     let (case, turn) = QueueCase::handed_over(bench, "reap/next", &waiting).await;

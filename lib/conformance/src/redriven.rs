@@ -15,14 +15,14 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     without_an_event_sweep_finds_it(bench).await;
     a_success_is_not_watched(bench).await;
     what_is_only_counted_runs_on(bench).await;
-    who_acquires_for_itself_is_never_stopped(bench).await;
+    self_acquiring_execution_is_never_stopped(bench).await;
     an_old_answer_decides_nothing(bench).await;
     what_is_not_known_yet_stays(bench).await;
     a_frozen_key_is_nobodys(bench).await;
-    of_several_permits_a_free_one_is_taken(bench).await;
+    redrive_takes_any_free_permit(bench).await;
     after_a_forced_release_too(bench).await;
-    a_redrive_before_a_forced_release_is_not_one_after_it(bench).await;
-    a_redrive_that_a_look_misses_is_found(bench).await;
+    redrive_before_forced_release_is_spared(bench).await;
+    redrive_missed_by_look_is_found(bench).await;
     a_second_redrive_is_found_too(bench).await;
 }
 
@@ -256,7 +256,7 @@ async fn what_is_only_counted_runs_on<B: Bench>(bench: &B) {
     ));
 }
 
-async fn who_acquires_for_itself_is_never_stopped<B: Bench>(bench: &B) {
+async fn self_acquiring_execution_is_never_stopped<B: Bench>(bench: &B) {
     let case = Redriven::new(bench, "own");
     let key = case.case.address.key.clone();
     let lease = |name: &str| {
@@ -335,7 +335,7 @@ async fn a_frozen_key_is_nobodys<B: Bench>(bench: &B) {
     case.case.unfreeze_by_operator().await;
 }
 
-async fn of_several_permits_a_free_one_is_taken<B: Bench>(bench: &B) {
+async fn redrive_takes_any_free_permit<B: Bench>(bench: &B) {
     let mut case = Redriven::new(bench, "permits");
     case.permits = Some(Permits::new(2).expect("valid"));
     for name in ["a", "b", "c"] {
@@ -371,7 +371,7 @@ async fn after_a_forced_release_too<B: Bench>(bench: &B) {
     assert_eq!(case.event("a").await, redriven(0, 1, 0, 0));
 }
 
-async fn a_redrive_before_a_forced_release_is_not_one_after_it<B: Bench>(bench: &B) {
+async fn redrive_before_forced_release_is_spared<B: Bench>(bench: &B) {
     let case = Redriven::new(bench, "before");
     case.start("a").await;
     let runs = Redrives {
@@ -395,7 +395,7 @@ async fn a_redrive_before_a_forced_release_is_not_one_after_it<B: Bench>(bench: 
     assert!(!case.holds("a").await);
 }
 
-async fn a_redrive_that_a_look_misses_is_found<B: Bench>(bench: &B) {
+async fn redrive_missed_by_look_is_found<B: Bench>(bench: &B) {
     let case = Redriven::new(bench, "missed");
     case.start("a").await;
     case.fails("a", 0).await;

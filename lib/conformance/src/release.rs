@@ -8,12 +8,12 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    a_release_may_be_repeated_for_ever(bench).await;
-    a_release_after_a_takeover_is_lost(bench).await;
-    a_release_is_remembered_through_the_next_grants(bench).await;
+    release_may_be_repeated_forever(bench).await;
+    release_after_takeover_is_lost(bench).await;
+    release_is_remembered_through_next_grants(bench).await;
     an_expired_lease_may_be_released(bench).await;
-    sweep_frees_what_expired_and_nothing_else(bench).await;
-    sweep_frees_nothing_that_changed_since_it_was_read(bench).await;
+    sweep_frees_only_expired_leases(bench).await;
+    sweep_frees_nothing_changed_since_read(bench).await;
     inspect_tells_everything_but_the_secret(bench).await;
     lists_show_what_is_held(bench).await;
 }
@@ -25,7 +25,7 @@ impl<B: Bench> Case<'_, B> {
     }
 }
 
-async fn a_release_may_be_repeated_for_ever<B: Bench>(bench: &B) {
+async fn release_may_be_repeated_forever<B: Bench>(bench: &B) {
     use ReleaseOutcome::{AlreadyReleased, Released};
     let case = Case::new(bench, "release/repeated");
     let lease = case.lease("a").await;
@@ -43,7 +43,7 @@ async fn a_release_may_be_repeated_for_ever<B: Bench>(bench: &B) {
     assert_eq!(case.release(&lease).await, (AlreadyReleased, false));
 }
 
-async fn a_release_after_a_takeover_is_lost<B: Bench>(bench: &B) {
+async fn release_after_takeover_is_lost<B: Bench>(bench: &B) {
     let case = Case::new(bench, "release/lost");
     let lease = case.lease("a").await;
     case.expire();
@@ -57,7 +57,7 @@ async fn a_release_after_a_takeover_is_lost<B: Bench>(bench: &B) {
 }
 
 /// A release whose answer was lost, and that is repeated when others had the key since.
-async fn a_release_is_remembered_through_the_next_grants<B: Bench>(bench: &B) {
+async fn release_is_remembered_through_next_grants<B: Bench>(bench: &B) {
     let case = Case::new(bench, "release/remembered");
     let first = case.lease("a").await;
     case.give_back(&first).await;
@@ -97,7 +97,7 @@ async fn an_expired_lease_may_be_released<B: Bench>(bench: &B) {
     assert_eq!(next.previous.map(|p| p.ended), Some(Ended::Released));
 }
 
-async fn sweep_frees_what_expired_and_nothing_else<B: Bench>(bench: &B) {
+async fn sweep_frees_only_expired_leases<B: Bench>(bench: &B) {
     // First free what the cases before left behind.
     let case = Case::new(bench, "sweep/expired");
     case.pass(100 * TTL);
@@ -154,7 +154,7 @@ async fn sweep_frees_what_expired_and_nothing_else<B: Bench>(bench: &B) {
     assert!(frozen.row().await.holding().is_some(), "passed over");
 }
 
-async fn sweep_frees_nothing_that_changed_since_it_was_read<B: Bench>(bench: &B) {
+async fn sweep_frees_nothing_changed_since_read<B: Bench>(bench: &B) {
     let case = Case::new(bench, "sweep/changed");
     let lease = case.lease("a").await;
     let read = case.row().await.version;

@@ -9,9 +9,9 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    a_table_without_rules_leaves_the_settings(bench).await;
-    others_follow_the_stricter_of_the_tables_rules_and_theirs(bench).await;
-    a_change_is_followed_after_a_minute(bench).await;
+    table_without_rules_keeps_settings(bench).await;
+    stricter_of_both_rules_applies(bench).await;
+    rule_change_applies_after_minute(bench).await;
     while_stopped_nothing_is_granted(bench).await;
     while_stopped_nothing_is_handed_over(bench).await;
     a_published_floor_is_not_lowered(bench).await;
@@ -35,7 +35,7 @@ fn stopped() -> Settings {
     with(Settings::default(), |settings| settings.stopped = true)
 }
 
-async fn a_table_without_rules_leaves_the_settings<B: Bench>(bench: &B) {
+async fn table_without_rules_keeps_settings<B: Bench>(bench: &B) {
     let case = Case::new(bench, "rules/none");
     let reader = case.reader(Settings::default());
     let lease = grant(&reader, case.request("a", "1")).await.lease;
@@ -52,7 +52,7 @@ async fn a_table_without_rules_leaves_the_settings<B: Bench>(bench: &B) {
     assert_eq!(reader.store().rules(limit).await.expect("an answer"), None);
 }
 
-async fn others_follow_the_stricter_of_the_tables_rules_and_theirs<B: Bench>(bench: &B) {
+async fn stricter_of_both_rules_applies<B: Bench>(bench: &B) {
     let case = Case::new(bench, "rules/stricter");
     let floor = Counter::new(case.now().as_millis() + 1_000).expect("valid");
     let settings = with(Settings::default(), |settings| {
@@ -88,7 +88,7 @@ async fn others_follow_the_stricter_of_the_tables_rules_and_theirs<B: Bench>(ben
     .expect("published");
 }
 
-async fn a_change_is_followed_after_a_minute<B: Bench>(bench: &B) {
+async fn rule_change_applies_after_minute<B: Bench>(bench: &B) {
     let case = Case::new(bench, "rules/changed");
     let reader = case.reader(Settings::default());
     let lease = grant(&reader, case.request("a", "1")).await.lease;

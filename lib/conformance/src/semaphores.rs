@@ -10,15 +10,15 @@ use leasehold::{
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     no_more_than_there_are_permits(bench).await;
-    a_request_finds_its_own_permit_again(bench).await;
-    a_permit_is_a_lease_of_its_own(bench).await;
-    a_lower_number_takes_effect_as_permits_come_back(bench).await;
+    request_finds_its_permit_again(bench).await;
+    each_permit_is_own_lease(bench).await;
+    lower_number_applies_as_permits_return(bench).await;
     the_smallest_number_counts(bench).await;
     a_closed_permit_keeps_its_number(bench).await;
     a_mutex_has_no_number(bench).await;
-    what_is_told_of_is_what_a_waiter_waits_for(bench).await;
-    what_is_told_of_lifts_the_number(bench).await;
-    a_strangers_row_is_not_a_permit(bench).await;
+    held_reports_permit_that_makes_room(bench).await;
+    held_reports_permit_that_lifts_number(bench).await;
+    strangers_row_is_no_permit(bench).await;
     a_frozen_semaphore_grants_nothing(bench).await;
     a_holder_may_reenter_its_permit(bench).await;
     requests_begin_at_different_permits(bench).await;
@@ -81,7 +81,7 @@ async fn no_more_than_there_are_permits<B: Bench>(bench: &B) {
     assert_eq!(taken.previous.expect("a grant").holder, leases[0].holder);
 }
 
-async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
+async fn request_finds_its_permit_again<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/replay");
     let others: Vec<_> = [case.permit_of(3, "x").await, case.permit_of(3, "y").await].into();
     let first = case.permit_of(3, "a").await;
@@ -105,7 +105,7 @@ async fn a_request_finds_its_own_permit_again<B: Bench>(bench: &B) {
     }
 }
 
-async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
+async fn each_permit_is_own_lease<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/own");
     let a = case.permit_of(2, "a").await.lease;
     let b = case.permit_of(2, "b").await.lease;
@@ -124,7 +124,7 @@ async fn a_permit_is_a_lease_of_its_own<B: Bench>(bench: &B) {
     assert_eq!(case.give_back(&a).await, ReleaseOutcome::Released);
 }
 
-async fn a_lower_number_takes_effect_as_permits_come_back<B: Bench>(bench: &B) {
+async fn lower_number_applies_as_permits_return<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/lowered");
     let mut leases = Vec::new();
     for n in 0..5 {
@@ -220,7 +220,7 @@ async fn a_mutex_has_no_number<B: Bench>(bench: &B) {
 
 /// The contention names the lease whose end makes room: with four held and two allowed that is the third to end, not
 /// the first; and not one that has expired already.
-async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
+async fn held_reports_permit_that_makes_room<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/wait");
     let mut leases = Vec::new();
     for n in 0..5 {
@@ -241,7 +241,7 @@ async fn what_is_told_of_is_what_a_waiter_waits_for<B: Bench>(bench: &B) {
 }
 
 /// Three of two are held after an operator's limit: the end of the one that asked for two makes room among three.
-async fn what_is_told_of_lifts_the_number<B: Bench>(bench: &B) {
+async fn held_reports_permit_that_lifts_number<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/lifted");
     case.limited_to(Some(3)).await;
     let mut leases = Vec::new();
@@ -256,7 +256,7 @@ async fn what_is_told_of_lifts_the_number<B: Bench>(bench: &B) {
     case.permit_of(5, "d").await;
 }
 
-async fn a_strangers_row_is_not_a_permit<B: Bench>(bench: &B) {
+async fn strangers_row_is_no_permit<B: Bench>(bench: &B) {
     let case = Case::new(bench, "semaphore/stranger");
     let address = |permit| Address {
         permit,

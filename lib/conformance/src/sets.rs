@@ -12,12 +12,12 @@ use leasehold::{
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     all_or_nothing(bench).await;
-    a_repeated_request_gets_the_whole_set_back(bench).await;
-    a_request_is_for_its_own_keys_only(bench).await;
+    repeated_request_gets_whole_set(bench).await;
+    request_is_for_own_keys_only(bench).await;
     the_worst_refusal_is_told(bench).await;
     a_takeover_tells_of_each_key(bench).await;
-    a_reentrant_set_takes_what_its_holder_has(bench).await;
-    a_set_is_over_as_soon_as_a_part_of_it_is(bench).await;
+    reentrant_set_takes_holders_leases(bench).await;
+    set_ends_with_any_part(bench).await;
 }
 
 /// Keys `a` to `d`, prefixed with the case's own key.
@@ -115,7 +115,7 @@ async fn all_or_nothing<B: Bench>(bench: &B) {
     }
 }
 
-async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
+async fn repeated_request_gets_whole_set<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/replay");
     let first = case.grant_all(&["a", "b"], "h", "1").await;
     for _ in 0..3 {
@@ -131,7 +131,7 @@ async fn a_repeated_request_gets_the_whole_set_back<B: Bench>(bench: &B) {
     is_consumed(case.ask_all(&["a", "b"], "h", "1").await, &case.key("b"));
 }
 
-async fn a_request_is_for_its_own_keys_only<B: Bench>(bench: &B) {
+async fn request_is_for_own_keys_only<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/other keys");
     case.grant_all(&["a", "b"], "h", "1").await;
     let invalid = async |names: &[&str]| {
@@ -197,7 +197,7 @@ async fn a_takeover_tells_of_each_key<B: Bench>(bench: &B) {
     assert_eq!(again.previous, taken.previous);
 }
 
-async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
+async fn reentrant_set_takes_holders_leases<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/reentrant");
     let own = case.single("a", "h").await;
     let other = case.single("c", "x").await;
@@ -251,7 +251,7 @@ async fn a_reentrant_set_takes_what_its_holder_has<B: Bench>(bench: &B) {
     assert!(matches!(late, AcquiredAll::Held(_)), "expired: {late:?}");
 }
 
-async fn a_set_is_over_as_soon_as_a_part_of_it_is<B: Bench>(bench: &B) {
+async fn set_ends_with_any_part<B: Bench>(bench: &B) {
     let case = Case::new(bench, "set/parted");
     let own = case.single("a", "h").await;
     let set = || case.set(&["a", "b"], "h", "1").reentrant();

@@ -21,34 +21,34 @@ use leasehold::{
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_free_key_starts_at_once(bench).await;
     starts_begin_in_their_order(bench).await;
-    who_repeats_a_start_serves_a_queue_that_was_left(bench).await;
+    repeated_start_serves_left_queue(bench).await;
     a_name_is_one_start(bench).await;
     only_what_is_listed_starts(bench).await;
-    who_does_not_wait_fails_or_is_skipped(bench).await;
-    a_lost_call_is_repeated_by_sweep(bench).await;
+    start_without_wait_fails_or_skips(bench).await;
+    sweep_repeats_lost_call(bench).await;
     a_throttled_start_keeps_its_turn(bench).await;
-    a_refused_start_fails_and_can_be_repeated(bench).await;
-    a_refusal_after_a_lost_call_waits_for_that_call(bench).await;
+    refused_start_can_be_repeated(bench).await;
+    refusal_waits_for_lost_call(bench).await;
     a_name_in_use_elsewhere_fails(bench).await;
-    a_start_waits_no_longer_than_it_was_to(bench).await;
-    a_start_without_a_place_gets_one(bench).await;
+    start_waits_only_its_time(bench).await;
+    start_without_place_gets_one(bench).await;
     a_place_lost_too_late_fails(bench).await;
     what_is_refused_leaves_nothing(bench).await;
     sweep_finishes_what_the_newest_began(bench).await;
-    what_ran_and_was_given_back_is_not_started_again(bench).await;
-    a_lease_is_passed_in_the_input(bench).await;
-    a_handle_in_the_input_gives_the_key_back_early(bench).await;
-    who_replaces_stops_what_was_started_through_the_key(bench).await;
+    start_that_ran_never_runs_again(bench).await;
+    lease_is_passed_in_input(bench).await;
+    passed_handle_releases_key_early(bench).await;
+    replace_stops_what_key_started(bench).await;
     who_cannot_replace_the_holder_fails(bench).await;
     only_the_newest_start_waits(bench).await;
     only_so_many_run_at_once(bench).await;
-    what_an_operator_finds_failed_is_served(bench).await;
+    operators_failed_begin_serves_next(bench).await;
     a_dismissed_start_is_forgotten(bench).await;
-    what_has_begun_is_looked_at_as_any_execution(bench).await;
-    a_failure_right_after_the_grant_passes_the_key_on(bench).await;
-    an_operator_cancels_what_has_not_begun(bench).await;
+    begun_start_gets_ordinary_looks(bench).await;
+    immediate_failure_passes_key_on(bench).await;
+    operator_cancels_unbegun_start(bench).await;
     the_next_start_keeps_the_pace(bench).await;
-    a_limit_of_none_keeps_starts_in_their_places(bench).await;
+    limit_of_none_keeps_starts_waiting(bench).await;
 }
 
 pub(super) const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
@@ -237,7 +237,7 @@ async fn starts_begin_in_their_order<B: Bench>(bench: &B) {
     case.is_free().await;
 }
 
-async fn who_repeats_a_start_serves_a_queue_that_was_left<B: Bench>(bench: &B) {
+async fn repeated_start_serves_left_queue<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "left").await;
     case.queues("a").await;
     case.queues("b").await;
@@ -302,7 +302,7 @@ async fn only_what_is_listed_starts<B: Bench>(bench: &B) {
     case.fails("a", "StartedStateMachine").await;
 }
 
-async fn who_does_not_wait_fails_or_is_skipped<B: Bench>(bench: &B) {
+async fn start_without_wait_fails_or_skips<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "no wait").await;
     let ask = |name: &str, if_held| with(case.request(name), |start| start.if_held = if_held);
     let failed = case.case.leases.start(ask("a", IfHeld::Fail)).await;
@@ -328,7 +328,7 @@ async fn who_does_not_wait_fails_or_is_skipped<B: Bench>(bench: &B) {
     case.has_started(&["first", "a"]);
 }
 
-async fn a_lost_call_is_repeated_by_sweep<B: Bench>(bench: &B) {
+async fn sweep_repeats_lost_call<B: Bench>(bench: &B) {
     for (n, fate) in [StartFate::Lost, StartFate::AnswerLost]
         .into_iter()
         .enumerate()
@@ -380,7 +380,7 @@ async fn a_throttled_start_keeps_its_turn<B: Bench>(bench: &B) {
     case.ends("b").await;
 }
 
-async fn a_refused_start_fails_and_can_be_repeated<B: Bench>(bench: &B) {
+async fn refused_start_can_be_repeated<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "refused").await;
     case.queues("a").await;
     case.queues("b").await;
@@ -429,7 +429,7 @@ async fn a_refused_start_fails_and_can_be_repeated<B: Bench>(bench: &B) {
     case.is_free().await;
 }
 
-async fn a_refusal_after_a_lost_call_waits_for_that_call<B: Bench>(bench: &B) {
+async fn refusal_waits_for_lost_call<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "refused later");
     case.calls
         .script_starts("a", &[StartFate::Lost, StartFate::Refused]);
@@ -475,7 +475,7 @@ async fn a_name_in_use_elsewhere_fails<B: Bench>(bench: &B) {
     case.ends("b").await;
 }
 
-async fn a_start_waits_no_longer_than_it_was_to<B: Bench>(bench: &B) {
+async fn start_waits_only_its_time<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "too long").await;
     case.queues("a").await;
     case.case.pass(HOUR.saturating_sub(MS));
@@ -503,7 +503,7 @@ async fn a_start_waits_no_longer_than_it_was_to<B: Bench>(bench: &B) {
     case.is_free().await;
 }
 
-async fn a_start_without_a_place_gets_one<B: Bench>(bench: &B) {
+async fn start_without_place_gets_one<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "lost place").await;
     case.queues("a").await;
     let waiting = case.item("a").await.expect("an item");
@@ -574,7 +574,7 @@ async fn what_is_refused_leaves_nothing<B: Bench>(bench: &B) {
     case.ends("a").await;
 }
 
-async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
+async fn start_that_ran_never_runs_again<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "given back");
     case.calls.script_starts("a", &[StartFate::AnswerLost]);
     case.queues("a").await;
@@ -605,7 +605,7 @@ async fn what_ran_and_was_given_back_is_not_started_again<B: Bench>(bench: &B) {
     );
 }
 
-async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
+async fn lease_is_passed_in_input<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "passed");
     let passes = |name: &str| {
         with(case.request(name), |start| {
@@ -632,7 +632,7 @@ async fn a_lease_is_passed_in_the_input<B: Bench>(bench: &B) {
 }
 
 /// What a redrive writes is a proof, and whoever granted the key was no redrive.
-async fn a_failure_right_after_the_grant_passes_the_key_on<B: Bench>(bench: &B) {
+async fn immediate_failure_passes_key_on<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "failed at once").await;
     case.queues("a").await;
     let failed = Execution::Ended {
@@ -666,7 +666,7 @@ async fn a_failure_right_after_the_grant_passes_the_key_on<B: Bench>(bench: &B) 
     case.ends("c").await;
 }
 
-async fn a_handle_in_the_input_gives_the_key_back_early<B: Bench>(bench: &B) {
+async fn passed_handle_releases_key_early<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "handle");
     let first = with(case.request("a"), |start| {
         start.pass_lease = PassLease::Handle;
@@ -685,7 +685,7 @@ async fn a_handle_in_the_input_gives_the_key_back_early<B: Bench>(bench: &B) {
     case.ends("b").await;
 }
 
-async fn who_replaces_stops_what_was_started_through_the_key<B: Bench>(bench: &B) {
+async fn replace_stops_what_key_started<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "replaced").await;
     let replaces = |name: &str| {
         with(case.request(name), |start| {
@@ -926,7 +926,7 @@ async fn only_so_many_run_at_once<B: Bench>(bench: &B) {
 }
 
 /// An operator begins a start whose name another program has used meanwhile: it fails, and the next one begins at once.
-async fn what_an_operator_finds_failed_is_served<B: Bench>(bench: &B) {
+async fn operators_failed_begin_serves_next<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "begun by hand").await;
     case.calls.script_starts("a", &[StartFate::Lost]);
     case.queues("a").await;
@@ -975,7 +975,7 @@ async fn a_dismissed_start_is_forgotten<B: Bench>(bench: &B) {
     case.is_free().await;
 }
 
-async fn an_operator_cancels_what_has_not_begun<B: Bench>(bench: &B) {
+async fn operator_cancels_unbegun_start<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "cancelled");
     case.calls.script_starts("a", &[StartFate::Lost]);
     case.queues("a").await;
@@ -1003,7 +1003,7 @@ async fn an_operator_cancels_what_has_not_begun<B: Bench>(bench: &B) {
     case.is_free().await;
 }
 
-async fn what_has_begun_is_looked_at_as_any_execution<B: Bench>(bench: &B) {
+async fn begun_start_gets_ordinary_looks<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "looked at").await;
     // Its item says that it began, so that an answer that is late ends nothing.
     case.calls
@@ -1062,7 +1062,7 @@ async fn the_next_start_keeps_the_pace<B: Bench>(bench: &B) {
     case.has_started(&["a", "b", "c"]);
 }
 
-async fn a_limit_of_none_keeps_starts_in_their_places<B: Bench>(bench: &B) {
+async fn limit_of_none_keeps_starts_waiting<B: Bench>(bench: &B) {
     let case = StartCase::<B>::new(bench, "limit");
     let (leases, key) = (&case.case.leases, &case.case.address.key);
     let limit = async |permits| {

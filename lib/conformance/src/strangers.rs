@@ -9,7 +9,7 @@ fn n(number: u64) -> AttributeValue {
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     a_stranger_is_left_alone(bench).await;
-    a_stranger_that_nobody_holds_is_left_alone(bench).await;
+    unheld_stranger_is_left_alone(bench).await;
 }
 
 /// The faults of a held row that is not ours: an attribute, and the value that replaces it, if any. A condition can
@@ -65,7 +65,7 @@ fn replace(item: &mut Item, name: &str, value: Option<AttributeValue>) {
     item.extend(value.map(|value| (name.to_owned(), value)));
 }
 
-async fn a_stranger_that_nobody_holds_is_left_alone<B: Bench>(bench: &B) {
+async fn unheld_stranger_is_left_alone<B: Bench>(bench: &B) {
     for (nth, (name, value)) in faults_of_a_free_row().into_iter().enumerate() {
         let case = Case::new(bench, &format!("stranger/free/{nth}/{name}"));
         let lease = case.lease("a").await;

@@ -16,17 +16,17 @@ use leasehold::{
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
-    what_is_free_is_granted_and_told_at_once(bench).await;
+    free_key_is_granted_at_once(bench).await;
     what_is_held_is_waited_for(bench).await;
-    a_place_is_kept_however_often_it_is_asked_for(bench).await;
-    an_overtaken_call_does_not_rejoin_the_queue(bench).await;
+    asking_again_keeps_place(bench).await;
+    overtaken_call_does_not_rejoin(bench).await;
     nobody_passes_those_who_wait(bench).await;
     a_full_queue_takes_nobody(bench).await;
-    nobody_waits_for_what_is_frozen_or_was_had_before(bench).await;
+    nobody_waits_for_frozen_or_consumed(bench).await;
     what_has_no_queue_is_refused(bench).await;
 }
 
-async fn what_is_free_is_granted_and_told_at_once<B: Bench>(bench: &B) {
+async fn free_key_is_granted_at_once<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "queue/at once");
     let mut before: Option<leasehold::Lease> = None;
     for who in ["a", "b"] {
@@ -99,7 +99,7 @@ async fn what_is_held_is_waited_for<B: Bench>(bench: &B) {
     assert_eq!(Row { queue, ..before }, row);
 }
 
-async fn a_place_is_kept_however_often_it_is_asked_for<B: Bench>(bench: &B) {
+async fn asking_again_keeps_place<B: Bench>(bench: &B) {
     let (case, lease) = QueueCase::held(bench, "queue/repeated", &["a", "b"]).await;
     let first = case.waiter("a").await.expect("an item");
     for token in ["a 2", "a 3"] {
@@ -130,7 +130,7 @@ async fn a_place_is_kept_however_often_it_is_asked_for<B: Bench>(bench: &B) {
 }
 
 /// An older call of a waiter, delayed on its way, would store a token with which nobody waits.
-async fn an_overtaken_call_does_not_rejoin_the_queue<B: Bench>(bench: &B) {
+async fn overtaken_call_does_not_rejoin<B: Bench>(bench: &B) {
     let (case, _) = QueueCase::held(bench, "queue/overtaken", &["a"]).await;
     let (store, key) = (case.leases.store(), &case.address.key);
     let (limit, request) = (
@@ -234,7 +234,7 @@ async fn a_full_queue_takes_nobody<B: Bench>(bench: &B) {
     assert!(matches!(full, Err(Error::QueueFull { waiting: 0, .. })));
 }
 
-async fn nobody_waits_for_what_is_frozen_or_was_had_before<B: Bench>(bench: &B) {
+async fn nobody_waits_for_frozen_or_consumed<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "queue/consumed");
     let lease = grant(&case.leases, case.request("a")).await.lease;
     case.release(&lease).await;

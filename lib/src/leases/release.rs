@@ -150,7 +150,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn a_strict_release_says_whether_the_deadline_had_passed() {
+    async fn strict_release_reports_passed_deadline() {
         let clock = make::clock();
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock.clone());
         let minute = Duration::from_mins(1);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_release_with_a_lost_answer_notifies_the_next() {
+    async fn unanswered_release_notifies_next() {
         let ttl = make::ttl(Duration::from_mins(1));
         let store = Wire::default();
         let leases = Leases::new(store.clone(), Settings::default())
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_release_leaves_a_queue_of_dead_waiters_to_sweep() {
+    async fn release_leaves_dead_waiters_to_sweep() {
         let clock = make::clock();
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock.clone())

@@ -325,7 +325,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
-    async fn a_hundred_leases_are_extended_and_released_ten_at_a_time() {
+    async fn sets_send_ten_at_once() {
         let leases = Leases::new(Wire::default(), Settings::default());
         let keys = (0..100).map(|n| make::key(format!("k{n}")));
         let keys = make::keys(keys.collect());

@@ -16,7 +16,7 @@ fn asking(ttl: Duration) -> Acquire {
 }
 
 #[tokio::test]
-async fn a_ttl_leaves_something_after_the_guard() {
+async fn ttl_is_longer_than_guard() {
     let leases = by(Memory::new(), &make::clock());
     let guard = leases.settings().guard;
     let refused = leases.acquire(asking(guard)).await;
@@ -28,7 +28,7 @@ async fn a_ttl_leaves_something_after_the_guard() {
 }
 
 #[test]
-fn a_deadline_that_has_come_is_not_believed() {
+fn past_deadline_is_not_believed() {
     let leases = by(Memory::new(), &make::clock());
     assert_eq!(leases.for_call(leases.now().plus(MS)).limit(), MS);
     assert_eq!(leases.for_call(leases.now()).limit(), leases.limit());

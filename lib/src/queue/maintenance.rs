@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_that_leaves_before_its_grant_yields_to_the_next() {
+    async fn departed_waiter_yields_to_next() {
         let first = Address::first(&make::key("k"));
         // The grant, the release, and the grant to the first.
         let store = Wire::meddled(Before::Apply, 3, move |table| {
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_that_rejoins_is_not_one_without_an_item() {
+    async fn rejoined_waiter_keeps_its_turn() {
         // Passed over and joined again by other calls, which is two versions later.
         let told = told_without_an_item(&["a"], |table, row, (pk, sk, item)| {
             table.put_at(&pk, &sk, &item);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_sent_away_meanwhile_yields_to_the_newest() {
+    async fn waiter_sent_away_yields_to_newest() {
         let told = told_without_an_item(&["a", "b"], |table, row, _| {
             let (version, queue) = (row.version.plus(1), row.waiting()[1..].to_vec());
             let row = Row {
@@ -433,7 +433,7 @@ mod tests {
 
     /// A request changes its place between two removals, so the row that sweep has read is out of date.
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_that_moved_up_is_sent_away_too() {
+    async fn moved_up_waiter_is_sent_away() {
         let key = make::key("k");
         let first = Address::first(&key);
         let turned = move |table: &Memory| {

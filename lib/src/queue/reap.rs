@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reap_out_of_time_has_ended_what_it_could() {
+    async fn timed_out_reap_keeps_progress() {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
@@ -476,7 +476,7 @@ mod tests {
 
     /// The index shows what a row was before.
     #[tokio::test]
-    async fn a_new_holder_is_reaped_though_the_index_is_late() {
+    async fn late_index_hides_no_holder() {
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(make::clock())
             .with_workflows(Arc::new(FakeStepFunctions::default()));
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_queue_that_changes_during_the_look_does_not_keep_the_lease() {
+    async fn changing_queue_keeps_no_lease() {
         let leases = Leases::new(Memory::new(), Settings::default()).with_clock(make::clock());
         let request = make::of_execution(make::key("k"), "a");
         let holder = request.holder.clone();
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_redrive_that_proves_its_lease_meanwhile_keeps_it() {
+    async fn proven_redrive_keeps_its_lease() {
         for all_answered in [true, false] {
             let clock = make::clock();
             let leases = Leases::new(Memory::new(), Settings::default()).with_clock(clock.clone());

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sweep_that_stops_among_those_who_wait_says_so_too() {
+    async fn sweep_stopped_among_waiters_says_so() {
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(Arc::new(Slow::by(10)))
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sweep_whose_time_runs_out_says_where_to_go_on() {
+    async fn timed_out_sweep_returns_cursor() {
         let clock = Arc::new(Slow::by(10));
         let leases = Leases::new(Memory::new(), Settings::default())
             .with_clock(clock)
@@ -522,7 +522,7 @@ mod tests {
 
     /// Items that are not ours stay in the index, and each takes time.
     #[tokio::test]
-    async fn a_scheduled_sweep_continues_the_last_one() {
+    async fn scheduled_sweep_continues_last_one() {
         let memory = Memory::new();
         for n in 0..600 {
             let item = [("holder".to_owned(), crate::row::s("a stranger"))];
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_unwritable_key_does_not_stop_a_sweep() {
+    async fn unwritable_key_stops_no_sweep() {
         let store = Wire::default();
         let clock = make::clock();
         let leases = Leases::new(store.clone(), Settings::default())
@@ -573,7 +573,7 @@ mod tests {
     }
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
-    async fn a_sweep_frees_ten_at_a_time() {
+    async fn sweep_frees_ten_at_once() {
         let store = Wire::default();
         let clock = make::clock();
         let leases = Leases::new(store, Settings::default())

@@ -221,7 +221,7 @@ mod tests {
     use crate::{test_support::make, values::RequestDigest};
 
     #[test]
-    fn a_sort_key_is_ours_to_the_letter() {
+    fn sort_key_must_match_exactly() {
         let digest = "0123456789abcdef0123456789abcdef";
         let sk = format!("WAIT#{digest}");
         assert_eq!(request_of(&sk).map(|request| wait_sk(&request)), Some(sk));

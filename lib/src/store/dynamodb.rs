@@ -311,7 +311,7 @@ mod tests {
 
     /// A stale read could show a lease that has ended.
     #[tokio::test]
-    async fn every_read_of_a_row_is_strongly_consistent() {
+    async fn row_reads_are_strongly_consistent() {
         let recorder = Recorder::default();
         let config = Builder::new()
             .behavior_version_latest()
@@ -336,7 +336,7 @@ mod tests {
     }
     /// Without a limit of its own, a write would wait for a silent server without end.
     #[tokio::test]
-    async fn a_write_is_limited_whatever_the_limits_of_its_client_are() {
+    async fn write_always_has_time_limit() {
         let recorder = Recorder::default();
         let config = Builder::new()
             .behavior_version_latest()

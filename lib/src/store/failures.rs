@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_refusal_leads_to_the_sdks_own_error() {
+    fn refusal_source_is_sdk_error() {
         for code in ["ThrottlingException", "AccessDeniedException", "Unheard"] {
             let error = request().failed(refusal(code));
             let mut below = chain(&error);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_in_progress_may_be_applied() {
+    fn transaction_in_progress_may_apply() {
         let error = request().failed(refusal("TransactionInProgressException"));
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         let error = request().failed(refusal("TransactionConflictException"));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_answers_source_is_the_sdks_error() {
+    fn missing_answer_has_sdk_source() {
         let error = request().failed(Failed::timeout_error("operation timeout"));
         assert!(chain(&error).any(<dyn std::error::Error + 'static>::is::<Failed>));
         assert_eq!(
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_shows_what_the_service_answered_or_was_asked() {
+    fn errors_show_no_request_or_response() {
         let item = ConditionalCheckFailedException::builder()
             .item("lease_id", AttributeValue::S(SECRET.to_owned()))
             .message("no");

@@ -427,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_a_ttl_of_a_millisecond_to_the_longest() {
+    fn stored_ttl_is_within_bounds() {
         let stored = |millis| Ttl::stored(millis).map(Ttl::as_millis);
         let longest = Ttl::MAX_MILLIS;
         assert_eq!((stored(1), stored(longest)), (Some(1), Some(longest)));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_in_any_notation_within_its_range() {
+    fn any_notation_is_read_within_range() {
         let fraction = &[("300", 300_000), ("1.001", 1_001), ("86400", 86_400_000)];
         let bad = &["0", "0.999", "86400.001", "18446744073709551615"];
         reads(Ttl::as_millis, fraction, bad);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_time_says_once_what_it_expects() {
+    fn wait_time_error_says_range_once() {
         for bad in ["-1", "31536000.001", "1e300", "\"5\"", "null"] {
             let error = serde_json::from_str::<WaitTime>(bad).expect_err(bad);
             let error = error.to_string();

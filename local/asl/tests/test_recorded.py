@@ -48,7 +48,7 @@ class Refused(unittest.TestCase):
         for text in ("1", '"a"', "null"):
             fixture.client.start_execution(stateMachineArn=arn, input=text)
 
-    def test_a_bad_definition_has_a_code(self):
+    def test_bad_definition_has_code(self):
         dangling = json.dumps({"StartAt": "A", "States": {"A": {"Type": "Pass", "Next": "B"}}})
         for definition in ("not json", dangling):
             error = self.code(fixture.client.create_state_machine, name="bad", definition=definition, roleArn=ROLE)
@@ -67,7 +67,7 @@ class Refused(unittest.TestCase):
         self.assertEqual(found[2:6], ["TaskScheduled", "TaskStarted", "TaskSubmitted", "TaskSucceeded"])
         self.assertEqual([event["previousEventId"] for event in history(execution)[2:6]], [2, 3, 4, 5])
 
-    def test_a_machine_has_its_name_alone(self):
+    def test_machine_names_are_unique(self):
         definition = json.dumps({"StartAt": "A", "States": {"A": END}})
         other = json.dumps({"StartAt": "B", "States": {"B": END}})
         create = {"name": "twice", "definition": definition, "roleArn": ROLE}
@@ -102,7 +102,7 @@ class Errors(unittest.TestCase):
             self.assertEqual(json.loads(ended(execution)["output"]), {"Error": None, "Cause": None})
             self.assertEqual(the("TaskFailed", execution), {"resource": "invoke.waitForTaskToken", "resourceType": "lambda"})
 
-    def test_a_time_out_has_an_empty_cause(self):
+    def test_time_out_has_empty_cause(self):
         state = task("slow", TimeoutSeconds=1, Catch=[{**ALL_TO_CAUGHT[0], "Output": "{% $states.errorOutput %}"}])
         self.assertEqual(output({"A": state, "Caught": END}), {"Error": "States.Timeout", "Cause": ""})
 
@@ -117,7 +117,7 @@ class Errors(unittest.TestCase):
         state = {"Type": "Task", "Resource": INVOKE, "Parameters": {"FunctionName.$": "$.nothing"}, "End": True, "Catch": ALL_TO_CAUGHT}
         self.assertEqual(run({"A": state, "Caught": END}, jsonata=False)["error"], "States.Runtime")
 
-    def test_an_empty_fail_fails_a_map(self):
+    def test_empty_fail_fails_map(self):
         # Recorded with a Catch of other names; a Catch of States.ALL is not.
         for rule, status in (("Other", "FAILED"), ("States.ALL", "SUCCEEDED")):
             catch = [{"ErrorEquals": [rule], "Next": "Caught"}]
@@ -127,7 +127,7 @@ class Errors(unittest.TestCase):
                 if status == "FAILED":
                     self.assertEqual(the("ExecutionFailed", execution), {})
 
-    def test_a_call_that_fails_is_no_answer(self):
+    def test_failed_call_is_no_answer(self):
         for function, error in (("broken", "Lambda.SdkClientException"), ("busy", "Lambda.TooManyRequestsException")):
             by_arn = {"Type": "Task", "Resource": FUNCTION + function, "End": True}
             for state in (task(function), by_arn):
@@ -179,7 +179,7 @@ class Expressions(unittest.TestCase):
                 found["cause"],
             )
 
-    def test_a_bad_instant_can_be_caught_by_name(self):
+    def test_bad_instant_can_be_caught(self):
         for text in ("2016-13-05T21:29:29Z", "2016-12-05 21:29:29Z", "2016-12-05T21:29:29"):
             state = {"Type": "Wait", "Timestamp": "{% $states.input %}", "End": True}
             found = self.failure({"A": state}, json.dumps(text))
@@ -207,7 +207,7 @@ class Items(unittest.TestCase):
 
     # The service documents an item's data for ItemSelector, and tells to take them there and not in the states of an item. Others
     # report that those do not have them. An expression without them would be an empty text.
-    def test_an_items_states_do_not_have_it(self):
+    def test_items_states_lack_item_data(self):
         index = "{% 'i' & $states.context.Map.Item.Index %}"
         for inner in (
             {"B": {**END, "Output": index}},
@@ -225,13 +225,13 @@ class Items(unittest.TestCase):
                 else:
                     self.assertNotIn("i0", end.get("output", ""))
 
-    def test_a_path_does_not_find_it(self):
+    def test_path_finds_no_item_data(self):
         inner = {"B": {**END, "Parameters": {"i.$": "$$.Map.Item.Index"}}}
         state = inline_map(inner)
         del state["Items"]
         self.assertEqual(run({"A": state}, "[1]", jsonata=False)["error"], "States.Runtime")
 
-    def test_an_inner_selector_has_its_own_item(self):
+    def test_inner_selector_has_own_item(self):
         selector = {"i": "{% $states.context.Map.Item.Index %}"}
         outer = {"i": "{% $states.context.Map.Item.Value %}"}
         inner = inline_map({"C": END}, ItemSelector=selector)
@@ -240,7 +240,7 @@ class Items(unittest.TestCase):
 
 
 class Aborts(unittest.TestCase):
-    def test_a_failing_branch_aborts_its_task(self):
+    def test_failing_branch_aborts_its_task(self):
         execution = start({"A": parallel({"B": waits(Catch=[])}, Catch=ALL_TO_CAUGHT), "Caught": END})
         fixture.client.send_task_failure(taskToken=token(execution))
         ended(execution)
@@ -249,14 +249,14 @@ class Aborts(unittest.TestCase):
         self.assertEqual(kinds(execution)[at : at + 3], ["TaskFailed", "TaskStateAborted", "ParallelStateFailed"])
         self.assertEqual([event["previousEventId"] for event in events[at + 1 : at + 3]], [events[at]["id"]] * 2)
 
-    def test_a_failing_branch_aborts_the_others(self):
+    def test_failing_branch_aborts_others(self):
         fails = {"B": {"Type": "Fail", "Error": "E"}}
         execution = start({"A": parallel({"W": {"Type": "Wait", "Seconds": 60, "End": True}}, {"T": waits()}, {"S": {"Type": "Wait", "Seconds": 1, "Next": "B"}, **fails})})
         ended(execution)
         aborted = [kind for kind in kinds(execution) if kind.endswith("Aborted")]
         self.assertEqual(sorted(aborted), ["TaskStateAborted", "WaitStateAborted"])
 
-    def test_a_failing_item_aborts_the_others(self):
+    def test_failing_item_aborts_others(self):
         # The first times out, and no other before it: also on a machine that is late.
         items = {"B": task("slow", TimeoutSeconds="{% $states.input = 1 ? 1 : 30 %}")}
         execution = start({"A": inline_map(items, Items=[1, 2, 3])})
@@ -269,7 +269,7 @@ class Aborts(unittest.TestCase):
 
 
 class Children(unittest.TestCase):
-    def test_a_sync_task_is_answered_by_its_token(self):
+    def test_token_answers_sync_task(self):
         child = machine({"W": {"Type": "Wait", "Seconds": 60, "End": True}})
         for suffix in ("sync", "sync:2"):
             state = {

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_shown_where_it_may_be() {
+    fn secret_counts_in_allowed_places() {
         let host = ("host", "localhost");
         let nowhere = ("x-other", "sesame");
         for (path, header, places) in [

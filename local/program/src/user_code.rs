@@ -192,7 +192,7 @@ mod tests {
     use super::{filled, place};
 
     #[test]
-    fn a_definition_is_filled_or_says_what_is_missing() {
+    fn definition_is_filled_or_names_gap() {
         let values = BTreeMap::from([("ChargeArn".to_owned(), "arn:charge".to_owned())]);
         assert_eq!(
             filled("a ${ChargeArn}, ${ChargeArn}.", &values).unwrap(),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_placed_in_the_file() {
+    fn refusal_points_into_file() {
         let definition = "{\n \"StartAt\": \"A\",\n \"States\": {\n  \"B\": {\"Next\": \"A\"},\n  \"A\": {\"Next\": \"C\"}}}";
         for (message, expected) in [
             (

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_answer_names_what_failed_and_says_nothing_else() {
+    fn partial_answer_names_only_failures() {
         let failed = |answer: Value| {
             failed_items(&answer).map(|items| items.iter().map(ToString::to_string).collect())
         };

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_names_its_partition_unless_it_scans() {
+    fn request_names_partition_unless_scanning() {
         let named = |operation: &str, body: &Value| {
             let target = format!("DynamoDB_20120810.{operation}");
             let required_permissions =

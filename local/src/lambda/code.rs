@@ -54,7 +54,7 @@ mod tests {
     use super::Code;
 
     #[test]
-    fn a_url_is_told_from_a_command() {
+    fn url_is_told_from_command() {
         assert!(matches!(
             "http://127.0.0.1:9000/invoke".parse(),
             Ok(Code::Url(_))

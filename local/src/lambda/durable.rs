@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arn_of_the_clients_becomes_the_runners_name() {
+    fn clients_arn_becomes_runners_name() {
         for (path, expected) in [
             (
                 "/2025-12-01/durable-executions/arn%3Aaws%3Alambda%3Aus-east-1%3A123456789012%3Afunction%3Alocal%3A%24LATEST%2Fdurable-execution%2Fa-1%2Fb",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_role_needs_is_read_from_the_path() {
+    fn path_shows_needed_permission() {
         let need = |method, path: &str| Call::of(method, path).need();
         let callbacks = "/2025-12-01/durable-execution-callbacks/Ab%2B";
         for (end, action) in [

@@ -114,7 +114,7 @@ mod tests {
     use super::name_of;
 
     #[test]
-    fn every_spelling_of_a_function_names_it() {
+    fn every_function_spelling_names_it() {
         for reference in [
             "acquire",
             "acquire:$LATEST",

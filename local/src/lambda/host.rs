@@ -460,7 +460,7 @@ pub(crate) fn request_id() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_request_id_is_a_version_4_uuid() {
+    fn request_id_is_uuid_v4() {
         let id = super::request_id();
         assert_eq!(id.len(), 36);
         assert_eq!(&id[14..15], "4");

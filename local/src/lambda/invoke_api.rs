@@ -184,7 +184,7 @@ mod tests {
     use super::event;
 
     #[test]
-    fn an_event_is_any_json_however_deep_and_nothing_else() {
+    fn event_is_json_of_any_depth() {
         assert_eq!(event(b"").unwrap(), "{}");
         assert_eq!(
             event(b" {\"a\": 1, \"a\": 2} ").unwrap(),

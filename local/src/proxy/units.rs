@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_database_reports_counts_as_reading_or_writing() {
+    fn reported_units_are_reads_or_writes() {
         let one = json!({"ConsumedCapacity": {"TableName": "rows", "CapacityUnits": 2.0}});
         assert_eq!(of("PutItem", &one), units(2.0, 0.0, 0.0));
         assert_eq!(of("Query", &one), units(0.0, 2.0, 0.0));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_condition_costs_a_write_of_the_stored_item() {
+    fn refused_write_costs_stored_item_size() {
         let name = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
         let large = json!({"pk": {"S": "a"}, "text": {"S": "x".repeat(1500)}});
         let unknown = json!({"__type": name});
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_as_large_as_its_names_and_values() {
+    fn item_size_counts_names_and_values() {
         assert_eq!(size(&json!({"S": "abc"})), 3);
         assert_eq!(size(&json!({"N": "1795228800125"})), 8);
         assert_eq!(size(&json!({"BOOL": true})), 1);

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_the_template_language_stand_for_local_names() {
+    fn intrinsic_functions_become_local_names() {
         let no_value = json!({"Ref": "AWS::NoValue"});
         let template = function_with(&json!({
             "INDEX": {"Fn::Sub": "${Rows.Arn}/index/${AWS::Region} ${!Kept}"},
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_resource() {
+    fn template_error_names_its_resource() {
         let variable = |value: Value| function_with(&json!({"A": value}));
         let resource = |properties: Value| {
             let mut template = function_with(&json!({}));
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_by_itself_is_read_with_its_ends() {
+    fn automatic_triggers_are_read_with_targets() {
         let template = read(&own(), &[("SweepSchedule", "rate(2 hours)")]).unwrap();
         let function = |id: &str| Target::Function(id.to_owned());
         let [ends, redriven, clock] = &template.rules[..] else {
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_template_is_read_as_the_stacks_own() {
+    fn nested_template_is_stacks_own() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("local")).unwrap();
         let file = root.path().join("local/more.json");
@@ -718,7 +718,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a table, and what each row is asked")]
-    fn machines_are_the_stacks_by_name_and_by_list() {
+    fn names_and_list_define_stacks_machines() {
         let machine = |name: &str| arn::state_machine(name);
         let event = |name: &str| {
             let execution = machine(name).replace("stateMachine", "execution") + ":one";

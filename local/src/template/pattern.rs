@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_has_to_match_and_one_of_its_tests_is_enough() {
+    fn all_members_match_by_any_test() {
         let pattern =
             json!({"source": ["aws.states"], "detail": {"status": ["FAILED", "ABORTED"]}});
         let event =
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_and_not_ignored() {
+    fn unknown_pattern_is_refused_not_ignored() {
         for pattern in [
             json!({"a": [{"numeric": ["<", 1]}]}),
             json!({"a": [{"prefix": {"equals-ignore-case": "b"}}]}),

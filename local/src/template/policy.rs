@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_a_text_with_gaps() {
+    fn pattern_is_text_with_gaps() {
         for (pattern, text) in [
             ("a:table/T", "a:table/T"),
             ("a:table/T*", "a:table/T"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_allows_every_action_on_every_resource() {
+    fn statement_pairs_actions_with_resources() {
         let document = json!({"Statement": [
             {"Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:Query"], "Resource": ["a", "b*"]},
             {"Effect": "Allow", "Action": "kms:Decrypt", "Resource": "*", "Condition": {"StringEquals": {"x": "y"}}},
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_on_all_values_is_true_of_none() {
+    fn for_all_values_holds_for_none() {
         let key = "dynamodb:LeadingKeys";
         let condition = json!({"ForAllValues:StringLike": {key: ["a/*", "b"]}});
         let [condition] = &conditions(&condition).unwrap()[..] else {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_may_do_nothing_without_a_leading_key() {
+    fn team_needs_leading_key() {
         let template = include_str!("../../../examples/teams/template.yaml");
         let parts: Vec<_> = template.split("ForAllValues:").skip(1).collect();
         assert!(!parts.is_empty());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operators_policy_asks_for_a_second_factor() {
+    fn operators_policy_requires_second_factor() {
         let policy = include_str!("../../../examples/operators/policy.json");
         let all = allowed(&serde_json::from_str(policy).unwrap()).unwrap();
         let may = |action: &str, resource: &str, context: &Context| {
@@ -277,7 +277,7 @@ mod tests {
 
     /// A name that begins with the stack's name and a hyphen may be another stack's.
     #[test]
-    fn the_operators_policy_reaches_no_other_stack() {
+    fn operators_policy_reaches_one_stack() {
         let policy = include_str!("../../../examples/operators/policy.json");
         let all = allowed(&serde_json::from_str(policy).unwrap()).unwrap();
         let mfa = context("aws:MultiFactorAuthPresent", &["true"]);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selectors_of_data_events_name_functions_and_table() {
+    fn data_events_select_functions_and_table() {
         let selectors = include_str!("../../../examples/operators/cloudtrail-data-events.json");
         let selectors: Vec<Value> = serde_json::from_str(selectors).unwrap();
         let named = selectors.iter().map(|selector| {

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_a_secret_it_has_no_use_for() {
+    fn unused_secret_is_refused() {
         let request = serde_json::from_value::<Request>(serde_json::json!({
             "step": "first",
             "lease": {"key": "k", "holder": "h", "fencing_token": 1, "lease_id": "c0ffee",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_named_by_its_message() {
+    async fn panic_is_named_by_message() {
         let panicked = async |text: Option<String>| {
             let task = tokio::spawn(async move {
                 let Some(text) = text else {

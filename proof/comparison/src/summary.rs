@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readme_has_the_figures_of_the_page_on_performance() {
+    fn readme_has_performance_pages_figures() {
         let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
         let expected = table(&read("docs/explanation/performance.md")).unwrap();
         let readme = read("README.md");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_a_sum_and_a_dash_where_nobody_measured() {
+    fn row_sums_or_shows_dash() {
         let names = ROWS.iter().flat_map(|(_, names)| *names);
         let rows =
             names.map(|name| format!("| {name} | requests | 2.34 | | plain Retry 1 234.5 |"));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_its_measure_names_it() {
+    fn missing_measure_is_named() {
         assert_eq!(table(""), Err(ROWS[0].1[0].to_owned()));
     }
 }

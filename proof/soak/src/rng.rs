@@ -21,7 +21,7 @@ mod tests {
     use super::seeded;
 
     #[test]
-    fn each_purpose_has_its_own_repeatable_numbers() {
+    fn each_purpose_has_own_repeatable_numbers() {
         let numbers = |seed, purpose: &[u64]| {
             let mut rng = seeded(seed, purpose);
             [rng.u64(..), rng.u64(..), rng.u64(..)]

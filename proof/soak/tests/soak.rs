@@ -9,7 +9,7 @@ use leasehold_soak::run::Soak;
 const SEED: u64 = 20_261_121;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn under_every_fault_all_that_is_promised_holds() {
+async fn promises_hold_under_every_fault() {
     let soak = Soak {
         seed: SEED,
         length: Duration::from_secs(40),
@@ -52,7 +52,7 @@ async fn under_every_fault_all_that_is_promised_holds() {
 
 /// Functions whose margin is zero take over too early, by their clocks and by everybody's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn without_the_margin_it_is_found_out() {
+async fn missing_margin_is_found_out() {
     // On a busy machine one slice has too few operations.
     for first in 1000..1004 {
         let soak = Soak {

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_what_others_make_of_it() {
+    fn base64_agrees_with_other_encoders() {
         let text = |offset| String::from_utf8(base64(b"Many hands", offset, STANDARD)).unwrap();
         // TWFueSBoYW5kcw==, then with one byte before it, then with two.
         assert_eq!(text(0), "TWFueSBoYW5kc");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hex_has_the_base64_of_its_bytes_too() {
+    fn hex_secret_has_base64_of_bytes() {
         let has = |secret, form: &str| of(secret).iter().any(|(_, of)| of == form.as_bytes());
         // wP/uAMD/7hHA/+4iwP/uMw==
         let secret = "c0ffee00c0ffee11c0ffee22c0ffee33";
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_its_bytes_and_nothing_before_them() {
+    fn window_has_only_its_bytes() {
         let text = b"0123456789abcdefgh";
         let found: Vec<_> = windows(text).collect();
         assert_eq!(found.len(), 3);

@@ -21,7 +21,7 @@ async fn with(variable: &str, value: Option<&str>) -> Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_environment_is_named_by_every_answer() {
+async fn every_answer_names_bad_environment() {
     // What each variable may be is tested where it is read; how a URL is, only here.
     let cases = [
         ("LEASE_TABLE", None),
@@ -45,7 +45,7 @@ async fn a_bad_environment_is_named_by_every_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_fips_module_no_function_starts_under_fips() {
+async fn fips_mode_needs_fips_module() {
     let fixture = with("AWS_USE_FIPS_ENDPOINT", Some("true")).await;
     let functions = fixture.stack.functions();
     let invocation = functions.invoke("acquire", "{}").await.unwrap();
@@ -60,7 +60,7 @@ async fn without_the_fips_module_no_function_starts_under_fips() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_table_is_misconfigured_a_foreign_one_denied() {
+async fn missing_table_misconfigured_foreign_table_denied() {
     let elsewhere = with("LEASE_TABLE", Some("elsewhere")).await;
     let unprotected = [("DeletionProtection".to_owned(), "false".to_owned())];
     let gone = Fixture::with(Options {
@@ -103,7 +103,7 @@ async fn ahead(options: &mut Options) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn how_far_the_clock_is_from_the_tables_is_counted() {
+async fn clock_difference_is_counted() {
     let mut options = quiet();
     ahead(&mut options).await;
     let fixture = Fixture::with(options).await;

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placeholder_fits_its_own_kind_only() {
+    fn placeholder_fits_own_kind_only() {
         let kinds = ["<id>", "<time>", "<count>", "<number>"];
         let samples = [
             json!("5d0c2a9be1f34768a2b7c45d9e8f1032"),

@@ -53,7 +53,7 @@ async fn record() -> Vec<Invocation> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_and_answers_of_every_version_are_read() {
+async fn events_of_every_version_are_read() {
     let golden = root().join("proof/golden");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let directory = golden.join(env!("CARGO_PKG_VERSION"));

@@ -103,7 +103,7 @@ async fn metrics_are_written_at_every_level() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operators_act_is_logged_with_who_and_why() {
+async fn operators_act_is_logged_with_reason() {
     let fixture = Fixture::with(quiet()).await;
     fixture.acquire("k", "a", "1").await;
     let operation = json!({"operation": "force_release", "key": "k", "who": "night shift", "why": "it is stuck"});

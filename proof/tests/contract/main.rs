@@ -41,7 +41,7 @@ async fn play(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_case_is_answered_as_the_contract_says() {
+async fn every_case_keeps_contract() {
     let mut player = Player::start("2").await;
     let mut misfits = Vec::new();
     let subjects = [
@@ -60,7 +60,7 @@ async fn every_case_is_answered_as_the_contract_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_event_is_answered_as_the_list_says() {
+async fn sample_events_get_listed_answers() {
     let scenes = scenes();
     let mut samples: Vec<_> = std::fs::read_dir(events())
         .unwrap()

@@ -107,7 +107,7 @@ pub fn requests() -> Vec<(String, String, Option<String>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_request_names_its_field_and_changes_nothing() {
+async fn malformed_request_names_field_changes_nothing() {
     let fixture = Fixture::start().await;
     fixture.stack.proxy().reset();
     for (function, request, field) in requests() {

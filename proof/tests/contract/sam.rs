@@ -33,7 +33,7 @@ struct Verdicts {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs SAM, Docker and functions built for Lambda: make -C proof sam-test"]
-async fn every_function_keeps_the_contract_in_the_container() {
+async fn functions_keep_contract_in_container() {
     let only = std::env::var("SAM_EVENTS").unwrap_or_default();
     let mut scenes = crate::scenes();
     if only == EACH {

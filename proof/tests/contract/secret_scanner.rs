@@ -32,7 +32,7 @@ async fn call(stack: &Stack, function: &str, event: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_in_a_log_fails_the_test() {
+async fn secret_in_log_fails_test() {
     for form in ["as it is", "printed", "in hex"] {
         let leaking = stack(form, true).await;
         let died = catch_unwind(AssertUnwindSafe(|| drop(leaking))).unwrap_err();

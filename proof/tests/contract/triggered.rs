@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::runner::with_fake_step_functions;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reap_names_the_messages_that_are_no_status_events() {
+async fn reap_names_non_status_messages() {
     let (fixture, _desk) = with_fake_step_functions([]).await;
     let whole = event("reap-succeeded");
     let with = |field: &str, value: Value| {

@@ -114,7 +114,7 @@ async fn late(guard: Guard, the_other_has_written: bool) -> (bool, u64) {
 }
 
 #[tokio::test]
-async fn the_fence_and_the_lease_row_refuse_whoever_wakes_up_late() {
+async fn guards_refuse_late_writes() {
     for guard in [Guard::Fence, Guard::Lease] {
         for the_other_has_written in [true, false] {
             let end = late(guard, the_other_has_written).await;
@@ -125,7 +125,7 @@ async fn the_fence_and_the_lease_row_refuse_whoever_wakes_up_late() {
 
 /// Two visits were counted, and the counter shows one: the danger is real.
 #[tokio::test]
-async fn without_a_guard_an_update_is_lost() {
+async fn without_guard_update_is_lost() {
     for the_other_has_written in [true, false] {
         let end = late(Guard::Nothing, the_other_has_written).await;
         assert_eq!(end, (true, 1), "{the_other_has_written}");
@@ -145,7 +145,7 @@ async fn the_fence_refuses_an_older_token() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_refused_once_its_lease_is_over() {
+async fn transaction_after_lease_is_refused() {
     let table = Table::start().await;
     let (old, new) = two_generations(&table).await;
     assert!(write(&table, Guard::Lease, &new, 1).await);
@@ -157,7 +157,7 @@ async fn a_transaction_is_refused_once_its_lease_is_over() {
 
 /// Nobody else can have read or written anything: the write is late and does no harm.
 #[tokio::test]
-async fn an_expired_lease_nobody_took_guards_a_transaction() {
+async fn untaken_expired_lease_guards_transaction() {
     let table = Table::start().await;
     let past = SystemClock.now().minus(Duration::from_hours(1));
     let leases = table.leases().with_clock(Arc::new(ManualClock::at(past)));

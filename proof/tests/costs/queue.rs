@@ -113,7 +113,7 @@ fn of<const N: usize>(requests: [(&str, u64); N]) -> Requests {
 }
 
 #[tokio::test]
-async fn a_hand_over_costs_four_requests_however_many_wait() {
+async fn hand_over_costs_four_requests() {
     let case = Waiting::start().await;
     for waiters in [2, 8, 32, 128] {
         let key = format!("{waiters} wait");
@@ -139,7 +139,7 @@ async fn a_hand_over_costs_four_requests_however_many_wait() {
 
 /// One read more than a mutex, when it is joined and when it is handed over: of the rows of all permits.
 #[tokio::test]
-async fn a_permit_is_handed_over_for_five_requests_however_many_wait() {
+async fn permit_hand_over_costs_five_requests() {
     let case = Waiting::start().await;
     for waiters in [2, 8, 32, 128] {
         let key = format!("{waiters} wait for permits");
@@ -195,7 +195,7 @@ async fn a_permit_is_handed_over_for_five_requests_however_many_wait() {
 }
 
 #[tokio::test]
-async fn the_newest_costs_one_request_more_and_three_for_each_that_it_sends_away() {
+async fn newest_pays_for_each_sent_away() {
     let case = Waiting::start().await;
     for sent_away in [0, 1, 8] {
         let key = format!("newest of {sent_away}");
@@ -224,7 +224,7 @@ async fn waiters_left(table: &Table, key: &str) -> usize {
 }
 
 #[tokio::test]
-async fn sweep_ends_each_wait_at_three_requests() {
+async fn sweep_ends_wait_with_three_requests() {
     let case = Waiting::start().await;
     case.leases.sweep(SweepBounds::Schedule).await.unwrap();
     let nothing: u64 = case.requests().values().sum();
@@ -260,7 +260,7 @@ async fn sweep_ends_each_wait_at_three_requests() {
 }
 
 #[tokio::test]
-async fn what_is_free_is_granted_at_two_requests() {
+async fn free_key_costs_two_requests() {
     let case = Waiting::start().await;
     for who in ["a", "b"] {
         assert_eq!(case.join("k", who).await, Queued::Acquired);
@@ -290,7 +290,7 @@ async fn a_repeated_release_costs_one_request() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_costs_one_more_request_and_changes_nothing() {
+async fn lost_answer_costs_one_more_request() {
     let case = Waiting::start().await;
     for (n, fault) in Fault::LOST_ANSWERS.into_iter().enumerate() {
         let key = format!("k{n}");
@@ -357,7 +357,7 @@ fn size(item: &leasehold::row::Item) -> usize {
 
 /// A row over 1 KB takes another write unit with each write, the holder's extends too.
 #[tokio::test]
-async fn a_row_with_so_many_waiting_is_one_write_unit() {
+async fn queued_row_fits_one_write_unit() {
     let case = Waiting::start().await;
     let name = |n| format!("0c4f5a52-6a3c-4d0e-9d3b-{n:012}");
     // Every attribute that a row can have while it is held.
@@ -396,7 +396,7 @@ async fn waiters(table: &Table, key: &str) -> Vec<Item> {
 }
 
 #[tokio::test]
-async fn a_stranger_in_the_place_of_one_who_waits_is_left_alone() {
+async fn stranger_in_waiters_place_is_untouched() {
     let case = Waiting::start().await;
     let table = &case.table;
     let holder = table.grant("k", "holder", "1").await.lease;

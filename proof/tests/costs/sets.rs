@@ -37,7 +37,7 @@ async fn permits_held(table: &Table) -> usize {
 }
 
 #[tokio::test]
-async fn a_permit_costs_a_query_and_a_write() {
+async fn permit_costs_query_and_write() {
     let table = Table::start().await;
     let leases = table.leases();
     for n in 0..5 {
@@ -56,7 +56,7 @@ async fn a_permit_costs_a_query_and_a_write() {
 }
 
 #[tokio::test]
-async fn a_set_costs_a_transaction_and_a_read() {
+async fn set_costs_transaction_and_read() {
     let table = Table::start().await;
     let granted = grant_all(&table, &["a", "b", "c"], "1").await;
     assert_eq!(
@@ -82,7 +82,7 @@ async fn a_set_costs_a_transaction_and_a_read() {
 }
 
 #[tokio::test]
-async fn an_observation_costs_what_an_acquire_does() {
+async fn observation_costs_one_acquire() {
     let table = Table::start().await;
     let lease = table.grant("k", "a", "1").await.lease;
     table.proxy.reset();
@@ -93,7 +93,7 @@ async fn an_observation_costs_what_an_acquire_does() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_of_a_set_or_a_permit_costs_one_more_request() {
+async fn lost_set_answer_costs_another_request() {
     let table = Table::start().await;
     for (n, fault) in Fault::LOST_ANSWERS.into_iter().enumerate() {
         let keys = [format!("a{n}"), format!("b{n}")];
@@ -123,7 +123,7 @@ async fn a_lost_answer_of_a_set_or_a_permit_costs_one_more_request() {
 }
 
 #[tokio::test]
-async fn when_every_answer_is_lost_the_same_request_finds_its_set() {
+async fn same_request_finds_its_set() {
     let table = Table::start().await;
     table
         .proxy
@@ -156,7 +156,7 @@ async fn refused(table: &Table, keys: &[&str], (fault, of, times): (Fault, &str,
 }
 
 #[tokio::test]
-async fn a_conflict_of_writers_is_retried_never_held() {
+async fn write_conflict_is_retried_not_held() {
     const WRITE: &str = "TransactWriteItems";
     const READ: &str = "TransactGetItems";
     let table = Table::start().await;
@@ -198,7 +198,7 @@ async fn a_conflict_of_writers_is_retried_never_held() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn copies_of_one_request_are_one_set_and_one_permit() {
+async fn copies_get_one_set_and_permit() {
     let table = Table::start().await;
     let asking: Vec<_> = (0..16)
         .map(|_| {
@@ -223,7 +223,7 @@ async fn copies_of_one_request_are_one_set_and_one_permit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sets_in_any_order_never_wait_for_each_other() {
+async fn sets_in_any_order_never_deadlock() {
     let table = Table::start().await;
     let orders = [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]];
     let asking: Vec<_> = (0..12)

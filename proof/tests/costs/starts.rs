@@ -13,7 +13,7 @@ const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:orders
 const ALL: [&str; 3] = ["GetItem", "TransactWriteItems", "UpdateItem"];
 
 #[tokio::test]
-async fn a_start_costs_the_same_however_many_wait() {
+async fn start_costs_same_for_any_queue() {
     let table = Table::start().await;
     let calls = Arc::new(FakeStepFunctions::default());
     let starts = StartRules::of(MACHINE).unwrap();

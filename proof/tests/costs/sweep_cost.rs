@@ -6,7 +6,7 @@ use leasehold::{Key, ManualClock, SweepBounds, Timestamp, store::Address};
 use leasehold_proof::fixture::{TABLE, Table, key, request, without_executions};
 
 #[tokio::test]
-async fn sweep_costs_what_is_held_and_not_what_the_table_holds() {
+async fn sweep_costs_only_held_rows() {
     let table = Table::start().await;
     // Granted long ago, by a clock that stood then.
     let then = Timestamp::from_millis(1_600_000_000_000);

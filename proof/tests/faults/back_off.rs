@@ -37,7 +37,7 @@ impl AsyncSleep for Drawn {
 }
 
 #[tokio::test]
-async fn one_back_off_of_at_most_100_ms_settles_a_lost_answer() {
+async fn short_back_off_settles_lost_answer() {
     let server = leasehold_local::DynamoDb::start().await.unwrap();
     let proxy = Proxy::start(server.address(), 0).await.unwrap();
     let drawn = Drawn::default();

@@ -80,7 +80,7 @@ async fn takeover(table: &Table, holder: &Program, taker: &Program) -> (u64, boo
 }
 
 #[tokio::test]
-async fn clocks_within_the_margin_never_make_two_holders() {
+async fn clocks_within_margin_prevent_two_holders() {
     let ahead = [
         -HALF_MARGIN,
         -HALF_MARGIN / 2,
@@ -101,7 +101,7 @@ async fn clocks_within_the_margin_never_make_two_holders() {
 /// Beyond the margin two may believe so. The order of the tokens holds, by which the resource decides, and the
 /// first extend tells.
 #[tokio::test]
-async fn clocks_beyond_the_margin_keep_tokens_in_order() {
+async fn tokens_keep_order_beyond_margin() {
     let guard = i64::try_from(Settings::default().guard.as_millis()).unwrap();
     for (apart, believes) in [
         (2 * HALF_MARGIN + guard, false),
@@ -116,7 +116,7 @@ async fn clocks_beyond_the_margin_keep_tokens_in_order() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_shortens_no_lease() {
+async fn clock_jump_shortens_no_lease() {
     for jumps in [
         [-HOUR, -5 * HOUR, HOUR, -HOUR],
         [5 * HOUR, -HOUR, -5 * HOUR, 0],
@@ -153,7 +153,7 @@ async fn a_clock_that_jumps_shortens_no_lease() {
 
 /// The price of a clock that was wrong for a while: the key is free late, or by observation in time.
 #[tokio::test]
-async fn a_deadline_hours_ahead_delays_all_but_an_observer() {
+async fn far_deadline_delays_all_but_observer() {
     let table = Table::start().await;
     let (wrong, right) = (Program::new(&table, 5 * HOUR), Program::new(&table, 0));
     let lease = wrong.at(START).ask("a", "1").await.expect("free");
@@ -185,7 +185,7 @@ async fn a_deadline_hours_ahead_delays_all_but_an_observer() {
 
 /// Whatever a clock shows, the row that it writes can be read again, and a correct clock takes it for one of ours.
 #[tokio::test]
-async fn a_clock_at_either_end_of_time_writes_readable_rows() {
+async fn extreme_clocks_write_readable_rows() {
     // The year 1970 to its millisecond, and the end of what a date in JSON can say.
     for shows in [0, 1, 2_000, 253_402_300_799_999, u64::MAX] {
         let table = Table::start().await;

@@ -40,7 +40,7 @@ fn delayed(scenario: &Scenario) -> Grant {
 }
 
 #[tokio::test]
-async fn a_duplicate_beyond_memory_ends_at_its_own_deadline() {
+async fn forgotten_duplicate_ends_at_its_deadline() {
     for others in [REMEMBERED - 1, REMEMBERED] {
         let scenario = Scenario::of(Operation::Acquire).await;
         let address = Address {

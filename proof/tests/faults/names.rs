@@ -19,7 +19,7 @@ fn lookalikes() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_look_alike_are_leased_apart() {
+async fn lookalike_keys_are_leased_apart() {
     let fixture = Fixture::with(quiet()).await;
     let mut leases = Vec::new();
     // Everybody's key is held at once, by a holder with the next name between characters that no key may have.

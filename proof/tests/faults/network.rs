@@ -63,7 +63,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fault_costs_and_ends_as_the_table_says() {
+async fn each_fault_ends_as_tabulated() {
     each(&rows(), &Operation::ALL, async |row, scenario| {
         let Row(fault, times, (least, most), error, end) = row;
         scenario.table.proxy.inject(fault, UPDATE, times);
@@ -115,7 +115,7 @@ async fn ends(scenario: &Scenario, outcome: Outcome, end: End) {
 
 /// However many attempts are on their way, a holder knows while it still holds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_server_is_not_waited_for_past_the_lease() {
+async fn wait_for_silent_server_is_bounded() {
     each(&[Fault::Hang], &Operation::ALL, async |fault, scenario| {
         // Less than one attempt is left of it, and one attempt is all that is made.
         let soon = Duration::from_millis(100);
@@ -150,7 +150,7 @@ enum Wrong {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_or_foreign_table_is_misconfigured_at_once() {
+async fn unusable_table_is_misconfigured_at_once() {
     let wrong = [Wrong::Missing, Wrong::KeySchema];
     each(&wrong, &Operation::ALL, async |wrong, mut scenario| {
         let name = match wrong {
@@ -174,7 +174,7 @@ async fn a_missing_or_foreign_table_is_misconfigured_at_once() {
 }
 
 #[tokio::test]
-async fn a_table_without_the_index_is_misconfigured() {
+async fn table_without_index_is_misconfigured() {
     let table = Table::without_table().await;
     let created = create_table(&table.client, TABLE, &["pk", "sk"], None).await;
     created.unwrap();
@@ -195,7 +195,7 @@ async fn a_table_without_the_index_is_misconfigured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_region_is_misconfigured_and_nothing_is_sent() {
+async fn without_region_nothing_is_sent() {
     each(&[()], &Operation::ALL, async |(), mut scenario| {
         let config = aws_config::SdkConfig::builder()
             .behavior_version(aws_config::BehaviorVersion::v2026_01_12())

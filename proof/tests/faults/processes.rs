@@ -59,7 +59,7 @@ async fn again(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_kill_the_same_event_finds_the_outcome() {
+async fn event_after_kill_finds_outcome() {
     let answers = again(LambdaHost::kill_before_answer, true).await;
     let expected = json!([
         ["acquired", "replayed"],
@@ -70,14 +70,14 @@ async fn after_a_kill_the_same_event_finds_the_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_before_the_request_nothing_has_happened() {
+async fn kill_before_request_changes_nothing() {
     let answers = again(LambdaHost::kill_after_start, false).await;
     let expected = json!([["acquired", "new"], ["extended", null], ["released", null]]);
     assert_eq!(json!(answers), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeat_resolves_a_panic_after_the_write() {
+async fn repeat_resolves_panic_after_write() {
     let fixture = Fixture::with(quiet()).await;
     let host = fixture.stack.functions();
     let mut faulty = host.function("acquire").unwrap();
@@ -238,7 +238,7 @@ async fn is_held_by(fixture: &Fixture, lease: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_extend_after_a_takeover_is_lost() {
+async fn late_extend_after_takeover_is_lost() {
     let fixture = start().await;
     let other = tokio::sync::OnceCell::new();
     let answer = paused(&fixture, "extend", async || {
@@ -250,7 +250,7 @@ async fn a_late_extend_after_a_takeover_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_extend_revives_a_lease_that_nobody_took() {
+async fn late_extend_revives_untaken_lease() {
     let fixture = start().await;
     let answer = paused(&fixture, "extend", async || runs_out(&fixture).await).await;
     let answer = answer.unwrap();
@@ -259,7 +259,7 @@ async fn a_late_extend_revives_a_lease_that_nobody_took() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_release_leaves_the_next_lease_intact() {
+async fn late_release_leaves_next_lease_intact() {
     let fixture = start().await;
     let other = tokio::sync::OnceCell::new();
     let answer = paused(&fixture, "release", async || {

@@ -91,7 +91,7 @@ async fn is_left_alone(scenario: &Scenario, item: Item, what: &str) {
 }
 
 #[tokio::test]
-async fn a_row_with_a_bad_attribute_is_corrupt() {
+async fn bad_attribute_makes_row_corrupt() {
     let scenario = Scenario::of(Operation::Extend).await;
     let item = scenario.table.get(&address()).await.unwrap();
     for name in OF_A_LEASE {
@@ -112,7 +112,7 @@ async fn a_row_with_a_bad_attribute_is_corrupt() {
 
 /// The holder's own extend is what no longer fits.
 #[tokio::test]
-async fn a_row_filled_up_to_400_kb_can_still_be_released() {
+async fn full_row_can_be_released() {
     let scenario = Scenario::of(Operation::Extend).await;
     let lease = scenario.lease.as_ref().unwrap();
     let mut item = scenario.table.get(&address()).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_row_filled_up_to_400_kb_can_still_be_released() {
 }
 
 #[tokio::test]
-async fn an_item_of_somebody_elses_is_corrupt() {
+async fn foreign_item_is_corrupt() {
     let scenario = Scenario::of(Operation::Extend).await;
     for item in [
         Item::new(),
@@ -168,7 +168,7 @@ async fn an_item_of_somebody_elses_is_corrupt() {
 /// No condition can see that a number has a fraction: whoever has the `lease_id` of such a row may end it, and is
 /// answered what it was. Everybody else is refused.
 #[tokio::test]
-async fn a_fraction_in_a_row_is_corrupt_to_all_but_its_holder() {
+async fn fraction_is_corrupt_except_to_holder() {
     for name in ["acquired_at", "expires_at", "version"] {
         let scenario = Scenario::of(Operation::Extend).await;
         let lease = scenario.lease.clone().unwrap();
@@ -208,7 +208,7 @@ async fn a_fraction_in_a_row_is_corrupt_to_all_but_its_holder() {
 }
 
 #[tokio::test]
-async fn a_deleted_row_starts_above_its_tokens() {
+async fn deleted_row_restarts_above_its_tokens() {
     for held in [true, false] {
         let scenario = Scenario::of(Operation::Extend).await;
         let lease = scenario.lease.clone().unwrap();
@@ -246,7 +246,7 @@ async fn a_deleted_row_starts_above_its_tokens() {
 
 /// With a clock that was set back by less than the row was gone.
 #[tokio::test]
-async fn a_purged_row_starts_above_its_tokens_by_any_clock() {
+async fn purged_row_restarts_above_its_tokens() {
     let scenario = Scenario::of(Operation::Release).await;
     let mut last = scenario.lease.clone().unwrap();
     scenario.call().await.unwrap();
@@ -284,7 +284,7 @@ async fn swept_while(rival: impl AsyncFn(&Scenario)) {
 }
 
 #[tokio::test]
-async fn sweep_never_frees_what_was_revived_meanwhile() {
+async fn sweep_never_frees_revived_lease() {
     let revive = async |scenario: &Scenario| {
         let lease = scenario.lease.as_ref().unwrap();
         let extended = scenario.leases.extend(lease, ExtendOptions::default());
@@ -315,7 +315,7 @@ async fn sweep_never_frees_a_newer_grant() {
 }
 
 #[tokio::test]
-async fn a_release_that_meets_sweep_ends_the_lease_once() {
+async fn release_meeting_sweep_ends_lease_once() {
     let release = async |scenario: &Scenario| {
         let lease = scenario.lease.as_ref().unwrap();
         let released = scenario.leases.release(lease).await.unwrap();

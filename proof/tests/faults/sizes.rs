@@ -35,7 +35,7 @@ fn peak_kb(function: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn six_megabytes_of_small_values_fit_into_memory() {
+async fn six_megabyte_event_fits_memory() {
     let fixture = Fixture::start().await;
     let nested = format!("{}0{}", r#"{"":"#.repeat(100), "}".repeat(100));
     for value in ["[1]", r#"{"":0}"#, &nested] {
@@ -74,7 +74,7 @@ fn most_metadata() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_leases_with_the_most_metadata_are_released() {
+async fn hundred_largest_leases_are_released() {
     let fixture = Fixture::start().await;
     let mut handle = event("release")["lease"].clone();
     handle["metadata"] = most_metadata();
@@ -95,7 +95,7 @@ async fn a_hundred_leases_with_the_most_metadata_are_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_status_events_with_the_largest_input_are_read() {
+async fn ten_largest_status_events_are_read() {
     let fixture = Fixture::start().await;
     let mut input = String::from("[");
     while input.len() < 256 * 1024 - 8 {

@@ -20,7 +20,7 @@ async fn stack(variables: &[(&str, &str)]) -> Stack {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_does_not_wait_for_a_handshake_that_never_ends() {
+async fn endless_handshake_is_not_awaited() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let tried = Arc::<AtomicUsize>::default();

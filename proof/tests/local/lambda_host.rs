@@ -63,7 +63,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_late_function_is_killed_at_its_time_limit() {
+async fn function_is_killed_at_time_limit() {
     let bench = bench(|function| function.timeout = Duration::from_millis(300)).await;
     let pid = bench.answer("{}").await["pid"].clone();
     let error = bench.failure(r#"{"do": "sleep"}"#).await;
@@ -77,7 +77,7 @@ async fn a_late_function_is_killed_at_its_time_limit() {
 }
 
 #[tokio::test]
-async fn a_function_killed_before_its_answer_did_its_work() {
+async fn function_killed_before_answer_has_worked() {
     let bench = bench(|_| {}).await;
     let mut ends = bench.host.invocations();
     bench.host.kill_before_answer("echo", 1).unwrap();
@@ -89,7 +89,7 @@ async fn a_function_killed_before_its_answer_did_its_work() {
 }
 
 #[tokio::test]
-async fn killed_after_the_start_nothing_of_the_handler_has_run() {
+async fn function_killed_after_start_ran_nothing() {
     let bench = bench(|_| {}).await;
     bench.host.kill_after_start("echo", 1).unwrap();
     let error = bench.failure("{}").await;
@@ -99,7 +99,7 @@ async fn killed_after_the_start_nothing_of_the_handler_has_run() {
 }
 
 #[tokio::test]
-async fn one_more_than_the_concurrency_limit_is_throttled() {
+async fn call_beyond_concurrency_limit_is_throttled() {
     let bench = bench(|function| {
         (function.concurrency, function.timeout) = (1, Duration::from_millis(500));
     })
@@ -112,7 +112,7 @@ async fn one_more_than_the_concurrency_limit_is_throttled() {
 }
 
 #[tokio::test]
-async fn an_asynchronous_invocation_is_accepted_and_runs() {
+async fn asynchronous_invocation_is_accepted_and_runs() {
     let bench = bench(|_| {}).await;
     let mut ends = bench.host.invocations();
     let invoke = bench.client.invoke().function_name("echo");
@@ -127,7 +127,7 @@ async fn an_asynchronous_invocation_is_accepted_and_runs() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_invoked_is_refused_by_name() {
+async fn bad_invocation_is_refused_by_name() {
     let bench = bench(|_| {}).await;
     let large = format!("\"{}\"", "a".repeat(7 << 20));
     for (function, event, error) in [
@@ -142,7 +142,7 @@ async fn what_cannot_be_invoked_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_missing_binary_is_reported_in_the_invocation() {
+async fn missing_binary_fails_its_invocation() {
     let bench =
         bench(|function| function.code = Code::Binary(PathBuf::from("/nowhere/echo"))).await;
     let error = bench.failure("{}").await;

@@ -71,7 +71,7 @@ fn transact_put(pk: &str) -> TransactWriteItem {
 }
 
 #[tokio::test]
-async fn the_proxy_counts_units_and_changes_no_byte() {
+async fn proxy_counts_units_changing_nothing() {
     let (counting, plain) = (bench(1).await, bench(1).await);
     counting.proxy.count_units();
     let step = |before: &Counts, operation: &str| {
@@ -116,7 +116,7 @@ async fn the_proxy_counts_units_and_changes_no_byte() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_fails_in_five_ways() {
+async fn lost_answers_fail_in_five_ways() {
     for fault in Fault::LOST_ANSWERS {
         let bench = bench(3).await;
         bench.proxy.inject(fault, "PutItem", 1);
@@ -131,7 +131,7 @@ async fn a_write_whose_answer_is_lost_fails_in_five_ways() {
 }
 
 #[tokio::test]
-async fn with_every_answer_lost_the_write_is_there_unknown() {
+async fn unanswered_write_is_applied_and_unknown() {
     for fault in Fault::LOST_ANSWERS {
         let bench = bench(2).await;
         bench.proxy.inject(fault, "PutItem", 2);
@@ -143,7 +143,7 @@ async fn with_every_answer_lost_the_write_is_there_unknown() {
 }
 
 #[tokio::test]
-async fn what_is_late_is_applied_after_its_caller_has_gone() {
+async fn late_request_applies_after_caller_left() {
     let bench = bench(1).await;
     bench.proxy.inject(Fault::LateRequest, "PutItem", 1);
     let error = bench.put("a").await.unwrap_err();

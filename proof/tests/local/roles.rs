@@ -55,7 +55,7 @@ async fn invoke(stack: &Stack, key: &str, function: &str, event: Value) -> Resul
 }
 
 #[tokio::test]
-async fn a_machines_role_invokes_only_what_it_names() {
+async fn machine_role_invokes_only_named_functions() {
     let stack = start(None).await.unwrap();
     let inspect = json!({"key": "a"});
     let machine = "WithLeaseStateMachineRole";
@@ -73,7 +73,7 @@ async fn a_machines_role_invokes_only_what_it_names() {
 
 /// Nobody listens where the runner is said to be, so what is let through gets no answer.
 #[tokio::test]
-async fn a_callback_is_answered_only_for_a_function_of_the_list() {
+async fn callback_needs_listed_function() {
     let function = |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
     let all = [("LEASE_EXECUTIONS".to_owned(), Some("*".to_owned()))];
     let options = Options {
@@ -104,7 +104,7 @@ async fn a_callback_is_answered_only_for_a_function_of_the_list() {
 }
 
 #[tokio::test]
-async fn a_stack_with_an_unusable_rule_does_not_start() {
+async fn stack_with_unusable_rule_is_refused() {
     let logs = "/Resources/InspectRole/Properties/Policies/0/PolicyDocument/Statement/2/Resource";
     let other = |id: &str| json!({"Fn::GetAtt": [id, "Arn"]});
     let directory = tempfile::tempdir().unwrap();

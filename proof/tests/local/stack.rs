@@ -18,7 +18,7 @@ fn options() -> Options {
 }
 
 #[tokio::test]
-async fn a_function_is_given_table_endpoints_and_overrides() {
+async fn function_gets_table_endpoints_and_overrides() {
     let changes = |name: &str, value: Option<&str>| {
         BTreeMap::from([(name.to_owned(), value.map(str::to_owned))])
     };
@@ -53,7 +53,7 @@ async fn a_function_is_given_table_endpoints_and_overrides() {
 }
 
 #[tokio::test]
-async fn missing_binaries_are_named_with_the_way_to_build_them() {
+async fn missing_binaries_are_named_with_remedy() {
     let empty = tempfile::tempdir().unwrap();
     let options = Options {
         binaries: Some(empty.path().to_owned()),
@@ -69,7 +69,7 @@ async fn missing_binaries_are_named_with_the_way_to_build_them() {
 }
 
 #[tokio::test]
-async fn without_an_engine_state_machines_cannot_be_deployed() {
+async fn deploying_machines_needs_engine() {
     let stack = Stack::start(options()).await.unwrap();
     let error = stack.deploy().await.unwrap_err();
     assert!(

@@ -98,7 +98,7 @@ fn files(swept: bool) -> Vec<String> {
 const MEANT: [&str; 1] = ["leasehold-2_wrapped_"];
 
 #[test]
-fn all_cases_hold_by_the_permissions_of_the_roles_and_need_each() {
+fn cases_need_exactly_their_permissions() {
     let (permissions, wrong) = (Mutex::new(Permissions::default()), Mutex::new(Vec::new()));
     let played = |on: &Machines, failed: Vec<String>| {
         wrong.lock().unwrap().extend(failed);
@@ -134,24 +134,24 @@ fn all_cases_hold_by_the_permissions_of_the_roles_and_need_each() {
 }
 
 #[test]
-fn woven_machines_end_as_the_plain_ones_and_leave_no_lease() {
+fn woven_machines_end_as_plain_ones() {
     PLAIN.run(|| start(Schedules::Never), woven::alone);
 }
 
 #[test]
-fn woven_machines_wait_and_then_end_as_the_plain_ones() {
+fn woven_machines_wait_then_end_alike() {
     PLAIN.run(|| start(Schedules::Never), woven::contended);
 }
 
 #[tokio::test]
-async fn of_a_thousand_starts_none_is_lost_and_none_overtakes() {
+async fn thousand_starts_keep_order_without_loss() {
     for seed in 1..=2 {
         order::of_a_thousand_starts(seed).await;
     }
 }
 
 #[test]
-fn starts_keep_their_order_while_functions_die_and_calls_are_lost() {
+fn starts_keep_order_despite_faults() {
     // Its functions die, so no case may play on it.
     static ALONE: Shared<Machines> = Shared::new();
     let every = Schedules::Every(Duration::from_millis(500));
@@ -159,7 +159,7 @@ fn starts_keep_their_order_while_functions_die_and_calls_are_lost() {
 }
 
 #[test]
-fn a_definition_that_is_refused_does_no_harm_to_the_next_one() {
+fn refused_definition_spares_next_one() {
     PLAIN.run(
         || start(Schedules::Never),
         async |on| {
@@ -175,7 +175,7 @@ fn a_definition_that_is_refused_does_no_harm_to_the_next_one() {
 }
 
 #[test]
-fn a_request_on_which_the_engine_fails_is_answered_with_the_reason() {
+fn engine_failure_is_answered_with_reason() {
     PLAIN.run(
         || start(Schedules::Never),
         async |on| {

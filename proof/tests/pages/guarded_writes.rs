@@ -8,7 +8,7 @@ use crate::{Shell, Stack, blocks, clone, page};
 const GUARD: &str = ", ConditionExpression=guard.condition";
 
 #[test]
-fn a_late_write_is_refused_or_lost() {
+fn late_write_is_refused_or_lost() {
     let page = page("docs/how-to/guarded-writes.md");
     let blocks = blocks(&page);
     let programs = blocks.iter().filter(|block| block.language == "python");

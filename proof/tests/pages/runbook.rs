@@ -73,7 +73,7 @@ fn note(directory: &Path) {
 }
 
 #[test]
-fn every_command_of_the_runbook_is_one() {
+fn every_runbook_command_exists() {
     let directory = tempfile::tempdir().unwrap();
     note(directory.path());
 
@@ -124,7 +124,7 @@ fn token_before(printed: &str, words: &str) -> String {
 }
 
 #[test]
-fn a_stuck_key_is_freed_as_the_runbook_says() {
+fn runbook_frees_stuck_key() {
     let page = runbook();
     let blocks = blocks(&page);
     let block = |start: &str| {

@@ -36,7 +36,7 @@ const PRINTED: [(&str, &[&str]); 10] = [
 ];
 
 #[test]
-fn every_command_of_the_tutorial_does_what_the_page_says() {
+fn tutorial_commands_do_as_page_says() {
     let page = page("docs/tutorial.md");
     let directory = clone();
     let _stack = Stack::start(directory.path());

@@ -32,7 +32,7 @@ fn deny(fetch: &str, advisories: &str) -> (bool, String, Option<String>) {
 }
 
 #[test]
-fn unchecked_advisories_fail_where_they_are_required() {
+fn unchecked_required_advisories_fail() {
     for (advisories, succeeds) in [("required", false), ("", true)] {
         let (succeeded, said, unchecked) = deny("1", advisories);
         assert_eq!(succeeded, succeeds, "{said}");

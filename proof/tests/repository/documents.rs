@@ -27,8 +27,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
             (PROOFS, "`it_conforms`", "`it_conformed`"),
             (
                 "proof/tests/demo.rs",
-                "#[test]\nfn the_demo_passes",
-                "#[test]\n#[ignore = \"slow\"]\nfn the_demo_passes",
+                "#[test]\nfn demo_writes",
+                "#[test]\n#[ignore = \"slow\"]\nfn demo_writes",
             ),
         ],
     ),
@@ -64,12 +64,12 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[
             (
                 "docs/explanation/design.md",
-                "`a_spent_request_is_never_granted_again`",
+                "`spent_request_is_never_granted`",
                 "`a_spent_request_is_ever_granted_again`",
             ),
             (
                 "docs/explanation/semantics.md",
-                "[`the_table_does_what_the_pure_function_says`]",
+                "[`table_does_as_pure_function_says`]",
                 "[`the_table_does_it`]",
             ),
         ],

@@ -91,7 +91,7 @@ fn every_rule_holds() {
 }
 
 #[test]
-fn every_rule_notices_the_faults_seeded_for_it() {
+fn every_rule_notices_seeded_faults() {
     notice_faults(rules());
 }
 

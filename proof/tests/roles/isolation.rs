@@ -75,12 +75,12 @@ fn actions(stack: &Stack) -> BTreeSet<(String, String)> {
 }
 
 #[tokio::test]
-async fn stacks_whose_names_begin_alike_reach_nothing_of_each_other() {
+async fn similarly_named_stacks_stay_apart() {
     assert_eq!(across(&template()).await, [""; 0]);
 }
 
 #[tokio::test]
-async fn names_that_two_stacks_share_are_found() {
+async fn names_shared_by_stacks_are_found() {
     for (derived, shared) in [
         ("${AWS::StackName}_wrapped_", "wrapped-"),
         ("${AWS::StackName}_leasing_", "${AWS::StackName}-"),

@@ -28,7 +28,7 @@ fn resources(template: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_functions_of_the_smallest_stack_need_all_their_roles_and_no_more() {
+async fn smallest_stack_needs_exactly_its_permissions() {
     let fixture = fixture().await;
     let call = async |verb: &str, event: Value| fixture.call(verb, event).await.unwrap();
     let acquire = |what: Value, id: &str| {
@@ -91,7 +91,7 @@ async fn the_functions_of_the_smallest_stack_need_all_their_roles_and_no_more() 
 }
 
 #[tokio::test]
-async fn what_the_smallest_stack_does_not_offer_is_refused() {
+async fn smallest_stack_refuses_missing_features() {
     let fixture = fixture().await;
     let functions = fixture.stack.functions().functions().into_iter();
     // The sample work belongs to every local stack.
@@ -119,7 +119,7 @@ async fn what_the_smallest_stack_does_not_offer_is_refused() {
 
 /// Deploying template.yaml to the same stack then changes its resources, and replaces or deletes none.
 #[test]
-fn the_smallest_stack_is_part_of_the_whole_one() {
+fn smallest_stack_is_part_of_whole() {
     let (part, whole) = (
         resources(&read("local/minimal.json")),
         resources(&template()),

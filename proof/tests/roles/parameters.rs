@@ -77,7 +77,7 @@ async fn resources(parameters: &[(&str, &str)]) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn every_parameter_may_be_left_out_or_set() {
+async fn parameters_may_be_omitted_or_set() {
     let template: Value = serde_json::from_str(&template()).unwrap();
     let parameters = template["Parameters"].as_object().unwrap().iter();
     let empty = parameters.filter(|(_, parameter)| parameter["Default"] == "");
@@ -112,7 +112,7 @@ async fn every_parameter_may_be_left_out_or_set() {
 const NEEDED: &str = "dynamodb:Query";
 
 #[tokio::test]
-async fn a_role_without_a_right_that_it_needs_is_refused() {
+async fn role_lacking_permission_is_refused() {
     let mut changed: Value = serde_json::from_str(&template()).unwrap();
     let actions = "/Resources/AcquireRole/Properties/Policies/0/PolicyDocument/Statement/0/Action";
     let actions = changed.pointer_mut(actions).and_then(Value::as_array_mut);

@@ -36,7 +36,7 @@ async fn teams(by_role: bool) -> Stack {
 }
 
 #[tokio::test]
-async fn a_teams_functions_refuse_what_is_another_teams() {
+async fn teams_functions_refuse_other_teams() {
     let stack = teams(false).await;
     cross(&stack, false).await;
     let mut permissions = Permissions::default();
@@ -52,7 +52,7 @@ async fn a_teams_functions_refuse_what_is_another_teams() {
 }
 
 #[tokio::test]
-async fn a_teams_role_reaches_nothing_of_another_team() {
+async fn teams_role_reaches_no_other_team() {
     cross(&teams(true).await, true).await;
 }
 

@@ -257,7 +257,7 @@ async fn stored(store: &impl leasehold::store::Store, address: &ItemAddress) -> 
 }
 
 #[tokio::test]
-async fn every_write_of_an_item_does_what_its_function_says() {
+async fn item_writes_match_pure_functions() {
     let table = Table::patient().await;
     let store = table.store();
     for writes in [of_waiters(), of_starts(), of_notes(), of_rules()] {

@@ -206,12 +206,12 @@ async fn rehearse(without: Option<Step>) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn after_a_restore_tokens_rise_and_nobody_overlaps() {
+async fn restore_keeps_order_and_exclusion() {
     assert!(rehearse(None).await.is_empty());
 }
 
 #[tokio::test]
-async fn without_any_step_of_the_way_back_a_promise_breaks() {
+async fn skipping_restore_step_breaks_promise() {
     for (step, promise) in [(Step::Stop, "S8"), (Step::Floor, "S2"), (Step::Wait, "S8")] {
         let broken = rehearse(Some(step)).await;
         assert!(broken.contains(&promise), "{step:?}: {broken:?}");

@@ -85,7 +85,7 @@ async fn one_of_many_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn copies_of_one_request_are_one_grant() {
+async fn request_copies_get_one_grant() {
     let table = Table::start().await;
     let asking: Vec<_> = (0..32)
         .map(|_| {
@@ -110,7 +110,7 @@ async fn copies_of_one_request_are_one_grant() {
 }
 
 #[tokio::test]
-async fn an_item_as_large_as_items_get_is_a_stranger() {
+async fn largest_possible_item_is_stranger() {
     let table = Table::start().await;
     let address = Address {
         key: Key::new("k").unwrap(),
@@ -132,7 +132,7 @@ async fn an_item_as_large_as_items_get_is_a_stranger() {
 
 /// DynamoDB deletes whatever carries a `purge_at` that has passed, held or not.
 #[tokio::test]
-async fn only_a_free_row_can_be_purged() {
+async fn only_free_rows_are_purged() {
     let table = Table::start().await;
     let address = Address {
         key: Key::new("k").unwrap(),
@@ -188,7 +188,7 @@ async fn only_a_free_row_can_be_purged() {
 }
 
 #[tokio::test]
-async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
+async fn tokens_rise_above_purged_row() {
     let now = leasehold::SystemClock.now().as_millis() / 1000;
     let clock = leasehold_local::ManualClock::new(now);
     let server = leasehold_local::DynamoDb::start_with_clock(&clock).await;
@@ -219,7 +219,7 @@ async fn a_purged_row_starts_again_above_every_token_it_gave_out() {
 
 /// A waiter that joins a queue writes both items in one transaction.
 #[tokio::test]
-async fn a_waiters_item_is_deleted_despite_a_transaction() {
+async fn transaction_does_not_stop_waiters_deletion() {
     let table = Table::start().await;
     let leases = table.leases();
     let (store, limit) = (leases.store(), Duration::from_secs(1));
@@ -243,7 +243,7 @@ async fn a_waiters_item_is_deleted_despite_a_transaction() {
 
 /// Together, not each: the function has to live to answer.
 #[tokio::test]
-async fn the_pages_of_a_key_share_one_time_limit() {
+async fn pages_share_one_time_limit() {
     let table = Table::start().await;
     // More than a page holds.
     for permit in 0..6 {

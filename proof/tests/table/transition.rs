@@ -290,7 +290,7 @@ impl Stores {
 }
 
 #[test]
-fn the_table_does_what_the_pure_function_says() {
+fn table_does_as_pure_function_says() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let stores = Stores::on(runtime.block_on(Table::patient()));
     let config = ProptestConfig {

@@ -22,7 +22,7 @@ fn body(payload: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_delay_is_the_templates_if_nobody_says_otherwise() {
+async fn default_delay_comes_from_template() {
     let stack = Stack::start(Options {
         queue_delay: None,
         ..options()
@@ -38,7 +38,7 @@ async fn the_delay_is_the_templates_if_nobody_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_failing_message_becomes_a_dead_letter() {
+async fn failing_message_becomes_dead_letter() {
     let stack = stack().await;
     let mut invocations = stack.functions().invocations();
     for wish in ["poison", "bomb"] {

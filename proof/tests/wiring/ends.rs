@@ -144,7 +144,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn an_execution_that_ends_by_itself_frees_what_it_holds() {
+async fn ended_execution_frees_its_leases() {
     let fixture = fixture().await;
     fixture.start("fail", 3600, "fail").await;
     assert_eq!(fixture.freed("fail").await, "released");
@@ -170,7 +170,7 @@ async fn stop_later(fixture: &Fixture, key: &str, execution: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn an_execution_stopped_at_work_holds_for_the_grace() {
+async fn execution_stopped_at_work_keeps_grace() {
     let fixture = fixture().await;
     let execution = fixture.start("stopped", 3600, "work").await;
     let before = stop_later(&fixture, "stopped", &execution).await;
@@ -192,7 +192,7 @@ async fn an_execution_stopped_at_work_holds_for_the_grace() {
 }
 
 #[tokio::test]
-async fn when_the_event_never_comes_sweep_frees_the_key() {
+async fn sweep_frees_key_without_event() {
     let fixture = fixture().await;
     fixture.stack.lose_events(Some(""));
     fixture.start("lost", 1, "succeed").await;

@@ -145,7 +145,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_redrive_beside_the_next_is_stopped() {
+async fn redrive_beside_next_is_stopped() {
     let fixture = fixture(&[]).await;
     let a = fixture.start("a", false).await;
     fixture.fails(&a).await;
@@ -164,7 +164,7 @@ async fn a_redrive_beside_the_next_is_stopped() {
 }
 
 #[tokio::test]
-async fn without_its_event_sweep_stops_a_redrive() {
+async fn sweep_stops_redrive_without_event() {
     let fixture = fixture(&[]).await;
     let a = fixture.start("a", false).await;
     fixture.fails(&a).await;
@@ -182,7 +182,7 @@ async fn without_its_event_sweep_stops_a_redrive() {
 }
 
 #[tokio::test]
-async fn a_redrive_takes_a_free_key_again() {
+async fn redrive_takes_free_key_again() {
     let fixture = fixture(&[]).await;
     let a = fixture.start("a", false).await;
     fixture.fails(&a).await;
@@ -196,7 +196,7 @@ async fn a_redrive_takes_a_free_key_again() {
 }
 
 #[tokio::test]
-async fn with_an_alarm_alone_nothing_is_stopped() {
+async fn alarm_alone_stops_nothing() {
     let fixture = fixture(&[("RedrivenStarts", "alarm")]).await;
     let a = fixture.start("a", false).await;
     fixture.fails(&a).await;
@@ -215,7 +215,7 @@ async fn with_an_alarm_alone_nothing_is_stopped() {
 }
 
 #[tokio::test]
-async fn the_command_line_redrives_what_was_started() {
+async fn command_line_redrives_started_execution() {
     let fixture = fixture(&[]).await;
     let a = fixture.start("a", false).await;
     fixture.fails(&a).await;

@@ -56,7 +56,7 @@ async fn acquire(stack: &Stack, key: &str) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn a_team_and_the_command_line_follow_the_stacks_rules() {
+async fn team_and_command_line_follow_rules() {
     let floor = FLOOR.to_string();
     let stack = stack(&[
         ("ClockMarginMs", "3600000"),
@@ -99,7 +99,7 @@ async fn a_team_and_the_command_line_follow_the_stacks_rules() {
 }
 
 #[tokio::test]
-async fn stopped_grants_stop_teams_and_the_command_line() {
+async fn stopped_grants_stop_teams_and_cli() {
     let stack = stack(&[("Grants", "stopped")]).await;
     let ask = json!({"key": "team/1", "holder": "a", "ttl_seconds": 60}).to_string();
     let invoked = stack.functions().invoke("acquire", &ask).await.unwrap();

@@ -117,7 +117,7 @@ async fn names(stack: &Stack, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_rule_a_queue_and_a_schedule_start_machines_through_keys() {
+async fn rule_queue_and_schedule_start_machines() {
     let directory = tempfile::tempdir().unwrap();
     let mut resources = resources();
     let nightly = resources.remove("Nightly").unwrap();

@@ -25,7 +25,7 @@ async fn stack(parameters: impl IntoIterator<Item = (String, String)>) -> Stack 
 }
 
 #[tokio::test]
-async fn the_end_of_a_leasing_execution_reaches_reap_once() {
+async fn execution_end_reaches_reap_once() {
     let stack = stack([]).await;
     let mut invocations = stack.functions().invocations();
     stack.proxy().reset();
@@ -57,7 +57,7 @@ async fn the_end_of_a_leasing_execution_reaches_reap_once() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_listed_durable_execution_reaches_reap_once() {
+async fn durable_end_reaches_reap_once() {
     let functions = ["orders-*", "bills"]
         .map(|name| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}"));
     let stack = stack([("DurableFunction".to_owned(), functions.join(","))]).await;

@@ -97,7 +97,7 @@ fn with_fixture<F: Future<Output = ()>>(test: impl FnOnce(&'static Fixture) -> F
 }
 
 #[test]
-fn a_token_is_answered_once_and_what_is_no_token_never() {
+fn token_is_answered_once() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("nothing", 60).await;
         let token = waiting.token().await;
@@ -116,7 +116,7 @@ fn a_token_is_answered_once_and_what_is_no_token_never() {
 }
 
 #[test]
-fn of_many_answers_at_once_one_is_taken() {
+fn one_of_many_answers_is_taken() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("nothing", 60).await;
         let token: &str = waiting.token().await.leak();
@@ -135,7 +135,7 @@ fn of_many_answers_at_once_one_is_taken() {
 }
 
 #[test]
-fn a_retry_after_a_failed_function_has_another_token() {
+fn retry_after_failure_has_another_token() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("bomb", 60).await;
         let first = waiting.token().await;
@@ -148,7 +148,7 @@ fn a_retry_after_a_failed_function_has_another_token() {
 }
 
 #[test]
-fn the_token_of_a_task_that_is_over_is_refused() {
+fn token_of_ended_task_is_refused() {
     with_fixture(async |fixture| {
         let mut stopped = fixture.start("nothing", 60).await;
         let token = stopped.token().await;
@@ -166,7 +166,7 @@ fn the_token_of_a_task_that_is_over_is_refused() {
 }
 
 #[test]
-fn an_answer_before_its_function_ends_ends_the_wait() {
+fn early_answer_ends_wait() {
     with_fixture(async |fixture| {
         let mut waiting = fixture.start("dawdle", 60).await;
         let token = eventually("a token", async || waiting.tokens().await.pop()).await;

@@ -49,14 +49,14 @@ fn is_silent(definition: &Value, left_out: &[Rule]) -> bool {
 }
 
 #[test]
-fn a_machine_without_findings_keeps_its_lease() {
+fn machine_without_findings_keeps_lease() {
     let silent = sound(&[]).unwrap();
     // The silent cases must not be trivial.
     assert!(silent > CASES / 20, "{silent} of {CASES}");
 }
 
 #[test]
-fn with_a_rule_left_out_a_fault_is_overlooked() {
+fn omitting_any_rule_overlooks_fault() {
     for rule in PROVEN {
         assert!(
             sound(&[rule]).is_err(),
@@ -67,7 +67,7 @@ fn with_a_rule_left_out_a_fault_is_overlooked() {
 }
 
 #[test]
-fn most_of_what_is_found_is_there() {
+fn most_findings_are_real_faults() {
     // The reverse is not guaranteed, because the walk has less information than an execution. But false alarms must be rare.
     let (reported, real) = (Cell::new(0), Cell::new(0));
     let run = runner(CASES / 4).run(&definitions(), |definition| {

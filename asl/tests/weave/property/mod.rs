@@ -72,7 +72,7 @@ fn hold(machine: &Machine, first: &Section, second: &Section) -> Result<bool, St
 }
 
 #[test]
-fn what_is_woven_holds_and_goes_the_plain_machines_way() {
+fn woven_machine_is_sound_and_equivalent() {
     let done = Cell::new(0);
     let run = runner(CASES).run(&machines(), |(machine, first, second)| {
         match hold(&machine, &first, &second) {

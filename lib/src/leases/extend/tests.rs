@@ -18,7 +18,7 @@ fn by(store: Wire, clock: &Arc<ManualClock>) -> Leases<Wire> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extend_overtaken_twice_moves_the_version_once() {
+async fn overtaken_extend_moves_version_once() {
     let clock = make::clock();
     let first = Wire::default();
     let lease = grant(
@@ -50,7 +50,7 @@ async fn an_extend_overtaken_twice_moves_the_version_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_extend_keeps_what_another_extended() {
+async fn late_extend_keeps_newer_extension() {
     let ttl = make::ttl(MINUTE);
     let clock = make::clock();
     let store = Wire::default();
@@ -117,7 +117,7 @@ async fn force(leases: &Leases<Wire>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_lost_a_lease_learns_what_the_row_proves() {
+async fn former_holder_learns_rows_proof() {
     let by_whom = "an operator ended it: partner is down (night shift, 2027-01-15T08:00:00.000Z)";
     let forced = lost(async |leases, _, _| {
         force(leases).await;
@@ -159,7 +159,7 @@ async fn who_lost_a_lease_learns_what_the_row_proves() {
 }
 
 #[tokio::test]
-async fn whoever_has_lost_a_lease_learns_how_it_ended() {
+async fn former_holder_learns_how_it_ended() {
     let clock = make::clock();
     let leases = Leases::new(crate::Memory::new(), Settings::default()).with_clock(clock);
     let mut lost = Vec::new();

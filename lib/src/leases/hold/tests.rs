@@ -103,7 +103,7 @@ impl Work<'_> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_is_dropped_before_its_lease_is_unsafe() {
+async fn work_drops_before_lease_is_unsafe() {
     for fate in [Fate::RequestLost, Fate::Throttled] {
         let scene = Scene::new();
         let lease = scene.lease().await;
@@ -134,7 +134,7 @@ async fn work_is_dropped_before_its_lease_is_unsafe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_whose_lease_is_lost_is_dropped_at_once() {
+async fn lost_lease_drops_work_immediately() {
     let scene = Scene::new();
     let lease = scene.lease().await;
     let _ = scene.leases.release(&lease).await.expect("released");
@@ -159,7 +159,7 @@ async fn an_expired_lease_starts_no_work() {
 
 /// As after a suspension: the timers have stood still. The work wakes up by itself all the time.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_stops_the_work_before_its_next_poll() {
+async fn clock_jump_stops_next_poll() {
     for fate in [Fate::Answered, Fate::Throttled] {
         // The first extend is sent at about the 2710th poll, and some jumps are while it is under way.
         for at_poll in (0..4000).step_by(200).chain(2700..2730) {
@@ -183,7 +183,7 @@ async fn a_clock_that_jumps_stops_the_work_before_its_next_poll() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_does_not_prolong_the_work() {
+async fn clock_set_back_prolongs_no_work() {
     let scene = Scene::new();
     let lease = scene.lease().await;
     let end = scene
@@ -208,7 +208,7 @@ async fn a_clock_that_is_set_back_does_not_prolong_the_work() {
 
 /// Dropped at any of its awaits, it leaves a lease that expires and work that has stopped.
 #[tokio::test(start_paused = true)]
-async fn dropped_anywhere_it_leaves_only_an_expiring_lease() {
+async fn dropped_hold_leaves_expiring_lease() {
     for polls in 0.. {
         let scene = Scene::new();
         let lease = scene.lease().await;
@@ -259,7 +259,7 @@ impl Drop for Inside<'_> {
 }
 
 #[test]
-fn a_request_of_plain_texts_names_the_field_that_is_wrong() {
+fn text_request_names_wrong_field() {
     let asked = Acquire::of("orders/42", "worker 7", TTL);
     assert_eq!(asked.expect("valid").holder.as_str(), "worker 7");
     for (key, holder, ttl, field) in [

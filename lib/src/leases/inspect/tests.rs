@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
+async fn list_fits_into_answer() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let ttl = make::ttl(Duration::from_hours(1));
     let metadata = Metadata::new([("a".to_owned(), "\"".repeat(4095))].into());
@@ -33,7 +33,7 @@ async fn a_list_is_cut_before_it_is_too_large_for_an_answer() {
 }
 
 #[tokio::test]
-async fn a_list_is_cut_before_the_invocation_is_over() {
+async fn list_ends_before_invocation() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let leases = leases.with_clock(Arc::new(Slow::by(100)));
     let ttl = make::ttl(Duration::from_hours(1));
@@ -142,7 +142,7 @@ async fn the_json_stays_as_it_is() {
 }
 
 #[test]
-fn an_answer_is_read_as_it_was_written() {
+fn answer_reads_back_as_written() {
     for line in include_str!("golden.jsonl").lines() {
         let again = if line.starts_with("{\"leases\"") {
             let listed: LeasePage = serde_json::from_str(line).expect("a list");

@@ -79,7 +79,7 @@ async fn a_freeze_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_force_release_does_not_evict_the_next_holder() {
+async fn force_release_spares_next_holder() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
     let before = row(leases.store()).await.to_item();
@@ -115,7 +115,7 @@ async fn a_force_release_does_not_evict_the_next_holder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_meanwhile_does_not_pass_for_the_floor() {
+async fn concurrent_grant_is_no_raised_floor() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let lease = grant(&leases, "a").await;
     let _ = leases.release(&lease).await.expect("released");
@@ -131,7 +131,7 @@ async fn a_grant_meanwhile_does_not_pass_for_the_floor() {
 }
 
 #[tokio::test]
-async fn an_act_records_the_identity_that_signs() {
+async fn act_records_signing_identity() {
     let caller = crate::Caller::new("arn:aws:iam::123456789012:user/alice").expect("valid");
     let leases = Leases::new(Memory::new(), Settings::default());
     let leases = leases.with_caller(Some(caller.clone()));

@@ -28,7 +28,7 @@ fn start(key: &str, name: &str) -> Start {
 }
 
 #[tokio::test]
-async fn a_key_that_was_never_leased_has_nothing() {
+async fn never_leased_key_has_nothing() {
     let (leases, _) = leases();
     let view = leases.key_view(&make::key("k"), EVERYTHING).await;
     let view = view.expect("a view");
@@ -42,7 +42,7 @@ async fn a_key_that_was_never_leased_has_nothing() {
 }
 
 #[tokio::test]
-async fn a_semaphore_is_told_as_one_key() {
+async fn semaphore_is_viewed_as_one_key() {
     let (leases, _) = leases();
     let key = make::key("k");
     for (holder, permits) in [("a", 3), ("b", 2)] {

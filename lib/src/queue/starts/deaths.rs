@@ -260,7 +260,7 @@ async fn dies(
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_a_process_left_when_it_died_comes_to_an_end() {
+async fn sweep_finishes_what_dead_process_left() {
     for story in STORIES {
         dies_everywhere(story).await;
     }

@@ -120,7 +120,7 @@ async fn status<S: Store>(leases: &Queue<S>, name: &str) -> Option<StartStatus> 
 const BOTH: [Option<u16>; 2] = [None, Some(1)];
 
 #[tokio::test(start_paused = true)]
-async fn skip_delivered_twice_while_the_holder_ends() {
+async fn skip_delivered_twice_as_holder_ends() {
     for permits in BOTH {
         let race = Arc::new(Race::new(permits));
         let twice = race.meanwhile(async |race, leases| {
@@ -196,7 +196,7 @@ async fn placed_again_while_its_retry_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_deliveries_at_once_at_a_full_queue() {
+async fn two_deliveries_at_full_queue() {
     let race = Arc::new(Race::new(None));
     let wait = IfHeld::Wait(WaitTime::DAY);
     let other = race.meanwhile(async move |race, leases| {
@@ -233,7 +233,7 @@ async fn two_deliveries_at_once_at_a_full_queue() {
 
 /// The row was free, and nobody waited.
 #[tokio::test(start_paused = true)]
-async fn joined_while_a_free_key_is_taken() {
+async fn joined_while_free_key_is_taken() {
     let race = Arc::new(Race::new(None));
     let wait = IfHeld::Wait(WaitTime::DAY);
     let joins = race.meanwhile(async move |race, leases| {
@@ -261,7 +261,7 @@ async fn joined_while_a_free_key_is_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_item_stays_as_long_as_the_execution_runs() {
+async fn item_stays_while_execution_runs() {
     let race = Race::new(None);
     let table = Memory::new();
     let leases = race.leases(table.clone());
@@ -311,7 +311,7 @@ fn superseded(table: &Memory, later: &RequestDigest) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn superseded_while_it_is_asked_for_again() {
+async fn superseded_while_asked_for_again() {
     let (wait, latest) = (IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY));
     // Its copy reads the row, its item, and the row again.
     for (if_held, read) in [(wait, 3), (wait, 4), (latest, 3), (latest, 4)] {
@@ -335,7 +335,7 @@ async fn superseded_while_it_is_asked_for_again() {
 
 /// Its item was deleted by hand at the moment at which it was granted the key: it was never its turn.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_asked_for_is_ended_and_may_be_asked_for() {
+async fn withdrawn_start_may_be_asked_again() {
     let race = Race::new(None);
     let table = Memory::new();
     let leases = race.leases(table.clone());

@@ -98,7 +98,7 @@ impl Semaphore {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_came_free_just_before_one_waited_is_its_own() {
+async fn permit_freed_before_join_is_granted() {
     let table = Wire::meddled(Before::Join, 1, |table| free(table, 1));
     let semaphore = Semaphore::full(table).await;
     assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
@@ -110,7 +110,7 @@ async fn a_permit_that_came_free_just_before_one_waited_is_its_own() {
 
 /// The last of those that it found waiting was granted a permit, and another one came back, which was offered to nobody.
 #[tokio::test(start_paused = true)]
-async fn whoever_was_to_wait_behind_others_looks_if_nobody_waits_any_more() {
+async fn waiter_behind_nobody_looks_again() {
     let table = Wire::meddled(Before::Join, 2, |table| {
         let first = row_of(table, 0);
         put(
@@ -132,7 +132,7 @@ async fn whoever_was_to_wait_behind_others_looks_if_nobody_waits_any_more() {
 
 /// Two permits come back at once, and whoever gave the other one back was faster.
 #[tokio::test(start_paused = true)]
-async fn two_that_serve_the_queue_at_once_serve_two() {
+async fn concurrent_hand_overs_serve_two() {
     let table = Wire::meddled(Before::ApplyAll, 1, |table| {
         let first = row_of(table, 0);
         let mut queue = first.waiting().to_vec();
@@ -165,7 +165,7 @@ async fn two_that_serve_the_queue_at_once_serve_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_meets_another_writer_is_repeated() {
+async fn conflicting_grant_is_repeated() {
     let semaphore = Semaphore::full(Wire::default()).await;
     assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
     let table = semaphore.leases.store();
@@ -179,7 +179,7 @@ async fn a_grant_that_meets_another_writer_is_repeated() {
 /// A copy of a request that was sent away was granted a permit, and its process died before it read the note: the next copy gives
 /// the permit up.
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_copy_was_granted_is_given_up() {
+async fn dead_copys_permit_is_given_up() {
     let semaphore = Semaphore::full(Wire::default()).await;
     semaphore.ask("a").await;
     semaphore.asks("b", true).await.expect("queued");

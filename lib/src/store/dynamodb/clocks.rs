@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_date_proves_is_told() {
+    fn only_proven_clock_difference_counts() {
         let by = |asked, answered| {
             let at =
                 |ms: i64| Timestamp::from_millis(1_795_230_000_000_u64.saturating_add_signed(ms));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_read_as_http_writes_it() {
+    fn http_date_is_read() {
         let read = instant("Sat, 21 Nov 2026 03:00:00 GMT");
         assert_eq!(read, Some(Timestamp::from_millis(1_795_230_000_000)));
         for nonsense in ["", "yesterday", "2026-11-21T03:00:00Z"] {

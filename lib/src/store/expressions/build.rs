@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_names_that_are_mentioned_are_sent_once() {
+    fn mentioned_names_are_sent_once() {
         for _ in 0..2 {
             let built = build(
                 "#a = :mine AND size(#bc) > :one OR #a = :one".to_owned(),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_hang_on_the_row_are_understood_and_not_kept() {
+    fn row_dependent_texts_stay_uncached() {
         for number in 0..3 {
             let built = build_once(format!("#once{number} = :one"), String::new(), []);
             assert_eq!(

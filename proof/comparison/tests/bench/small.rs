@@ -11,7 +11,7 @@ use leasehold_bench::workflows::crowd::{self, Machine, Wish};
 use leasehold_bench::workflows::fixture::{Peer, WorkflowFixture};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_section_and_a_wait_cost_what_the_calls_send() {
+async fn section_and_wait_cost_their_calls() {
     for who in [
         ClientKind::Polling,
         ClientKind::Direct,
@@ -32,7 +32,7 @@ async fn a_section_and_a_wait_cost_what_the_calls_send() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_costs_two_transitions_and_a_wait_none() {
+async fn lease_costs_two_transitions_wait_none() {
     let fixture = WorkflowFixture::open().await;
     let section = alone(&fixture, "CriticalSection").await;
     assert_eq!(

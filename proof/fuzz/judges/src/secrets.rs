@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_found_however_it_is_written() {
+    fn secret_is_found_in_any_form() {
         let hex: Vec<_> = MARK.bytes().map(|byte| format!("{byte:02x}")).collect();
         let hex = hex.concat();
         for text in [
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_outside_its_field_is_found() {
+    fn secret_outside_its_field_is_found() {
         let own = format!(r#"{{"lease_id":"a{MARK}b","x":{{"task_token":"{MARK}"}}}}"#);
         assert!(!is_published(&own));
         let item = format!(r#"{{"lease_id":{{"S":"{MARK}"}}}}"#);

@@ -76,7 +76,7 @@ fn first_failure(seeds: Range<u64>, broken: Option<Broken>) -> Option<String> {
 }
 
 #[test]
-fn nobody_overtakes_and_nobody_is_lost_in_a_thousand_runs() {
+fn nobody_overtakes_and_nobody_is_lost() {
     if let Some(seed) = given("LEASEHOLD_SEED") {
         let sim = schedule::run(seed, None, true);
         println!("{}", sim.shared.get().trace.take().unwrap_or_default());
@@ -90,7 +90,7 @@ fn nobody_overtakes_and_nobody_is_lost_in_a_thousand_runs() {
 }
 
 #[test]
-fn a_line_that_is_broken_is_found_out() {
+fn broken_queue_is_found_out() {
     // With the seed from which it is looked for: some are rare.
     for (broken, from) in [
         (Broken::TokenReused, 0),
@@ -131,7 +131,7 @@ fn a_failing_run_repeats_itself() {
 
 /// A simulation in which little happens finds little.
 #[test]
-fn the_runs_see_all_that_can_happen_to_a_line() {
+fn runs_see_all_queue_events() {
     let mut seen = BTreeMap::<String, u64>::new();
     for seed in 0..1500 {
         let sim = schedule::run(seed, None, false);

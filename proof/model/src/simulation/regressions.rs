@@ -82,7 +82,7 @@ impl Simulation {
 }
 
 #[test]
-fn a_waiter_that_rejoins_has_its_whole_waiting_time() {
+fn rejoined_waiter_gets_whole_waiting_time() {
     let mut sim = Simulation::quiet();
     sim.held();
     let back = sim.queued(5_000);
@@ -101,7 +101,7 @@ fn a_waiter_that_rejoins_has_its_whole_waiting_time() {
 }
 
 #[test]
-fn a_waiter_that_rejoins_a_deleted_row_keeps_its_place() {
+fn rejoining_deleted_row_keeps_place() {
     let mut sim = Simulation::quiet();
     sim.held();
     let back = sim.queued(LONG);
@@ -126,7 +126,7 @@ fn a_waiter_that_rejoins_a_deleted_row_keeps_its_place() {
 }
 
 #[test]
-fn a_waiter_removed_while_it_asks_again_joins_anew() {
+fn waiter_removed_while_asking_rejoins() {
     let mut sim = Simulation::quiet();
     sim.held();
     let back = sim.queued(5_000);
@@ -146,12 +146,12 @@ fn a_waiter_removed_while_it_asks_again_joins_anew() {
 }
 
 #[test]
-fn a_waiter_without_an_item_does_not_block_its_key() {
+fn waiter_without_item_blocks_nothing() {
     a_line_of_ghosts_gives_way(1);
 }
 
 #[test]
-fn so_can_one_with_others_behind_whose_items_are_gone_too() {
+fn several_waiters_without_items_block_nothing() {
     a_line_of_ghosts_gives_way(3);
 }
 
@@ -203,7 +203,7 @@ fn notified_by_another(broken: Option<Broken>) -> Simulation {
 }
 
 #[test]
-fn a_waiter_another_notified_is_kept_by_an_old_token() {
+fn old_token_spares_notified_waiter() {
     notified_by_another(None).nothing_is_wrong();
     let hasty = notified_by_another(Some(Broken::TakesBackWithoutCheck)).wrong();
     assert_eq!(
@@ -215,7 +215,7 @@ fn a_waiter_another_notified_is_kept_by_an_old_token() {
 /// The answer to a release was lost. When the release is sent again, it finds its own write, and a try that
 /// somebody has made since.
 #[test]
-fn a_repeated_release_keeps_a_waiter_another_notified() {
+fn repeated_release_spares_notified_waiter() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
     let again = sim.queued(LONG);
@@ -232,7 +232,7 @@ fn a_repeated_release_keeps_a_waiter_another_notified() {
 }
 
 #[test]
-fn a_waiter_is_notified_by_its_latest_token() {
+fn waiter_is_notified_by_latest_token() {
     let mut sim = Simulation::quiet();
     let holder = sim.held();
     let twice = sim.queued(LONG);
@@ -277,7 +277,7 @@ fn redriven_to_what_it_had(broken: Option<Broken>) -> Simulation {
 }
 
 #[test]
-fn who_is_redriven_to_what_it_had_proves_it_before_it_works() {
+fn redrive_proves_its_lease_before_work() {
     redriven_to_what_it_had(None).nothing_is_wrong();
     let skipped = redriven_to_what_it_had(Some(Broken::ProofSkipped)).wrong();
     let works = "w0 redriven works on what End released has ended";

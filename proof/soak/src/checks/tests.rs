@@ -63,7 +63,7 @@ fn names(violations: &[Violation]) -> Vec<&str> {
 }
 
 #[test]
-fn two_grants_never_share_a_token_and_tokens_rise_with_time() {
+fn grants_have_distinct_rising_tokens() {
     let two = |second| grants(&of(vec![grant(0, 10, 4, 1, 1), second]));
     assert!(two(grant(20, 30, 4, 1, 1)).is_empty());
     assert_eq!(names(&two(grant(5, 30, 4, 9, 1))), ["S1"]);
@@ -74,7 +74,7 @@ fn two_grants_never_share_a_token_and_tokens_rise_with_time() {
 }
 
 #[test]
-fn copies_of_a_remembered_request_are_one_grant() {
+fn remembered_request_is_one_grant() {
     let with_others = |others: u64| {
         let one = |n: u64| {
             let number = u32::try_from(n).unwrap();
@@ -92,7 +92,7 @@ fn copies_of_a_remembered_request_are_one_grant() {
 }
 
 #[test]
-fn a_history_without_an_order_is_shown_with_what_is_around() {
+fn unorderable_history_shows_its_surroundings() {
     let ops = of(vec![grant(0, 10, 2, 1, 1), grant(20, 30, 4, 2, 2)]);
     let (violations, undecided) = order(&ops);
     assert_eq!(
@@ -118,7 +118,7 @@ fn believing(beliefs: &[(Micros, Micros, u64)], ops: Vec<Op>) -> Vec<Violation> 
 }
 
 #[test]
-fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
+fn belief_ends_with_its_lease() {
     let two = [(0, 50, 2), (30, 40, 4)];
     assert_eq!(names(&believing(&two, vec![])), ["S8"]);
     let release = |token| Invocation::Release { token, lease: 1 };
@@ -130,7 +130,7 @@ fn a_belief_ends_with_the_release_the_eviction_or_the_row() {
 }
 
 #[test]
-fn an_execution_lease_lasts_as_long_as_its_execution() {
+fn execution_lease_lasts_with_execution() {
     let lost_at = |at: Micros, ops| {
         let belief = Belief {
             place: place(),
@@ -160,7 +160,7 @@ fn an_execution_lease_lasts_as_long_as_its_execution() {
 }
 
 #[test]
-fn the_fence_lets_no_old_token_pass_and_loses_nothing() {
+fn fence_refuses_old_and_loses_nothing() {
     let observed = |tokens: &[u64], number| Observed {
         tokens: tokens.to_vec(),
         number,
@@ -182,7 +182,7 @@ fn wait(begin: Micros, queued: Option<Micros>, token: Option<u64>) -> Wait {
 }
 
 #[test]
-fn overtaking_starving_and_double_service_are_found() {
+fn unfair_and_double_service_are_found() {
     let with = |other| names(&waiters(&[wait(0, Some(10), Some(6)), other])).concat();
     assert_eq!(with(wait(11, Some(90), Some(8))), "");
     assert_eq!(with(wait(9, Some(90), Some(4))), "");
@@ -201,7 +201,7 @@ fn overtaking_starving_and_double_service_are_found() {
 }
 
 #[test]
-fn what_is_not_ours_stays_as_it_is() {
+fn foreign_item_stays_unchanged() {
     let item = |text: &str| HashMap::from([("pk".to_owned(), AttributeValue::S(text.to_owned()))]);
     assert_eq!(compare("k", &item("a"), Some(&item("a"))), None);
     let changed = [
@@ -214,7 +214,7 @@ fn what_is_not_ours_stays_as_it_is() {
 }
 
 #[test]
-fn a_secret_in_a_text_is_s11() {
+fn secret_in_text_is_s11() {
     let secret = "c0ffee00c0ffee11c0ffee22c0ffee33";
     let texts = [("a log", secret.as_bytes())].into_iter();
     assert_eq!(

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permit_beyond_the_last_is_none_that_was_asked_for() {
+    fn permit_beyond_last_is_not_covered() {
         let covers = |shape, key: &str, permit| {
             let wanted = Wanted::by(&Section::draw(1, 1, 1, 1), vec!["k".to_owned()], shape);
             let key = key.to_owned();

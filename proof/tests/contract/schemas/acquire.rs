@@ -90,7 +90,7 @@ fn combinations() -> Vec<Request> {
 }
 
 #[tokio::test]
-async fn acquire_takes_the_fields_that_its_schema_takes() {
+async fn acquire_takes_what_schema_takes() {
     assert!(COMBINATIONS.len() > 50_000, "{}", COMBINATIONS.len());
     for (request, fits) in &*COMBINATIONS {
         let leases = Leases::new(Memory::new(), Settings::default());
@@ -103,7 +103,7 @@ async fn acquire_takes_the_fields_that_its_schema_takes() {
 }
 
 #[test]
-fn check_refuses_fields_that_never_go_together() {
+fn check_refuses_impossible_field_combinations() {
     // The holder is this execution in every machine, which has no callback.
     let of_execution = |(request, _): &&(Request, bool)| request["holder"] == EXECUTION;
     let all = COMBINATIONS.iter().filter(of_execution);

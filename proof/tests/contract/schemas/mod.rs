@@ -85,7 +85,7 @@ fn function(event: &str) -> &str {
 }
 
 #[test]
-fn the_schemas_are_those_of_the_types() {
+fn schemas_match_rust_types() {
     let directory = root().join("docs/reference/schemas");
     let update = std::env::var_os("UPDATE_SCHEMAS").is_some();
     let mut old = Vec::new();
@@ -137,7 +137,7 @@ fn every_answer_has_an_outcome() {
 }
 
 #[test]
-fn every_field_and_error_is_described_without_rust_words() {
+fn descriptions_have_no_rust_words() {
     fn walk(path: &str, value: &Value, wrong: &mut Vec<String>) {
         if let Some(text) = value["description"].as_str()
             && ["[`", "::", "crate"].iter().any(|rust| text.contains(rust))
@@ -175,7 +175,7 @@ fn every_field_and_error_is_described_without_rust_words() {
 }
 
 #[test]
-fn every_sample_event_fits_its_schema_unless_it_is_invalid() {
+fn only_invalid_samples_misfit_schemas() {
     let list: BTreeMap<String, Value> = read("local/scenes.yaml");
     for (name, expected) in list {
         let wrong = problems(&format!("{}.event", function(&name)), &event(&name));
@@ -187,7 +187,7 @@ fn every_sample_event_fits_its_schema_unless_it_is_invalid() {
 
 /// So that the boundary refuses whatever key or holder is not the caller's, in whichever field it stands.
 #[test]
-fn a_request_names_every_key_and_holder_in_it() {
+fn request_names_all_keys_and_holders() {
     fn walk<'a>(name: &str, value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::String(text) if ["key", "keys", "holder", "request_id"].contains(&name) => {
@@ -252,7 +252,7 @@ const BEYOND_SCHEMAS: [&str; 11] = [
 ];
 
 #[test]
-fn what_the_functions_refuse_their_schemas_refuse() {
+fn schemas_refuse_what_functions_refuse() {
     let mut beyond = Vec::new();
     for (function, request, field) in malformed::requests() {
         let Ok(event) = serde_json::from_str::<Value>(&request) else {
@@ -273,7 +273,7 @@ fn what_the_functions_refuse_their_schemas_refuse() {
 
 /// The page's table of errors, written from the library's.
 #[test]
-fn the_page_of_errors_has_the_librarys_table() {
+fn errors_page_has_librarys_table() {
     let row = |kind: ErrorKind| {
         let ErrorKind {
             name,
@@ -306,7 +306,7 @@ fn the_page_of_errors_has_the_librarys_table() {
 }
 
 #[test]
-fn every_error_has_a_fact_of_its_own() {
+fn every_error_has_own_fact() {
     let facts = BTreeSet::from(ErrorKind::ALL.map(|kind| kind.fact));
     assert_eq!(facts.len(), ErrorKind::ALL.len());
 }

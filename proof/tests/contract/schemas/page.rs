@@ -99,7 +99,7 @@ fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> Names {
 }
 
 #[test]
-fn the_page_names_every_field_and_outcome() {
+fn page_names_every_field_and_outcome() {
     for (function, heading) in FUNCTIONS {
         let section = section(heading);
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -117,7 +117,7 @@ fn the_page_names_every_field_and_outcome() {
 }
 
 #[test]
-fn tables_of_fields_are_those_of_the_schemas() {
+fn field_tables_match_schemas() {
     for (function, heading) in FUNCTIONS {
         let (event, answer) = (format!("{function}.event"), format!("{function}.answer"));
         let section = section(heading);

@@ -52,7 +52,7 @@ fn sequences() -> Vec<Vec<Step>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_is_left_out_of_an_expression_shows() {
+async fn every_expression_mutation_is_noticed() {
     let part = part::to_try();
     let sequences = Arc::new(sequences());
     let mut tables = Vec::new();

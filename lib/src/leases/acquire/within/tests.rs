@@ -56,7 +56,7 @@ fn last_holder(waited: Result<AcquireOutcome, Error>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_budget_is_kept_among_32_contenders() {
+async fn contenders_keep_their_budgets() {
     let leases = leases();
     let contenders: Vec<_> = (1..=32_u64)
         .map(|n| {
@@ -96,7 +96,7 @@ async fn every_budget_is_kept_among_32_contenders() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_attempt_is_made_when_the_budget_runs_out() {
+async fn last_attempt_comes_at_budgets_end() {
     for (budget, in_time) in [(11_000, true), (10_999, false), (0, false)] {
         let leases = leases();
         let start = leases.now();
@@ -111,7 +111,7 @@ async fn the_last_attempt_is_made_when_the_budget_runs_out() {
 
 /// Limits double from the period up to the longest, and each pause is anything up to its limit.
 #[tokio::test(start_paused = true)]
-async fn pauses_have_full_jitter_under_a_doubling_limit() {
+async fn pauses_jitter_under_doubling_limit() {
     const RUNS: usize = 200;
     let patience = RetryPolicy {
         budget: seconds(60),
@@ -157,7 +157,7 @@ async fn who_crashed_is_not_slept_through() {
 
 /// No limit makes it ask without a pause, or overflow.
 #[tokio::test(start_paused = true)]
-async fn limits_out_of_reason_are_brought_within_it() {
+async fn extreme_backoff_limits_are_clamped() {
     for limit in [Duration::ZERO, Duration::MAX] {
         let store = Wire::default();
         let leases = leases_in(store.clone());
@@ -175,7 +175,7 @@ async fn limits_out_of_reason_are_brought_within_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn running_out_tells_who_held_it_last() {
+async fn exhausted_budget_names_last_holder() {
     let leases = leases();
     let first = grant(&leases, request("first")).await;
     let waiting = tokio::spawn({
@@ -193,7 +193,7 @@ async fn running_out_tells_who_held_it_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_grant_is_found_again_without_a_request_id() {
+async fn lost_grant_found_without_request_id() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     store.script([Fate::Throttled, Fate::AnswerLost, Fate::AnswerLost]);
@@ -205,7 +205,7 @@ async fn a_lost_grant_is_found_again_without_a_request_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_is_told_only_if_the_last_attempt_met_it() {
+async fn last_attempts_outage_is_reported() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     grant(&leases, asking("a", seconds(600))).await;
@@ -228,7 +228,7 @@ async fn an_outage_is_told_only_if_the_last_attempt_met_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waiting_cannot_change_is_told_at_once() {
+async fn consumed_request_fails_at_once() {
     let leases = leases();
     let lease = grant(&leases, named("a")).await;
     let _ = leases.release(&lease).await.expect("released");
@@ -239,7 +239,7 @@ async fn what_waiting_cannot_change_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
+async fn drop_in_pause_grants_once() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     let first = grant(&leases, request("first")).await;
@@ -264,7 +264,7 @@ async fn dropped_in_a_pause_and_called_again_it_is_one_grant() {
 
 /// The grant was made or it was not; a repeated call returns the existing one.
 #[tokio::test(start_paused = true)]
-async fn dropped_in_flight_and_called_again_it_is_one_grant() {
+async fn drop_in_flight_grants_once() {
     for (fate, grant) in [
         (Fate::AnswerLost, GrantKind::Replayed),
         (Fate::RequestLost, GrantKind::New),
@@ -287,7 +287,7 @@ async fn dropped_in_flight_and_called_again_it_is_one_grant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_in_flight_for_good_the_grant_runs_out() {
+async fn grant_dropped_in_flight_expires() {
     let store = Wire::default();
     let leases = leases_in(store.clone());
     let start = leases.now();
@@ -314,7 +314,7 @@ async fn dropped_in_flight_for_good_the_grant_runs_out() {
 
 /// Otherwise the last response, perhaps a grant, would arrive too late.
 #[tokio::test(start_paused = true)]
-async fn the_last_attempt_can_still_be_answered() {
+async fn last_attempt_can_be_answered() {
     let leases = leases_in(Wire::default());
     let start = leases.now();
     let dead = grant(&leases, request("dead")).await;
@@ -330,7 +330,7 @@ async fn the_last_attempt_can_still_be_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extend_is_due_when_the_lease_is_in_danger() {
+async fn extend_is_due_in_danger() {
     let leases = leases();
     let lease = grant(&leases, request("a")).await;
     let just_before = lease.extend_due().minus(Duration::from_millis(1));

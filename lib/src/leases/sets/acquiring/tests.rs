@@ -38,7 +38,7 @@ async fn somebody_elses(name: &str) -> crate::row::Item {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_over_before_its_token_is_not_handed_out() {
+async fn ended_lease_is_not_handed_out() {
     let theirs = somebody_elses("b").await;
     let taken = move |table: &Memory| table.put(at("b"), &theirs);
     let purged = |table: &Memory| table.delete(&at("a"));
@@ -55,7 +55,7 @@ async fn a_lease_over_before_its_token_is_not_handed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_own_lease_that_ends_meanwhile_is_granted_or_held() {
+async fn own_lease_may_end_meanwhile() {
     let gone = |table: &Memory| table.delete(&at("a"));
     let theirs = somebody_elses("a").await;
     let taken = move |table: &Memory| table.put(at("a"), &theirs);
@@ -77,7 +77,7 @@ async fn an_own_lease_that_ends_meanwhile_is_granted_or_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
+async fn conflict_retries_jitter_and_end() {
     let mut firsts = HashSet::new();
     for _ in 0..20 {
         let clock = Paused::new();
@@ -103,7 +103,7 @@ async fn conflicts_are_waited_out_with_jitter_and_not_for_ever() {
 
 /// A cancelled transaction need not give a reason for each row that caused it.
 #[tokio::test(start_paused = true)]
-async fn a_replayed_set_is_found_by_any_of_its_rows() {
+async fn any_row_finds_replayed_set() {
     let store = Wire::default();
     let leases = Leases::new(store.clone(), Settings::default());
     let first = leases.acquire_all(set()).await;
@@ -121,7 +121,7 @@ async fn a_replayed_set_is_found_by_any_of_its_rows() {
 }
 
 #[tokio::test]
-async fn a_set_with_too_large_an_answer_is_refused_first() {
+async fn oversized_set_answer_is_refused() {
     let leases = Leases::new(Memory::new(), Settings::default());
     let of = |keys: u16, metadata: usize| {
         let keys = (0..keys).map(|n| make::key(format!("k{n}"))).collect();

@@ -89,7 +89,7 @@ async fn one_failed_extend_is_the_last() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_in_drop_at_the_end() {
+async fn release_in_drop_at_end() {
     let world = Ours::start().await;
     let held = client(&world).await;
     let after = client(&world).await;

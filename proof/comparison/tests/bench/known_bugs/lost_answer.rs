@@ -140,7 +140,7 @@ async fn releasing(fault: Fault) -> Option<u64> {
 
 /// What the peer does with a lost answer to extend is a bug of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_answer_to_extend_costs_one_more_request() {
+async fn lost_extend_answer_costs_one_request() {
     let world = Ours::start().await;
     let warm = world.acquire("warm", "us", 60).await.unwrap();
     world.extend(&warm["lease"]).await.unwrap();

@@ -228,7 +228,7 @@ fn granted_after_the_grace(lease: &Value, stopped_at: Timestamp) -> Timestamp {
 }
 
 #[test]
-fn a_clean_up_while_the_step_runs() {
+fn clean_up_while_step_runs() {
     with_fixture(async |fixture| {
         let section = fixture.shipped("CriticalSection");
         let mut ended = fixture.stack.functions().invocations();

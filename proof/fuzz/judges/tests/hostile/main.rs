@@ -24,7 +24,7 @@ fn judge_many(target: &str, cases: u64, bytes: usize) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn the_corpus_is_judged_as_the_fuzzer_judges() {
+fn corpus_is_judged_as_by_fuzzer() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     for (target, judge) in TARGETS {
         let files = fs::read_dir(corpus.join(target)).unwrap();
@@ -39,7 +39,7 @@ fn the_corpus_is_judged_as_the_fuzzer_judges() {
 }
 
 #[test]
-fn a_hostile_event_is_refused_and_shows_and_writes_nothing() {
+fn hostile_event_shows_and_writes_nothing() {
     let ends = judge_many("event", 10_000, 512);
     // They are hostile, and they get further than the first check.
     for function in Function::ALL {
@@ -56,7 +56,7 @@ fn a_hostile_event_is_refused_and_shows_and_writes_nothing() {
 }
 
 #[test]
-fn a_hostile_item_is_corrupt_untouched_and_not_shown() {
+fn hostile_item_is_corrupt_and_untouched() {
     let ends = judge_many("row", 5_000, 256);
     // For most of what makes an item a stranger there was one, and as many that only look like one.
     assert!(ends.len() > 12, "{ends:#?}");
@@ -64,7 +64,7 @@ fn a_hostile_item_is_corrupt_untouched_and_not_shown() {
 }
 
 #[test]
-fn names_that_differ_in_a_byte_are_never_confused() {
+fn one_byte_tells_names_apart() {
     let ends = judge_many("key", 10_000, 256);
     for end in ["granted", "held", "refused", "replayed"] {
         assert!(ends[end] > 200, "{ends:#?}");
@@ -72,7 +72,7 @@ fn names_that_differ_in_a_byte_are_never_confused() {
 }
 
 #[test]
-fn a_table_in_memory_is_shown_without_what_is_in_it() {
+fn memory_table_debug_hides_contents() {
     let table = leasehold::Memory::new();
     table.put_at("key", "LEASE#0000", &leasehold::row::Item::new());
     assert_eq!(format!("{table:?}"), "Memory(1 items)");
