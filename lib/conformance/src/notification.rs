@@ -223,6 +223,10 @@ async fn other_request_keeps_token_dead<B: Bench>(bench: &B) {
     refused!(asked.await, Unavailable);
     case.pass(STALE + MARGIN);
     case.sweep().await;
+    case.expect_no_answers();
+    // As late as this one may have been told.
+    case.pass(Duration::from_mins(1));
+    case.sweep().await;
     case.turn_of("b");
 }
 

@@ -11,7 +11,7 @@ use crate::{
     transition::Head,
 };
 
-/// Whoever calls `StartExecution` does so within this time of its mark, and whoever stores an item gives it its place.
+/// Whoever calls `StartExecution`, or tells another token than that of the item, does so within this time of its mark.
 pub(crate) const CALLS_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long a signed request is good.
@@ -38,7 +38,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The same for the token of another request of the same holder, which no item has. If the first token was found dead, that stays
-    /// known: a look decides, when it can show whether this one was told.
+    /// known: a look decides, when it can show whether this one was told, as late as it may be.
     pub(crate) async fn mark_for_another(
         &self,
         at: &Address,
@@ -48,7 +48,7 @@ impl<S: Store> Leases<S> {
         let notification = |told: Notification| Notification {
             tries: told.tries.plus(1),
             at: now,
-            refused_at: told.refused_at.map(|_| now),
+            refused_at: told.refused_at.map(|_| now.plus(CALLS_WITHIN)),
             ..told
         };
         self.change_notification(at, row, notification, None).await

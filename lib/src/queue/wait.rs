@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Queue, ask::Tried, maintenance::its_place_is_lost, serve::Told};
 use crate::{
     error::{Error, TOKEN_USED},
-    leases::{Rows, TRIES, changed, check_keep},
+    leases::{CALLS_WITHIN, Rows, TRIES, changed, check_keep},
     metrics::{self, Metric},
     outcomes::Granted,
     requests::{Acquire, Lifetime, Wait},
@@ -234,6 +234,7 @@ impl<S: Store> Queue<S> {
             // No item shows whether a later call has another token. So a refusal says nothing, and is not noted: a look at
             // its history takes the lease back when no task waits any more.
             let marked = self.mark_for_another(at, &row).await?;
+            let marked = marked.filter(|row| self.is_in_time(row));
             marked.ok_or_else(|| changed(key))?
         };
         let granted: Granted = self.as_replay(at.clone(), row.clone())?;
@@ -252,6 +253,12 @@ impl<S: Store> Queue<S> {
             return Ok(Queued::Acquired);
         }
         answer(told)
+    }
+
+    /// A process that was suspended since its mark tells nobody any more: a look may have taken the lease back.
+    fn is_in_time(&self, marked: &Row) -> bool {
+        let notification = marked.holding().and_then(|held| held.notification);
+        notification.is_some_and(|told| self.now().since(told.at) <= CALLS_WITHIN)
     }
 
     fn waiter(&self, grant: &Grant, queue: Wait) -> Waiter {

@@ -9,7 +9,7 @@ use crate::{
         Address,
         wire::{Before, Wire},
     },
-    test_support::{FakeStepFunctions, make},
+    test_support::{FakeStepFunctions, Lost, make},
     values::RequestDigest,
 };
 
@@ -95,6 +95,34 @@ impl Semaphore {
         });
         told.collect()
     }
+}
+
+/// Between the mark of the row and the call.
+#[tokio::test(start_paused = true)]
+async fn suspended_process_tells_nobody() {
+    let clock = make::clock();
+    let later = Arc::clone(&clock);
+    // The grant, the attempt of the other request, and its mark.
+    let table = Wire::meddled(Before::Apply, 3, move |_| {
+        later.advance(Duration::from_mins(2));
+    });
+    let calls = Arc::new(FakeStepFunctions::default());
+    let leases = Leases::new(table.clone(), Settings::default())
+        .with_clock(clock)
+        .with_workflows(calls.clone());
+    calls.lose("x", Lost::Request, 2);
+    for (token, done) in [("x", false), ("y", true)] {
+        let wait = Wait {
+            task_token: TaskToken::new(token).expect("valid"),
+            wait: WaitTime::DAY,
+            latest: false,
+        };
+        let request = make::of_execution(make::key("k"), "a").request_id(make::request_id(token));
+        let asked = leases.acquire_queued(request.reentrant(), wait).await;
+        assert!(matches!(asked, Err(Error::Unavailable { .. })), "{asked:?}");
+        assert_eq!(table.is_done(), done);
+    }
+    assert_eq!(calls.take_answers().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
