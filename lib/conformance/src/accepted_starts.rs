@@ -370,10 +370,16 @@ async fn place_without_item_is_passed_over<B: Bench>(bench: &B) {
 }
 
 async fn a_queue_is_not_purged<B: Bench>(bench: &B) {
-    let case = StartCase::held(bench, "purged").await;
-    let waits = with(case.request("a"), |start| {
-        start.if_held = IfHeld::Wait(WaitTime::new(Duration::from_hours(24 * 30)).expect("valid"));
-    });
+    let ways: [fn(WaitTime) -> IfHeld; 2] = [IfHeld::Wait, IfHeld::Latest];
+    for (number, if_held) in ways.into_iter().enumerate() {
+        no_queue_is_purged(bench, number, if_held).await;
+    }
+}
+
+async fn no_queue_is_purged<B: Bench>(bench: &B, number: usize, if_held: fn(WaitTime) -> IfHeld) {
+    let case = StartCase::held(bench, &format!("purged {number}")).await;
+    let month = WaitTime::new(Duration::from_hours(24 * 30)).expect("valid");
+    let waits = with(case.request("a"), |start| start.if_held = if_held(month));
     case.is_queued(&case.case.leases, waits).await;
     let over = Execution::Ended {
         stopped_at: case.case.now(),
@@ -384,14 +390,16 @@ async fn a_queue_is_not_purged<B: Bench>(bench: &B) {
     case.case.pass(MS);
     let stopped = case.while_stopped();
     stopped.reap(&execution("first")).await.expect("an answer");
-    let swept = stopped.sweep(leasehold::SweepBounds::Schedule).await;
-    swept.expect("swept");
-    let deadline = case.item("a").await.expect("an item").deadline;
-    let purged = case.case.row().await.purge_at;
-    assert!(
-        purged.is_none_or(|at| at > deadline.as_seconds_rounded_up()),
-        "{purged:?}"
-    );
+    for _ in 0..4 {
+        let swept = stopped.sweep(leasehold::SweepBounds::Schedule).await;
+        swept.expect("swept");
+        case.case.pass(Duration::from_hours(6 * 24));
+        let (purged, now) = (case.case.row().await.purge_at, case.case.now());
+        assert!(
+            purged.is_none_or(|at| at > now.as_seconds_rounded_up()),
+            "{purged:?}"
+        );
+    }
     case.case.swept().await;
     case.ends("a").await;
     case.has_started(&["first", "a"]);

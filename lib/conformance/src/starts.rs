@@ -551,7 +551,8 @@ async fn a_place_lost_too_late_fails<B: Bench>(bench: &B) {
     assert_eq!(put.expect("an answer"), PutStart::Done);
     case.case.swept().await;
     assert_eq!(case.status("b").await, StartStatus::Waiting);
-    case.case.pass(Duration::from_mins(1));
+    // Somebody may have called for it until then.
+    case.case.pass(Duration::from_mins(8) + MARGIN);
     case.case.swept().await;
     case.fails("b", "not free").await;
     case.ends("first").await;

@@ -183,6 +183,7 @@ impl<S: Store> Leases<S> {
                 free_at,
             });
         }
+        let noted_at = self.now();
         self.note_forced(&address, &seen).await?;
         let token = seen.fencing_token;
         for _ in 0..TRIES {
@@ -208,7 +209,13 @@ impl<S: Store> Leases<S> {
                 Some(Stored::Row(row)) if row.fencing_token == token && row.holding().is_some() => {
                     seen = row;
                 }
-                None => return Ok(self.forced(address, &seen)),
+                None => {
+                    // A redrive since then was one with its lease, if this process was suspended.
+                    if self.now().since(noted_at) > self.settings().clock_margin {
+                        self.note_forced(&address, &seen).await?;
+                    }
+                    return Ok(self.forced(address, &seen));
+                }
                 // The response was lost and others were granted the key since; or another operator did the same.
                 Some(Stored::Row(row)) if was_forced(&row, token) => {
                     return Ok(self.forced(address, &seen));

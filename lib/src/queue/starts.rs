@@ -188,13 +188,7 @@ impl<S: Store> Queue<S> {
             return Ok(answer);
         }
         match self.known(item).await? {
-            Known::Unasked => Err(Error::Unavailable {
-                problem: format!(
-                    "whether {} has begun could not be asked: it waits",
-                    item.execution()
-                ),
-                source: None,
-            }),
+            Known::Unasked => Err(not_known(item)),
             known => self.place_again(item, known).await,
         }
     }
@@ -236,6 +230,11 @@ impl<S: Store> Queue<S> {
                 .await;
             }
             known => {
+                // It may have had the key until then, and its row have forgotten it.
+                let over_at = self.shows_all_calls(item.deadline.plus(CALLS_WITHIN));
+                if known != Known::Another && self.now() < over_at {
+                    return Err(not_known(item));
+                }
                 let reason = not_started_reason(known, waited_too_long(item));
                 self.fail_alone(item, reason).await?;
             }
@@ -576,6 +575,13 @@ fn not_started(item: &StartItem, reason: String) -> Error {
     Error::NotStarted {
         key: item.key.clone(),
         reason,
+    }
+}
+
+fn not_known(item: &StartItem) -> Error {
+    Error::Unavailable {
+        problem: format!("whether {} has begun is not known yet", item.execution()),
+        source: None,
     }
 }
 

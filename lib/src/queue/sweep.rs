@@ -370,7 +370,9 @@ impl<S: Store> Queue<S> {
             return Ok(Seen::LEFT);
         }
         let waits = waiting.iter().cloned();
-        let until = waiting.iter().filter_map(|(_, gives_up)| *gives_up).max();
+        let until = waiting.iter().filter_map(|(_, due)| *due).max();
+        // Whoever is due at once waits nevertheless; the row is written once a day for it.
+        let until = until.map(|until| until.max(end_of_tomorrow(self.now())));
         let (starts, tokens): (Vec<_>, Vec<_>) = waits.partition(|(request, _)| request.is_start());
         let granted = async {
             let told = self.maintain_queue(key, &tokens, until, width).await?;
@@ -440,6 +442,11 @@ fn one_bad_key_is_not_all(seen: Result<Seen, Error>, key: &Key) -> Result<Seen, 
         }
         seen => seen,
     }
+}
+
+fn end_of_tomorrow(now: Timestamp) -> Timestamp {
+    const DAY: u64 = 24 * 60 * 60 * 1000;
+    Timestamp::from_millis((now.as_millis() / DAY + 2).saturating_mul(DAY))
 }
 
 #[cfg(test)]

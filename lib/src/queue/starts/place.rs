@@ -155,7 +155,7 @@ impl<S: Store> Queue<S> {
             cap: self.room(asked.item.instead_of.is_some()),
         };
         let (stood, change) = (Stored::Row(first.clone()), Change::Join(join.clone()));
-        // As it is then, if nobody else joins or leaves meanwhile.
+        // As it is then, but for what others write meanwhile.
         let Some(joined) = transition(&stood, &change) else {
             return match why_not_joined(&stood, &join) {
                 JoinRefusal::Full => {
@@ -167,9 +167,15 @@ impl<S: Store> Queue<S> {
         };
         let address = Address::first(key);
         match self.put(asked, Some((&address, &change))).await? {
-            PutStart::Done => self.waits(joined, asked.item).await.map(Some),
-            other => self.not_placed(asked, other).await,
+            PutStart::Done => {}
+            other => return self.not_placed(asked, other).await,
         }
+        // Nobody is stopped for one that was sent away meanwhile, nor a permit left free that came back.
+        let must_be_new = asked.item.instead_of.is_some() || grant.request.permits.is_some();
+        if must_be_new {
+            return Box::pin(self.placed(asked.item)).await;
+        }
+        self.waits(joined, asked.item).await.map(Some)
     }
 
     /// Somebody else has the key, and nobody is to wait.

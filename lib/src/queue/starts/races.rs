@@ -231,6 +231,25 @@ async fn two_deliveries_at_full_queue() {
     race.runs_alone(&leases, "b").await;
 }
 
+/// Between its note of the execution, which may be redriven, and the end of the lease.
+#[tokio::test(start_paused = true)]
+async fn suspended_force_release_notes_anew() {
+    let race = Arc::new(Race::new(None));
+    let minutes = race.meanwhile(async |race, _| race.clock.advance(Duration::from_mins(3)));
+    let store = Wire::meddled(Before::Apply, 1, minutes);
+    let leases = race.leases(store.clone());
+    let started = leases.start(race.start("first", IfHeld::Fail)).await;
+    started.expect("started");
+    let (key, because) = (make::key("k"), make::because());
+    let forced = leases.force_release(&key, ForceReleaseOptions::default(), &because);
+    forced.await.expect("an answer");
+    assert!(store.is_done());
+    let request = RequestDigest::of_start(&execution("first"));
+    let noted = store.redrivable(&key, &request, Duration::MAX).await;
+    let noted = noted.expect("an answer").expect("a note");
+    assert_eq!(noted.ended_at, race.clock.now());
+}
+
 /// The row was free, and nobody waited.
 #[tokio::test(start_paused = true)]
 async fn joined_while_free_key_is_taken() {
@@ -313,8 +332,8 @@ fn superseded(table: &Memory, later: &RequestDigest) {
 #[tokio::test(start_paused = true)]
 async fn superseded_while_asked_for_again() {
     let (wait, latest) = (IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY));
-    // Its copy reads the row, its item, and the row again.
-    for (if_held, read) in [(wait, 3), (wait, 4), (latest, 3), (latest, 4)] {
+    // Its copy reads the row, its item, and the row again; the newest had read it once more.
+    for (if_held, read) in [(wait, 3), (wait, 4), (latest, 4), (latest, 5)] {
         let later = RequestDigest::of_start(&execution("later"));
         let newest = later.clone();
         let race = Race::new(None);

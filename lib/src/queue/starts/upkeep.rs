@@ -112,7 +112,10 @@ impl<S: Store> Queue<S> {
             return Ok(false);
         }
         let known = self.known(item).await?;
-        if known == Known::Unasked && item.deadline > self.now() {
+        let called_by = item.deadline.plus(CALLS_WITHIN);
+        let may_be_over = self.now() >= self.shows_all_calls(called_by);
+        let waits_on = known == Known::No && item.deadline > self.now();
+        if !may_be_over && !waits_on && matches!(known, Known::No | Known::Unasked) {
             return Ok(false);
         }
         match Box::pin(self.place_again(item, known)).await {
