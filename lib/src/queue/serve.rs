@@ -258,7 +258,7 @@ impl<S: Store> Queue<S> {
                 }
             }
             // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
-            // role is at fault, and no further waiter loses its place.
+            // role is at fault, and no third one loses its place in this walk.
             Effect::Forbidden(_) if walk.forbidden => return Ok(None),
             Effect::Forbidden(_) => walk.forbidden = true,
             // A start that never begins leaves nobody waiting behind it, as far as there is time.
@@ -484,7 +484,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Tells a holder again that it has the lease that `row` carries, with this token. Somebody may have told it before,
-    /// so this is counted first: from then on nobody who told it earlier passes the lease on. None if the row has changed.
+    /// so this is counted first: from then on nobody who told it earlier takes the grant back. None if the row has changed.
     pub(crate) async fn tell_again(
         &self,
         at: &Address,
@@ -596,7 +596,7 @@ impl<S: Store> Queue<S> {
         Told::Unknown(unknown)
     }
 
-    /// Deletes the item of a waiter that was told. This never fails: sweep removes what is left.
+    /// Deletes the item of a waiter that was told, or whose token is dead. This never fails: sweep removes what is left.
     pub(crate) async fn forget_waiter(&self, key: &Key, waiter: &Waiter) {
         let deleted = self.store().delete_waiter(key, waiter, self.limit());
         if let Err(error) = deleted.await {
