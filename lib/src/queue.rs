@@ -18,7 +18,8 @@
 //! # If a process dies between two writes
 //!
 //! The index has held rows and the items of those who wait. Sweep finds a free row by the items of its waiters alone, so an item
-//! leaves the index only after, or together with, its place in the queue. Calls that are repeated do the same as sweep.
+//! leaves the index only after, or together with, its place in the queue. A repeated release, start or acquire serves the queue too;
+//! after any other end (reap, an operator's act) a repetition finds nothing to do, and sweep serves.
 //!
 //! | after | and before | what is left | who does the rest |
 //! |---|---|---|---|
@@ -32,9 +33,9 @@
 //! | a start's grant | the call, or that it began | a held row, `notification`, an item that waits | sweep and checks call again, under the same name |
 //! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | sweep: its item says so, and is due at once |
 //!
-//! A place and its item are one transaction, and so is whatever takes both away. What a start has at once is stored with its item too.
-//! An item without a place has lost it with a row that was deleted by hand: a token is failed then, and a start gets another
-//! (`place_again`).
+//! A place and its item are one transaction. A start leaves with its item in one too; the item of a token goes afterwards, once it was
+//! told or failed. What a start has at once is stored with its item. So a start without a place has lost it with a row that was
+//! deleted by hand, and gets another (`place_again`).
 
 mod ask;
 mod begin;

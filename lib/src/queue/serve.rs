@@ -500,9 +500,18 @@ impl<S: Store> Queue<S> {
             Told::Refused if self.note_refusal(at, &row).await?.is_some() => {
                 self.forget_waiter(&at.key, waiter).await;
             }
+            // As a start that may not be begun: a role gets its policy, or others have the key after a while.
+            Told::Denied(_) if self.is_past_grace(&row) => drop(self.note_refusal(at, &row).await?),
             Told::Refused | Told::Denied(_) | Told::Unknown(_) => {}
         }
         Ok(Some(told))
+    }
+
+    /// Whether the grace has passed since the grant.
+    pub(crate) fn is_past_grace(&self, row: &Row) -> bool {
+        let grace = self.settings().reap_grace;
+        let since = row.holding().map(|held| held.acquired_at);
+        since.is_some_and(|at| at.plus(grace) <= self.now())
     }
 
     /// Ends a grant of which its holder never knew, as if it had not been: the row forgets the request, so that it may
