@@ -30,7 +30,7 @@ pub(crate) use hold::Keeper;
 pub(crate) use notification::CALLS_WITHIN;
 pub(crate) use operate::NotBegun;
 pub(crate) use release::Freed;
-pub(crate) use rows::{Rows, number, numbers};
+pub(crate) use rows::{Rows, Standing, number, numbers};
 
 use std::{sync::Arc, time::Duration};
 

@@ -35,7 +35,7 @@
 //!
 //! A place and its item are one transaction. A start leaves with its item in one too; the item of a token goes afterwards, once it was
 //! told or failed. What a start has at once is stored with its item. So a start without a place has lost it with a row that was
-//! deleted by hand, and gets another (`place_again`).
+//! deleted by hand, and gets another (`accept_again`).
 
 mod ask;
 mod begin;

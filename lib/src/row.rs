@@ -145,7 +145,7 @@ pub struct Notification {
     pub tries: Counter,
     /// When that was last.
     pub at: Timestamp,
-    /// The [`ticket`](crate::waiter::Waiter::ticket) of the waiter's item that has the task token; none if the grant did
+    /// The [`ticket`](crate::waiter::TokenItem::ticket) of the waiter's item that has the task token; none if the grant did
     /// not come from the queue, so that an item of the same request is of an earlier wait.
     pub ticket: Option<u64>,
     /// When its task token was found dead, although somebody may have told it before. From then on nobody can tell it

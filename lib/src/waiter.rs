@@ -1,83 +1,63 @@
-//! A waiter: an item of its own, with everything except its place in the queue.
+//! One that waits for a key: its item, of one of two kinds.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+mod token;
+
+pub(crate) use token::LATEST;
+pub use token::TokenItem;
 
 use crate::{
     clock::Timestamp,
     request::Request,
-    row::attributes as at,
-    row::{Item, b, bytes, instant, n, s, text, time, whole},
-    values::{Holder, RequestDigest, TaskToken},
+    start::{InsteadOf, StartItem},
 };
 
-/// How an item says that only the newest is to wait.
-pub(crate) const LATEST: &str = "latest";
-
-/// A waiter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Waiter {
-    /// The request that waits. Its digest is its name in the queue, and in the item's sort key.
-    pub request: Request,
-    /// The task token to notify.
-    pub task_token: TaskToken,
-    /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. It names
-    /// this wait: a row whose holder may not have been told has the same. It does not order the queue.
-    pub ticket: u64,
-    /// When it last asked. Of two calls for one waiter, the later call's token counts.
-    pub asked_at: Timestamp,
-    /// When it gives up.
-    pub deadline: Timestamp,
-    /// Whether only the newest is to wait: it sends away whoever waits before it.
-    pub latest: bool,
-    /// When DynamoDB may delete the item, in epoch seconds.
-    pub purge_at: u64,
-    /// Who came later and waits instead. This one has left the queue, and may not have been told so.
-    pub superseded_by: Option<Holder>,
+/// The item of one that waits.
+#[derive(Clone, Debug)]
+pub(crate) enum Waiter {
+    /// A task with a token, or a durable callback.
+    Token(Box<TokenItem>),
+    /// A start: the call of `StartExecution` waits.
+    Start(Box<StartItem>),
 }
 
 impl Waiter {
-    /// Reads an item; none if this library did not write it.
-    #[must_use]
-    pub fn read(item: &Item) -> Option<Self> {
-        let digest = RequestDigest::stored(bytes(item, at::REQUEST)?);
-        Some(Self {
-            request: Request::read(item, Request::holder_in(item)?, digest)?,
-            task_token: TaskToken::stored(text(item, at::TASK_TOKEN)?),
-            ticket: whole(item, at::TICKET)?,
-            asked_at: time(item, at::ASKED_AT)?,
-            deadline: time(item, at::DEADLINE)?,
-            latest: text(item, at::IF_HELD) == Some(LATEST),
-            purge_at: whole(item, at::PURGE_AT)?,
-            superseded_by: Self::superseded_by(item),
-        })
+    /// What it asks for.
+    pub(crate) const fn request(&self) -> &Request {
+        match self {
+            Self::Token(waiter) => &waiter.request,
+            Self::Start(item) => &item.request,
+        }
     }
 
-    /// The same, also in what is left of the item once it was told.
-    pub(crate) fn superseded_by(item: &Item) -> Option<Holder> {
-        text(item, at::SUPERSEDED_BY).map(Holder::stored)
+    /// Which wait of a task token it is: the row that it is granted says so.
+    pub(crate) const fn ticket(&self) -> Option<u64> {
+        match self {
+            Self::Token(waiter) => Some(waiter.ticket),
+            Self::Start(_) => None,
+        }
     }
 
-    /// Every attribute but the address, of one that waits.
-    pub(crate) fn attributes(&self) -> Vec<(&'static str, AttributeValue)> {
-        let own = [
-            (at::REQUEST, b(self.request.digest.as_bytes())),
-            (at::TASK_TOKEN, s(self.task_token.expose())),
-            (at::TICKET, n(self.ticket)),
-            (at::ASKED_AT, instant(self.asked_at)),
-            (at::DEADLINE, instant(self.deadline)),
-            // As in a held row: sweep need not read the item before this instant.
-            (
-                at::SWEEP_AFTER,
-                instant(if self.latest {
-                    self.asked_at
-                } else {
-                    self.deadline
-                }),
-            ),
-            (at::PURGE_AT, n(self.purge_at)),
-        ];
-        let latest = self.latest.then(|| (at::IF_HELD, s(LATEST)));
-        let all = own.into_iter().chain(latest);
-        all.chain(self.request.attributes()).collect()
+    /// Since when it waits.
+    pub(crate) const fn since(&self) -> Timestamp {
+        match self {
+            Self::Token(waiter) => Timestamp::from_millis(waiter.ticket),
+            Self::Start(item) => item.asked_at,
+        }
+    }
+
+    /// Whom it takes the place of.
+    pub(crate) const fn instead_of(&self) -> Option<InsteadOf> {
+        match self {
+            Self::Token(waiter) => waiter.instead_of(),
+            Self::Start(item) => item.instead_of,
+        }
+    }
+
+    /// When it gives up.
+    pub(crate) const fn deadline(&self) -> Timestamp {
+        match self {
+            Self::Token(waiter) => waiter.deadline,
+            Self::Start(item) => item.deadline,
+        }
     }
 }

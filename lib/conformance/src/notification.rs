@@ -111,7 +111,7 @@ async fn asking_just_before_uses_new_token<B: Bench>(bench: &B) {
     let old = case.waiter("a").await.expect("an item");
     case.pass(MS);
     case.calls.expire_token(&case.token("a"));
-    let new = leasehold::waiter::Waiter {
+    let new = leasehold::waiter::TokenItem {
         task_token: case.queue("a again", WAIT).task_token,
         asked_at: case.now(),
         ..old

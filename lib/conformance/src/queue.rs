@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Bench, Case, FakeStepFunctions, Lost, make};
 use leasehold::{
     Acquire, Error, Execution, Granted, Lease, Leases, Queued, ReleaseOutcome, RequestDigest,
-    Settings, TaskToken, Wait, WaitTime, store::Operations as _, waiter::Waiter,
+    Settings, TaskToken, Wait, WaitTime, store::Operations as _, waiter::TokenItem,
 };
 
 /// A key whose waiters can be notified.
@@ -219,10 +219,10 @@ impl<'a, B: Bench> QueueCase<'a, B> {
     }
 
     /// The item of a waiter.
-    pub(super) async fn waiter(&self, who: &str) -> Option<Waiter> {
+    pub(super) async fn waiter(&self, who: &str) -> Option<TokenItem> {
         let (key, request) = (&self.address.key, Self::digest(who));
         let limit = Duration::from_secs(1);
-        let waiter = self.leases.store().waiter(key, &request, limit).await;
+        let waiter = self.leases.store().token_item(key, &request, limit).await;
         waiter.expect("an answer")
     }
 

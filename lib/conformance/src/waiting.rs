@@ -12,7 +12,7 @@ use leasehold::{
     row::Row,
     store::{Applied, Joined, Operations as _},
     transition::{Change, Join, JoinRule, Leave, LeaveReason, TakeoverRule},
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -150,7 +150,7 @@ async fn overtaken_call_does_not_rejoin<B: Bench>(bench: &B) {
         rule: JoinRule::IfTaken(TakeoverRule::by_clock(case.now())),
         cap: 1,
     };
-    let asking = |asked_at, token: &str| Waiter {
+    let asking = |asked_at, token: &str| TokenItem {
         asked_at,
         task_token: case.queue(token, WAIT).task_token,
         ..first.clone()

@@ -13,7 +13,6 @@ use crate::{
     request::Request,
     requests::{Acquire, Lifetime},
     row::{Row, Stored},
-    start::StartStatus,
     store::{Address, Applied, Operations, Store},
     transition::{
         Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
@@ -432,23 +431,16 @@ impl<S: Store> Leases<S> {
         row: &Row,
         head: &RequestDigest,
     ) -> Result<Option<(Holder, Metadata)>, Error> {
-        let found = if head.is_start() {
-            match self.store().start_item(key, head, self.limit()).await {
-                Ok(start) => start
-                    .filter(|start| start.status == StartStatus::Waiting)
-                    .map(|start| (start.execution(), start.request.metadata)),
-                // Whose policy covers the rows of its keys may not read starts: it asks again, and meets whoever began.
-                Err(Error::Denied { .. }) => return Ok(None),
-                Err(error) => return Err(error),
+        match self.waiter(key, head).await {
+            Ok(Some(waiter)) => {
+                let request = waiter.request();
+                Ok(Some((request.holder.clone(), request.metadata.clone())))
             }
-        } else {
-            let waiter = self.waiter_item(key, head).await?;
-            waiter.map(|waiter| (waiter.request.holder, waiter.request.metadata))
-        };
-        if found.is_none() {
-            self.pass_over(key, row, head).await?;
+            Ok(None) => self.pass_over(key, row, head).await.map(|_| None),
+            // Whose policy covers the rows of its keys may not read starts: it asks again, and meets whoever began.
+            Err(Error::Denied { .. }) if head.is_start() => Ok(None),
+            Err(error) => Err(error),
         }
-        Ok(found)
     }
 
     /// The same for a row that somebody holds.

@@ -10,11 +10,24 @@ use crate::{
     error::Error,
     leases::{Leases, corrupt},
     row::{Row, Stored},
+    start::StartStatus,
     store::{Address, Applied, Operations, Store},
     transition::{Change, Head, ReplaceIfUnchanged},
     values::{Holder, Key, Permits, RequestDigest},
-    waiter::Waiter,
+    waiter::{TokenItem, Waiter},
 };
+
+/// How a request stands to the rows of its key.
+pub(crate) enum Standing<'a> {
+    /// It waits in the queue of this row.
+    Waits(&'a Row),
+    /// It was granted this permit, and has it.
+    Has(u16, &'a Row),
+    /// It had one, as a row remembers.
+    Had,
+    /// No row knows of it.
+    Unknown,
+}
 
 /// The rows of a key, as they were read.
 #[derive(Clone, Debug)]
@@ -47,6 +60,18 @@ impl Rows {
 
     pub(crate) fn waiting(&self) -> &[RequestDigest] {
         self.first().map(Row::waiting).unwrap_or_default()
+    }
+
+    /// How this request stands. A late copy of one that has a permit may wait as well.
+    pub(crate) fn standing(&self, request: &RequestDigest) -> Standing<'_> {
+        if let Some(first) = self.first().filter(|row| row.waiting().contains(request)) {
+            return Standing::Waits(first);
+        }
+        match self.held_for(request) {
+            Some((permit, row)) => Standing::Has(permit, row),
+            None if self.remember(request) => Standing::Had,
+            None => Standing::Unknown,
+        }
     }
 
     /// The row that this request holds.
@@ -257,12 +282,27 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// The item of a waiter with a task token.
-    pub(crate) async fn waiter_item(
+    /// The item of a task token.
+    pub(crate) async fn token_item(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+    ) -> Result<Option<TokenItem>, Error> {
+        self.store().token_item(key, request, self.limit()).await
+    }
+
+    /// One that waits, by its item; none if it does not wait any more.
+    pub(crate) async fn waiter(
         &self,
         key: &Key,
         request: &RequestDigest,
     ) -> Result<Option<Waiter>, Error> {
-        self.store().waiter(key, request, self.limit()).await
+        if !request.is_start() {
+            let item = self.token_item(key, request).await?;
+            return Ok(item.map(|item| Waiter::Token(Box::new(item))));
+        }
+        let item = self.store().start_item(key, request, self.limit()).await?;
+        let item = item.filter(|item| item.status == StartStatus::Waiting);
+        Ok(item.map(|item| Waiter::Start(Box::new(item))))
     }
 }

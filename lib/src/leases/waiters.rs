@@ -95,27 +95,15 @@ impl<S: Store> Leases<S> {
         request: &RequestDigest,
         place: usize,
     ) -> Result<Option<WaiterView>, Error> {
-        if request.is_start() {
-            let item = self.store().start_item(key, request, self.limit()).await?;
-            return Ok(item.map(|item| WaiterView {
-                place,
-                holder: item.execution(),
-                start: true,
-                permits: item.request.permits,
-                since: item.asked_at,
-                until: item.deadline,
-                metadata: item.request.metadata,
-            }));
-        }
-        let waiter = self.waiter_item(key, request).await?;
+        let waiter = self.waiter(key, request).await?;
         Ok(waiter.map(|waiter| WaiterView {
             place,
-            holder: waiter.request.holder,
-            start: false,
-            permits: waiter.request.permits,
-            since: Timestamp::from_millis(waiter.ticket),
-            until: waiter.deadline,
-            metadata: waiter.request.metadata,
+            holder: waiter.request().holder.clone(),
+            start: request.is_start(),
+            permits: waiter.request().permits,
+            since: waiter.since(),
+            until: waiter.deadline(),
+            metadata: waiter.request().metadata.clone(),
         }))
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Queue, serve::Told};
+use super::Queue;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Rows, TRIES, corrupt},
+    leases::{Rows, Standing, TRIES, corrupt},
     metrics::{self, Metric},
     queue::workflows::Delivery,
     retry::some_at_a_time,
@@ -14,7 +14,7 @@ use crate::{
     store::{Address, Applied, Operations, Store},
     transition::{Change, Head, Leave, LeaveReason},
     values::{Key, RequestDigest},
-    waiter::Waiter,
+    waiter::{TokenItem, Waiter},
 };
 
 /// The waiters of each key, according to the index, each with the time at which it gives up.
@@ -26,10 +26,9 @@ pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
 const BETWEEN_LOOKS: usize = 100;
 
 impl<S: Store> Queue<S> {
-    /// Maintains the queue of `key`: grants the free key to the first waiter, tells a waiter again that may not know of
-    /// its grant, removes waiters whose waiting time has passed, and the items of those who are neither in the queue nor
-    /// granted the key, `at_once` at a time. The row stays for as long as anybody waits, which is `until` this instant. Returns
-    /// how many were told of their grant.
+    /// Maintains the queue of `key`: grants the free key to the first waiter, notifies one again that may not know of its grant, removes
+    /// those whose waiting time has passed, and sees to the items of those who are neither in the queue nor granted the
+    /// key. The row stays for as long as anybody waits, which is `until` this instant. Returns how many were notified of their grant.
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
@@ -38,53 +37,47 @@ impl<S: Store> Queue<S> {
         at_once: usize,
     ) -> Result<u64, Error> {
         let mut rows = self.read_rows(key).await?;
-        if rows.first().is_none() {
-            // The row was deleted by hand, and the queue with it; perhaps it exists again by now.
-            let strays = waiting.iter().map(|(request, _)| request);
-            self.clear(key, strays.collect(), at_once).await?;
-            return Ok(0);
-        }
-        metrics::record(Metric::QueueDepth, rows.waiting().len() as u64);
-        let mut told = 0;
-        let was_free = rows.first().is_some_and(|row| row.holding().is_none());
-        if !rows.waiting().is_empty() {
-            let served = self.grant_to_next(key, rows.clone()).await?;
-            told += served;
-            if served > 0 || was_free {
-                rows = self.read_rows(key).await?;
+        let mut notified = 0;
+        if let Some(first) = rows.first() {
+            metrics::record(Metric::QueueDepth, first.waiting().len() as u64);
+            let was_free = first.holding().is_none();
+            if !first.waiting().is_empty() {
+                notified += self.grant_to_next(key, rows.clone()).await?;
+                if notified > 0 || was_free {
+                    rows = self.read_rows(key).await?;
+                }
             }
         }
         if let (Some(first), Some(until)) = (rows.first(), until) {
             rows = self.keep_row(key, first.clone(), rows, until).await?;
         }
         let mut strays = Vec::new();
-        for (request, gives_up) in waiting {
+        for (request, due) in waiting {
             if self.is_nearly_over() {
-                return Ok(told);
+                return Ok(notified);
             }
-            if let Some(row) = rows.first().filter(|row| row.waiting().contains(request)) {
-                if gives_up.is_none_or(|at| at <= self.now()) {
-                    let row = self.expire_waiter(key, request, row.clone()).await?;
-                    rows = rows.with(0, row);
+            match rows.standing(request) {
+                Standing::Waits(first) => {
+                    if due.is_none_or(|at| at <= self.now()) {
+                        let row = self.see_to_waiter(key, request, first.clone()).await?;
+                        rows = rows.with(0, row);
+                    }
                 }
-            } else if let Some((permit, row, untold)) = untold(&rows, request)
-                // Read after the row: its token is at least as new as that of the last notification.
-                && let Some(waiter) = self.waiter_item(key, request).await?
-                && waiter.ticket == untold
-            {
-                let at = Address {
-                    key: key.clone(),
-                    permit,
-                };
-                let again = self.tell_again(&at, row, &waiter).await?;
-                told += u64::from(matches!(again, Some(Told::Accepted)));
-                rows = self.read_rows(key).await?;
-            } else {
-                strays.push(request);
+                Standing::Has(permit, row) => {
+                    let key = key.clone();
+                    let at = Address { key, permit };
+                    match self.notify_again(&at, row).await? {
+                        Some(more) => {
+                            notified += more;
+                            rows = self.read_rows(&at.key).await?;
+                        }
+                        None => strays.push(request),
+                    }
+                }
+                Standing::Had | Standing::Unknown => strays.push(request),
             }
         }
-        self.clear(key, strays, at_once).await?;
-        Ok(told)
+        Ok(notified + self.clear(key, strays, at_once).await?)
     }
 
     /// A free row that has a queue, because nothing is granted now, is not purged before the last of its waiters gives up.
@@ -114,39 +107,52 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Removes items whose requests were neither in the queue nor granted the key when the row was read: their lease has
-    /// ended, or they were passed over. The item of a request that has joined again since stays.
+    /// Sees to the items of requests that were neither in the queue nor granted the key when the row was read: the lease of a task
+    /// token has ended, or it was passed over, and its item goes; a start gets its place again. The item of a request that has
+    /// joined again since stays. Returns how many have begun.
     async fn clear(
         &self,
         key: &Key,
         strays: Vec<&RequestDigest>,
         at_once: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<u64, Error> {
+        let mut begun = 0;
         for some in strays.chunks(BETWEEN_LOOKS) {
             if self.is_nearly_over() {
-                return Ok(());
+                return Ok(begun);
             }
-            let reads = some.iter().map(|request| self.waiter_item(key, request));
+            let reads = some.iter().map(|request| self.waiter(key, request));
             let read = some_at_a_time(at_once, reads.collect()).await;
             let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
             let mut waiters: Vec<_> = read.into_iter().flatten().collect();
-            // Whoever came first asks again first.
-            waiters.sort_by_key(|waiter| waiter.ticket);
             if waiters.is_empty() {
                 continue;
             }
+            // Whoever came first asks again first, and gets its place again first.
+            waiters.sort_by_key(Waiter::since);
             // Read after the items: a request that joined again has another token by now, or is in this row's queue.
             let rows = self.read_rows(key).await?;
-            let ends = waiters.iter();
-            let ends = ends.map(|waiter| self.clear_one(key, &rows, waiter));
-            for end in some_at_a_time(at_once, ends.collect()).await {
+            let (mut tokens, mut starts) = (Vec::new(), Vec::new());
+            for waiter in &waiters {
+                match waiter {
+                    Waiter::Token(item) => tokens.push(self.clear_one(key, &rows, item)),
+                    Waiter::Start(item) => starts.push(item),
+                }
+            }
+            for end in some_at_a_time(at_once, tokens).await {
                 end?;
             }
+            for start in starts {
+                if self.is_nearly_over() {
+                    return Ok(begun);
+                }
+                begun += u64::from(self.see_to_stray(&rows, start).await?);
+            }
         }
-        Ok(())
+        Ok(begun)
     }
 
-    async fn clear_one(&self, key: &Key, rows: &Rows, waiter: &Waiter) -> Result<(), Error> {
+    async fn clear_one(&self, key: &Key, rows: &Rows, waiter: &TokenItem) -> Result<(), Error> {
         let request = &waiter.request.digest;
         let is_back = rows.waiting().contains(request)
             || untold(rows, request).is_some_and(|(_, _, ticket)| ticket == waiter.ticket);
@@ -171,18 +177,10 @@ impl<S: Store> Queue<S> {
         self.fail_waiter(key, waiter, why).await
     }
 
-    /// Whoever only the newest is to wait for may have died before it sent the others away.
-    async fn sends_others_away(&self, key: &Key, waiter: &Waiter, row: Row) -> Result<Row, Error> {
-        if !waiter.latest {
-            return Ok(row);
-        }
-        let newest = (key, &waiter.request.digest, &waiter.request.holder);
-        Box::pin(self.supersede(row, newest)).await
-    }
-
-    /// Removes a waiter if its waiting time has passed. `row` is the row as it was last read or written; the result
-    /// is the row as it is now. Reading it again for each waiter of a long queue would cost more than removing them.
-    async fn expire_waiter(
+    /// Removes one from the queue if its waiting time has passed; else it takes the place of others, if it is to: whoever asked for that
+    /// may have died before. `row` is the row as it was last read or written; the result is the row as it is now. Reading it
+    /// again for each waiter of a long queue would cost more than removing them.
+    async fn see_to_waiter(
         &self,
         key: &Key,
         request: &RequestDigest,
@@ -193,14 +191,24 @@ impl<S: Store> Queue<S> {
                 return Ok(row);
             };
             // Read after its place, each time: a request that joined again has another deadline.
-            let waiter = self.waiter_item(key, request).await?;
-            if let Some(waiter) = waiter.as_ref().filter(|w| w.deadline > self.now()) {
-                return self.sends_others_away(key, waiter, row).await;
+            let waiter = self.waiter(key, request).await?;
+            if let Some(waiter) = &waiter
+                && waiter.deadline() > self.now()
+            {
+                return self.go_on_waiting(key, waiter, row).await;
             }
+            let token = match waiter {
+                Some(Waiter::Start(item)) => {
+                    self.end_wait(row.clone(), &item).await?;
+                    return Ok(self.read_queue_row(key).await?.unwrap_or(row));
+                }
+                Some(Waiter::Token(item)) => Some(item),
+                None => None,
+            };
             match self.leave_place(key, request, place).await? {
                 Applied::Done { row, .. } => {
                     // Without its item nobody can notify the waiter.
-                    if let Some(waiter) = waiter {
+                    if let Some(waiter) = token {
                         let late = Error::QueueTimeout { key: key.clone() };
                         self.fail_waiter(key, &waiter, late).await?;
                     }
@@ -215,6 +223,21 @@ impl<S: Store> Queue<S> {
             }
         }
         Err(self.contention_error())
+    }
+
+    /// One that is not over yet, and that may be the newest.
+    async fn go_on_waiting(&self, key: &Key, waiter: &Waiter, row: Row) -> Result<Row, Error> {
+        let newest = (key, waiter.request(), waiter.instead_of());
+        match Box::pin(self.take_their_place(row.clone(), newest)).await {
+            Ok(Some(row)) => return Ok(row),
+            Ok(None) => {}
+            Err(error) => {
+                error.count();
+                let (holder, problem) = (&waiter.request().holder, error.in_full());
+                tracing::warn!(%key, %holder, problem, "others wait or run that it is to take the place of");
+            }
+        }
+        Ok(self.read_queue_row(key).await?.unwrap_or(row))
     }
 
     /// Removes a request from the queue, at whatever place it is by now. `row` is the latest known row. Returns
@@ -262,7 +285,7 @@ impl<S: Store> Queue<S> {
     pub(super) async fn fail_waiter(
         &self,
         key: &Key,
-        waiter: &Waiter,
+        waiter: &TokenItem,
         error: Error,
     ) -> Result<(), Error> {
         let (name, cause) = (error.name(), error.as_cause(key));
@@ -390,7 +413,7 @@ mod tests {
         let (leases, calls, lease) = held(&store, waiting).await;
         let key = make::key("k");
         let first = store.row().await.waiting()[0].clone();
-        let waiter = leases.waiter_item(&key, &first).await.expect("an answer");
+        let waiter = leases.token_item(&key, &first).await.expect("an answer");
         let waiter = waiter.expect("an item");
         let before = store.table.all();
         let deleted = store.delete_waiter(&key, &waiter, leases.limit());

@@ -10,11 +10,10 @@ use crate::{
     queue::workflows::Delivery,
     request::Request,
     row::{Holding, Notification, Row, State, Stored},
-    start::{StartItem, StartStatus},
     store::{Address, Applied, AppliedAll, Connection, Operations, Store},
     transition::{Change, Head, Leave, LeaveReason, ReplaceIfUnchanged, first_row, succeeded},
     values::{Counter, Key, LeaseId, RequestDigest, RequestId, TaskToken},
-    waiter::Waiter,
+    waiter::{TokenItem, Waiter},
 };
 
 /// What a walk along the queue of a key knows from one waiter to the next.
@@ -26,29 +25,6 @@ struct Walk {
     forbidden: bool,
     /// How many were told.
     served: u64,
-}
-
-/// Whoever waits first.
-enum Next {
-    Waiter(Box<Waiter>),
-    Start(Box<StartItem>),
-}
-
-impl Next {
-    const fn request(&self) -> &Request {
-        match self {
-            Self::Waiter(waiter) => &waiter.request,
-            Self::Start(item) => &item.request,
-        }
-    }
-
-    /// Of a waiter with a task token: which wait it is.
-    const fn ticket(&self) -> Option<u64> {
-        match self {
-            Self::Waiter(waiter) => Some(waiter.ticket),
-            Self::Start(_) => None,
-        }
-    }
 }
 
 /// What a grant from the queue came to; with the row, if it is free again.
@@ -172,7 +148,7 @@ impl<S: Store> Queue<S> {
         let Some(head) = self.head_to_serve(&rows, walk) else {
             return Ok(None);
         };
-        let Some(next) = self.who_is_next(key, &head).await? else {
+        let Some(next) = self.waiter(key, &head).await? else {
             // Deleted by hand: nobody can tell this waiter. Or a start that another call has settled.
             return self.without_first(key, rows, &head, walk).await;
         };
@@ -303,17 +279,17 @@ impl<S: Store> Queue<S> {
         &self,
         at: &Address,
         granted: Row,
-        next: Next,
+        next: Waiter,
     ) -> Result<Effect, Error> {
         Ok(match next {
-            Next::Start(item) => match self.begin(at, &granted, &item).await? {
+            Waiter::Start(item) => match self.begin(at, &granted, &item).await? {
                 Begins::Begun => Effect::Told,
                 Begins::Failed {
                     free: Some(free), ..
                 } => Effect::Never(free.row),
                 Begins::Failed { free: None, .. } | Begins::Later => Effect::Unknown,
             },
-            Next::Waiter(waiter) => match self.tell_first(at, granted, &waiter).await? {
+            Waiter::Token(item) => match self.tell_first(at, granted, &item).await? {
                 (Told::Accepted, _) => Effect::Told,
                 (Told::Refused, Some(free)) => Effect::Gone(free),
                 (Told::Denied(_), Some(free)) => Effect::Forbidden(free),
@@ -322,15 +298,33 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// Whoever waits first, by its item; none if it does not wait any more.
-    async fn who_is_next(&self, key: &Key, head: &RequestDigest) -> Result<Option<Next>, Error> {
-        if head.is_start() {
-            let item = self.store().start_item(key, head, self.limit()).await?;
-            let item = item.filter(|item| item.status == StartStatus::Waiting);
-            return Ok(item.map(|item| Next::Start(Box::new(item))));
+    /// The same again for one whose row says that it was granted, and whose item that it may not know: a process may have died before
+    /// it told it, or since. Returns how many know now; none if it has no such item.
+    pub(crate) async fn notify_again(&self, at: &Address, row: &Row) -> Result<Option<u64>, Error> {
+        let ticket = row.holding().and_then(|held| held.notification?.ticket);
+        if ticket.is_none() && !row.request.is_start() {
+            return Ok(None);
         }
-        let waiter = self.waiter_item(key, head).await?;
-        Ok(waiter.map(|waiter| Next::Waiter(Box::new(waiter))))
+        // Read after the row: its token is at least as new as that of the last notification.
+        Ok(match self.waiter(&at.key, &row.request).await? {
+            Some(Waiter::Token(item)) if Some(item.ticket) == ticket => {
+                let again = self.tell_again(at, row, &item).await?;
+                Some(u64::from(matches!(again, Some(Told::Accepted))))
+            }
+            Some(Waiter::Start(item)) if row.is_unbegun_start() => {
+                Some(match self.begin_again(at, row, &item).await? {
+                    Begins::Begun => 1,
+                    Begins::Failed { free, .. } => u64::from(self.serve(free).await),
+                    Begins::Later => 0,
+                })
+            }
+            Some(Waiter::Start(item)) => {
+                // It has begun long ago: it has extended its lease, or was seen. Its name may be in use by that one.
+                self.settle_seen(&item).await?;
+                Some(0)
+            }
+            Some(Waiter::Token(_)) | None => None,
+        })
     }
 
     /// The write that grants a free row to its first waiter. If another write was faster: what it left. The row of a
@@ -437,12 +431,12 @@ impl<S: Store> Queue<S> {
         &self,
         at: &Address,
         mut row: Row,
-        waiter: &Waiter,
+        waiter: &TokenItem,
     ) -> Result<(Told, Option<Row>), Error> {
         let mut told = self.tell(at, &row, &waiter.task_token).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
-            && let Some(latest) = self.waiter_item(&at.key, &waiter.request.digest).await?
+            && let Some(latest) = self.token_item(&at.key, &waiter.request.digest).await?
             && latest.task_token != waiter.task_token
         {
             // It asked again before it was granted the key. Now another call may tell it too.
@@ -489,7 +483,7 @@ impl<S: Store> Queue<S> {
         &self,
         at: &Address,
         row: &Row,
-        waiter: &Waiter,
+        waiter: &TokenItem,
     ) -> Result<Option<Told>, Error> {
         let Some(row) = self.mark(at, row, Some(waiter.ticket)).await? else {
             return Ok(None);
@@ -606,7 +600,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Deletes the item of a waiter that was told, or whose token is dead. This never fails: sweep removes what is left.
-    pub(crate) async fn forget_waiter(&self, key: &Key, waiter: &Waiter) {
+    pub(crate) async fn forget_waiter(&self, key: &Key, waiter: &TokenItem) {
         let deleted = self.store().delete_waiter(key, waiter, self.limit());
         if let Err(error) = deleted.await {
             error.count();

@@ -4,7 +4,7 @@
 //! whoever frees it grants it to the execution that is to be, and starts it under the name that was fixed at the beginning.
 //! Step Functions starts one execution for each name, so that everybody may call again.
 //!
-//! 1. [`Queue::start`] takes the key, or a place in the queue, and stores the item in the same write (`place`).
+//! 1. [`Queue::start`] takes the key, or a place in the queue, and stores the item in the same write (`accept`).
 //! 2. Whoever writes the grant calls first. Whoever calls later marks the row before.
 //! 3. As soon as the execution is known to have begun, the item says so. From then on the lease is that of any execution.
 //! 4. A start that will not begin fails: row and item change in one transaction, and the item keeps the request.
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
-    leases::{CALLS_WITHIN, Rows},
+    leases::{CALLS_WITHIN, Rows, Standing},
     outcomes::HeldLease,
     queue::{
         Queue,
@@ -32,11 +32,11 @@ use crate::{
     store::{Address, Operations, Settled, Settlement, Store},
     values::{AtLeast, Holder, KeepTime, Key, Metadata, Permits, RequestDigest, WaitTime},
 };
-use place::Asked;
+use accept::Asked;
 
+mod accept;
 #[cfg(test)]
 mod deaths;
-mod place;
 #[cfg(test)]
 mod races;
 mod upkeep;
@@ -174,7 +174,7 @@ impl<S: Store> Queue<S> {
         self.follow_rules().await?;
         let (item, if_held) = self.item_of(start)?;
         let (item, read) = (&item, None);
-        self.place(Asked {
+        self.accept(Asked {
             item,
             read,
             if_held,
@@ -184,45 +184,45 @@ impl<S: Store> Queue<S> {
 
     /// A start whose item waits is asked for again: what has a place is answered before anything that refuses a new one.
     async fn asked_again(&self, item: &StartItem) -> Result<Started, Error> {
-        if let Some(answer) = self.placed(item).await? {
+        if let Some(answer) = self.answer_by_rows(item).await? {
             return Ok(answer);
         }
         match self.known(item).await? {
             Known::Unasked => Err(not_known(item)),
-            known => self.place_again(item, known).await,
+            known => self.accept_again(item, known).await,
         }
     }
 
     /// The answer of one that waits in the queue, has the key, or had it.
-    async fn placed(&self, item: &StartItem) -> Result<Option<Started>, Error> {
+    async fn answer_by_rows(&self, item: &StartItem) -> Result<Option<Started>, Error> {
         let request = item.digest();
         let rows = self.read_rows_for(&item.key, item.request.permits).await?;
-        if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
-            return self.waits(first.clone(), item).await.map(Some);
+        match rows.standing(&request) {
+            Standing::Waits(first) => self.answer_waiting(first.clone(), item).await.map(Some),
+            Standing::Has(permit, row) => {
+                let key = item.key.clone();
+                let at = Address { key, permit };
+                self.answer_with_turn(&at, row, item).await.map(Some)
+            }
+            Standing::Had => {
+                // Whoever began it died before the item said so.
+                self.settle_remembered(item).await?;
+                self.as_settled(item).await.map(Some)
+            }
+            Standing::Unknown => Ok(None),
         }
-        if let Some((permit, row)) = rows.held_for(&request) {
-            let key = item.key.clone();
-            let at = Address { key, permit };
-            return self.its_turn(&at, row, item).await.map(Some);
-        }
-        if rows.remember(&request) {
-            // Whoever began it died before the item said so.
-            self.settle_remembered(item).await?;
-            return self.as_settled(item).await.map(Some);
-        }
-        Ok(None)
     }
 
     /// A start that waits without a place, because its row was deleted by hand: it has begun, as far as is `known`, or gets
     /// another place, or its time is over.
-    async fn place_again(&self, item: &StartItem, known: Known) -> Result<Started, Error> {
+    async fn accept_again(&self, item: &StartItem, known: Known) -> Result<Started, Error> {
         match known {
             Known::Ours => drop(self.note_begun(item).await?),
             Known::No if item.deadline > self.now() => {
                 let again = item.placed_at(self.now());
                 let if_held = IfHeld::Wait(WaitTime::DAY);
                 let (item, read) = (&again, Some(item));
-                return Box::pin(self.place(Asked {
+                return Box::pin(self.accept(Asked {
                     item,
                     read,
                     if_held,
@@ -271,7 +271,7 @@ impl<S: Store> Queue<S> {
         };
         let (item, read) = (&item, Some(&failed));
         let if_held = IfHeld::Wait(WaitTime::DAY);
-        self.place(Asked {
+        self.accept(Asked {
             item,
             read,
             if_held,
@@ -297,17 +297,19 @@ impl<S: Store> Queue<S> {
         let purge_at = self.purge_start_at();
         let skipped = Settlement::Skipped { purge_at };
         let rows = self.read_rows_for(key, item.request.permits).await?;
-        if rows.remember(&request) {
-            // It has its turn, or had it: what became of it is written down by whoever began it, or by sweep.
-            return Ok(false);
+        match rows.standing(&request) {
+            // What became of it is written down by whoever began it, or by sweep.
+            Standing::Has(..) | Standing::Had => Ok(false),
+            Standing::Waits(first) => {
+                let first = first.clone();
+                self.settle_in_queue(first, &item, &skipped, None).await
+            }
+            // It has no place, until sweep gives it one.
+            Standing::Unknown => {
+                let settled = self.settle(&item, &skipped, None).await?;
+                Ok(settled == Settled::Done)
+            }
         }
-        if let Some(first) = rows.first().filter(|row| row.waiting().contains(&request)) {
-            let first = first.clone();
-            return self.settle_in_queue(first, &item, &skipped, None).await;
-        }
-        // It has no place, until sweep gives it one.
-        let settled = self.settle(&item, &skipped, None).await?;
-        Ok(settled == Settled::Done)
     }
 
     /// For an operator: begins a start that has its turn and may not have begun. Returns whether it has begun.
@@ -391,8 +393,9 @@ impl<S: Store> Queue<S> {
     }
 
     /// A start has its place, by this call or an earlier one. Where the key is free, whoever freed it did not come to its queue.
-    async fn waits(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
-        let Some(row) = self.take_their_place(row, item).await? else {
+    async fn answer_waiting(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
+        let newest = (&item.key, &item.request, item.instead_of);
+        let Some(row) = Box::pin(self.take_their_place(row, newest)).await? else {
             return self.as_it_is(item).await;
         };
         let held = self.held_now(&row, item);
@@ -417,28 +420,6 @@ impl<S: Store> Queue<S> {
         self.as_it_is(item).await
     }
 
-    /// Sends away whoever waits before a start that has its place, and stops whoever it replaces, if it is to. None if it has its turn,
-    /// or a later one has sent it away: then nobody is to be stopped for it.
-    pub(super) async fn take_their_place(
-        &self,
-        mut row: Row,
-        item: &StartItem,
-    ) -> Result<Option<Row>, Error> {
-        let Some(instead_of) = item.instead_of else {
-            return Ok(Some(row));
-        };
-        let (request, execution) = (item.digest(), item.execution());
-        let newest = (&item.key, &request, &execution);
-        row = Box::pin(self.supersede(row, newest)).await?;
-        if !row.waiting().contains(&request) {
-            return Ok(None);
-        }
-        if instead_of == InsteadOf::Holder {
-            self.stop_replaced(&row, item).await?;
-        }
-        Ok(Some(row))
-    }
-
     /// What the item says by now; until it says something, the start waits or has its turn.
     async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
         match self.stored(item).await? {
@@ -448,7 +429,12 @@ impl<S: Store> Queue<S> {
     }
 
     /// A start that has the key already is repeated.
-    async fn its_turn(&self, at: &Address, row: &Row, item: &StartItem) -> Result<Started, Error> {
+    async fn answer_with_turn(
+        &self,
+        at: &Address,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Started, Error> {
         if !row.is_unbegun_start() {
             self.settle_seen(item).await?;
             return self.as_settled(item).await;
@@ -476,56 +462,6 @@ impl<S: Store> Queue<S> {
             .as_ref()
             .and_then(answer_of)
             .unwrap_or_else(|| Err(changed(item)))
-    }
-
-    /// The start that has the key, if it is one. By its item, which no caller of acquire and no team can write: they may name
-    /// any execution as the holder.
-    async fn started_holder(
-        &self,
-        row: &Row,
-        item: &StartItem,
-    ) -> Result<Option<StartItem>, Error> {
-        if !row.request.is_start() || row.holding().is_none() {
-            return Ok(None);
-        }
-        let holds = self
-            .store()
-            .start_item(&item.key, &row.request, self.limit());
-        let holds = holds.await?;
-        Ok(holds.filter(|holds| holds.execution() == row.granted_to))
-    }
-
-    /// Stops the execution that has the key, if `item`, which has its place, is to replace it and it was started through the key.
-    async fn stop_replaced(&self, row: &Row, item: &StartItem) -> Result<(), Error> {
-        let Some(holds) = self.started_holder(row, item).await? else {
-            return Ok(());
-        };
-        let (key, execution) = (&item.key, holds.execution());
-        let cause = format!("replaced by {}", item.execution());
-        let stopped = self
-            .workflows()
-            .stop_execution(&execution, cause, self.limit());
-        match stopped.await {
-            Ok(true) => {
-                tracing::info!(%key, %execution, by = %item.execution(), "replaced");
-                Ok(())
-            }
-            Ok(false) => Err(Error::Unavailable {
-                problem: format!(
-                    "{execution} has the key and has not begun, so that it was not stopped; {} waits",
-                    item.name
-                ),
-                source: None,
-            }),
-            // It has its place, and nobody can stop what it waits for by asking again.
-            Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
-                error.count();
-                let problem = error.in_full();
-                tracing::error!(%key, %execution, problem, "was not stopped");
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// Who has the key, if somebody has.

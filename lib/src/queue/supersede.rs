@@ -1,19 +1,20 @@
-//! Only the newest waits: who has just taken its place sends away who waits before it.
+//! Only the newest waits: it sends away who waits before it, and may stop who has the key.
 
 use super::{Queue, maintenance::place_in};
 use crate::{
     error::Error,
     leases::TRIES,
+    request::Request,
     row::Row,
-    start::StartStatus,
+    start::{InsteadOf, StartItem},
     store::{Operations, Settled, Settlement, Store},
     transition::{Leave, LeaveReason},
     values::{Holder, Key, RequestDigest},
-    waiter::Waiter,
+    waiter::{TokenItem, Waiter},
 };
 
-/// Who came last: for which key, with which request, and as which holder.
-pub(crate) type Newest<'a> = (&'a Key, &'a RequestDigest, &'a Holder);
+/// Who came last: for which key, with which request, and whom it takes the place of.
+pub(crate) type Newest<'a> = (&'a Key, &'a Request, Option<InsteadOf>);
 
 impl<S: Store> Queue<S> {
     /// How many may wait when this one joins. Whoever sends the others away finds a place also beside as many as may wait.
@@ -26,12 +27,32 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Sends away everybody who waits before `newest`. Whoever has been granted the key meanwhile keeps it. Returns the row
-    /// with the queue as it is then. Repeated, it goes on where it ended.
-    pub(crate) async fn supersede(&self, mut row: Row, newest: Newest<'_>) -> Result<Row, Error> {
+    /// One that has its place sends away everybody who waits before it, and stops whoever it replaces, if it is to. Whoever has been granted the
+    /// key meanwhile keeps it. Returns the row with the queue as it is then; none if it has its turn, or a later one has sent it away:
+    /// then nobody is to be stopped for it. Repeated, it goes on where it ended.
+    pub(crate) async fn take_their_place(
+        &self,
+        row: Row,
+        newest: Newest<'_>,
+    ) -> Result<Option<Row>, Error> {
+        let (key, request, instead_of) = newest;
+        let Some(whom) = instead_of else {
+            return Ok(Some(row));
+        };
+        let row = self.supersede(row, newest).await?;
+        if !row.waiting().contains(&request.digest) {
+            return Ok(None);
+        }
+        if whom == InsteadOf::Holder {
+            self.stop_replaced(key, &row, &request.holder).await?;
+        }
+        Ok(Some(row))
+    }
+
+    async fn supersede(&self, mut row: Row, newest: Newest<'_>) -> Result<Row, Error> {
         let (key, request, _) = newest;
         let mut tries = usize::from(self.room(true)) + TRIES;
-        while place_in(&row, request).is_some_and(|place| place > 0)
+        while place_in(&row, &request.digest).is_some_and(|place| place > 0)
             && let Some(first) = row.head().cloned()
         {
             if tries == 0 || self.is_nearly_over() {
@@ -41,19 +62,15 @@ impl<S: Store> Queue<S> {
                 });
             }
             tries -= 1;
-            let left = if first.is_start() {
-                match self.supersede_start(&row, &first, newest).await {
-                    // A team's function may not write starts: this one keeps its place.
-                    Err(error @ Error::Denied { .. }) => {
-                        error.count();
-                        let problem = error.in_full();
-                        tracing::error!(%key, problem, "a start could not be sent away, and waits on");
-                        break;
-                    }
-                    left => left?,
+            let left = match self.send_away(&row, &first, newest).await {
+                // A team's function may not write starts: this one keeps its place.
+                Err(error @ Error::Denied { .. }) if first.is_start() => {
+                    error.count();
+                    let problem = error.in_full();
+                    tracing::error!(%key, problem, "a start could not be sent away, and waits on");
+                    break;
                 }
-            } else {
-                self.supersede_waiter(&row, &first, newest).await?
+                left => left?,
             };
             if left {
                 row.queue.remove(0);
@@ -66,46 +83,41 @@ impl<S: Store> Queue<S> {
     }
 
     /// Whether it has left the queue.
-    async fn supersede_start(
+    async fn send_away(
         &self,
         row: &Row,
         first: &RequestDigest,
-        (key, later, by): Newest<'_>,
+        newest: Newest<'_>,
     ) -> Result<bool, Error> {
-        let item = self.store().start_item(key, first, self.limit()).await?;
-        let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
-            // Settled by another call, or deleted by hand.
-            self.pass_over(key, row, first).await?;
-            return Ok(false);
-        };
-        let superseded = Settlement::Superseded {
-            by: by.clone(),
-            purge_at: self.purge_start_at(),
-        };
-        let later = Some(later);
-        let row = row.clone();
-        let left = self.settle_in_queue(row, &item, &superseded, later).await?;
-        if left {
-            tracing::info!(%key, execution = %item.execution(), %by, "superseded");
+        let (key, Request { digest, holder, .. }, _) = newest;
+        match self.waiter(key, first).await? {
+            Some(Waiter::Start(item)) => {
+                let superseded = Settlement::Superseded {
+                    by: holder.clone(),
+                    purge_at: self.purge_start_at(),
+                };
+                let (row, later) = (row.clone(), Some(digest));
+                let left = self.settle_in_queue(row, &item, &superseded, later).await?;
+                if left {
+                    tracing::info!(%key, execution = %item.execution(), by = %holder, "superseded");
+                }
+                Ok(left)
+            }
+            Some(Waiter::Token(item)) => self.supersede_token(*item, newest).await,
+            None => {
+                // Settled by another call, or deleted by hand: nobody can tell it.
+                self.pass_over(key, row, first).await?;
+                Ok(false)
+            }
         }
-        Ok(left)
     }
 
-    /// Takes the place of a waiter away and notes why, in one write, and then tells it; if that fails, sweep does. If it has
+    /// Takes the place of a task token away and notes why, in one write, and then tells it; if that fails, sweep does. If it has
     /// left, or has asked again, it is as it was. Whether it has left the queue.
-    async fn supersede_waiter(
-        &self,
-        row: &Row,
-        first: &RequestDigest,
-        (key, later, by): Newest<'_>,
-    ) -> Result<bool, Error> {
-        let Some(waiter) = self.waiter_item(key, first).await? else {
-            // Deleted by hand: nobody can tell this waiter.
-            self.pass_over(key, row, first).await?;
-            return Ok(false);
-        };
+    async fn supersede_token(&self, waiter: TokenItem, newest: Newest<'_>) -> Result<bool, Error> {
+        let (key, later, by) = (newest.0, &newest.1.digest, &newest.1.holder);
         let leave = Leave {
-            request: first.clone(),
+            request: waiter.request.digest.clone(),
             place: 0,
             because: LeaveReason::Superseded(later.clone()),
         };
@@ -123,11 +135,58 @@ impl<S: Store> Queue<S> {
             key: key.clone(),
             by: by.clone(),
         };
-        let superseded = Waiter {
+        let superseded = TokenItem {
             superseded_by: Some(by.clone()),
             ..waiter
         };
         self.fail_waiter(key, &superseded, error).await?;
         Ok(true)
+    }
+
+    /// The start that has the key, if it is one. By its item, which no caller of acquire and no team can write: they may name
+    /// any execution as the holder.
+    pub(super) async fn started_holder(
+        &self,
+        key: &Key,
+        row: &Row,
+    ) -> Result<Option<StartItem>, Error> {
+        if !row.request.is_start() || row.holding().is_none() {
+            return Ok(None);
+        }
+        let item = self.store().start_item(key, &row.request, self.limit());
+        let item = item.await?;
+        Ok(item.filter(|item| item.execution() == row.granted_to))
+    }
+
+    /// Stops the execution that has the key, if it was started through the key.
+    async fn stop_replaced(&self, key: &Key, row: &Row, by: &Holder) -> Result<(), Error> {
+        let Some(holds) = self.started_holder(key, row).await? else {
+            return Ok(());
+        };
+        let execution = holds.execution();
+        let cause = format!("replaced by {by}");
+        let stopped = self
+            .workflows()
+            .stop_execution(&execution, cause, self.limit());
+        match stopped.await {
+            Ok(true) => {
+                tracing::info!(%key, %execution, %by, "replaced");
+                Ok(())
+            }
+            Ok(false) => Err(Error::Unavailable {
+                problem: format!(
+                    "{execution} has the key and has not begun, so that it was not stopped; {by} waits"
+                ),
+                source: None,
+            }),
+            // It has its place, and nobody can stop what it waits for by asking again.
+            Err(error @ (Error::Denied { .. } | Error::Misconfigured { .. })) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%key, %execution, problem, "was not stopped");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 }

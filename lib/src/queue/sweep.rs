@@ -369,15 +369,10 @@ impl<S: Store> Queue<S> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
-        let waits = waiting.iter().cloned();
         let until = waiting.iter().filter_map(|(_, due)| *due).max();
         // Whoever is due at once waits nevertheless; the row is written once a day for it.
         let until = until.map(|until| until.max(end_of_tomorrow(self.now())));
-        let (starts, tokens): (Vec<_>, Vec<_>) = waits.partition(|(request, _)| request.is_start());
-        let granted = async {
-            let told = self.maintain_queue(key, &tokens, until, width).await?;
-            Ok(told + self.maintain_starts(key, &starts).await?)
-        };
+        let granted = self.maintain_queue(key, waiting, until, width);
         let seen = granted.await.map(|granted| Seen {
             granted,
             left: self.is_nearly_over(),

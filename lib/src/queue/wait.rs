@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Queue, ask::Tried, maintenance::its_place_is_lost, serve::Told};
 use crate::{
     error::{Error, TOKEN_USED},
-    leases::{CALLS_WITHIN, Rows, TRIES, changed, check_keep},
+    leases::{CALLS_WITHIN, Rows, Standing, TRIES, changed, check_keep},
     metrics::{self, Metric},
     outcomes::Granted,
     requests::{Acquire, Lifetime, Wait},
@@ -13,7 +13,7 @@ use crate::{
     store::{Address, Joined, Operations, Store, foreign_item},
     transition::{Grant, Join, JoinRefusal, JoinRule, why_not_joined},
     values::Key,
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 /// The result of an acquire that may wait in the queue. The lease itself is sent to the task token.
@@ -58,7 +58,7 @@ impl<S: Store> Queue<S> {
         self.follow_rules().await?;
         let grant = self.grant(&request, None, true)?;
         let (key, reentrant) = (request.key, request.reentrant);
-        let waiter = self.waiter(&grant, queue);
+        let waiter = self.item_of_wait(&grant, queue);
         // Where somebody has a mutex its row says so. Whoever may have the key already asks for it first, and so does whoever may
         // have another permit.
         let asks_first = reentrant || self.settings().stopped || grant.request.permits.is_some();
@@ -138,10 +138,16 @@ impl<S: Store> Queue<S> {
         Err(Error::Superseded { key, by })
     }
 
-    /// It has its place.
-    async fn has_joined(&self, key: &Key, join: &Join, waiter: &Waiter) -> Result<Queued, Error> {
+    /// It has joined the queue just now.
+    async fn has_joined(
+        &self,
+        key: &Key,
+        join: &Join,
+        waiter: &TokenItem,
+    ) -> Result<Queued, Error> {
         if waiter.latest {
-            Box::pin(self.only_newest(key, None, waiter)).await?;
+            let rows = self.read_rows_for(key, waiter.request.permits).await?;
+            self.has_its_place(key, rows, waiter).await?;
         } else if join.rule == JoinRule::Always {
             // A permit that came free before this one waited was offered to nobody.
             self.serve_key(key).await;
@@ -149,8 +155,26 @@ impl<S: Store> Queue<S> {
         Ok(queued(waiter))
     }
 
+    /// It waits in the queue of these rows. Where the key is free, whoever freed it may have found somebody before it, or nobody.
+    async fn has_its_place(&self, key: &Key, rows: Rows, waiter: &TokenItem) -> Result<(), Error> {
+        let Some(first) = rows.first() else {
+            return Ok(());
+        };
+        let newest = (key, &waiter.request, waiter.instead_of());
+        let first = Box::pin(self.take_their_place(first.clone(), newest)).await?;
+        if let Some(first) = first {
+            self.serve_rows(key, rows.with(0, first)).await;
+        }
+        Ok(())
+    }
+
     /// Tells this call's token of a grant that was just made.
-    async fn tell_at_once(&self, at: &Address, row: Row, waiter: &Waiter) -> Result<Queued, Error> {
+    async fn tell_at_once(
+        &self,
+        at: &Address,
+        row: Row,
+        waiter: &TokenItem,
+    ) -> Result<Queued, Error> {
         let granted = self.granted(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
         let told = self.send_grant(&waiter.task_token, granted).await;
@@ -163,53 +187,28 @@ impl<S: Store> Queue<S> {
     }
 
     /// A repeated call of a request that waits: its token replaces the old one.
-    async fn still_queued(&self, key: &Key, waiter: &Waiter) -> Result<Queued, Error> {
+    async fn still_queued(&self, key: &Key, waiter: &TokenItem) -> Result<Queued, Error> {
         let latest = self.store().update_task_token(key, waiter, self.limit());
         let latest = latest.await?;
         check_latest(&latest, waiter)?;
         // Read the row after the new token is stored. A call that ended this wait earlier has told the old token, or
         // nobody.
         let rows = self.read_rows_for(key, waiter.request.permits).await?;
-        if rows.waiting().contains(&waiter.request.digest) {
-            if waiter.latest {
-                Box::pin(self.only_newest(key, Some(rows), waiter)).await?;
-            } else {
-                self.serve_rows(key, rows).await;
+        match rows.standing(&waiter.request.digest) {
+            Standing::Waits(_) => {
+                self.has_its_place(key, rows, waiter).await?;
+                Ok(queued(&latest))
             }
-            return Ok(queued(&latest));
-        }
-        if let Some((permit, row)) = rows.held_for(&waiter.request.digest) {
             // It was granted the key in the meantime.
-            let key = key.clone();
-            let (at, row) = (Address { key, permit }, row.clone());
-            return self.tell_of_its_lease(&at, row, waiter).await;
+            Standing::Has(permit, row) => {
+                let key = key.clone();
+                let (at, row) = (Address { key, permit }, row.clone());
+                self.tell_of_its_lease(&at, row, waiter).await
+            }
+            Standing::Had => Err(Error::Consumed { key: key.clone() }),
+            // This token must not wait again, because another call may be about to end its wait.
+            Standing::Unknown => Err(its_place_is_lost(key)),
         }
-        if rows.remember(&waiter.request.digest) {
-            return Err(Error::Consumed { key: key.clone() });
-        }
-        // This token must not wait again, because another call may be about to end its wait.
-        Err(its_place_is_lost(key))
-    }
-
-    /// Sends away who waits before this waiter, which has its place. Where the key is free, whoever freed it may have found
-    /// one of those first.
-    async fn only_newest(
-        &self,
-        key: &Key,
-        rows: Option<Rows>,
-        waiter: &Waiter,
-    ) -> Result<(), Error> {
-        let rows = match rows {
-            Some(rows) => rows,
-            None => self.read_rows_for(key, waiter.request.permits).await?,
-        };
-        let Some(first) = rows.first() else {
-            return Ok(());
-        };
-        let newest = (key, &waiter.request.digest, &waiter.request.holder);
-        let first = self.supersede(first.clone(), newest).await?;
-        self.serve_rows(key, rows.with(0, first)).await;
-        Ok(())
     }
 
     /// Tells this call's token of the lease that its holder has already.
@@ -217,7 +216,7 @@ impl<S: Store> Queue<S> {
         &self,
         at: &Address,
         row: Row,
-        waiter: &Waiter,
+        waiter: &TokenItem,
     ) -> Result<Queued, Error> {
         let (mut told_by, key) = (None, &at.key);
         let row = if row.holding().is_none_or(|held| held.notification.is_none()) {
@@ -261,9 +260,9 @@ impl<S: Store> Queue<S> {
         notification.is_some_and(|told| self.now().since(told.at) <= CALLS_WITHIN)
     }
 
-    fn waiter(&self, grant: &Grant, queue: Wait) -> Waiter {
+    fn item_of_wait(&self, grant: &Grant, queue: Wait) -> TokenItem {
         let deadline = grant.now.plus(queue.wait.as_duration());
-        Waiter {
+        TokenItem {
             request: grant.request.clone(),
             task_token: queue.task_token,
             ticket: grant.now.as_millis(),
@@ -322,7 +321,7 @@ fn answer(told: Told) -> Result<Queued, Error> {
 
 /// Fails if a later call with another token has replaced this one: then nobody expects an answer to this token. If
 /// only its clock makes that call the later one, repeating this call makes this one the latest.
-fn check_latest(latest: &Waiter, waiter: &Waiter) -> Result<(), Error> {
+fn check_latest(latest: &TokenItem, waiter: &TokenItem) -> Result<(), Error> {
     if latest.task_token == waiter.task_token {
         return Ok(());
     }
@@ -336,7 +335,7 @@ fn asked_again() -> Error {
     }
 }
 
-fn queued(waiter: &Waiter) -> Queued {
+fn queued(waiter: &TokenItem) -> Queued {
     let ticket = waiter.ticket;
     Queued::Queued { ticket }
 }

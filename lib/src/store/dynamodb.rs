@@ -322,7 +322,7 @@ mod tests {
         let _ = store.read_row(&address, limit).await;
         let _ = store.read_key(&key, limit).await;
         let _ = store
-            .waiter(
+            .token_item(
                 &key,
                 &RequestDigest::of(&Holder::new("me").unwrap(), &RequestId::random()),
                 limit,

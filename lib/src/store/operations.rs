@@ -15,7 +15,7 @@ use crate::{
     start::StartItem,
     transition::{Change, Join, Leave, transition},
     values::{Holder, Key, RequestDigest},
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 /// An answer that comes.
@@ -104,7 +104,7 @@ pub trait Operations: Store {
         &self,
         key: &Key,
         join: &Join,
-        waiter: &Waiter,
+        waiter: &TokenItem,
         limit: Duration,
     ) -> impl Future<Output = Answer<Joined>> + Send {
         async move {
@@ -118,13 +118,13 @@ pub trait Operations: Store {
                 Written::Refused(parts) => parts,
             };
             let beside = parts.get(1).and_then(Option::as_ref);
-            if let Some(by) = beside.and_then(|item| item.read(Waiter::superseded_by)) {
+            if let Some(by) = beside.and_then(|item| item.read(TokenItem::superseded_by)) {
                 return Ok(Joined::Superseded(by));
             }
             if let Some(row) = parts.first().and_then(Option::as_ref) {
                 return Ok(Joined::Refused(row.row()));
             }
-            Ok(match beside.and_then(|item| item.read(Waiter::read)) {
+            Ok(match beside.and_then(|item| item.read(TokenItem::read)) {
                 Some(found) if found.request.digest == waiter.request.digest => {
                     Joined::SupersededByLaterCall
                 }
@@ -133,16 +133,16 @@ pub trait Operations: Store {
         }
     }
 
-    /// Reads a waiter's item; none if there is none, or it is not ours.
-    fn waiter(
+    /// Reads the item of a task token; none if there is none, or it is not ours.
+    fn token_item(
         &self,
         key: &Key,
         request: &RequestDigest,
         limit: Duration,
-    ) -> impl Future<Output = Answer<Option<Waiter>>> + Send {
+    ) -> impl Future<Output = Answer<Option<TokenItem>>> + Send {
         async move {
             let item = ItemAddress::Waiter(key.clone(), request.clone());
-            Ok(read_one(self, item, limit).await?.read(Waiter::read))
+            Ok(read_one(self, item, limit).await?.read(TokenItem::read))
         }
     }
 
@@ -157,7 +157,7 @@ pub trait Operations: Store {
             let item = ItemAddress::Waiter(key.clone(), request.clone());
             Ok(read_one(self, item, limit)
                 .await?
-                .read(Waiter::superseded_by))
+                .read(TokenItem::superseded_by))
         }
     }
 
@@ -168,9 +168,9 @@ pub trait Operations: Store {
     fn update_task_token(
         &self,
         key: &Key,
-        waiter: &Waiter,
+        waiter: &TokenItem,
         limit: Duration,
-    ) -> impl Future<Output = Answer<Waiter>> + Send {
+    ) -> impl Future<Output = Answer<TokenItem>> + Send {
         async move {
             let write = Write::NewToken(key.clone(), waiter.clone());
             let found = match self.write(std::slice::from_ref(&write), limit).await? {
@@ -178,12 +178,12 @@ pub trait Operations: Store {
                 Written::Refused(parts) => first(&parts).clone(),
                 Written::Conflict => return Err(busy(self.name())),
             };
-            if let Some(by) = found.read(Waiter::superseded_by) {
+            if let Some(by) = found.read(TokenItem::superseded_by) {
                 let key = key.clone();
                 return Err(Error::Superseded { key, by });
             }
-            let same = |found: &Waiter| found.request.digest == waiter.request.digest;
-            let found = found.read(Waiter::read).filter(same);
+            let same = |found: &TokenItem| found.request.digest == waiter.request.digest;
+            let found = found.read(TokenItem::read).filter(same);
             found.ok_or_else(|| foreign_item(key, &waiter.request.digest))
         }
     }
@@ -192,7 +192,7 @@ pub trait Operations: Store {
     fn delete_waiter(
         &self,
         key: &Key,
-        waiter: &Waiter,
+        waiter: &TokenItem,
         limit: Duration,
     ) -> impl Future<Output = Answer<()>> + Send {
         async move {
@@ -206,7 +206,7 @@ pub trait Operations: Store {
     fn supersede_waiter(
         &self,
         key: &Key,
-        waiter: &Waiter,
+        waiter: &TokenItem,
         by: &Holder,
         leave: &Leave,
         limit: Duration,

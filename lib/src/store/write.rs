@@ -14,7 +14,7 @@ use crate::{
     start::{FAILED, StartItem},
     transition::{Change, transition},
     values::{Holder, Key, RequestDigest},
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 /// Where an item of the table is.
@@ -111,16 +111,16 @@ pub enum Write {
     /// Changes a lease row as [`transition`] says, or requires something of it.
     Row(Address, Change),
     /// Stores a waiter that joins the queue, unless its request has asked later. The item of an earlier wait is replaced.
-    Wait(Key, Waiter),
+    Wait(Key, TokenItem),
     /// Stores the token of a waiter that asks again, unless its request has asked later. Everything else of an existing
     /// item stays, because the place in the queue belongs to the first call.
-    NewToken(Key, Waiter),
+    NewToken(Key, TokenItem),
     /// Deletes a waiter, if its token is still the one that was read. Of one that was superseded a note stays, which no
     /// index has.
-    Forget(Key, Waiter),
+    Forget(Key, TokenItem),
     /// Notes in a waiter's item that this one came later, if its token is still the one that was read. It asked at the end
     /// of time, so that no copy of its request counts as later.
-    Supersede(Key, Waiter, Holder),
+    Supersede(Key, TokenItem, Holder),
     /// Stores a start, if there is none under its name.
     Start(StartItem),
     /// Stores a start that waits in the place of the same as it was read, which has failed, or waits without a place.
@@ -363,7 +363,7 @@ const fn set_all(set: Vec<(&'static str, AttributeValue)>) -> Update {
 }
 
 /// There is no item, or an item of the same request that was not written later.
-fn unless_asked_later(waiter: &Waiter, set: Vec<(&'static str, AttributeValue)>) -> ItemPlan {
+fn unless_asked_later(waiter: &TokenItem, set: Vec<(&'static str, AttributeValue)>) -> ItemPlan {
     ItemPlan {
         any_of: vec![
             vec![Test::Absent],
@@ -377,7 +377,7 @@ fn unless_asked_later(waiter: &Waiter, set: Vec<(&'static str, AttributeValue)>)
 }
 
 /// The waiter has not asked again since it was read.
-fn if_token_is(waiter: &Waiter, effect: Effect) -> ItemPlan {
+fn if_token_is(waiter: &TokenItem, effect: Effect) -> ItemPlan {
     let token = s(waiter.task_token.expose());
     ItemPlan {
         any_of: vec![vec![Test::Is(at::TASK_TOKEN, token)]],

@@ -12,7 +12,7 @@ use leasehold::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Head, Join, JoinRule, Leave, LeaveReason,
         Look, Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
     },
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 use super::steps::{GRANTED, NOBODY, PROOFS, REQUESTS, START, Step, THREE, Write};
@@ -238,15 +238,15 @@ impl Written<'_> {
 }
 
 /// A step that joins the queue, and the item beside it.
-pub fn join(stored: &Stored, step: &Step) -> (Join, Waiter) {
+pub fn join(stored: &Stored, step: &Step) -> (Join, TokenItem) {
     let row = row_of(stored);
     let join = Written { step, row }.join();
     (join, waiter(step, step.at))
 }
 
-pub fn waiter(step: &Step, at: u8) -> Waiter {
+pub fn waiter(step: &Step, at: u8) -> TokenItem {
     let deadline = seconds(at).plus(Duration::from_secs(10));
-    Waiter {
+    TokenItem {
         request: Request {
             digest: digest(step.who, step.request),
             holder: holder(step.who),

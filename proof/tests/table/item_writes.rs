@@ -12,7 +12,7 @@ use leasehold::{
     store::{
         AttributeValue, Blob, ItemAddress, Note, Settlement, Slot, Store as _, Write, Written,
     },
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 use leasehold_proof::fixture::{TABLE, Table, s};
 
@@ -43,8 +43,8 @@ fn request(digest: RequestDigest) -> Request {
     }
 }
 
-fn waiter(token: &str, asked_at: u64, superseded: bool) -> Waiter {
-    Waiter {
+fn waiter(token: &str, asked_at: u64, superseded: bool) -> TokenItem {
+    TokenItem {
         request: request(RequestDigest::of(
             &holder("a"),
             &RequestId::new("1").unwrap(),

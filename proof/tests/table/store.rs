@@ -230,14 +230,14 @@ async fn transaction_does_not_stop_waiters_deletion() {
     let (asked, queue) = queued("k", "1");
     let digest = RequestDigest::of(&asked.holder, &asked.request_id);
     leases.acquire_queued(asked, queue).await.unwrap();
-    let waiter = store.waiter(&lease.key, &digest, limit).await.unwrap();
+    let waiter = store.token_item(&lease.key, &digest, limit).await.unwrap();
     table.proxy.inject(Fault::Conflict, "DeleteItem", 4);
     let waiter = waiter.expect("an item");
     store
         .delete_waiter(&lease.key, &waiter, limit)
         .await
         .unwrap();
-    let gone = store.waiter(&lease.key, &digest, limit).await.unwrap();
+    let gone = store.token_item(&lease.key, &digest, limit).await.unwrap();
     assert_eq!(gone, None);
 }
 

@@ -3,106 +3,26 @@
 use super::{Started, waited_too_long};
 use crate::{
     error::Error,
-    leases::CALLS_WITHIN,
+    leases::{CALLS_WITHIN, Rows, Standing},
     queue::{
         Queue,
-        begin::{Begins, log_failed, not_started_reason},
-        maintenance::{Waits, place_in},
+        begin::{log_failed, not_started_reason},
     },
-    retry::{AT_ONCE, some_at_a_time},
     row::Row,
-    start::{Known, StartItem, StartStatus},
-    store::{Address, Operations, Settled, Settlement, Store},
-    values::{Key, RequestDigest},
+    start::{Known, StartItem},
+    store::{Settled, Settlement, Store},
 };
 
 impl<S: Store> Queue<S> {
-    /// Sees to the starts of `key` whose items wait, as far as there is time. Returns how many have begun.
-    pub(crate) async fn maintain_starts(&self, key: &Key, waiting: &[Waits]) -> Result<u64, Error> {
-        if waiting.is_empty() {
-            return Ok(0);
+    /// Sees to a start that waits, of which these rows were read after its item: if they do not know of it, it gets a place, and if they
+    /// remember it, it is settled. Returns whether it has begun.
+    pub(crate) async fn see_to_stray(&self, rows: &Rows, item: &StartItem) -> Result<bool, Error> {
+        match rows.standing(&item.digest()) {
+            // It has got its place since.
+            Standing::Waits(_) | Standing::Has(..) => Ok(false),
+            Standing::Had => self.settle_remembered(item).await.map(|()| false),
+            Standing::Unknown => self.has_no_place(item).await,
         }
-        let (mut begun, mut row) = (0, self.read_queue_row(key).await?);
-        let (placed, stranded): (Vec<_>, Vec<_>) = waiting.iter().partition(|(request, _)| {
-            let place = row.as_ref().and_then(|row| place_in(row, request));
-            place.is_some()
-        });
-        for (request, gives_up) in placed {
-            if self.is_nearly_over() {
-                return Ok(begun);
-            }
-            let gives_up = gives_up.unwrap_or_else(|| self.now());
-            let waits = row.as_ref().and_then(|row| place_in(row, request));
-            if waits.is_some() && gives_up > self.now() {
-                continue;
-            }
-            begun += u64::from(self.maintain_start(key, request).await?);
-            row = self.read_queue_row(key).await?;
-        }
-        for request in self.oldest_first(key, stranded).await? {
-            if self.is_nearly_over() {
-                return Ok(begun);
-            }
-            begun += u64::from(self.maintain_start(key, &request).await?);
-        }
-        Ok(begun)
-    }
-
-    /// Those of these starts that wait, in the order in which they were asked for: if a row was deleted by hand, and the queue
-    /// with it, they get their places again in that order.
-    async fn oldest_first(
-        &self,
-        key: &Key,
-        starts: Vec<&Waits>,
-    ) -> Result<Vec<RequestDigest>, Error> {
-        let reads = starts.into_iter();
-        let reads = reads.map(|(request, _)| self.store().start_item(key, request, self.limit()));
-        let items = some_at_a_time(AT_ONCE, reads.collect()).await;
-        let items = items.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut waiting: Vec<_> = items
-            .into_iter()
-            .flatten()
-            .filter(|item| item.status == StartStatus::Waiting)
-            .collect();
-        waiting.sort_by_key(|item| item.asked_at);
-        Ok(waiting.iter().map(StartItem::digest).collect())
-    }
-
-    /// Sees to a start whose item waits: it leaves the queue when its wait is over, begins if it has its turn, or gets a place
-    /// if it has none. Returns whether it has begun.
-    async fn maintain_start(&self, key: &Key, request: &RequestDigest) -> Result<bool, Error> {
-        let item = self.store().start_item(key, request, self.limit()).await?;
-        let Some(item) = item.filter(|item| item.status == StartStatus::Waiting) else {
-            // The index is late.
-            return Ok(false);
-        };
-        // Read after the item: it may have got its place since.
-        let rows = self.read_rows_for(key, item.request.permits).await?;
-        if let Some(first) = rows.first()
-            && place_in(first, request).is_some()
-        {
-            let first = first.clone();
-            return self.end_wait(first, &item).await.map(|()| false);
-        }
-        if let Some((permit, row)) = rows.held_for(request) {
-            if !row.is_unbegun_start() {
-                // It has begun long ago: it has extended its lease, or was seen. Its name may be in use by that one.
-                self.settle_seen(&item).await?;
-                return Ok(false);
-            }
-            let key = key.clone();
-            let at = Address { key, permit };
-            return match self.begin_again(&at, row, &item).await? {
-                Begins::Begun => Ok(true),
-                Begins::Failed { free, .. } => Ok(self.serve(free).await),
-                Begins::Later => Ok(false),
-            };
-        }
-        if rows.remember(request) {
-            self.settle_remembered(&item).await?;
-            return Ok(false);
-        }
-        self.has_no_place(&item).await
     }
 
     /// One whose row was deleted, and its place with it. Returns whether it has begun.
@@ -118,7 +38,7 @@ impl<S: Store> Queue<S> {
         if !may_be_over && !waits_on && matches!(known, Known::No | Known::Unasked) {
             return Ok(false);
         }
-        match Box::pin(self.place_again(item, known)).await {
+        match Box::pin(self.accept_again(item, known)).await {
             Ok(placed) => Ok(known == Known::No && matches!(placed, Started::Started { .. })),
             Err(
                 Error::Held(_)
@@ -156,7 +76,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// The same of one that has the key, and has shown by it that it began.
-    pub(super) async fn settle_seen(&self, item: &StartItem) -> Result<(), Error> {
+    pub(crate) async fn settle_seen(&self, item: &StartItem) -> Result<(), Error> {
         match self.known(item).await? {
             // What has the key is settled when that has ended.
             Known::Another => Ok(()),
@@ -172,17 +92,8 @@ impl<S: Store> Queue<S> {
         Ok(())
     }
 
-    /// Ends the wait of a start in the queue, if it is over; else it takes the place of others, if it is to: whoever asked for it may
-    /// have died before.
-    async fn end_wait(&self, row: Row, item: &StartItem) -> Result<(), Error> {
-        if item.deadline > self.now() {
-            if let Err(error) = self.take_their_place(row, item).await {
-                error.count();
-                let (key, execution, problem) = (&item.key, item.execution(), error.in_full());
-                tracing::warn!(%key, %execution, problem, "others wait or run that it is to take the place of");
-            }
-            return Ok(());
-        }
+    /// Ends the wait of a start in the queue, which is over.
+    pub(crate) async fn end_wait(&self, row: Row, item: &StartItem) -> Result<(), Error> {
         let known = self.known(item).await?;
         let settlement = match known {
             Known::Ours => Settlement::Begun {

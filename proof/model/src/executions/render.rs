@@ -12,7 +12,7 @@ use leasehold::{
     store::{ItemAddress, Write},
     transition::Change,
     transition::Head,
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 pub fn step(world: &World, action: &Action, after: &State) -> String {
@@ -121,7 +121,7 @@ fn asks(ask: &Ask) -> String {
 }
 
 fn writes_of(writes: &[Write]) -> String {
-    let token = |waiter: &Waiter| waiter.task_token.expose().to_owned();
+    let token = |waiter: &TokenItem| waiter.task_token.expose().to_owned();
     match writes {
         [Write::Row(_, Change::ReplaceIfUnchanged(swap))] => {
             let told = swap.row.holding().and_then(|held| held.notification);

@@ -13,7 +13,7 @@ use leasehold::{
     store::Address,
     transition::Change,
     transition::Head,
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 /// How far any clock is from the true time, at most.
@@ -145,7 +145,7 @@ impl Oracle {
     }
 
     /// Everybody has stopped, and the table is what it was before.
-    pub fn restored(&mut self, rows: Vec<(Address, Row, Vec<Waiter>)>) {
+    pub fn restored(&mut self, rows: Vec<(Address, Row, Vec<TokenItem>)>) {
         self.workers.clear();
         self.heard.clear();
         self.displaced.extend(self.names.keys().cloned());
@@ -193,7 +193,7 @@ impl Oracle {
         &mut self,
         at: &Address,
         change: &Change,
-        waiter: Option<&Waiter>,
+        waiter: Option<&TokenItem>,
         before: &Stored,
         after: &Stored,
         now: u64,

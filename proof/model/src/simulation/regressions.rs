@@ -162,7 +162,7 @@ fn a_line_of_ghosts_gives_way(ghosts: usize) {
     // As after a freeze that outlasts the retention: DynamoDB has purged the items.
     for who in gone {
         let (key, request) = (sim.keys[0].clone(), sim.workflows[who].request.clone());
-        let item = at_once(sim.memory.waiter(&key, &request, Duration::MAX));
+        let item = at_once(sim.memory.token_item(&key, &request, Duration::MAX));
         let item = item.expect("an answer").expect("an item");
         sim.end(who, End::Stopped);
         at_once(sim.memory.delete_waiter(&key, &item, Duration::MAX)).expect("an answer");

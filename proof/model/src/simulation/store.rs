@@ -24,7 +24,7 @@ use leasehold::{
     },
     transition::Head,
     transition::{Change, EndIfUnchanged, ShortenDeadline},
-    waiter::Waiter,
+    waiter::TokenItem,
 };
 
 #[derive(Clone)]
@@ -203,7 +203,7 @@ impl FaultyStore {
     fn changes<T>(
         &self,
         changes: &[(Address, Change)],
-        waiter: Option<&Waiter>,
+        waiter: Option<&TokenItem>,
         made: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let stood: Vec<_> = changes.iter().map(|(at, _)| self.stored(at)).collect();
@@ -312,7 +312,7 @@ impl FaultyStore {
             }
             ItemAddress::Waiter(key, _) => {
                 if self.shared.get().broken == Some(Broken::ForgottenWhenRead)
-                    && let Some(found) = slot.item().and_then(Waiter::read)
+                    && let Some(found) = slot.item().and_then(TokenItem::read)
                 {
                     let forget = [Write::Forget(key.clone(), found)];
                     let _ = at_once(self.memory.write(&forget, LIMIT))?;
@@ -461,7 +461,7 @@ fn closed_until(stored: &Stored) -> String {
 
 /// What a write is called in a trace.
 fn name_of(writes: &[Write]) -> String {
-    let token = |what: &str, waiter: &Waiter| format!("{what} {}", waiter.task_token.expose());
+    let token = |what: &str, waiter: &TokenItem| format!("{what} {}", waiter.task_token.expose());
     match writes {
         [Write::Row(_, change)] => kind_of(change),
         [_, Write::Wait(..)] => "join".to_owned(),

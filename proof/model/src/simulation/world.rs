@@ -215,7 +215,7 @@ impl Simulation {
         let mut rows = Vec::new();
         for (address, row) in self.rows() {
             let waiter =
-                |request| at_once(self.memory.waiter(&address.key, request, Duration::MAX));
+                |request| at_once(self.memory.token_item(&address.key, request, Duration::MAX));
             let waiters = row
                 .waiting()
                 .iter()

@@ -37,10 +37,10 @@ pub(super) struct Asked<'a> {
 type ByPermit = BTreeMap<u16, Stored>;
 
 impl<S: Store> Queue<S> {
-    pub(super) async fn place(&self, asked: Asked<'_>) -> Result<Started, Error> {
+    pub(super) async fn accept(&self, asked: Asked<'_>) -> Result<Started, Error> {
         let grant = self.grant_of(asked.item);
         for _ in 0..TRIES {
-            if let Some(answer) = self.place_once(asked, &grant).await? {
+            if let Some(answer) = self.try_to_accept(asked, &grant).await? {
                 return Ok(answer);
             }
         }
@@ -54,12 +54,16 @@ impl<S: Store> Queue<S> {
     }
 
     /// None if somebody else has written the row meanwhile.
-    async fn place_once(&self, asked: Asked<'_>, grant: &Grant) -> Result<Option<Started>, Error> {
+    async fn try_to_accept(
+        &self,
+        asked: Asked<'_>,
+        grant: &Grant,
+    ) -> Result<Option<Started>, Error> {
         let (key, request) = (&asked.item.key, &grant.request.digest);
         let rows = self.by_permit(key, grant.request.permits).await?;
         let knows = |stored: &Stored| matches!(stored, Stored::Row(row) if row.remembers(request) || row.waiting().contains(request));
         if rows.values().any(knows) {
-            return self.has_its_place(asked).await;
+            return self.was_accepted(asked).await;
         }
         let first = match rows.get(&0) {
             Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
@@ -74,13 +78,13 @@ impl<S: Store> Queue<S> {
             return self.refuse(asked, error).await;
         }
         if let Some((permit, granted)) = may_be_granted(&rows, grant) {
-            return self.take(asked, &rows, permit, granted).await;
+            return self.grant_and_begin(asked, &rows, permit, granted).await;
         }
         match first {
             Some(first) if self.is_to_wait(first, asked).await? => {
                 self.join_queue(asked, first, grant).await
             }
-            Some(first) => self.does_not_wait(asked, first, &rows, grant).await,
+            Some(first) => self.skip_or_refuse(asked, first, &rows, grant).await,
             // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
             None => Ok(None),
         }
@@ -99,7 +103,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// It is granted what is free, and begins.
-    async fn take(
+    async fn grant_and_begin(
         &self,
         asked: Asked<'_>,
         rows: &ByPermit,
@@ -120,7 +124,7 @@ impl<S: Store> Queue<S> {
         }));
         match self.put(asked, Some((&at, &change))).await? {
             PutStart::Done => {}
-            other => return self.not_placed(asked, other).await,
+            other => return self.was_overtaken(asked, other).await,
         }
         let kind = GrantKind::after(granted.previous.as_ref());
         metrics::record(Metric::of_grant(kind), 1);
@@ -133,7 +137,8 @@ impl<S: Store> Queue<S> {
         Ok(match asked.if_held {
             IfHeld::Wait(_) | IfHeld::Latest(_) => true,
             IfHeld::Replace(_) => {
-                row.holding().is_none() || self.started_holder(row, asked.item).await?.is_some()
+                row.holding().is_none()
+                    || self.started_holder(&asked.item.key, row).await?.is_some()
             }
             IfHeld::Fail | IfHeld::Skip => false,
         })
@@ -168,18 +173,18 @@ impl<S: Store> Queue<S> {
         let address = Address::first(key);
         match self.put(asked, Some((&address, &change))).await? {
             PutStart::Done => {}
-            other => return self.not_placed(asked, other).await,
+            other => return self.was_overtaken(asked, other).await,
         }
         // Nobody is stopped for one that was sent away meanwhile, nor a permit left free that came back.
         let must_be_new = asked.item.instead_of.is_some() || grant.request.permits.is_some();
         if must_be_new {
-            return Box::pin(self.placed(asked.item)).await;
+            return Box::pin(self.answer_by_rows(asked.item)).await;
         }
-        self.waits(joined, asked.item).await.map(Some)
+        self.answer_waiting(joined, asked.item).await.map(Some)
     }
 
     /// Somebody else has the key, and nobody is to wait.
-    async fn does_not_wait(
+    async fn skip_or_refuse(
         &self,
         asked: Asked<'_>,
         first: &Row,
@@ -205,7 +210,7 @@ impl<S: Store> Queue<S> {
                         execution_arn: item.execution(),
                         held: self.held_now(first, item),
                     })),
-                    other => self.not_placed(asked, other).await,
+                    other => self.was_overtaken(asked, other).await,
                 }
             }
             Ok(held) => self.refuse(asked, Error::Held(Box::new(held))).await,
@@ -221,31 +226,41 @@ impl<S: Store> Queue<S> {
             return Err(error);
         }
         match self.stored(asked.item).await? {
-            Some(found) => Box::pin(self.accepted(asked.item, found)).await.map(Some),
+            Some(found) => Box::pin(self.answer_from_item(asked.item, found))
+                .await
+                .map(Some),
             None => Err(error),
         }
     }
 
     /// The rows know of it: it waits, or has its turn, or had it.
-    async fn has_its_place(&self, asked: Asked<'_>) -> Result<Option<Started>, Error> {
+    async fn was_accepted(&self, asked: Asked<'_>) -> Result<Option<Started>, Error> {
         if let Some(read) = asked.read {
-            return Box::pin(self.placed(read)).await;
+            return Box::pin(self.answer_by_rows(read)).await;
         }
         let found = match self.stored(asked.item).await? {
             Some(found) => found,
             // It was deleted by hand, or is purged.
             None => match self.put(asked, None).await? {
                 PutStart::Done => asked.item.clone(),
-                other => return self.not_placed(asked, other).await,
+                other => return self.was_overtaken(asked, other).await,
             },
         };
-        Box::pin(self.accepted(asked.item, found)).await.map(Some)
+        Box::pin(self.answer_from_item(asked.item, found))
+            .await
+            .map(Some)
     }
 
     /// Another call was faster, or another write. None if it was that of a row.
-    async fn not_placed(&self, asked: Asked<'_>, put: PutStart) -> Result<Option<Started>, Error> {
+    async fn was_overtaken(
+        &self,
+        asked: Asked<'_>,
+        put: PutStart,
+    ) -> Result<Option<Started>, Error> {
         match put {
-            PutStart::Found(found) => Box::pin(self.accepted(asked.item, found)).await.map(Some),
+            PutStart::Found(found) => Box::pin(self.answer_from_item(asked.item, found))
+                .await
+                .map(Some),
             PutStart::Foreign => Err(corrupt(
                 asked.item.key.clone(),
                 "another program's item is in the place of a start",
@@ -282,7 +297,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// What was accepted before, by another call or an earlier one.
-    async fn accepted(&self, item: &StartItem, found: StartItem) -> Result<Started, Error> {
+    async fn answer_from_item(&self, item: &StartItem, found: StartItem) -> Result<Started, Error> {
         if !found.is(item) {
             return Err(Error::invalid(
                 "name",
