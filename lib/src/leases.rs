@@ -25,7 +25,7 @@ pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, Re
 pub use view::{FailedStart, KeyDetails, KeyView};
 pub use waiters::WaiterView;
 
-pub(crate) use acquire::{TriedPermit, check_keep, free_permit, other_keys};
+pub(crate) use acquire::{already_granted, check_keep, free_permit, note_other_numbers};
 pub(crate) use hold::Keeper;
 pub(crate) use notification::CALLS_WITHIN;
 pub(crate) use operate::NotBegun;

@@ -128,8 +128,8 @@ pub enum PutStart {
     Gone,
     /// The item at its address is not ours; nothing was written.
     Foreign,
-    /// The row refused the change; nothing was written.
-    Refused,
+    /// The row, which is this, refused the change; nothing was written.
+    Refused(Stored),
     /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
     Conflict,
 }

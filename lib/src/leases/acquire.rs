@@ -23,7 +23,7 @@ use crate::{
 pub use within::{AcquireOutcome, RetryPolicy};
 
 /// What became of the attempt to get a permit.
-pub(crate) enum TriedPermit {
+enum TriedPermit {
     /// This call was granted it.
     Granted(Address, Row),
     /// The request has it already, or, if it is re-entrant, its holder.
@@ -99,7 +99,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The same, as far as it concerns the rows: one read of all of them, and one write, unless other requests are faster.
-    pub(crate) async fn try_permit(
+    async fn try_permit(
         &self,
         key: &Key,
         permits: Permits,
@@ -114,7 +114,7 @@ impl<S: Store> Leases<S> {
         }
         let first = row_of(&rows, 0);
         let limit = number(first, permits, taken(&rows, grant));
-        note_other_numbers(key, permits, first, taken(&rows, grant));
+        note_other_numbers(key, permits, &rows, grant);
         if let Some(first) = first {
             // It has its place, also while the key is frozen.
             let waits = first.waiting().contains(&grant.request.digest);
@@ -558,7 +558,7 @@ fn start_of(rows: &BTreeMap<u16, Stored>, grant: &Grant) -> u64 {
 }
 
 /// The permit that the request has already, or its holder; an error if it had one.
-fn already_granted(
+pub(crate) fn already_granted(
     key: &Key,
     rows: &BTreeMap<u16, Stored>,
     grant: &Grant,
@@ -611,14 +611,14 @@ fn taken<'a>(rows: &'a BTreeMap<u16, Stored>, grant: &'a Grant) -> impl Iterator
 
 /// Counts a request for another number of permits than that of somebody who has one: one of the two is set up wrongly, or a new
 /// number has just been deployed. An operator's limit stands in place of all of them.
-fn note_other_numbers<'a>(
+pub(crate) fn note_other_numbers(
     key: &Key,
     asked: Permits,
-    first: Option<&Row>,
-    taken: impl Iterator<Item = &'a Row>,
+    rows: &BTreeMap<u16, Stored>,
+    grant: &Grant,
 ) {
-    let is_limited = first.is_some_and(|row| row.limit.is_some());
-    if let Some(other) = numbers(taken).find(|other| *other != asked)
+    let is_limited = row_of(rows, 0).is_some_and(|row| row.limit.is_some());
+    if let Some(other) = numbers(taken(rows, grant)).find(|other| *other != asked)
         && !is_limited
     {
         metrics::record(Metric::PermitsDiffer, 1);

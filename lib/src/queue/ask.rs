@@ -1,71 +1,338 @@
-//! Whoever may wait asks for the key, or a permit, first: most keys are free.
+//! Whoever may wait asks for a key, or a permit.
+//!
+//! The rows are read, and say what becomes of it, by the function that the expressions of the store are held to. Then one write, on the
+//! condition of what was read, grants it what is free or puts it at the end of the queue. A start's item is stored in that write, and
+//! a task token's with its place. Where another write was faster, what that has left says what becomes of it.
+
+use std::collections::BTreeMap;
 
 use super::Queue;
 use crate::{
     error::Error,
-    leases::{TriedPermit, corrupt, frozen_error, other_keys, stopped_error},
+    leases::{
+        TRIES, already_granted, changed, corrupt, free_permit, frozen_error, note_other_numbers,
+        stopped_error,
+    },
+    metrics::{self, Metric},
+    outcomes::GrantKind,
     row::{Row, Stored},
-    store::{Address, Store},
-    transition::{Grant, GrantRefusal},
+    start::StartItem,
+    store::{Address, Applied, Joined, Operations, PutStart, Store, foreign_item},
+    transition::{
+        Change, Grant, Head, Join, JoinRefusal, JoinRule, ReplaceIfUnchanged, transition,
+        why_not_joined,
+    },
     values::Key,
+    waiter::TokenItem,
 };
 
+/// One that asks.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) key: &'a Key,
+    /// What it is to be granted.
+    pub(super) grant: &'a Grant,
+    /// What it waits with.
+    pub(super) item: AskItem<'a>,
+    pub(super) waits: Waits,
+    /// How many may wait when it joins.
+    pub(super) cap: u16,
+    /// Whether the lease that its holder has already is an answer.
+    pub(super) reentrant: bool,
+}
+
+/// Whether it waits while somebody else has the key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    Always,
+    /// If nobody has the key, or an execution that was started through it, which is stopped.
+    ForStart,
+    Never,
+}
+
+/// What it waits with.
+#[derive(Clone, Copy)]
+pub(super) enum AskItem<'a> {
+    /// A task token.
+    Token(&'a TokenItem),
+    /// A start.
+    Start {
+        /// As it is to be stored.
+        item: &'a StartItem,
+        /// As it was read: it has failed, or has no place. None for one that nobody has accepted yet.
+        read: Option<&'a StartItem>,
+    },
+}
+
 /// What became of it.
-pub(super) enum Tried {
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, and short-lived"
+)]
+pub(super) enum Asked {
+    /// It was granted this by this call, and nobody was told.
     Granted(Address, Row),
-    /// The request has it already, or, if it is re-entrant, its holder.
-    Replayed(Address, Row),
-    /// The request waits, or somebody else waits or has it. The first row, with the queue.
-    Held(Row),
-    /// Somebody else wrote the row meanwhile: ask again.
-    Changed,
+    /// It was granted this before; or, if it is re-entrant, its holder was.
+    Has(Address, Row),
+    /// It waits already.
+    Waits,
+    /// It had the key before.
+    Had,
+    /// This call has put it in the queue of this row, by this rule. Others may have written the row since it was read.
+    Joined(Row, JoinRule),
+    /// It is not to wait while somebody has the key: the first row, and all that were read.
+    Taken(Row, ByPermit),
+    /// Another call has stored this start.
+    Found(StartItem),
+    /// It is granted nothing, and gets no place.
+    Refused(Error),
+}
+
+/// The rows of a key by permit; of a mutex the first only.
+pub(super) type ByPermit = BTreeMap<u16, Stored>;
+
+/// What became of a write.
+enum Wrote {
+    Done,
+    /// The row is this by now.
+    Faster(Stored),
+    Found(StartItem),
 }
 
 impl<S: Store> Queue<S> {
-    /// Asks for the key or a permit: it is granted if nobody has it and nobody waits. What has its place keeps it, whatever stops
-    /// new grants.
-    pub(super) async fn try_key(
-        &self,
-        key: &Key,
-        grant: &Grant,
-        reentrant: bool,
-    ) -> Result<Tried, Error> {
-        let request = &grant.request.digest;
-        if let Some(permits) = grant.request.permits {
-            return Ok(
-                match self.try_permit(key, permits, grant, reentrant).await? {
-                    TriedPermit::Granted(at, row) => Tried::Granted(at, row),
-                    TriedPermit::Replayed(at, row) => Tried::Replayed(at, row),
-                    TriedPermit::Taken(rows) => match rows.get(&0) {
-                        Some(Stored::Row(row)) if row.waiting().contains(request) => {
-                            Tried::Held(row.clone())
-                        }
-                        _ if self.settings().stopped => return Err(stopped_error(key.clone())),
-                        Some(Stored::Row(row)) => Tried::Held(row.clone()),
-                        Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
-                        // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
-                        Some(Stored::Absent) | None => Tried::Changed,
-                    },
-                },
-            );
+    /// Asks for the key or a permit. What has its place keeps it, whatever stops new grants.
+    pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<Asked, Error> {
+        let mut read = self.by_permit(ask).await?;
+        if let Some(permits) = ask.grant.request.permits {
+            note_other_numbers(ask.key, permits, &read, ask.grant);
         }
-        if self.settings().stopped
-            && let Some(row) = self.read_queue_row(key).await?
-            && row.waiting().contains(request)
-        {
-            return Ok(Tried::Held(row));
+        for _ in 0..TRIES {
+            match self.ask_once(ask, read).await? {
+                Ok(asked) => return Ok(asked),
+                Err(left) => read = left,
+            }
         }
-        let first = Address::first(key);
-        Ok(match self.attempt_row(&first, grant, reentrant).await? {
-            Ok(row) => Tried::Granted(first, row),
-            Err(GrantRefusal::Replayed(row)) => Tried::Replayed(first, row),
-            Err(GrantRefusal::Held(row)) => Tried::Held(row),
-            Err(GrantRefusal::Frozen(row)) if row.waiting().contains(request) => Tried::Held(row),
-            Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: key.clone() }),
-            Err(GrantRefusal::OtherKeys) => return Err(other_keys()),
-            Err(GrantRefusal::Frozen(row)) => return Err(frozen_error(key.clone(), row)),
-            Err(GrantRefusal::Corrupt(reason)) => return Err(corrupt(key.clone(), reason)),
-            Err(GrantRefusal::Grantable(_)) => Tried::Changed,
+        Err(Error::Unavailable {
+            problem: format!("{} changed again and again during this request", ask.key),
+            source: None,
         })
+    }
+
+    /// The rows as they are by now, if somebody else has written one of them meanwhile.
+    async fn ask_once(
+        &self,
+        ask: Ask<'_>,
+        mut rows: ByPermit,
+    ) -> Result<Result<Asked, ByPermit>, Error> {
+        let (key, grant) = (ask.key, ask.grant);
+        let first = match rows.get(&0) {
+            Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
+            Some(Stored::Row(row)) => Some(row),
+            Some(Stored::Absent) | None => None,
+        };
+        match already_granted(key, &rows, grant, ask.reentrant) {
+            Err(Error::Consumed { .. }) => return Ok(Ok(Asked::Had)),
+            Err(error) => return Err(error),
+            Ok(Some((permit, row))) => {
+                let key = key.clone();
+                return Ok(Ok(Asked::Has(Address { key, permit }, row)));
+            }
+            Ok(None) => {}
+        }
+        if first.is_some_and(|first| first.waiting().contains(&grant.request.digest)) {
+            return Ok(Ok(Asked::Waits));
+        }
+        if self.settings().stopped {
+            return Ok(Ok(Asked::Refused(stopped_error(key.clone()))));
+        }
+        if let Some(frozen) = first.filter(|first| first.frozen.is_some()) {
+            let frozen = frozen_error(key.clone(), frozen.clone());
+            return Ok(Ok(Asked::Refused(frozen)));
+        }
+        if let Some((permit, granted)) = may_be_granted(&rows, grant) {
+            let at = Address {
+                key: key.clone(),
+                permit,
+            };
+            return Ok(match self.write_grant(ask, &at, &rows, &granted).await? {
+                Wrote::Done => Ok(Asked::Granted(at, granted)),
+                Wrote::Found(item) => Ok(Asked::Found(item)),
+                Wrote::Faster(stored) => {
+                    rows.insert(permit, stored);
+                    Err(rows)
+                }
+            });
+        }
+        let Some(first) = first.cloned() else {
+            // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
+            return self.by_permit(ask).await.map(Err);
+        };
+        if !self.is_to_wait(ask, &first).await? {
+            return Ok(Ok(Asked::Taken(first, rows)));
+        }
+        let join = Join {
+            request: grant.request.digest.clone(),
+            rule: JoinRule::of(grant, &first),
+            cap: ask.cap,
+        };
+        let (rule, stood) = (join.rule, Stored::Row(first));
+        let change = Change::Join(join.clone());
+        let Some(joined) = transition(&stood, &change) else {
+            if let JoinRefusal::Full = why_not_joined(&stood, &join) {
+                let (key, waiting) = (key.clone(), usize::from(join.cap));
+                return Ok(Ok(Asked::Refused(Error::QueueFull { key, waiting })));
+            }
+            return self.by_permit(ask).await.map(Err);
+        };
+        Ok(match self.write_place(ask, &join).await? {
+            Wrote::Done => Ok(Asked::Joined(joined, rule)),
+            Wrote::Found(item) => Ok(Asked::Found(item)),
+            Wrote::Faster(stored) => {
+                rows.insert(0, stored);
+                Err(rows)
+            }
+        })
+    }
+
+    async fn by_permit(&self, ask: Ask<'_>) -> Result<ByPermit, Error> {
+        if ask.grant.request.permits.is_some() {
+            let rows = self.store().read_key(ask.key, self.limit()).await?;
+            return Ok(rows.into_iter().collect());
+        }
+        let first = Address::first(ask.key);
+        let first = self.store().read_row(&first, self.limit()).await?;
+        Ok(BTreeMap::from([(0, first)]))
+    }
+
+    /// Whether it waits while the key is as this row says.
+    async fn is_to_wait(&self, ask: Ask<'_>, row: &Row) -> Result<bool, Error> {
+        Ok(match ask.waits {
+            Waits::Always => true,
+            Waits::ForStart => {
+                row.holding().is_none() || self.started_holder(ask.key, row).await?.is_some()
+            }
+            Waits::Never => false,
+        })
+    }
+
+    /// Grants it what is free, as it was read.
+    async fn write_grant(
+        &self,
+        ask: Ask<'_>,
+        at: &Address,
+        rows: &ByPermit,
+        granted: &Row,
+    ) -> Result<Wrote, Error> {
+        let seen = match rows.get(&at.permit) {
+            Some(Stored::Row(row)) => Some(row.version),
+            _ => None,
+        };
+        let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+            seen,
+            row: granted.clone(),
+            // The queue is in the first row.
+            head: if at.permit == 0 {
+                Head::Nobody
+            } else {
+                Head::Any
+            },
+        }));
+        let wrote = match ask.item {
+            AskItem::Start { item, read } => self.put(item, read, Some((at, &change))).await?,
+            AskItem::Token(_) => match self.store().apply(at, &change, self.limit()).await? {
+                Applied::Done { .. } => Wrote::Done,
+                Applied::Refused(stored) => Wrote::Faster(stored),
+            },
+        };
+        if let Wrote::Done = wrote {
+            let kind = GrantKind::after(granted.previous.as_ref());
+            metrics::record(Metric::of_grant(kind), 1);
+        }
+        Ok(wrote)
+    }
+
+    async fn write_place(&self, ask: Ask<'_>, join: &Join) -> Result<Wrote, Error> {
+        let (key, mut backoff) = (ask.key, self.conflict_backoff());
+        let item = match ask.item {
+            AskItem::Start { item, read } => {
+                let change = Change::Join(join.clone());
+                let first = Address::first(key);
+                return self.put(item, read, Some((&first, &change))).await;
+            }
+            AskItem::Token(item) => item,
+        };
+        loop {
+            match self.store().join(key, join, item, self.limit()).await? {
+                Joined::Done => return Ok(Wrote::Done),
+                Joined::Refused(stored) => return Ok(Wrote::Faster(stored)),
+                Joined::Superseded(by) => {
+                    let key = key.clone();
+                    return Err(Error::Superseded { key, by });
+                }
+                Joined::ForeignItem => return Err(foreign_item(key, &item.request.digest)),
+                Joined::SupersededByLaterCall => return Err(asked_again()),
+                Joined::Conflict if backoff.wait().await => {}
+                Joined::Conflict => return Err(self.contention_error()),
+            }
+        }
+    }
+
+    /// Stores a start in the place of what was read, and changes a row.
+    async fn put(
+        &self,
+        item: &StartItem,
+        read: Option<&StartItem>,
+        with: Option<(&Address, &Change)>,
+    ) -> Result<Wrote, Error> {
+        let mut backoff = self.conflict_backoff();
+        loop {
+            let put = self.store().put_start(item, read, with, self.limit());
+            match put.await? {
+                PutStart::Done => return Ok(Wrote::Done),
+                PutStart::Refused(stored) => return Ok(Wrote::Faster(stored)),
+                PutStart::Found(found) => return Ok(Wrote::Found(found)),
+                PutStart::Foreign => {
+                    let reason = "another program's item is in the place of a start";
+                    return Err(corrupt(item.key.clone(), reason));
+                }
+                PutStart::Gone => return Err(changed(&item.key)),
+                PutStart::Conflict if backoff.wait().await => {}
+                PutStart::Conflict => return Err(self.contention_error()),
+            }
+        }
+    }
+
+    /// Stores a start alone. What another call has stored, if one was faster.
+    pub(super) async fn put_alone(
+        &self,
+        item: &StartItem,
+        read: Option<&StartItem>,
+    ) -> Result<Option<StartItem>, Error> {
+        match self.put(item, read, None).await? {
+            Wrote::Found(found) => Ok(Some(found)),
+            Wrote::Done | Wrote::Faster(_) => Ok(None),
+        }
+    }
+}
+
+/// A permit that may be granted now, and its row once it is.
+fn may_be_granted(rows: &ByPermit, grant: &Grant) -> Option<(u16, Row)> {
+    let permit = match grant.request.permits {
+        None => 0,
+        Some(permits) => free_permit(rows, permits, grant)?,
+    };
+    let stored = rows.get(&permit).unwrap_or(&Stored::Absent);
+    let tokens = match stored {
+        Stored::Row(row) => grant.tokens.for_row(row.fencing_token),
+        _ => grant.tokens,
+    };
+    let granted = transition(stored, &Change::Grant(grant.with_tokens(tokens)))?;
+    Some((permit, granted))
+}
+
+pub(super) fn asked_again() -> Error {
+    Error::Unavailable {
+        problem: "the same request was repeated with another token".to_owned(),
+        source: None,
     }
 }

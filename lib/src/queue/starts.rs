@@ -32,7 +32,7 @@ use crate::{
     store::{Address, Operations, Settled, Settlement, Store},
     values::{AtLeast, Holder, KeepTime, Key, Metadata, Permits, RequestDigest, WaitTime},
 };
-use accept::Asked;
+use accept::Offer;
 
 mod accept;
 #[cfg(test)]
@@ -174,7 +174,7 @@ impl<S: Store> Queue<S> {
         self.follow_rules().await?;
         let (item, if_held) = self.item_of(start)?;
         let (item, read) = (&item, None);
-        self.accept(Asked {
+        self.accept(Offer {
             item,
             read,
             if_held,
@@ -222,7 +222,7 @@ impl<S: Store> Queue<S> {
                 let again = item.placed_at(self.now());
                 let if_held = IfHeld::Wait(WaitTime::DAY);
                 let (item, read) = (&again, Some(item));
-                return Box::pin(self.accept(Asked {
+                return Box::pin(self.accept(Offer {
                     item,
                     read,
                     if_held,
@@ -271,7 +271,7 @@ impl<S: Store> Queue<S> {
         };
         let (item, read) = (&item, Some(&failed));
         let if_held = IfHeld::Wait(WaitTime::DAY);
-        self.accept(Asked {
+        self.accept(Offer {
             item,
             read,
             if_held,
@@ -421,7 +421,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// What the item says by now; until it says something, the start waits or has its turn.
-    async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
+    pub(super) async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
         match self.stored(item).await? {
             Some(latest) => answer_of(&latest).unwrap_or_else(|| Ok(queued(item, None))),
             None => Err(changed(item)),

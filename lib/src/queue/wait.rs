@@ -2,16 +2,21 @@
 
 use serde::Serialize;
 
-use super::{Queue, ask::Tried, maintenance::its_place_is_lost, serve::Told};
+use super::{
+    Queue,
+    ask::{Ask, AskItem, Asked, Waits, asked_again},
+    maintenance::its_place_is_lost,
+    serve::Told,
+};
 use crate::{
     error::{Error, TOKEN_USED},
-    leases::{CALLS_WITHIN, Rows, Standing, TRIES, changed, check_keep},
+    leases::{CALLS_WITHIN, Rows, Standing, changed, check_keep},
     metrics::{self, Metric},
     outcomes::Granted,
     requests::{Acquire, Lifetime, Wait},
     row::Row,
-    store::{Address, Joined, Operations, Store, foreign_item},
-    transition::{Grant, Join, JoinRefusal, JoinRule, why_not_joined},
+    store::{Address, Operations, Store},
+    transition::{Grant, JoinRule},
     values::Key,
     waiter::TokenItem,
 };
@@ -36,11 +41,11 @@ impl<S: Store> Queue<S> {
     /// [`Wait::task_token`], in the form in which [`Leases::acquire`](crate::Leases::acquire) returns it, and nothing has to confirm it. While
     /// anybody waits, nobody else is granted the key.
     ///
-    /// Joining the queue is one transaction, and is tried first. A free key takes one more request and a call to Step
-    /// Functions.
+    /// It takes a read, and one write: a place in the queue, in one transaction; or a grant, after which its own item is
+    /// read, and then a call to Step Functions.
     ///
-    /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. That takes one query more, before
-    /// the queue is joined, and another query and a read if the queue was empty; a free permit takes a read more.
+    /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. The read is a query then, and if
+    /// the queue was empty, another query and a read follow.
     ///
     /// A repeated call with the same holder and request id keeps its place in the queue, and its token replaces the
     /// old one. The waiting time counts from the first call. If it was granted the key already, its token is told so. If
@@ -57,75 +62,38 @@ impl<S: Store> Queue<S> {
         check(&request)?;
         self.follow_rules().await?;
         let grant = self.grant(&request, None, true)?;
-        let (key, reentrant) = (request.key, request.reentrant);
+        let key = request.key;
         let waiter = self.item_of_wait(&grant, queue);
-        // Where somebody has a mutex its row says so. Whoever may have the key already asks for it first, and so does whoever may
-        // have another permit.
-        let asks_first = reentrant || self.settings().stopped || grant.request.permits.is_some();
-        let mut rule = (!asks_first).then_some(JoinRule::IfTaken(grant.over));
-        let mut backoff = self.conflict_backoff();
-        for _ in 0..TRIES {
-            if let Some(rule) = rule {
-                let join = Join {
-                    request: grant.request.digest.clone(),
-                    rule,
-                    cap: self.room(waiter.latest),
-                };
-                match self
-                    .store()
-                    .join(&key, &join, &waiter, self.limit())
-                    .await?
-                {
-                    Joined::Done => return self.has_joined(&key, &join, &waiter).await,
-                    Joined::Superseded(by) => return Err(Error::Superseded { key, by }),
-                    Joined::ForeignItem => return Err(foreign_item(&key, &waiter.request.digest)),
-                    Joined::SupersededByLaterCall => return Err(asked_again()),
-                    Joined::Conflict if backoff.wait().await => continue,
-                    Joined::Conflict => return Err(self.contention_error()),
-                    Joined::Refused(stood) => match why_not_joined(&stood, &join) {
-                        JoinRefusal::Queued => {
-                            return self.still_queued(&key, &waiter).await;
-                        }
-                        JoinRefusal::Full => {
-                            let waiting = usize::from(join.cap);
-                            return Err(Error::QueueFull { key, waiting });
-                        }
-                        JoinRefusal::Changed => {}
-                    },
-                }
+        let ask = Ask {
+            key: &key,
+            grant: &grant,
+            item: AskItem::Token(&waiter),
+            waits: Waits::Always,
+            cap: self.room(waiter.latest),
+            reentrant: request.reentrant,
+        };
+        match self.ask(ask).await? {
+            Asked::Granted(at, row) => {
+                self.was_not_sent_away(&at, &row).await?;
+                self.tell_at_once(&at, row, &waiter).await
             }
-            let first = match self.try_key(&key, &grant, reentrant).await? {
-                Tried::Granted(at, row) => {
-                    if rule.is_none() {
-                        self.was_not_sent_away(&at, &row).await?;
-                    }
-                    return self.tell_at_once(&at, row, &waiter).await;
+            Asked::Has(at, row) => {
+                // The copy that it was granted to may have died before it read the note.
+                if row.request == waiter.request.digest && is_untold_at_once(&row) {
+                    self.was_not_sent_away(&at, &row).await?;
                 }
-                Tried::Replayed(at, row) => {
-                    // The copy that it was granted to may have died before it read the note.
-                    let is_own = row.request == waiter.request.digest;
-                    if asks_first && is_own && is_untold_at_once(&row) {
-                        self.was_not_sent_away(&at, &row).await?;
-                    }
-                    return self.tell_of_its_lease(&at, row, &waiter).await;
-                }
-                Tried::Held(first) => first,
-                Tried::Changed => continue,
-            };
-            if first.waiting().contains(&waiter.request.digest) {
-                // Whoever grants it the key just now takes it out of the queue, where it must not come back.
-                return self.still_queued(&key, &waiter).await;
+                self.tell_of_its_lease(&at, row, &waiter).await
             }
-            rule = Some(JoinRule::of(&grant, &first));
+            Asked::Waits => self.still_queued(&key, &waiter).await,
+            Asked::Joined(_, rule) => self.has_joined(&key, rule, &waiter).await,
+            Asked::Had => Err(Error::Consumed { key }),
+            Asked::Refused(error) => Err(error),
+            Asked::Taken(..) | Asked::Found(_) => Err(changed(&key)),
         }
-        Err(Error::Unavailable {
-            problem: format!("{key} changed again and again during this request"),
-            source: None,
-        })
     }
 
-    /// A copy of a request that was sent away for a later one finds a permit free, and gives it up again: nobody was told. Where it
-    /// tries to join first, the note in its item says so.
+    /// A copy of a request that was sent away for a later one finds the key free, and gives it up again: nobody was told. A place in
+    /// the queue would not be given to it.
     async fn was_not_sent_away(&self, at: &Address, row: &Row) -> Result<(), Error> {
         let (key, limit) = (&at.key, self.limit());
         let by = self.store().superseded_by(key, &row.request, limit).await?;
@@ -142,13 +110,13 @@ impl<S: Store> Queue<S> {
     async fn has_joined(
         &self,
         key: &Key,
-        join: &Join,
+        rule: JoinRule,
         waiter: &TokenItem,
     ) -> Result<Queued, Error> {
         if waiter.latest {
             let rows = self.read_rows_for(key, waiter.request.permits).await?;
             self.has_its_place(key, rows, waiter).await?;
-        } else if join.rule == JoinRule::Always {
+        } else if rule == JoinRule::Always {
             // A permit that came free before this one waited was offered to nobody.
             self.serve_key(key).await;
         }
@@ -176,7 +144,6 @@ impl<S: Store> Queue<S> {
         waiter: &TokenItem,
     ) -> Result<Queued, Error> {
         let granted = self.granted(at.clone(), row.clone())?;
-        metrics::record(Metric::of_grant(granted.grant), 1);
         let told = self.send_grant(&waiter.task_token, granted).await;
         if matches!(told, Told::Refused | Told::Denied(_)) {
             // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
@@ -326,13 +293,6 @@ fn check_latest(latest: &TokenItem, waiter: &TokenItem) -> Result<(), Error> {
         return Ok(());
     }
     Err(asked_again())
-}
-
-fn asked_again() -> Error {
-    Error::Unavailable {
-        problem: "the same request was repeated with another token".to_owned(),
-        source: None,
-    }
 }
 
 fn queued(waiter: &TokenItem) -> Queued {

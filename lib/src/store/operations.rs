@@ -242,7 +242,7 @@ pub trait Operations: Store {
                 Written::Refused(parts) => parts,
             };
             let Some(found) = parts.get(writes.len() - 1).and_then(Option::as_ref) else {
-                return Ok(PutStart::Refused);
+                return Ok(PutStart::Refused(first(&parts).row()));
             };
             Ok(match found.read(StartItem::read) {
                 Some(found) => PutStart::Found(found),

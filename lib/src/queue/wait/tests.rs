@@ -102,8 +102,8 @@ impl Semaphore {
 async fn suspended_process_tells_nobody() {
     let clock = make::clock();
     let later = Arc::clone(&clock);
-    // The grant, the attempt of the other request, and its mark.
-    let table = Wire::meddled(Before::Apply, 3, move |_| {
+    // The grant, and the mark of the other request.
+    let table = Wire::meddled(Before::Apply, 2, move |_| {
         later.advance(Duration::from_mins(2));
     });
     let calls = Arc::new(FakeStepFunctions::default());
@@ -153,7 +153,7 @@ async fn waiter_behind_nobody_looks_again() {
     });
     let semaphore = Semaphore::full(table).await;
     assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
-    assert_eq!(semaphore.ask("b").await, Queued::Acquired);
+    assert!(matches!(semaphore.ask("b").await, Queued::Queued { .. }));
     assert!(semaphore.leases.store().is_done());
     assert_eq!(semaphore.told(), ["b"]);
 }
