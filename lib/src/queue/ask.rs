@@ -239,10 +239,18 @@ impl<S: Store> Queue<S> {
         }));
         let wrote = match ask.item {
             AskItem::Start { item, read } => self.put(item, read, Some((at, &change))).await?,
-            AskItem::Token(_) => match self.store().apply(at, &change, self.limit()).await? {
-                Applied::Done { .. } => Wrote::Done,
-                Applied::Refused(stored) => Wrote::Faster(stored),
-            },
+            AskItem::Token(item) => {
+                let (key, request, limit) = (ask.key, &item.request.digest, self.limit());
+                // A copy of a request that was sent away for a later one. A place in the queue shows that itself.
+                if let Some(by) = self.store().superseded_by(key, request, limit).await? {
+                    let key = key.clone();
+                    return Err(Error::Superseded { key, by });
+                }
+                match self.store().apply(at, &change, limit).await? {
+                    Applied::Done { .. } => Wrote::Done,
+                    Applied::Refused(stored) => Wrote::Faster(stored),
+                }
+            }
         };
         if let Wrote::Done = wrote {
             let kind = GrantKind::after(granted.previous.as_ref());

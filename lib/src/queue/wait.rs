@@ -41,7 +41,7 @@ impl<S: Store> Queue<S> {
     /// [`Wait::task_token`], in the form in which [`Leases::acquire`](crate::Leases::acquire) returns it, and nothing has to confirm it. While
     /// anybody waits, nobody else is granted the key.
     ///
-    /// It takes a read, and one write: a place in the queue, in one transaction; or a grant, after which its own item is
+    /// It takes a read, and one write: a place in the queue, in one transaction; or a grant, before which its own item is
     /// read, and then a call to Step Functions.
     ///
     /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. The read is a query then, and if
@@ -73,37 +73,14 @@ impl<S: Store> Queue<S> {
             reentrant: request.reentrant,
         };
         match self.ask(ask).await? {
-            Asked::Granted(at, row) => {
-                self.was_not_sent_away(&at, &row).await?;
-                self.tell_at_once(&at, row, &waiter).await
-            }
-            Asked::Has(at, row) => {
-                // The copy that it was granted to may have died before it read the note.
-                if row.request == waiter.request.digest && is_untold_at_once(&row) {
-                    self.was_not_sent_away(&at, &row).await?;
-                }
-                self.tell_of_its_lease(&at, row, &waiter).await
-            }
+            Asked::Granted(at, row) => self.tell_at_once(&at, row, &waiter).await,
+            Asked::Has(at, row) => self.tell_of_its_lease(&at, row, &waiter).await,
             Asked::Waits => self.still_queued(&key, &waiter).await,
             Asked::Joined(_, rule) => self.has_joined(&key, rule, &waiter).await,
             Asked::Had => Err(Error::Consumed { key }),
             Asked::Refused(error) => Err(error),
             Asked::Taken(..) | Asked::Found(_) => Err(changed(&key)),
         }
-    }
-
-    /// A copy of a request that was sent away for a later one finds the key free, and gives it up again: nobody was told. A place in
-    /// the queue would not be given to it.
-    async fn was_not_sent_away(&self, at: &Address, row: &Row) -> Result<(), Error> {
-        let (key, limit) = (&at.key, self.limit());
-        let by = self.store().superseded_by(key, &row.request, limit).await?;
-        let Some(by) = by else {
-            return Ok(());
-        };
-        let freed = self.take_back(at, row).await?;
-        self.serve(freed).await;
-        let key = key.clone();
-        Err(Error::Superseded { key, by })
     }
 
     /// It has joined the queue just now.
@@ -265,12 +242,6 @@ fn check(request: &Acquire) -> Result<(), Error> {
 fn is_from_the_queue(row: &Row) -> bool {
     let notification = row.holding().and_then(|held| held.notification);
     notification.is_some_and(|told| told.ticket.is_some())
-}
-
-/// Whether the row was granted to its holder at once, and may not have been told.
-fn is_untold_at_once(row: &Row) -> bool {
-    let notification = row.holding().and_then(|held| held.notification);
-    notification.is_some_and(|told| told.ticket.is_none())
 }
 
 /// The response of a call whose own token was told of its lease.

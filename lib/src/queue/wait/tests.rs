@@ -203,29 +203,3 @@ async fn conflicting_grant_is_repeated() {
     assert!(served.expect("an answer"));
     assert_eq!(semaphore.told(), ["a"]);
 }
-
-/// A copy of a request that was sent away was granted a permit, and its process died before it read the note: the next copy gives
-/// the permit up.
-#[tokio::test(start_paused = true)]
-async fn dead_copys_permit_is_given_up() {
-    let semaphore = Semaphore::full(Wire::default()).await;
-    semaphore.ask("a").await;
-    semaphore.asks("b", true).await.expect("queued");
-    drop(semaphore.calls.take_answers());
-    let (store, now) = (semaphore.leases.store(), semaphore.leases.now());
-    let row = row_of(&store.table, 1);
-    let held = row.holding().expect("held").clone();
-    let dead = Row {
-        request: Semaphore::digest("a"),
-        granted_to: make::execution("a"),
-        state: State::Held(Holding {
-            notification: Some(Notification::first(now, None)),
-            ..held
-        }),
-        ..row
-    };
-    put(&store.table, 1, &dead);
-    let copy = semaphore.asks("a", false).await;
-    assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
-    assert_eq!(semaphore.told(), ["b"], "it came next");
-}

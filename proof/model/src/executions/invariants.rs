@@ -194,8 +194,11 @@ fn wrote_row(
         state.seen.must(!was.limited, Invariant::S14);
         let first = queue_before.first();
         // A permit that was free when it was asked for is granted, also if somebody has begun to wait just since.
-        let asked_now = matches!(ask.row(), Some((_, Change::Grant(_))))
-            || matches!(ask.writes(), [.., Write::Start(_) | Write::Restart(..)]);
+        let asked_now = match ask.writes() {
+            // A grant from the queue changes the row of the queue as well.
+            [Write::Row(..)] => true,
+            writes => matches!(writes, [.., Write::Start(_) | Write::Restart(..)]),
+        };
         let asked_before = permit > 0 && asked_now;
         state.seen.must(
             first.is_none() || first == is.request.as_ref() || asked_before,
@@ -203,10 +206,7 @@ fn wrote_row(
         );
         if let Some(request) = is.request.as_ref().and_then(names::whose) {
             let away = state.seen.superseded.contains(&request);
-            // A permit is granted before the note is read, and taken back: what counts is that nobody learns of it.
-            let asked_first =
-                world.scope.permits.is_some() && matches!(ask.row(), Some((_, Change::Grant(_))));
-            state.seen.must(!away || asked_first, Invariant::L6);
+            state.seen.must(!away, Invariant::L6);
             let twice = state.seen.granted.contains(&request);
             let copied = state.seen.copied.contains(&request);
             state.seen.must(!twice || copied, Invariant::S9);

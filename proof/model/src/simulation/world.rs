@@ -330,8 +330,8 @@ impl Simulation {
     }
 }
 
-/// Of half a minute each: the longest wait, and the longest lease after it; and some.
-const ROUNDS: u64 = 30;
+/// Of half a minute each, if it takes so many: the longest wait, the longest lease after it, the longest pause between two looks, and some.
+const ROUNDS: u64 = 150;
 
 /// What a future comes to that waits for nothing.
 pub fn at_once<T>(future: impl Future<Output = T>) -> T {
