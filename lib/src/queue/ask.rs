@@ -65,10 +65,6 @@ pub(super) enum AskItem<'a> {
 }
 
 /// What became of it.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one value at a time, and short-lived"
-)]
 pub(super) enum Asked {
     /// It was granted this by this call, and nobody was told.
     Granted(Address, Row),
@@ -92,11 +88,35 @@ pub(super) enum Asked {
 pub(super) type ByPermit = BTreeMap<u16, Stored>;
 
 /// What became of a write.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one value at a time, and short-lived"
+)]
 enum Wrote {
     Done,
     /// The row is this by now.
     Faster(Stored),
+    /// Another call has stored this start.
     Found(StartItem),
+}
+
+impl Wrote {
+    /// What became of the request, if this was the write; else the rows as they are by now.
+    fn or(
+        self,
+        mut rows: ByPermit,
+        permit: u16,
+        done: impl FnOnce() -> Asked,
+    ) -> Result<Asked, ByPermit> {
+        match self {
+            Self::Done => Ok(done()),
+            Self::Found(item) => Ok(Asked::Found(item)),
+            Self::Faster(stored) => {
+                rows.insert(permit, stored);
+                Err(rows)
+            }
+        }
+    }
 }
 
 impl<S: Store> Queue<S> {
@@ -122,76 +142,83 @@ impl<S: Store> Queue<S> {
     async fn ask_once(
         &self,
         ask: Ask<'_>,
-        mut rows: ByPermit,
+        rows: ByPermit,
     ) -> Result<Result<Asked, ByPermit>, Error> {
-        let (key, grant) = (ask.key, ask.grant);
         let first = match rows.get(&0) {
-            Some(Stored::Foreign(reason)) => return Err(corrupt(key.clone(), reason)),
-            Some(Stored::Row(row)) => Some(row),
+            Some(Stored::Foreign(reason)) => return Err(corrupt(ask.key.clone(), reason)),
+            Some(Stored::Row(row)) => Some(row.clone()),
             Some(Stored::Absent) | None => None,
         };
-        match already_granted(key, &rows, grant, ask.reentrant) {
-            Err(Error::Consumed { .. }) => return Ok(Ok(Asked::Had)),
-            Err(error) => return Err(error),
-            Ok(Some((permit, row))) => {
-                let key = key.clone();
-                return Ok(Ok(Asked::Has(Address { key, permit }, row)));
-            }
-            Ok(None) => {}
+        if let Some(known) = self.known_or_stopped(ask, &rows, first.as_ref())? {
+            return Ok(Ok(known));
         }
-        if first.is_some_and(|first| first.waiting().contains(&grant.request.digest)) {
-            return Ok(Ok(Asked::Waits));
+        if let Some((permit, granted)) = may_be_granted(&rows, ask.grant) {
+            let key = ask.key.clone();
+            let at = Address { key, permit };
+            let wrote = self.write_grant(ask, &at, &rows, &granted).await?;
+            return Ok(wrote.or(rows, permit, || Asked::Granted(at, granted)));
         }
-        if self.settings().stopped {
-            return Ok(Ok(Asked::Refused(stopped_error(key.clone()))));
-        }
-        if let Some(frozen) = first.filter(|first| first.frozen.is_some()) {
-            let frozen = frozen_error(key.clone(), frozen.clone());
-            return Ok(Ok(Asked::Refused(frozen)));
-        }
-        if let Some((permit, granted)) = may_be_granted(&rows, grant) {
-            let at = Address {
-                key: key.clone(),
-                permit,
-            };
-            return Ok(match self.write_grant(ask, &at, &rows, &granted).await? {
-                Wrote::Done => Ok(Asked::Granted(at, granted)),
-                Wrote::Found(item) => Ok(Asked::Found(item)),
-                Wrote::Faster(stored) => {
-                    rows.insert(permit, stored);
-                    Err(rows)
-                }
-            });
-        }
-        let Some(first) = first.cloned() else {
+        let Some(first) = first else {
             // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
             return self.by_permit(ask).await.map(Err);
         };
         if !self.is_to_wait(ask, &first).await? {
             return Ok(Ok(Asked::Taken(first, rows)));
         }
+        self.join(ask, rows, first).await
+    }
+
+    /// What has its place keeps it; else nothing may be granted at all.
+    fn known_or_stopped(
+        &self,
+        ask: Ask<'_>,
+        rows: &ByPermit,
+        first: Option<&Row>,
+    ) -> Result<Option<Asked>, Error> {
+        let (key, grant) = (ask.key, ask.grant);
+        match already_granted(key, rows, grant, ask.reentrant) {
+            Err(Error::Consumed { .. }) => return Ok(Some(Asked::Had)),
+            Err(error) => return Err(error),
+            Ok(Some((permit, row))) => {
+                let key = key.clone();
+                return Ok(Some(Asked::Has(Address { key, permit }, row)));
+            }
+            Ok(None) => {}
+        }
+        let request = &grant.request.digest;
+        if first.is_some_and(|first| first.waiting().contains(request)) {
+            return Ok(Some(Asked::Waits));
+        }
+        if self.settings().stopped {
+            return Ok(Some(Asked::Refused(stopped_error(key.clone()))));
+        }
+        let frozen = first.filter(|first| first.frozen.is_some());
+        Ok(frozen.map(|row| Asked::Refused(frozen_error(key.clone(), row.clone()))))
+    }
+
+    async fn join(
+        &self,
+        ask: Ask<'_>,
+        rows: ByPermit,
+        first: Row,
+    ) -> Result<Result<Asked, ByPermit>, Error> {
         let join = Join {
-            request: grant.request.digest.clone(),
-            rule: JoinRule::of(grant, &first),
+            request: ask.grant.request.digest.clone(),
+            rule: JoinRule::of(ask.grant, &first),
             cap: ask.cap,
         };
-        let (rule, stood) = (join.rule, Stored::Row(first));
-        let change = Change::Join(join.clone());
-        let Some(joined) = transition(&stood, &change) else {
-            if let JoinRefusal::Full = why_not_joined(&stood, &join) {
-                let (key, waiting) = (key.clone(), usize::from(join.cap));
-                return Ok(Ok(Asked::Refused(Error::QueueFull { key, waiting })));
-            }
-            return self.by_permit(ask).await.map(Err);
+        let stood = Stored::Row(first);
+        let Some(joined) = transition(&stood, &Change::Join(join.clone())) else {
+            return match why_not_joined(&stood, &join) {
+                JoinRefusal::Full => {
+                    let (key, waiting) = (ask.key.clone(), usize::from(join.cap));
+                    Ok(Ok(Asked::Refused(Error::QueueFull { key, waiting })))
+                }
+                JoinRefusal::Queued | JoinRefusal::Changed => self.by_permit(ask).await.map(Err),
+            };
         };
-        Ok(match self.write_place(ask, &join).await? {
-            Wrote::Done => Ok(Asked::Joined(joined, rule)),
-            Wrote::Found(item) => Ok(Asked::Found(item)),
-            Wrote::Faster(stored) => {
-                rows.insert(0, stored);
-                Err(rows)
-            }
-        })
+        let wrote = self.write_place(ask, &join).await?;
+        Ok(wrote.or(rows, 0, || Asked::Joined(joined, join.rule)))
     }
 
     async fn by_permit(&self, ask: Ask<'_>) -> Result<ByPermit, Error> {

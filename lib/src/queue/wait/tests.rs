@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Acquire, Ended, Error, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
-    row::{Holding, Notification, Row, State},
+    row::{Row, State},
     store::{
         Address,
         wire::{Before, Wire},
