@@ -13,4 +13,5 @@ pub mod report;
 pub(crate) mod requests;
 pub(crate) mod rule;
 pub(crate) mod template;
+mod waits;
 pub(crate) mod walk;

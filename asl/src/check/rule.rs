@@ -26,6 +26,8 @@ pub enum Rule {
     LostRetried,
     /// The wait for a held key may not end.
     HeldUnbounded,
+    /// A task is over before the wait that it asks for.
+    WaitCutShort,
     /// Concurrent branches or items have the same request.
     SharedRequest,
     /// The attempts of one acquire are different requests.
@@ -81,6 +83,7 @@ impl Rule {
         Self::WorkAfterRelease,
         Self::LostRetried,
         Self::HeldUnbounded,
+        Self::WaitCutShort,
         Self::SharedRequest,
         Self::UnstableRequest,
         Self::ConsumedRequest,

@@ -1,6 +1,8 @@
 //! The names of errors that matter to a lease, and which errors a clause with given names catches.
 
 pub(crate) const TIMEOUT: &str = "States.Timeout";
+/// A task sent no heartbeat for its `HeartbeatSeconds`.
+pub(crate) const HEARTBEAT: &str = "States.HeartbeatTimeout";
 /// Matches every error except `States.Runtime`, and perhaps [`TOO_LARGE`].
 pub(crate) const ALL: &str = "States.ALL";
 /// Matches every error of a task except a timeout.
