@@ -89,8 +89,7 @@ pub use row::{Act, Limit, Record};
 pub use rules::TableRules;
 pub use settings::{Environment, Settings};
 pub use start::{
-    ExecutionInput, ExecutionName, InsteadOf, PassLease, StartItem, StartRules, StartStatus,
-    StateMachineArn,
+    ExecutionInput, ExecutionName, PassLease, StartItem, StartRules, StartStatus, StateMachineArn,
 };
 pub use store::{Connection, DynamoDb, Memory};
 pub use values::{

@@ -1,13 +1,19 @@
 //! The queue: first come, first served, by notification instead of polling.
 //!
+//! One that waits (`Waiter`) is a task token or a start, with a request that both have, and an item of its kind. Both take the same way:
+//! they ask (`ask`), wait in the row's queue, are granted the key (`serve`), and are notified: a token gets its lease, a start is started
+//! (`begin`). Sweep sees to both (`maintenance`), a newer one sends both away (`supersede`), and how one stands to its rows is `Standing`. What
+//! its caller is answered is in `wait` for a token, and in `starts` for a start.
+//!
 //! The queue is a list in the lease row. Whoever ends a grant leaves the queue as it is. Then, and in every sweep:
 //!
 //! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`).
-//! 2. `tell_first` sends the lease to its task token, and deletes the item. Of a start it calls `StartExecution` (`begin`).
+//! 2. `put_into_effect` notifies it: `tell_first` sends the lease to its task token, and deletes the item. Of a start it calls
+//!    `StartExecution` (`begin`).
 //! 3. If the token is dead, and nobody else may have told the waiter, it never knew: `take_back` frees the row, and the next
 //!    waiter is granted it.
-//! 4. If it is not known whether the waiter was told, its item stays, and sweep's `maintain_queue` tells it again:
-//!    `tell_again`. If the token is dead by then, `note_refusal` leaves the decision to a check of its history, half a minute later
+//! 4. If it is not known whether the waiter was told, its item stays, and sweep's `maintain_queue` notifies it again:
+//!    `tell_again`, and of a start `begin_again`. If the token is dead by then, `note_refusal` leaves the decision to a check of its history, half a minute later
 //!    (`may_know` in `execution_check`), and the item goes.
 //!
 //! The row counts the calls, and says when the last was and whether it was refused: `mark` and `note_refusal`, in

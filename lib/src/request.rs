@@ -29,7 +29,38 @@ pub struct Request {
     pub at_least: AtLeast,
     /// What the holder wants others to see.
     pub metadata: Metadata,
+    /// Whom it takes the place of, once it waits.
+    pub instead_of: Option<InsteadOf>,
 }
+
+/// Whom one that waits takes the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InsteadOf {
+    /// Whoever waits before it is sent away.
+    Waiters,
+    /// And the execution that has the key is stopped.
+    Holder,
+}
+
+impl InsteadOf {
+    fn read(item: &Item) -> Option<Self> {
+        match text(item, at::IF_HELD)? {
+            LATEST => Some(Self::Waiters),
+            REPLACE => Some(Self::Holder),
+            _ => None,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Waiters => LATEST,
+            Self::Holder => REPLACE,
+        }
+    }
+}
+
+const LATEST: &str = "latest";
+const REPLACE: &str = "replace";
 
 impl Request {
     /// How long the lease stays after a failure.
@@ -74,6 +105,7 @@ impl Request {
             permits: permits(item),
             at_least: at_least(item),
             metadata: item.get(at::METADATA).and_then(metadata)?,
+            instead_of: InsteadOf::read(item),
         })
     }
 
@@ -83,13 +115,15 @@ impl Request {
     }
 
     /// What [`Request::read`] reads, and the holder.
-    pub(crate) fn attributes(&self) -> [(&'static str, AttributeValue); 5] {
-        [
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = (&'static str, AttributeValue)> {
+        let instead_of = self.instead_of.map(|whom| (at::IF_HELD, s(whom.word())));
+        let all = [
             (at::HOLDER, s(self.holder.as_str())),
             (at::KEEP_MS, n(self.keep().as_millis())),
             (at::PERMITS, permits_value(self.permits)),
             (at::AT_LEAST_MS, n(self.at_least.as_millis())),
             (at::METADATA, metadata_value(&self.metadata)),
-        ]
+        ];
+        all.into_iter().chain(instead_of)
     }
 }

@@ -8,7 +8,7 @@ mod pass;
 pub use allowed::StartRules;
 pub(crate) use item::ANSWERS_FOR;
 pub(crate) use item::FAILED;
-pub use item::{InsteadOf, StartItem, StartStatus};
+pub use item::{StartItem, StartStatus};
 pub use names::{ExecutionInput, ExecutionName, StateMachineArn};
 pub use pass::PassLease;
 

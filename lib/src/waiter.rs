@@ -2,14 +2,9 @@
 
 mod token;
 
-pub(crate) use token::LATEST;
 pub use token::TokenItem;
 
-use crate::{
-    clock::Timestamp,
-    request::Request,
-    start::{InsteadOf, StartItem},
-};
+use crate::{clock::Timestamp, request::Request, start::StartItem};
 
 /// The item of one that waits.
 #[derive(Clone, Debug)]
@@ -42,14 +37,6 @@ impl Waiter {
         match self {
             Self::Token(waiter) => Timestamp::from_millis(waiter.ticket),
             Self::Start(item) => item.asked_at,
-        }
-    }
-
-    /// Whom it takes the place of.
-    pub(crate) const fn instead_of(&self) -> Option<InsteadOf> {
-        match self {
-            Self::Token(waiter) => waiter.instead_of(),
-            Self::Start(item) => item.instead_of,
         }
     }
 

@@ -7,6 +7,7 @@ use super::{Bench, LIMIT, Lost, make, with};
 use leasehold::{
     AcquireAll, AcquiredAll, Error, Execution, Keys, Lifetime, Permits, Queued, RequestId,
     Settings, Ttl, Wait,
+    request::InsteadOf,
     store::{Joined, Operations as _},
     transition::{Join, JoinRule},
 };
@@ -92,7 +93,7 @@ async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
         waiter.request.digest = QueueCase::<B>::digest("b");
         waiter.request.holder = holder.clone();
         waiter.task_token = case.queue("b", WAIT).task_token;
-        waiter.latest = true;
+        waiter.request.instead_of = Some(InsteadOf::Waiters);
     });
     let join = Join {
         request: newest.request.digest.clone(),

@@ -10,9 +10,10 @@ use super::{
 };
 use leasehold::{
     AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
-    InsteadOf, Lease, Leases, LimitedTo, PassLease, ReleaseOutcome, RequestDigest, Settings, Start,
-    StartItem, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    Lease, Leases, LimitedTo, PassLease, ReleaseOutcome, RequestDigest, Settings, Start, StartItem,
+    StartRules, StartStatus, Started, StateMachineArn, WaitTime,
     metrics::Metric,
+    request::InsteadOf,
     row::{Row, Stored},
     store::{Address, Operations as _, PutStart},
     transition::{Change, Join, JoinRule},
@@ -771,7 +772,7 @@ async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
         let case = StartCase::held(bench, &format!("half the newest {instead_of:?}")).await;
         case.queues("a").await;
         let newest = with(case.item("a").await.expect("an item"), |item| {
-            item.instead_of = Some(instead_of);
+            item.request.instead_of = Some(instead_of);
         });
         let newest = named(newest, "b");
         let join = Change::Join(Join {

@@ -263,6 +263,7 @@ impl<S: Store> Leases<S> {
                 permits: asked.permits,
                 at_least: asked.at_least,
                 metadata: asked.metadata.clone(),
+                instead_of: None,
             },
             lease_id: LeaseId::random(),
             now,

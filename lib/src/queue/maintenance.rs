@@ -227,7 +227,7 @@ impl<S: Store> Queue<S> {
 
     /// One that is not over yet, and that may be the newest.
     async fn go_on_waiting(&self, key: &Key, waiter: &Waiter, row: Row) -> Result<Row, Error> {
-        let newest = (key, waiter.request(), waiter.instead_of());
+        let newest = (key, waiter.request());
         match Box::pin(self.take_their_place(row.clone(), newest)).await {
             Ok(Some(row)) => return Ok(row),
             Ok(None) => {}

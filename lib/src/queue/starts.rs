@@ -22,12 +22,11 @@ use crate::{
         begin::{Begins, not_started_reason},
         maintenance::place_in,
     },
-    request::Request,
+    request::{InsteadOf, Request},
     requests::Lifetime,
     row::Row,
     start::{
-        ExecutionInput, ExecutionName, InsteadOf, Known, PassLease, StartItem, StartStatus,
-        StateMachineArn,
+        ExecutionInput, ExecutionName, Known, PassLease, StartItem, StartStatus, StateMachineArn,
     },
     store::{Address, Operations, Settled, Settlement, Store},
     values::{AtLeast, Holder, KeepTime, Key, Metadata, Permits, RequestDigest, WaitTime},
@@ -378,6 +377,7 @@ impl<S: Store> Queue<S> {
                 permits: start.permits,
                 at_least: start.at_least,
                 metadata: start.metadata,
+                instead_of: start.if_held.instead_of(),
             },
             state_machine: start.state_machine,
             name: start.name,
@@ -385,7 +385,6 @@ impl<S: Store> Queue<S> {
             pass_lease: start.pass_lease,
             asked_at: now,
             deadline: now.plus(wait),
-            instead_of: start.if_held.instead_of(),
             status: StartStatus::Waiting,
         };
         self.check_start(&item.key, &item.state_machine, &item.execution())?;
@@ -394,7 +393,7 @@ impl<S: Store> Queue<S> {
 
     /// A start has its place, by this call or an earlier one. Where the key is free, whoever freed it did not come to its queue.
     async fn answer_waiting(&self, row: Row, item: &StartItem) -> Result<Started, Error> {
-        let newest = (&item.key, &item.request, item.instead_of);
+        let newest = (&item.key, &item.request);
         let Some(row) = Box::pin(self.take_their_place(row, newest)).await? else {
             return self.as_it_is(item).await;
         };

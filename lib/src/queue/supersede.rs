@@ -4,17 +4,17 @@ use super::{Queue, maintenance::place_in};
 use crate::{
     error::Error,
     leases::TRIES,
-    request::Request,
+    request::{InsteadOf, Request},
     row::Row,
-    start::{InsteadOf, StartItem},
+    start::StartItem,
     store::{Operations, Settled, Settlement, Store},
     transition::{Leave, LeaveReason},
     values::{Holder, Key, RequestDigest},
     waiter::{TokenItem, Waiter},
 };
 
-/// Who came last: for which key, with which request, and whom it takes the place of.
-pub(crate) type Newest<'a> = (&'a Key, &'a Request, Option<InsteadOf>);
+/// Who came last: for which key, and with which request.
+pub(crate) type Newest<'a> = (&'a Key, &'a Request);
 
 impl<S: Store> Queue<S> {
     /// How many may wait when this one joins. Whoever sends the others away finds a place also beside as many as may wait.
@@ -35,8 +35,8 @@ impl<S: Store> Queue<S> {
         row: Row,
         newest: Newest<'_>,
     ) -> Result<Option<Row>, Error> {
-        let (key, request, instead_of) = newest;
-        let Some(whom) = instead_of else {
+        let (key, request) = newest;
+        let Some(whom) = request.instead_of else {
             return Ok(Some(row));
         };
         let row = self.supersede(row, newest).await?;
@@ -50,7 +50,7 @@ impl<S: Store> Queue<S> {
     }
 
     async fn supersede(&self, mut row: Row, newest: Newest<'_>) -> Result<Row, Error> {
-        let (key, request, _) = newest;
+        let (key, request) = newest;
         let mut tries = usize::from(self.room(true)) + TRIES;
         while place_in(&row, &request.digest).is_some_and(|place| place > 0)
             && let Some(first) = row.head().cloned()
@@ -89,7 +89,7 @@ impl<S: Store> Queue<S> {
         first: &RequestDigest,
         newest: Newest<'_>,
     ) -> Result<bool, Error> {
-        let (key, Request { digest, holder, .. }, _) = newest;
+        let (key, Request { digest, holder, .. }) = newest;
         match self.waiter(key, first).await? {
             Some(Waiter::Start(item)) => {
                 let superseded = Settlement::Superseded {

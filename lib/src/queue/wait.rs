@@ -13,6 +13,7 @@ use crate::{
     leases::{CALLS_WITHIN, Rows, Standing, changed, check_keep},
     metrics::{self, Metric},
     outcomes::Granted,
+    request::{InsteadOf, Request},
     requests::{Acquire, Lifetime, Wait},
     row::Row,
     store::{Address, Operations, Store},
@@ -69,7 +70,7 @@ impl<S: Store> Queue<S> {
             grant: &grant,
             item: AskItem::Token(&waiter),
             waits: Waits::Always,
-            cap: self.room(waiter.latest),
+            cap: self.room(waiter.request.instead_of.is_some()),
             reentrant: request.reentrant,
         };
         match self.ask(ask).await? {
@@ -90,7 +91,7 @@ impl<S: Store> Queue<S> {
         rule: JoinRule,
         waiter: &TokenItem,
     ) -> Result<Queued, Error> {
-        if waiter.latest {
+        if waiter.request.instead_of.is_some() {
             let rows = self.read_rows_for(key, waiter.request.permits).await?;
             self.has_its_place(key, rows, waiter).await?;
         } else if rule == JoinRule::Always {
@@ -105,7 +106,7 @@ impl<S: Store> Queue<S> {
         let Some(first) = rows.first() else {
             return Ok(());
         };
-        let newest = (key, &waiter.request, waiter.instead_of());
+        let newest = (key, &waiter.request);
         let first = Box::pin(self.take_their_place(first.clone(), newest)).await?;
         if let Some(first) = first {
             self.serve_rows(key, rows.with(0, first)).await;
@@ -207,12 +208,14 @@ impl<S: Store> Queue<S> {
     fn item_of_wait(&self, grant: &Grant, queue: Wait) -> TokenItem {
         let deadline = grant.now.plus(queue.wait.as_duration());
         TokenItem {
-            request: grant.request.clone(),
+            request: Request {
+                instead_of: queue.latest.then_some(InsteadOf::Waiters),
+                ..grant.request.clone()
+            },
             task_token: queue.task_token,
             ticket: grant.now.as_millis(),
             asked_at: grant.now,
             deadline,
-            latest: queue.latest,
             purge_at: self.purge_after(deadline),
             superseded_by: None,
         }

@@ -11,7 +11,6 @@ use crate::{
     row::attributes as at,
     row::{Item, Row, instant, n, s, text, time},
     values::{Holder, Key, RequestDigest},
-    waiter::LATEST,
 };
 
 /// A start, as it is stored from when it has its place until after its execution has begun.
@@ -33,39 +32,9 @@ pub struct StartItem {
     pub asked_at: Timestamp,
     /// When it gives up its place in the queue; the instant at which it was asked for, if it was not to wait.
     pub deadline: Timestamp,
-    /// Whom it is to take the place of.
-    pub instead_of: Option<InsteadOf>,
     /// What became of it.
     pub status: StartStatus,
 }
-
-/// Whom a start that waits takes the place of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum InsteadOf {
-    /// Whoever waits before it is sent away.
-    Waiters,
-    /// And the execution that has the key is stopped.
-    Holder,
-}
-
-impl InsteadOf {
-    fn read(item: &Item) -> Option<Self> {
-        match text(item, at::IF_HELD)? {
-            LATEST => Some(Self::Waiters),
-            REPLACE => Some(Self::Holder),
-            _ => None,
-        }
-    }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Waiters => LATEST,
-            Self::Holder => REPLACE,
-        }
-    }
-}
-
-const REPLACE: &str = "replace";
 
 /// EventBridge and SQS deliver again for at most 14 days: so long the item of a start that is settled answers duplicates.
 pub(crate) const ANSWERS_FOR: Duration = Duration::from_hours(15 * 24);
@@ -159,7 +128,6 @@ impl StartItem {
             pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
-            instead_of: InsteadOf::read(item),
             status: StartStatus::read(item)?,
         })
     }
@@ -181,16 +149,15 @@ impl StartItem {
                 (at::PURGE_AT, n(self.purge_at()))
             },
         ];
-        let instead_of = self.instead_of.map(|whom| (at::IF_HELD, s(whom.word())));
         let listed =
             |(name, _): &(&str, _)| *name != at::HOLDER || self.status == StartStatus::Waiting;
-        let request = self.request.attributes().into_iter().filter(listed);
-        own.into_iter().chain(instead_of).chain(request).collect()
+        let request = self.request.attributes().filter(listed);
+        own.into_iter().chain(request).collect()
     }
 
     /// Whoever takes the place of others may have died before it did.
     fn sweep_after(&self) -> Timestamp {
-        if self.instead_of.is_some() {
+        if self.request.instead_of.is_some() {
             self.asked_at
         } else {
             self.deadline

@@ -7,12 +7,8 @@ use crate::{
     request::Request,
     row::attributes as at,
     row::{Item, b, bytes, instant, n, s, text, time, whole},
-    start::InsteadOf,
     values::{Holder, RequestDigest, TaskToken},
 };
-
-/// How an item says that only the newest is to wait.
-pub(crate) const LATEST: &str = "latest";
 
 /// A task token, or the id of a durable callback, that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,8 +24,6 @@ pub struct TokenItem {
     pub asked_at: Timestamp,
     /// When it gives up.
     pub deadline: Timestamp,
-    /// Whether only the newest is to wait: it sends away whoever waits before it.
-    pub latest: bool,
     /// When DynamoDB may delete the item, in epoch seconds.
     pub purge_at: u64,
     /// Who came later and waits instead. This one has left the queue, and may not have been told so.
@@ -47,19 +41,9 @@ impl TokenItem {
             ticket: whole(item, at::TICKET)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
-            latest: text(item, at::IF_HELD) == Some(LATEST),
             purge_at: whole(item, at::PURGE_AT)?,
             superseded_by: Self::superseded_by(item),
         })
-    }
-
-    /// Whom it takes the place of.
-    pub(crate) const fn instead_of(&self) -> Option<InsteadOf> {
-        if self.latest {
-            Some(InsteadOf::Waiters)
-        } else {
-            None
-        }
     }
 
     /// The same, also in what is left of the item once it was told.
@@ -78,7 +62,7 @@ impl TokenItem {
             // As in a held row: sweep need not read the item before this instant.
             (
                 at::SWEEP_AFTER,
-                instant(if self.latest {
+                instant(if self.request.instead_of.is_some() {
                     self.asked_at
                 } else {
                     self.deadline
@@ -86,8 +70,6 @@ impl TokenItem {
             ),
             (at::PURGE_AT, n(self.purge_at)),
         ];
-        let latest = self.latest.then(|| (at::IF_HELD, s(LATEST)));
-        let all = own.into_iter().chain(latest);
-        all.chain(self.request.attributes()).collect()
+        own.into_iter().chain(self.request.attributes()).collect()
     }
 }

@@ -151,6 +151,7 @@ impl Message {
                 permits: None,
                 at_least: AtLeast::default(),
                 metadata: Metadata::default(),
+                instead_of: None,
             },
             lease_id: names::lease_id(self.lease()),
             now: instant(self.sent),

@@ -29,6 +29,7 @@ fn delayed(scenario: &Scenario) -> Grant {
             permits: None,
             at_least: AtLeast::default(),
             metadata: Metadata::default(),
+            instead_of: None,
         },
         lease_id: LeaseId::random(),
         now,

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use leasehold::{
-    AtLeast, Counter, ExecutionInput, ExecutionName, Holder, InsteadOf, KeepTime, Key, Lifetime,
-    Memory, Metadata, PassLease, RequestDigest, RequestId, StartItem, StartStatus, StateMachineArn,
+    AtLeast, Counter, ExecutionInput, ExecutionName, Holder, KeepTime, Key, Lifetime, Memory,
+    Metadata, PassLease, RequestDigest, RequestId, StartItem, StartStatus, StateMachineArn,
     TableRules, TaskToken, Timestamp,
     redrivable::Redrivable,
-    request::Request,
+    request::{InsteadOf, Request},
     store::{
         AttributeValue, Blob, ItemAddress, Note, Settlement, Slot, Store as _, Write, Written,
     },
@@ -40,21 +40,24 @@ fn request(digest: RequestDigest) -> Request {
         permits: None,
         at_least: AtLeast::default(),
         metadata: Metadata::default(),
+        instead_of: None,
     }
 }
 
 fn waiter(token: &str, asked_at: u64, superseded: bool) -> TokenItem {
     TokenItem {
-        request: request(RequestDigest::of(
-            &holder("a"),
-            &RequestId::new("1").unwrap(),
-        )),
+        request: Request {
+            instead_of: (token == "y").then_some(InsteadOf::Waiters),
+            ..request(RequestDigest::of(
+                &holder("a"),
+                &RequestId::new("1").unwrap(),
+            ))
+        },
         task_token: TaskToken::new(token).unwrap(),
         ticket: asked_at,
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100 + asked_at),
         purge_at: asked_at,
-        latest: token == "y",
         superseded_by: superseded.then(|| holder("later")),
     }
 }
@@ -83,10 +86,12 @@ fn start(asked_at: u64) -> StartItem {
         name: ExecutionName::new("a").unwrap(),
         input: ExecutionInput::new(r#"{"a": 1}"#).unwrap(),
         pass_lease: PassLease::default(),
-        request: request(RequestDigest::of_start(&holder("a"))),
+        request: Request {
+            instead_of: (asked_at == 6).then_some(InsteadOf::Holder),
+            ..request(RequestDigest::of_start(&holder("a")))
+        },
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100),
-        instead_of: (asked_at == 6).then_some(InsteadOf::Holder),
         status: StartStatus::Waiting,
     }
 }

@@ -45,7 +45,7 @@ impl<S: Store> Queue<S> {
                 IfHeld::Replace(_) => Waits::ForStart,
                 IfHeld::Fail | IfHeld::Skip => Waits::Never,
             },
-            cap: self.room(item.instead_of.is_some()),
+            cap: self.room(item.request.instead_of.is_some()),
             reentrant: false,
         };
         match self.ask(ask).await? {
@@ -55,7 +55,7 @@ impl<S: Store> Queue<S> {
             }
             Asked::Joined(row, rule) => {
                 // Nobody is stopped for one that was sent away meanwhile, nor a permit left free that came back.
-                if rule == JoinRule::Always || item.instead_of.is_some() {
+                if rule == JoinRule::Always || item.request.instead_of.is_some() {
                     return self.answer_anew(item).await;
                 }
                 self.answer_waiting(row, item).await

@@ -332,6 +332,8 @@ impl Oracle {
                 self.spent.insert(row.request.clone());
                 return Ok(());
             }
+            // Asked for by one that may wait.
+            Change::ReplaceIfUnchanged(swap) if swap.row.holding().is_some() => true,
             Change::ReplaceIfUnchanged(_) => {
                 self.seen.push("taken back");
                 self.displaced.insert(row.request.clone());

@@ -430,6 +430,12 @@ impl FaultyStore {
                 row.fencing_token = before.fencing_token;
             }
             (Broken::OrderIgnored, Change::Join(_)) if *before != row => row.queue.rotate_right(1),
+            // It would be granted the free row before those who wait.
+            (Broken::QueueIgnored, Change::Join(_))
+                if *before != row && row.holding().is_none() =>
+            {
+                row.queue.rotate_right(1);
+            }
             (Broken::DropsNextWaiter, Change::ReplaceIfUnchanged(swap))
                 if *before != row && matches!(swap.head, Head::Leaves(_)) =>
             {

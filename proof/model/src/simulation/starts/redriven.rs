@@ -35,8 +35,9 @@ impl Redriven {
     /// Its lease was ended while it ran, perhaps by an operator.
     pub fn lost(&mut self, by_force: bool, (set_out, now): (u64, u64)) {
         if by_force && set_out <= self.last + 2 * SKEW {
-            // The operator had set out before, or may have, by the clocks: a redrive after that counts.
-            self.beside_until = Some(now);
+            // The operator had set out before, or may have, by the clocks: a redrive after that counts. Whoever looks at it may stop it,
+            // however late.
+            self.beside_until = Some(u64::MAX);
         } else if !by_force && self.times > 0 && !self.gave_back {
             self.beside = Some(now);
         }
@@ -51,6 +52,7 @@ impl Redriven {
     pub fn again(&mut self, has_key: bool, now: u64) {
         self.times += 1;
         self.last = now;
+        self.beside_until = self.beside_until.map(|until| until.min(now));
         self.beside = (!has_key && !self.gave_back).then_some(now);
     }
 }
@@ -130,7 +132,9 @@ impl Judge {
         else {
             return;
         };
-        let was_beside = redriven.beside_until.map_or(0, |at| at + STALE + 2 * SKEW);
+        let was_beside = redriven
+            .beside_until
+            .map_or(0, |at| at.saturating_add(STALE + 2 * SKEW));
         let may_be = redriven.beside.is_some() || redriven.gave_back || was_beside >= set_out;
         self.seen.push("stopped beside others");
         if !may_be {

@@ -339,7 +339,7 @@ fn token(world: &mut World) {
         // Its task fails, and is retried with another token.
         TokenState::Waits if world.rng.u8(..3) == 0 => world.ask_with_token(who),
         // One that acquires for itself is redriven, and need not do so.
-        TokenState::Over if world.rng.u8(..10) < world.plan.redrives => world.redrive_token(who),
+        TokenState::Over if world.rng.u8(..4) < world.plan.redrives => world.redrive_token(who),
         _ => world.token_goes_on(who),
     }
 }
