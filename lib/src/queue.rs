@@ -16,6 +16,9 @@
 //!    `tell_again`, and of a start `begin_again`. If the token is dead by then, `note_refusal` leaves the decision to a check of its history, half a minute later
 //!    (`may_know` in `execution_check`), and the item goes.
 //!
+//! Every write of a row raises its version, but for two: who joins, and a task token that leaves. So whoever writes a row as it was read says
+//! besides who has to wait first (`Head`).
+//!
 //! The row counts the calls, and says when the last was and whether it was refused: `mark` and `note_refusal`, in
 //! `leases/notification.rs`. A mark raises the version, so that whoever told or called before can end nothing any more.
 //!
@@ -31,10 +34,11 @@
 //! |---|---|---|---|
 //! | a release | the grant to the next | a free row with a queue | sweep, a repeated release, whoever asks |
 //! | a grant from the queue | the call | a held row, `notification`, the item | sweep marks the row and calls again |
-//! | a call that was refused | `take_back` | the same | sweep tells it again, refused once more, and a check finds no lease in the history |
+//! | the mark of a row that was told before | the call | the same | sweep marks it again, and calls |
+//! | a call that was refused | `take_back`, or the note of it | the same | sweep tells it again, refused once more, and a check finds no lease in the history |
 //! | the call | the deletion of the item | the same | sweep: the token is dead by then, and the history shows the lease |
 //! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more |
-//! | `take_back` | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
+//! | `take_back`, or that a start failed | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
 //! | a place is left | its token is failed | an item without a place | sweep fails it |
 //! | a start's grant | the call, or that it began | a held row, `notification`, an item that waits | sweep and checks call again, under the same name |
 //! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | sweep: its item says so, and is due at once |

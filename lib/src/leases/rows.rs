@@ -20,7 +20,7 @@ use crate::{
 /// How a request stands to the rows of its key.
 pub(crate) enum Standing<'a> {
     /// It waits in the queue of this row.
-    Waits(&'a Row),
+    InQueue(&'a Row),
     /// It was granted this permit, and has it.
     Has(u16, &'a Row),
     /// It had one, as a row remembers.
@@ -65,7 +65,7 @@ impl Rows {
     /// How this request stands. A late copy of one that has a permit may wait as well.
     pub(crate) fn standing(&self, request: &RequestDigest) -> Standing<'_> {
         if let Some(first) = self.first().filter(|row| row.waiting().contains(request)) {
-            return Standing::Waits(first);
+            return Standing::InQueue(first);
         }
         match self.held_for(request) {
             Some((permit, row)) => Standing::Has(permit, row),
@@ -168,6 +168,11 @@ impl Rows {
             Some(_) => None,
         };
         free.map(|permit| (permit, self.by_permit.get(&permit)))
+    }
+
+    /// This one was written.
+    pub(crate) fn write(&mut self, permit: u16, row: Row) {
+        self.by_permit.insert(permit, row);
     }
 
     /// The same rows after a write of this one.

@@ -1,8 +1,11 @@
 //! Whoever may wait asks for a key, or a permit.
 //!
-//! The rows are read, and say what becomes of it, by the function that the expressions of the store are held to. Then one write, on the
-//! condition of what was read, grants it what is free or puts it at the end of the queue. A start's item is stored in that write, and
-//! a task token's with its place. Where another write was faster, what that has left says what becomes of it.
+//! The rows are read, and say what becomes of it, by the function that the expressions of the store are held to. Then one write grants it
+//! what is free, if that row is as it was read, or puts it at the end of the queue, if others still have the key. A start's item is stored in
+//! that write, and a task token's with its place. Where another write was faster, what that has left says what becomes of it.
+//!
+//! A grant of the row that has the queue requires that nobody waits. A permit that has a row of its own is granted without a look at the
+//! first row: whoever asked before another began to wait, or before the key was frozen, may have it.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +25,7 @@ use crate::{
         Change, Grant, Head, Join, JoinRefusal, JoinRule, ReplaceIfUnchanged, transition,
         why_not_joined,
     },
-    values::Key,
+    values::{Key, RequestDigest},
     waiter::TokenItem,
 };
 
@@ -34,20 +37,20 @@ pub(super) struct Ask<'a> {
     pub(super) grant: &'a Grant,
     /// What it waits with.
     pub(super) item: AskItem<'a>,
-    pub(super) waits: Waits,
+    pub(super) while_held: WhileHeld,
     /// How many may wait when it joins.
     pub(super) cap: u16,
     /// Whether the lease that its holder has already is an answer.
     pub(super) reentrant: bool,
 }
 
-/// Whether it waits while somebody else has the key.
+/// What it does while somebody else has the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
-    Always,
-    /// If nobody has the key, or an execution that was started through it, which is stopped.
-    ForStart,
-    Never,
+pub(super) enum WhileHeld {
+    Waits,
+    /// It waits if nobody has the key any more, or an execution that was started through it, which is stopped.
+    Replaces,
+    Leaves,
 }
 
 /// What it waits with.
@@ -70,8 +73,8 @@ pub(super) enum Asked {
     Granted(Address, Row),
     /// It was granted this before; or, if it is re-entrant, its holder was.
     Has(Address, Row),
-    /// It waits already.
-    Waits,
+    /// It waits in the queue already.
+    InQueue,
     /// It had the key before.
     Had,
     /// This call has put it in the queue of this row, by this rule. Others may have written the row since it was read.
@@ -100,25 +103,6 @@ enum Wrote {
     Found(StartItem),
 }
 
-impl Wrote {
-    /// What became of the request, if this was the write; else the rows as they are by now.
-    fn or(
-        self,
-        mut rows: ByPermit,
-        permit: u16,
-        done: impl FnOnce() -> Asked,
-    ) -> Result<Asked, ByPermit> {
-        match self {
-            Self::Done => Ok(done()),
-            Self::Found(item) => Ok(Asked::Found(item)),
-            Self::Faster(stored) => {
-                rows.insert(permit, stored);
-                Err(rows)
-            }
-        }
-    }
-}
-
 impl<S: Store> Queue<S> {
     /// Asks for the key or a permit. What has its place keeps it, whatever stops new grants.
     pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<Asked, Error> {
@@ -145,18 +129,22 @@ impl<S: Store> Queue<S> {
         rows: ByPermit,
     ) -> Result<Result<Asked, ByPermit>, Error> {
         let first = match rows.get(&0) {
-            Some(Stored::Foreign(reason)) => return Err(corrupt(ask.key.clone(), reason)),
             Some(Stored::Row(row)) => Some(row.clone()),
-            Some(Stored::Absent) | None => None,
+            _ => None,
         };
         if let Some(known) = self.known_or_stopped(ask, &rows, first.as_ref())? {
             return Ok(Ok(known));
+        }
+        if let Some(Stored::Foreign(reason)) = rows.get(&0) {
+            return Err(corrupt(ask.key.clone(), reason));
         }
         if let Some((permit, granted)) = may_be_granted(&rows, ask.grant) {
             let key = ask.key.clone();
             let at = Address { key, permit };
             let wrote = self.write_grant(ask, &at, &rows, &granted).await?;
-            return Ok(wrote.or(rows, permit, || Asked::Granted(at, granted)));
+            return self
+                .or_rows(ask, wrote, || Asked::Granted(at, granted))
+                .await;
         }
         let Some(first) = first else {
             // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
@@ -165,7 +153,7 @@ impl<S: Store> Queue<S> {
         if !self.is_to_wait(ask, &first).await? {
             return Ok(Ok(Asked::Taken(first, rows)));
         }
-        self.join(ask, rows, first).await
+        self.join(ask, first).await
     }
 
     /// What has its place keeps it; else nothing may be granted at all.
@@ -187,7 +175,7 @@ impl<S: Store> Queue<S> {
         }
         let request = &grant.request.digest;
         if first.is_some_and(|first| first.waiting().contains(request)) {
-            return Ok(Some(Asked::Waits));
+            return Ok(Some(Asked::InQueue));
         }
         if self.settings().stopped {
             return Ok(Some(Asked::Refused(stopped_error(key.clone()))));
@@ -196,12 +184,7 @@ impl<S: Store> Queue<S> {
         Ok(frozen.map(|row| Asked::Refused(frozen_error(key.clone(), row.clone()))))
     }
 
-    async fn join(
-        &self,
-        ask: Ask<'_>,
-        rows: ByPermit,
-        first: Row,
-    ) -> Result<Result<Asked, ByPermit>, Error> {
+    async fn join(&self, ask: Ask<'_>, first: Row) -> Result<Result<Asked, ByPermit>, Error> {
         let join = Join {
             request: ask.grant.request.digest.clone(),
             rule: JoinRule::of(ask.grant, &first),
@@ -218,7 +201,26 @@ impl<S: Store> Queue<S> {
             };
         };
         let wrote = self.write_place(ask, &join).await?;
-        Ok(wrote.or(rows, 0, || Asked::Joined(joined, join.rule)))
+        self.or_rows(ask, wrote, || Asked::Joined(joined, join.rule))
+            .await
+    }
+
+    /// What became of the request, if this was its write; else the rows as they are by now. What another write has left of a mutex says that;
+    /// of a semaphore only one row, and the others may have changed before.
+    async fn or_rows(
+        &self,
+        ask: Ask<'_>,
+        wrote: Wrote,
+        done: impl FnOnce() -> Asked,
+    ) -> Result<Result<Asked, ByPermit>, Error> {
+        Ok(match wrote {
+            Wrote::Done => Ok(done()),
+            Wrote::Found(item) => Ok(Asked::Found(item)),
+            Wrote::Faster(_) if ask.grant.request.permits.is_some() => {
+                Err(self.by_permit(ask).await?)
+            }
+            Wrote::Faster(stored) => Err(BTreeMap::from([(0, stored)])),
+        })
     }
 
     async fn by_permit(&self, ask: Ask<'_>) -> Result<ByPermit, Error> {
@@ -233,12 +235,12 @@ impl<S: Store> Queue<S> {
 
     /// Whether it waits while the key is as this row says.
     async fn is_to_wait(&self, ask: Ask<'_>, row: &Row) -> Result<bool, Error> {
-        Ok(match ask.waits {
-            Waits::Always => true,
-            Waits::ForStart => {
+        Ok(match ask.while_held {
+            WhileHeld::Waits => true,
+            WhileHeld::Replaces => {
                 row.holding().is_none() || self.started_holder(ask.key, row).await?.is_some()
             }
-            Waits::Never => false,
+            WhileHeld::Leaves => false,
         })
     }
 
@@ -267,13 +269,12 @@ impl<S: Store> Queue<S> {
         let wrote = match ask.item {
             AskItem::Start { item, read } => self.put(item, read, Some((at, &change))).await?,
             AskItem::Token(item) => {
-                let (key, request, limit) = (ask.key, &item.request.digest, self.limit());
-                // A copy of a request that was sent away for a later one. A place in the queue shows that itself.
-                if let Some(by) = self.store().superseded_by(key, request, limit).await? {
-                    let key = key.clone();
-                    return Err(Error::Superseded { key, by });
+                // A join asks for the note itself. Where the row has the queue, nobody can be sent away between this read and the write.
+                let request = &item.request.digest;
+                if at.permit == 0 {
+                    self.was_not_sent_away(ask.key, request).await?;
                 }
-                match self.store().apply(at, &change, limit).await? {
+                match self.store().apply(at, &change, self.limit()).await? {
                     Applied::Done { .. } => Wrote::Done,
                     Applied::Refused(stored) => Wrote::Faster(stored),
                 }
@@ -284,6 +285,25 @@ impl<S: Store> Queue<S> {
             metrics::record(Metric::of_grant(kind), 1);
         }
         Ok(wrote)
+    }
+
+    /// Fails for a copy of a request that was sent away for a later one: the note says so.
+    pub(super) async fn was_not_sent_away(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+    ) -> Result<(), Error> {
+        match self
+            .store()
+            .superseded_by(key, request, self.limit())
+            .await?
+        {
+            Some(by) => Err(Error::Superseded {
+                key: key.clone(),
+                by,
+            }),
+            None => Ok(()),
+        }
     }
 
     async fn write_place(&self, ask: Ask<'_>, join: &Join) -> Result<Wrote, Error> {
@@ -305,7 +325,7 @@ impl<S: Store> Queue<S> {
                     return Err(Error::Superseded { key, by });
                 }
                 Joined::ForeignItem => return Err(foreign_item(key, &item.request.digest)),
-                Joined::SupersededByLaterCall => return Err(asked_again()),
+                Joined::SupersededByLaterCall => return Err(has_newer_token()),
                 Joined::Conflict if backoff.wait().await => {}
                 Joined::Conflict => return Err(self.contention_error()),
             }
@@ -365,7 +385,7 @@ fn may_be_granted(rows: &ByPermit, grant: &Grant) -> Option<(u16, Row)> {
     Some((permit, granted))
 }
 
-pub(super) fn asked_again() -> Error {
+pub(super) fn has_newer_token() -> Error {
     Error::Unavailable {
         problem: "the same request was repeated with another token".to_owned(),
         source: None,

@@ -17,10 +17,10 @@ use crate::{
     waiter::{TokenItem, Waiter},
 };
 
-/// The waiters of each key, according to the index, each with the time at which it gives up.
-pub(crate) type Waiting = BTreeMap<Key, Vec<Waits>>;
-/// One waiter.
-pub(crate) type Waits = (RequestDigest, Option<Timestamp>);
+/// The waiters of each key, according to the index.
+pub(crate) type Waiting = BTreeMap<Key, Vec<DueWaiter>>;
+/// One waiter, and when sweep is to see to it: at the end of its wait, or at once, if it is to take the place of others.
+pub(crate) type DueWaiter = (RequestDigest, Option<Timestamp>);
 
 /// How many items to remove before the row and the time are checked again.
 const BETWEEN_LOOKS: usize = 100;
@@ -32,7 +32,7 @@ impl<S: Store> Queue<S> {
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
-        waiting: &[Waits],
+        waiting: &[DueWaiter],
         until: Option<Timestamp>,
         at_once: usize,
     ) -> Result<u64, Error> {
@@ -51,16 +51,34 @@ impl<S: Store> Queue<S> {
         if let (Some(first), Some(until)) = (rows.first(), until) {
             rows = self.keep_row(key, first.clone(), rows, until).await?;
         }
-        let mut strays = Vec::new();
+        // What goes wrong with a start concerns no token.
+        let (starts, tokens): (Vec<_>, Vec<_>) =
+            waiting.iter().partition(|(one, _)| one.is_start());
+        for some in [tokens, starts] {
+            let (more, strays) = self.see_to_each(key, &some, &mut rows).await?;
+            notified += more + self.see_to_strays(key, &strays, at_once).await?;
+        }
+        Ok(notified)
+    }
+
+    /// Sees to waiters that are due, or were granted the key and may not know; as far as there is time. Returns how many were notified,
+    /// and who is neither in the queue nor notified.
+    async fn see_to_each<'a>(
+        &self,
+        key: &Key,
+        waiting: &[&'a DueWaiter],
+        rows: &mut Rows,
+    ) -> Result<(u64, Vec<&'a RequestDigest>), Error> {
+        let (mut notified, mut strays) = (0, Vec::new());
         for (request, due) in waiting {
             if self.is_nearly_over() {
-                return Ok(notified);
+                break;
             }
             match rows.standing(request) {
-                Standing::Waits(first) => {
+                Standing::InQueue(first) => {
                     if due.is_none_or(|at| at <= self.now()) {
                         let row = self.see_to_waiter(key, request, first.clone()).await?;
-                        rows = rows.with(0, row);
+                        rows.write(0, row);
                     }
                 }
                 Standing::Has(permit, row) => {
@@ -69,7 +87,7 @@ impl<S: Store> Queue<S> {
                     match self.notify_again(&at, row).await? {
                         Some(more) => {
                             notified += more;
-                            rows = self.read_rows(&at.key).await?;
+                            *rows = self.read_rows(&at.key).await?;
                         }
                         None => strays.push(request),
                     }
@@ -77,7 +95,7 @@ impl<S: Store> Queue<S> {
                 Standing::Had | Standing::Unknown => strays.push(request),
             }
         }
-        Ok(notified + self.clear(key, strays, at_once).await?)
+        Ok((notified, strays))
     }
 
     /// A free row that has a queue, because nothing is granted now, is not purged before the last of its waiters gives up.
@@ -109,15 +127,22 @@ impl<S: Store> Queue<S> {
 
     /// Sees to the items of requests that were neither in the queue nor granted the key when the row was read: the lease of a task
     /// token has ended, or it was passed over, and its item goes; a start gets its place again. The item of a request that has
-    /// joined again since stays. Returns how many have begun.
-    async fn clear(
+    /// joined again since stays. All are of one kind. Returns how many have begun.
+    async fn see_to_strays(
         &self,
         key: &Key,
-        strays: Vec<&RequestDigest>,
+        strays: &[&RequestDigest],
         at_once: usize,
     ) -> Result<u64, Error> {
         let mut begun = 0;
-        for some in strays.chunks(BETWEEN_LOOKS) {
+        let are_starts = strays.first().is_some_and(|one| one.is_start());
+        // Starts get their places again in the order in which they were asked for.
+        let some = if are_starts {
+            strays.len()
+        } else {
+            BETWEEN_LOOKS
+        };
+        for some in strays.chunks(some.max(1)) {
             if self.is_nearly_over() {
                 return Ok(begun);
             }
@@ -128,25 +153,21 @@ impl<S: Store> Queue<S> {
             if waiters.is_empty() {
                 continue;
             }
-            // Whoever came first asks again first, and gets its place again first.
             waiters.sort_by_key(Waiter::since);
             // Read after the items: a request that joined again has another token by now, or is in this row's queue.
             let rows = self.read_rows(key).await?;
-            let (mut tokens, mut starts) = (Vec::new(), Vec::new());
+            let mut tokens = Vec::new();
             for waiter in &waiters {
                 match waiter {
                     Waiter::Token(item) => tokens.push(self.clear_one(key, &rows, item)),
-                    Waiter::Start(item) => starts.push(item),
+                    Waiter::Start(_) if self.is_nearly_over() => return Ok(begun),
+                    Waiter::Start(item) => {
+                        begun += u64::from(self.see_to_stray(&rows, item).await?);
+                    }
                 }
             }
             for end in some_at_a_time(at_once, tokens).await {
                 end?;
-            }
-            for start in starts {
-                if self.is_nearly_over() {
-                    return Ok(begun);
-                }
-                begun += u64::from(self.see_to_stray(&rows, start).await?);
             }
         }
         Ok(begun)
@@ -179,7 +200,7 @@ impl<S: Store> Queue<S> {
 
     /// Removes one from the queue if its waiting time has passed; else it takes the place of others, if it is to: whoever asked for that
     /// may have died before. `row` is the row as it was last read or written; the result is the row as it is now. Reading it
-    /// again for each waiter of a long queue would cost more than removing them.
+    /// again for each token of a long queue would cost more than removing them.
     async fn see_to_waiter(
         &self,
         key: &Key,
@@ -203,6 +224,8 @@ impl<S: Store> Queue<S> {
                     return Ok(self.read_queue_row(key).await?.unwrap_or(row));
                 }
                 Some(Waiter::Token(item)) => Some(item),
+                // Settled since, and perhaps placed anew: whoever comes to the head and does not wait is passed over there, by the version.
+                None if request.is_start() => return Ok(row),
                 None => None,
             };
             match self.leave_place(key, request, place).await? {

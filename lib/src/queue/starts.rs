@@ -197,7 +197,7 @@ impl<S: Store> Queue<S> {
         let request = item.digest();
         let rows = self.read_rows_for(&item.key, item.request.permits).await?;
         match rows.standing(&request) {
-            Standing::Waits(first) => self.answer_waiting(first.clone(), item).await.map(Some),
+            Standing::InQueue(first) => self.answer_waiting(first.clone(), item).await.map(Some),
             Standing::Has(permit, row) => {
                 let key = item.key.clone();
                 let at = Address { key, permit };
@@ -299,7 +299,7 @@ impl<S: Store> Queue<S> {
         match rows.standing(&request) {
             // What became of it is written down by whoever began it, or by sweep.
             Standing::Has(..) | Standing::Had => Ok(false),
-            Standing::Waits(first) => {
+            Standing::InQueue(first) => {
                 let first = first.clone();
                 self.settle_in_queue(first, &item, &skipped, None).await
             }
@@ -423,7 +423,7 @@ impl<S: Store> Queue<S> {
     pub(super) async fn as_it_is(&self, item: &StartItem) -> Result<Started, Error> {
         match self.stored(item).await? {
             Some(latest) => answer_of(&latest).unwrap_or_else(|| Ok(queued(item, None))),
-            None => Err(changed(item)),
+            None => Err(start_changed(item)),
         }
     }
 
@@ -460,7 +460,7 @@ impl<S: Store> Queue<S> {
         latest
             .as_ref()
             .and_then(answer_of)
-            .unwrap_or_else(|| Err(changed(item)))
+            .unwrap_or_else(|| Err(start_changed(item)))
     }
 
     /// Who has the key, if somebody has.
@@ -520,7 +520,7 @@ fn not_known(item: &StartItem) -> Error {
     }
 }
 
-fn changed(item: &StartItem) -> Error {
+fn start_changed(item: &StartItem) -> Error {
     Error::Unavailable {
         problem: format!(
             "the start {} through {} changed during this request",

@@ -13,7 +13,7 @@ use crate::{
     queue::{
         Queue,
         execution_check::Looked,
-        maintenance::{Waiting, Waits},
+        maintenance::{DueWaiter, Waiting},
     },
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
@@ -365,7 +365,12 @@ impl<S: Store> Queue<S> {
         Ok(all)
     }
 
-    async fn look_after(&self, key: &Key, waiting: &[Waits], width: usize) -> Result<Seen, Error> {
+    async fn look_after(
+        &self,
+        key: &Key,
+        waiting: &[DueWaiter],
+        width: usize,
+    ) -> Result<Seen, Error> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     Queue,
-    ask::{Ask, AskItem, Asked, Waits, asked_again},
+    ask::{Ask, AskItem, Asked, WhileHeld, has_newer_token},
     maintenance::its_place_is_lost,
     serve::Told,
 };
@@ -42,8 +42,8 @@ impl<S: Store> Queue<S> {
     /// [`Wait::task_token`], in the form in which [`Leases::acquire`](crate::Leases::acquire) returns it, and nothing has to confirm it. While
     /// anybody waits, nobody else is granted the key.
     ///
-    /// It takes a read, and one write: a place in the queue, in one transaction; or a grant, before which its own item is
-    /// read, and then a call to Step Functions.
+    /// It takes a read, and one write: a place in the queue, in one transaction; or a grant, and a read of its own item, and
+    /// then a call to Step Functions.
     ///
     /// With [`Acquire::permits`] it waits for whichever permit comes free, in the same queue. The read is a query then, and if
     /// the queue was empty, another query and a read follow.
@@ -69,26 +69,52 @@ impl<S: Store> Queue<S> {
             key: &key,
             grant: &grant,
             item: AskItem::Token(&waiter),
-            waits: Waits::Always,
+            while_held: WhileHeld::Waits,
             cap: self.room(waiter.request.instead_of.is_some()),
             reentrant: request.reentrant,
         };
         match self.ask(ask).await? {
-            Asked::Granted(at, row) => self.tell_at_once(&at, row, &waiter).await,
-            Asked::Has(at, row) => self.tell_of_its_lease(&at, row, &waiter).await,
-            Asked::Waits => self.still_queued(&key, &waiter).await,
-            Asked::Joined(_, rule) => self.has_joined(&key, rule, &waiter).await,
+            Asked::Granted(at, row) => {
+                self.gives_up_if_sent_away(&at, &row).await?;
+                self.tell_at_once(&at, row, &waiter).await
+            }
+            Asked::Has(at, row) => {
+                // The copy that it was granted to may have died before it read the note.
+                if row.request == waiter.request.digest && is_untold_at_once(&row) {
+                    self.gives_up_if_sent_away(&at, &row).await?;
+                }
+                self.tell_of_its_lease(&at, row, &waiter).await
+            }
+            Asked::InQueue => self.still_queued(&key, &waiter).await,
+            Asked::Joined(row, rule) => self.has_joined(&key, (row, rule), &waiter).await,
             Asked::Had => Err(Error::Consumed { key }),
-            Asked::Refused(error) => Err(error),
+            Asked::Refused(error) => {
+                self.was_not_sent_away(&key, &waiter.request.digest).await?;
+                Err(error)
+            }
             Asked::Taken(..) | Asked::Found(_) => Err(changed(&key)),
         }
+    }
+
+    /// A copy of a request that was sent away for a later one, while a permit that has a row of its own was granted to it, gives it up again:
+    /// nobody was told.
+    async fn gives_up_if_sent_away(&self, at: &Address, row: &Row) -> Result<(), Error> {
+        if at.permit == 0 {
+            return Ok(());
+        }
+        let sent_away = self.was_not_sent_away(&at.key, &row.request).await;
+        if let Err(Error::Superseded { .. }) = sent_away {
+            let freed = self.take_back(at, row).await?;
+            self.serve(freed).await;
+        }
+        sent_away
     }
 
     /// It has joined the queue just now.
     async fn has_joined(
         &self,
         key: &Key,
-        rule: JoinRule,
+        (row, rule): (Row, JoinRule),
         waiter: &TokenItem,
     ) -> Result<Queued, Error> {
         if waiter.request.instead_of.is_some() {
@@ -97,6 +123,12 @@ impl<S: Store> Queue<S> {
         } else if rule == JoinRule::Always {
             // A permit that came free before this one waited was offered to nobody.
             self.serve_key(key).await;
+        } else if waiter.request.permits.is_none()
+            && row.holding().is_none()
+            && !row.is_closed(self.takeover_deadline())
+        {
+            // Whoever freed it may have died before it came to the queue.
+            self.serve_rows(key, Rows::only_first(row)).await;
         }
         Ok(queued(waiter))
     }
@@ -140,7 +172,7 @@ impl<S: Store> Queue<S> {
         // nobody.
         let rows = self.read_rows_for(key, waiter.request.permits).await?;
         match rows.standing(&waiter.request.digest) {
-            Standing::Waits(_) => {
+            Standing::InQueue(_) => {
                 self.has_its_place(key, rows, waiter).await?;
                 Ok(queued(&latest))
             }
@@ -247,6 +279,12 @@ fn is_from_the_queue(row: &Row) -> bool {
     notification.is_some_and(|told| told.ticket.is_some())
 }
 
+/// Whether the row was granted to its holder at once, and may not have been told.
+fn is_untold_at_once(row: &Row) -> bool {
+    let notification = row.holding().and_then(|held| held.notification);
+    notification.is_some_and(|told| told.ticket.is_none())
+}
+
 /// The response of a call whose own token was told of its lease.
 fn answer(told: Told) -> Result<Queued, Error> {
     if let Told::Accepted = told {
@@ -266,7 +304,7 @@ fn check_latest(latest: &TokenItem, waiter: &TokenItem) -> Result<(), Error> {
     if latest.task_token == waiter.task_token {
         return Ok(());
     }
-    Err(asked_again())
+    Err(has_newer_token())
 }
 
 fn queued(waiter: &TokenItem) -> Queued {

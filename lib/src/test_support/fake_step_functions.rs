@@ -29,6 +29,7 @@ struct State {
     lost: HashMap<String, (Lost, u32)>,
     executions: HashMap<String, Execution>,
     denied: HashSet<String>,
+    throttled: HashSet<String>,
     receipts: HashMap<String, Receipt>,
     /// The input of each execution that was started, by its ARN.
     started: HashMap<String, String>,
@@ -117,6 +118,11 @@ impl FakeStepFunctions {
     /// From now on `execution` may not be looked up, nor stopped, nor its input read.
     pub fn deny_execution(&self, execution: &str) {
         self.state().denied.insert(execution.to_owned());
+    }
+
+    /// From now on the service does not say what the input of `execution` is, because it is asked too often.
+    pub fn throttle_execution(&self, execution: &str) {
+        self.state().throttled.insert(execution.to_owned());
     }
 
     /// It may again.
@@ -361,6 +367,11 @@ impl Workflows for FakeStepFunctions {
         let state = self.state();
         let input = if state.denied.contains(execution.as_str()) {
             Err(denied("states:DescribeExecution", execution.as_str()))
+        } else if state.throttled.contains(execution.as_str()) {
+            Err(Error::Unavailable {
+                problem: "Rate exceeded".to_owned(),
+                source: None,
+            })
         } else {
             Ok(state.started.get(execution.as_str()).cloned())
         };

@@ -9,12 +9,12 @@ use crate::{
     error::Error,
     queue::{
         Queue,
-        ask::{Ask, AskItem, Asked, ByPermit, Waits},
+        ask::{Ask, AskItem, Asked, ByPermit, WhileHeld},
     },
     row::Row,
     start::{StartItem, StartStatus},
     store::{Address, Operations, Store},
-    transition::{Grant, JoinRule, TakeoverRule, TokenFloor},
+    transition::{Grant, TakeoverRule, TokenFloor},
     values::LeaseId,
 };
 
@@ -40,10 +40,10 @@ impl<S: Store> Queue<S> {
             key: &item.key,
             grant: &grant,
             item: AskItem::Start { item, read },
-            waits: match if_held {
-                IfHeld::Wait(_) | IfHeld::Latest(_) => Waits::Always,
-                IfHeld::Replace(_) => Waits::ForStart,
-                IfHeld::Fail | IfHeld::Skip => Waits::Never,
+            while_held: match if_held {
+                IfHeld::Wait(_) | IfHeld::Latest(_) => WhileHeld::Waits,
+                IfHeld::Replace(_) => WhileHeld::Replaces,
+                IfHeld::Fail | IfHeld::Skip => WhileHeld::Leaves,
             },
             cap: self.room(item.request.instead_of.is_some()),
             reentrant: false,
@@ -53,14 +53,14 @@ impl<S: Store> Queue<S> {
                 let begins = self.begin(&at, &row, item).await?;
                 self.answer_of_call(begins, item).await
             }
-            Asked::Joined(row, rule) => {
+            Asked::Joined(row, _) => {
                 // Nobody is stopped for one that was sent away meanwhile, nor a permit left free that came back.
-                if rule == JoinRule::Always || item.request.instead_of.is_some() {
+                if grant.request.permits.is_some() || item.request.instead_of.is_some() {
                     return self.answer_anew(item).await;
                 }
                 self.answer_waiting(row, item).await
             }
-            Asked::Has(..) | Asked::Waits | Asked::Had => self.was_accepted(offer).await,
+            Asked::Has(..) | Asked::InQueue | Asked::Had => self.was_accepted(offer).await,
             Asked::Found(found) => self.answer_from_item(item, found).await,
             Asked::Taken(first, rows) => self.skip_or_refuse(offer, &first, &rows, &grant).await,
             Asked::Refused(error) => self.refuse(offer, error).await,

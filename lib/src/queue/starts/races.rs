@@ -8,7 +8,7 @@ use super::{IfHeld, Start, Started};
 use crate::{
     Error, Execution, ExecutionName, ForceReleaseOptions, ForceReleaseOutcome, Holder, Leases,
     ManualClock, Memory, Queue, Settings, StartItem, StartRules, StartStatus, StateMachineArn,
-    SweepBounds, WaitTime,
+    SweepBounds, TaskToken, Wait, WaitTime,
     clock::Clock as _,
     row::{Item, Row, attributes as at},
     store::{
@@ -399,4 +399,85 @@ async fn withdrawn_start_may_be_asked_again() {
     );
     let again = leases.start(race.start("a", IfHeld::Fail)).await;
     assert!(matches!(again, Ok(Started::Started { .. })), "{again:?}");
+}
+
+/// The permit that it reads as free is taken, and another one has come back since.
+#[tokio::test(start_paused = true)]
+async fn skip_is_granted_what_came_back() {
+    let race = Arc::new(Race::new(Some(2)));
+    let swapped = race.meanwhile(async |race, leases| {
+        race.ends(&leases, "first").await;
+        for name in ["b", "c"] {
+            let started = leases.start(race.start(name, IfHeld::Fail)).await;
+            started.expect("started");
+        }
+        race.ends(&leases, "b").await;
+    });
+    // The first; then the second.
+    let store = Wire::meddled(Before::Start, 2, swapped);
+    let leases = race.leases(store.clone());
+    let first = race.start("first", IfHeld::Fail);
+    leases.start(first).await.expect("started");
+    let answer = leases.start(race.start("a", IfHeld::Skip)).await;
+    assert!(store.is_done());
+    assert!(matches!(answer, Ok(Started::Started { .. })), "{answer:?}");
+}
+
+/// The service does not say what became of a start whose wait is over.
+#[tokio::test(start_paused = true)]
+async fn start_in_trouble_stops_no_token() {
+    let race = Arc::new(Race::new(None));
+    let leases = race.leases(Wire::default());
+    let minute = WaitTime::new(Duration::from_mins(1)).expect("valid");
+    for (name, if_held) in [("first", IfHeld::Fail), ("a", IfHeld::Wait(minute))] {
+        let accepted = leases.start(race.start(name, if_held)).await;
+        accepted.expect("accepted");
+    }
+    let wait = Wait {
+        task_token: TaskToken::new("b").expect("valid"),
+        wait: minute,
+        latest: false,
+    };
+    let waits = make::of_execution(make::key("k"), "b");
+    leases.acquire_queued(waits, wait).await.expect("queued");
+    let running = Execution::Running;
+    race.calls
+        .set_execution(execution("first").as_str(), running);
+    race.calls.throttle_execution(execution("a").as_str());
+    race.clock.advance(Duration::from_mins(2));
+    let swept = leases.sweep(SweepBounds::Schedule).await.expect("swept");
+    assert_eq!(swept.failed, 1);
+    assert_eq!(race.calls.take_answers().len(), 1, "the token of b");
+    let row = leases.store().row().await;
+    assert_eq!(row.waiting(), [RequestDigest::of_start(&execution("a"))]);
+}
+
+/// Sweep finds the start settled whose wait was over; before it could take its place away, the start may have been repeated.
+#[tokio::test(start_paused = true)]
+async fn place_of_settled_start_stays() {
+    let race = Arc::new(Race::new(None));
+    let minute = WaitTime::new(Duration::from_mins(1)).expect("valid");
+    let settled = race.meanwhile(async |_, leases| {
+        let (key, request) = (make::key("k"), RequestDigest::of_start(&execution("a")));
+        let item = leases.store().start_item(&key, &request, Duration::MAX);
+        let item = item.await.expect("an answer").expect("an item");
+        let failed = Settlement::Failed("late".to_owned());
+        let settled = leases.settle(&item, &failed, None).await;
+        assert_eq!(settled.expect("an answer"), Settled::Done);
+    });
+    // The look at who has the key, and whoever waits first; then the one that is due.
+    let store = Wire::meddled(Before::ReadStart, 3, settled);
+    let leases = race.leases(store.clone());
+    for (name, if_held) in [("first", IfHeld::Fail), ("a", IfHeld::Wait(minute))] {
+        let accepted = leases.start(race.start(name, if_held)).await;
+        accepted.expect("accepted");
+    }
+    let running = Execution::Running;
+    race.calls
+        .set_execution(execution("first").as_str(), running);
+    race.clock.advance(Duration::from_mins(2));
+    leases.sweep(SweepBounds::Schedule).await.expect("swept");
+    assert!(store.is_done());
+    let row = store.row().await;
+    assert_eq!(row.waiting(), [RequestDigest::of_start(&execution("a"))]);
 }

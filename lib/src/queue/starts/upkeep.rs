@@ -19,7 +19,7 @@ impl<S: Store> Queue<S> {
     pub(crate) async fn see_to_stray(&self, rows: &Rows, item: &StartItem) -> Result<bool, Error> {
         match rows.standing(&item.digest()) {
             // It has got its place since.
-            Standing::Waits(_) | Standing::Has(..) => Ok(false),
+            Standing::InQueue(_) | Standing::Has(..) => Ok(false),
             Standing::Had => self.settle_remembered(item).await.map(|()| false),
             Standing::Unknown => self.has_no_place(item).await,
         }

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Acquire, Ended, Error, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
-    row::{Row, State},
+    retry::some_at_a_time,
+    row::{Holding, Notification, Row, State},
     store::{
         Address,
         wire::{Before, Wire},
@@ -153,7 +154,7 @@ async fn waiter_behind_nobody_looks_again() {
     });
     let semaphore = Semaphore::full(table).await;
     assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
-    assert!(matches!(semaphore.ask("b").await, Queued::Queued { .. }));
+    assert_eq!(semaphore.ask("b").await, Queued::Acquired);
     assert!(semaphore.leases.store().is_done());
     assert_eq!(semaphore.told(), ["b"]);
 }
@@ -202,4 +203,74 @@ async fn conflicting_grant_is_repeated() {
     let served = semaphore.leases.hand_over(&make::key("k")).await;
     assert!(served.expect("an answer"));
     assert_eq!(semaphore.told(), ["a"]);
+}
+
+/// A copy of a request that was sent away was granted a permit, and its process died before it read the note: the next copy gives
+/// the permit up.
+#[tokio::test(start_paused = true)]
+async fn dead_copys_permit_is_given_up() {
+    let semaphore = Semaphore::full(Wire::default()).await;
+    semaphore.ask("a").await;
+    semaphore.asks("b", true).await.expect("queued");
+    drop(semaphore.calls.take_answers());
+    let (store, now) = (semaphore.leases.store(), semaphore.leases.now());
+    let row = row_of(&store.table, 1);
+    let held = row.holding().expect("held").clone();
+    let dead = Row {
+        request: Semaphore::digest("a"),
+        granted_to: make::execution("a"),
+        state: State::Held(Holding {
+            notification: Some(Notification::first(now, None)),
+            ..held
+        }),
+        ..row
+    };
+    put(&store.table, 1, &dead);
+    let copy = semaphore.asks("a", false).await;
+    assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
+    assert_eq!(semaphore.told(), ["b"], "it came next");
+}
+
+/// All read the rows before one of them writes.
+#[tokio::test(start_paused = true)]
+async fn burst_gets_permits_or_places() {
+    let semaphore = Semaphore::new(Wire::default());
+    let names: Vec<_> = (0..60).map(|n| n.to_string()).collect();
+    let asks = names.iter().map(async |who| {
+        let wait = Wait {
+            task_token: TaskToken::new(who).expect("valid"),
+            wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
+            latest: false,
+        };
+        let request = Semaphore::request(who).permits(make::permits(20));
+        semaphore.leases.acquire_queued(request, wait).await
+    });
+    let answers = some_at_a_time(names.len(), asks.collect()).await;
+    let all = answers.into_iter().collect::<Result<Vec<_>, _>>();
+    assert_eq!(all.expect("a permit or a place").len(), 60);
+    assert_eq!(semaphore.told().len(), 20);
+}
+
+/// Its copy finds the queue full, or the key frozen.
+#[tokio::test(start_paused = true)]
+async fn refused_copy_hears_who_came_later() {
+    let semaphore = Semaphore::full(Wire::default()).await;
+    semaphore.ask("a").await;
+    semaphore.asks("b", true).await.expect("queued");
+    let table = &semaphore.leases.store().table;
+    let first = row_of(table, 0);
+    let others = (0..300).map(|n| Semaphore::digest(&n.to_string()));
+    let full = Row {
+        queue: others.collect(),
+        ..first.clone()
+    };
+    put(table, 0, &full);
+    let copy = semaphore.asks("a", false).await;
+    assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
+    put(table, 0, &first);
+    let (key, because) = (make::key("k"), make::because());
+    let frozen = semaphore.leases.freeze(&key, &because).await;
+    frozen.expect("frozen");
+    let copy = semaphore.asks("a", false).await;
+    assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
 }
