@@ -8,76 +8,30 @@ use std::path::Path;
 use crate::report::{put_between, short};
 
 /// The headings, and by which name the tables know each: ours is the one that waits in the queue.
-const COLUMNS: [(&str, &str); 8] = [
-    ("Leasehold", "Leasehold"),
-    (
-        "Leasehold, started through the key",
-        "started through the key",
-    ),
-    ("Leasehold, with-lease", "with-lease"),
-    ("Leasehold, polling", "polling"),
+const COLUMNS: [(&str, &str); 4] = [
+    ("Leasehold, one state", "Leasehold"),
+    ("Leasehold, start", "started through the key"),
     ("AWS's semaphore sample", "AWS's semaphore"),
     ("plain Retry", "plain Retry"),
-    ("dynamodb-lease", "dynamodb-lease"),
-    ("python_dynamodb_lock", "python_dynamodb_lock"),
 ];
 
 /// The rows, and the measures of which each is the sum.
-const ROWS: [(&str, &[&str]); 13] = [
-    (
-        "transitions for the lease, per section",
-        &["transitions per section, for the lease"],
-    ),
+const ROWS: [(&str, &[&str]); 4] = [
     (
         "transitions for ten minutes of waiting",
         &["transitions per ten minutes of waiting"],
     ),
     (
-        "transitions per execution, 32 executions for one key",
+        "transitions of an execution with one step",
         &["transitions per execution with one step, 32 executions for one key"],
     ),
     (
-        "requests per execution, the same 32",
+        "requests to DynamoDB for each",
         &["requests per execution, all in, 32 executions for one key"],
     ),
     (
-        "write units per execution, the same 32",
+        "write units for each",
         &["write units per execution, all in, 32 executions for one key"],
-    ),
-    (
-        "read units per execution, the same 32",
-        &["read units per execution, all in, 32 executions for one key"],
-    ),
-    (
-        "invocations per execution, the same 32",
-        &["invocations per execution, all in, 32 executions for one key"],
-    ),
-    (
-        "requests per served waiter, 32 clients of a program",
-        &[
-            "requests per served waiter, 32 waiters, from a program",
-            "requests of sweep per served waiter, 32 waiters, from a program",
-        ],
-    ),
-    (
-        "write units per served waiter, the same 32",
-        &["write units per served waiter, 32 waiters, from a program"],
-    ),
-    (
-        "read units per served waiter, the same 32",
-        &["read units per served waiter, 32 waiters, from a program"],
-    ),
-    (
-        "part of all pairs served out of turn, the same 32",
-        &["pairs served out of turn, 32 waiters, from a program"],
-    ),
-    (
-        "requests until a lost response to an acquire is resolved",
-        &["requests until a lost answer is settled, acquire"],
-    ),
-    (
-        "takeover after a crash, in lengths of the lease",
-        &["time to take over from a holder that crashed"],
     ),
 ];
 
@@ -166,11 +120,7 @@ mod tests {
             row.unwrap().to_owned()
         };
         assert!(
-            row("takeover").ends_with(" | 2.3 | – | – | – | – | 1235 | – | – |"),
-            "{table}"
-        );
-        assert!(
-            row("32 clients").ends_with(" | 4.7 | – | – | – | – | 2469 | – | – |"),
+            row("ten minutes").ends_with(" | 2.3 | – | – | 1235 |"),
             "{table}"
         );
     }

@@ -12,7 +12,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
-        "README.md fits on 250 lines",
+        "README.md fits on 150 lines",
         length,
         &[("README.md", "\n", "\n\n")],
     ),
@@ -30,7 +30,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     ),
 ];
 
-const README_LINES: usize = 250;
+const README_LINES: usize = 150;
 /// Words of a sentence, on the average of a page.
 const WORDS: usize = 22;
 
