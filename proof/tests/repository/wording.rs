@@ -12,7 +12,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
-        "README.md fits on 150 lines",
+        "README.md fits on 150 lines and 1,000 words",
         length,
         &[("README.md", "\n", "\n\n")],
     ),
@@ -31,6 +31,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
 ];
 
 const README_LINES: usize = 150;
+const README_WORDS: usize = 1_000;
 /// Words of a sentence, on the average of a page.
 const WORDS: usize = 22;
 
@@ -46,9 +47,10 @@ const UNWANTED: [(&str, &str); 7] = [
 ];
 
 fn length(files: &Files) -> Vec<String> {
-    let lines = files.text("README.md").lines().count();
-    let long = lines > README_LINES;
-    long.then(|| format!("README.md has {lines} lines; move the rest to docs/"))
+    let readme = files.text("README.md");
+    let (lines, words) = (readme.lines().count(), readme.split_whitespace().count());
+    let long = lines > README_LINES || words > README_WORDS;
+    long.then(|| format!("README.md has {lines} lines and {words} words; move the rest to docs/"))
         .into_iter()
         .collect()
 }
