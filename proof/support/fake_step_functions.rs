@@ -10,6 +10,7 @@ mod service;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
@@ -40,6 +41,19 @@ pub struct StepFunctionsCall {
     pub operation: String,
     /// The call's parameters.
     pub body: Value,
+}
+
+/// An execution that was started, while it ran.
+#[derive(Clone, Debug)]
+pub struct StartedRun {
+    /// Its ARN.
+    pub execution: String,
+    /// Its input.
+    pub input: String,
+    /// When it began.
+    pub from: Instant,
+    /// When it ended.
+    pub until: Option<Instant>,
 }
 
 impl StepFunctionsCall {
@@ -159,6 +173,17 @@ impl FakeStepFunctionsServer {
     #[must_use]
     pub fn input_of(&self, execution: &str) -> Option<String> {
         self.service().input_of(execution)
+    }
+
+    /// From here on this machine has no executions but those that were started.
+    pub fn knows_what_began(&self, machine: &str) {
+        self.service().exact.insert(machine.to_owned());
+    }
+
+    /// The executions that were started, each time that they ran.
+    #[must_use]
+    pub fn runs(&self) -> Vec<StartedRun> {
+        self.service().runs()
     }
 
     /// From here on the history of this execution has a task with this result.

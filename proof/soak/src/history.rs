@@ -259,6 +259,8 @@ pub struct History {
     pub writes: HashMap<String, u64>,
     /// Writes that the fence refused.
     pub fenced: u64,
+    /// Starts through a key.
+    pub starts: Vec<StartAsked>,
     /// Faults of the processes and the wire, with their times.
     pub fault_log: Vec<(Micros, String)>,
     /// Faults of processes and of the wire as a whole, by kind.
@@ -308,6 +310,62 @@ pub struct Wait {
     pub answered: bool,
     /// The client or operator that did it.
     pub by: String,
+}
+
+/// A start through a key, and all calls that asked for it.
+#[derive(Clone, Debug)]
+pub struct StartAsked {
+    /// The key.
+    pub key: String,
+    /// The execution that it names.
+    pub execution: String,
+    /// How many may run at once.
+    pub permits: u16,
+    /// It waits for its turn, and nobody takes its place.
+    pub waits: bool,
+    /// The calls, in any order.
+    pub calls: Vec<StartCall>,
+}
+
+/// One call of start.
+#[derive(Clone, Copy, Debug)]
+pub struct StartCall {
+    /// When it was sent.
+    pub begin: Micros,
+    /// When it was answered.
+    pub end: Micros,
+    /// The answer.
+    pub answer: StartAnswer,
+}
+
+/// What a caller heard of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartAnswer {
+    /// Its execution has begun.
+    Started,
+    /// It waits for its turn.
+    Queued,
+    /// Somebody had the key.
+    Skipped,
+    /// A later one waits instead.
+    Superseded,
+    /// It was not accepted.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// An execution while it ran.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its ARN.
+    pub execution: String,
+    /// The fencing token in its input.
+    pub token: u64,
+    /// When it began.
+    pub from: Micros,
+    /// When it ended.
+    pub until: Option<Micros>,
 }
 
 /// The names of a round: comparing numbers is quick, and a number is no secret.

@@ -18,6 +18,8 @@ pub struct Keys {
     pub sets: Vec<String>,
     /// Clients wait for these in the queue.
     pub lines: Vec<String>,
+    /// Executions are started through these.
+    pub starts: Vec<String>,
     /// Items that are not ours are there.
     pub strange: Vec<String>,
 }
@@ -37,6 +39,7 @@ impl Keys {
             permits: named("permits", 2),
             sets: named("set", 6),
             lines: named("line", 3),
+            starts: named("start", 6),
             strange: named("strange", 3),
         }
     }

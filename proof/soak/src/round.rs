@@ -21,7 +21,7 @@ use crate::history::Micros;
 use crate::late_waiters::{SWEEPS_TO_TELL, wait_for_answers};
 use crate::plan::Step;
 use crate::watch::{Watch, sleep_ms};
-use crate::{faults, operators};
+use crate::{faults, operators, starts};
 
 /// How long clients may take to finish what they began, with every fault that may occur.
 const TO_FINISH: Duration = Duration::from_secs(90);
@@ -127,6 +127,10 @@ impl Round {
             let (context, stop) = (Arc::clone(&context), Arc::clone(&stop));
             async move { operators::sweep_until(&context, &stop).await }
         });
+        let working = tokio::spawn({
+            let (context, stop) = (Arc::clone(&context), Arc::clone(&stop));
+            async move { starts::work_until(&context, &stop).await }
+        });
         let finished = tokio::time::timeout(self.length + TO_FINISH, self.all(&context)).await;
         let mut totals = Totals::default();
         if finished.is_err() {
@@ -149,6 +153,7 @@ impl Round {
                 .violations
                 .push(Violation::new("L1", "the round", what));
         }
+        starts::drain(&context, TO_FINISH).await;
         let lines = context.keys.lines.iter();
         let served = join_all(lines.map(|key| served_again(&context, key))).await;
         totals.violations.extend(served.into_iter().flatten());
@@ -159,6 +164,7 @@ impl Round {
         totals.violations.extend(left_alone(&context).await);
         stop.store(true, Ordering::Release);
         sweeping.await.unwrap();
+        working.await.unwrap();
         self.check(&context, &strangers, &mut totals).await;
         context.fixture.step_functions.forget_tokens();
         totals
@@ -175,6 +181,7 @@ impl Round {
             tokio::join!(
                 operators::operate(&others),
                 operators::delete(&others),
+                starts::ask(&others),
                 faults::inject_faults(&others)
             );
         });
@@ -210,6 +217,7 @@ impl Round {
         let (beliefs, denials) = (&history.beliefs, &history.denials);
         found.extend(checks::lasting(&history.ops, beliefs, denials));
         found.extend(checks::waiters(&history.waits));
+        found.extend(checks::starts(&history.starts, &starts::runs(context)));
         for (key, done) in &history.writes {
             let observed = context.fixture.resource.read(key).await;
             found.extend(checks::writes(key, &observed, *done));

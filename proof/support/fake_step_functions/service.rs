@@ -2,12 +2,12 @@
 //! redrive, and its name stays in use.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::StepFunctionsCall;
+use super::{StartedRun, StepFunctionsCall};
 
 /// What a call comes to: the response, or the name of an error.
 pub(super) type Answer = Result<Value, &'static str>;
@@ -29,6 +29,8 @@ pub(super) struct Service {
     not_begun: HashSet<String>,
     /// State machines that do not exist.
     pub(super) missing: HashSet<String>,
+    /// State machines whose executions are those that were started, and no others.
+    pub(super) exact: HashSet<String>,
     /// The service error that every call receives, if set.
     pub(super) failing_with: Option<&'static str>,
 }
@@ -52,6 +54,10 @@ struct Execution {
     tasks: Vec<Task>,
     /// The result of a task, of an execution without such tasks.
     result: Option<String>,
+    /// When it began, and began again.
+    began: Vec<Instant>,
+    /// When it ended each time.
+    ended: Vec<Instant>,
 }
 
 #[derive(Debug)]
@@ -76,7 +82,10 @@ impl Execution {
     }
 
     fn end(&mut self, status: &'static str, at: f64) {
-        self.end.get_or_insert(End { status, at });
+        if self.end.is_none() {
+            self.end = Some(End { status, at });
+            self.ended.push(Instant::now());
+        }
     }
 
     /// Runs again after a failure, which it returns.
@@ -85,6 +94,7 @@ impl Execution {
         self.redriven.push(failure.ok_or("ExecutionNotRedrivable")?);
         self.redriven_at = Some(now());
         self.end = None;
+        self.began.push(Instant::now());
         Ok(())
     }
 }
@@ -184,6 +194,25 @@ impl Service {
         self.executions.get(execution)?.input.clone()
     }
 
+    /// The executions that were started, each time that they ran.
+    pub(super) fn runs(&self) -> Vec<StartedRun> {
+        let mut runs = Vec::new();
+        for (arn, execution) in &self.executions {
+            let Some(input) = &execution.input else {
+                continue;
+            };
+            for (time, from) in execution.began.iter().enumerate() {
+                runs.push(StartedRun {
+                    execution: arn.clone(),
+                    input: input.clone(),
+                    from: *from,
+                    until: execution.ended.get(time).copied(),
+                });
+            }
+        }
+        runs
+    }
+
     pub(super) fn has_received(&mut self, execution: &str, output: &str) {
         let execution = self.executions.entry(execution.to_owned());
         execution.or_insert_with(Execution::over).result = Some(output.to_owned());
@@ -210,6 +239,7 @@ impl Service {
         self.not_begun.remove(&arn);
         let execution = self.executions.entry(arn.clone()).or_default();
         execution.input = Some(input.to_owned());
+        execution.began.push(Instant::now());
         Ok(arn)
     }
 
@@ -246,6 +276,7 @@ impl Service {
         arn.rsplit_once(':').is_some_and(|(machine, _)| {
             let machine = machine.replacen(":execution:", ":stateMachine:", 1);
             self.missing.contains(&machine)
+                || (self.exact.contains(&machine) && !self.executions.contains_key(arn))
         })
     }
 
@@ -404,6 +435,24 @@ mod tests {
         assert_eq!(described["status"], "FAILED");
         let late = std::panic::AssertUnwindSafe(|| service.wait(EXECUTION, "other"));
         assert!(std::panic::catch_unwind(late).is_err());
+    }
+
+    #[test]
+    fn each_run_has_its_times() {
+        let mut service = Service::default();
+        service.exact.insert(MACHINE.to_owned());
+        let unknown = Err("ExecutionDoesNotExist");
+        assert_eq!(call(&mut service, "DescribeExecution"), unknown);
+        start(&mut service, "{}").unwrap();
+        start(&mut service, "{}").unwrap();
+        call(&mut service, "StopExecution").unwrap();
+        call(&mut service, "RedriveExecution").unwrap();
+        let ends: Vec<_> = service
+            .runs()
+            .iter()
+            .map(|run| run.until.is_some())
+            .collect();
+        assert_eq!(ends, [true, false], "a repeated call is no run");
     }
 
     #[test]
