@@ -4,22 +4,28 @@
 //!
 //! 1. `grant_to_next` reads the first waiter's item, and grants it the free row in one write (`grant_to`).
 //! 2. `tell_first` sends the lease to its task token, and deletes the item. Of a start it calls `StartExecution` (`begin`).
-//! 3. If the token is dead, the waiter never knew: `take_back` frees the row, and the next waiter is granted it.
+//! 3. If the token is dead, and nobody else may have told the waiter, it never knew: `take_back` frees the row, and the next
+//!    waiter is granted it.
 //! 4. If it is not known whether the waiter was told, its item stays, and sweep's `maintain_queue` tells it again:
 //!    `tell_again`. If the token is dead by then, `note_refusal` leaves the decision to a check of its history, half a minute later
-//!    (`may_know`), and the item goes.
+//!    (`may_know` in `execution_check`), and the item goes.
+//!
+//! The row counts the calls, and says when the last was and whether it was refused: `mark` and `note_refusal`, in
+//! `leases/notification.rs`. A mark raises the version, so that whoever told or called before can end nothing any more.
 //!
 //! Where only the newest is to wait, it joins as everybody does, and then sends away who waits before it (`supersede`).
 //!
 //! # If a process dies between two writes
 //!
 //! The index has held rows and the items of those who wait. Sweep finds a free row by the items of its waiters alone, so an item
-//! leaves the index only after, or together with, its place in the queue. Calls that are repeated do the same as sweep.
+//! leaves the index only after, or together with, its place in the queue. A repeated release, start or acquire serves the queue too;
+//! after any other end (reap, an operator's act) a repetition finds nothing to do, and sweep serves.
 //!
 //! | after | and before | what is left | who does the rest |
 //! |---|---|---|---|
 //! | a release | the grant to the next | a free row with a queue | sweep, a repeated release, whoever asks |
 //! | a grant from the queue | the call | a held row, `notification`, the item | sweep marks the row and calls again |
+//! | a call that was refused | `take_back` | the same | sweep tells it again, refused once more, and a check finds no lease in the history |
 //! | the call | the deletion of the item | the same | sweep: the token is dead by then, and the history shows the lease |
 //! | a grant at once to a token | the call | a held row without an item | the repeated request; else a check, when no task waits with a token any more |
 //! | `take_back` | the deletion, the next grant | a free row, an item without a place | sweep grants, and fails the token of the item |
@@ -27,9 +33,9 @@
 //! | a start's grant | the call, or that it began | a held row, `notification`, an item that waits | sweep and checks call again, under the same name |
 //! | the newest has its place | it has sent the others away, or stopped whom it replaces | all of them wait | sweep: its item says so, and is due at once |
 //!
-//! A place and its item are one transaction, and so is whatever takes both away. What a start has at once is stored with its item too.
-//! An item without a place has lost it with a row that was deleted by hand: a token is failed then, and a start gets another
-//! (`place_again`).
+//! A place and its item are one transaction. A start leaves with its item in one too; the item of a token goes afterwards, once it was
+//! told or failed. What a start has at once is stored with its item. So a start without a place has lost it with a row that was
+//! deleted by hand, and gets another (`place_again`).
 
 mod ask;
 mod begin;

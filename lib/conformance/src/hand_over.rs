@@ -1,13 +1,15 @@
 //! From a holder to the next waiter.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
-    Bench, MARGIN, MS, TTL, make, plus,
+    Bench, MARGIN, MS, STALE, TTL, make, plus,
     queue::{QueueCase, WAIT},
     with,
 };
-use leasehold::{ExtendOptions, KeepTime, LeaseSet, Lifetime, ReleaseOutcome};
+use leasehold::{ExtendOptions, KeepTime, LeaseSet, Lifetime, Receipt, ReleaseOutcome};
 
 pub(super) async fn all<B: Bench>(bench: &B) {
     first_come_first_served(bench).await;
@@ -271,4 +273,22 @@ async fn only_one_denied_waiter_loses_place<B: Bench>(bench: &B) {
     case.calls.deny_token(&case.token("a"));
     case.release(&holder).await;
     case.prove(&case.turn_of("a").lease).await;
+    // And if it did not arrive, and is denied for good: after the grace, and once its history shows nothing.
+    let (case, holder) = QueueCase::held(bench, "queue/forbidden for good", &["a", "b"]).await;
+    case.calls.lose(&case.token("a"), super::Lost::Request, 1);
+    case.calls.deny_token(&case.token("a"));
+    case.release(&holder).await;
+    let unseen = Receipt::Missing { waits: true };
+    case.calls
+        .set_receipt(make::execution("a").as_str(), unseen);
+    case.sweep().await;
+    case.pass(STALE + MARGIN);
+    case.sweep().await;
+    case.expect_no_answers();
+    case.pass(Duration::from_mins(15));
+    for _ in 0..2 {
+        case.sweep().await;
+        case.pass(STALE + MARGIN);
+    }
+    case.turn_of("b");
 }

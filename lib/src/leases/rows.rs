@@ -236,8 +236,8 @@ impl<S: Store> Leases<S> {
         self.store().apply(at, &change, self.limit()).await
     }
 
-    /// Removes the first in the queue, whose item does not wait any more. By the version, because it may have
-    /// joined anew.
+    /// Removes the first in the queue, whose item does not wait any more. By the version: whoever passed it over before, after
+    /// which it may have joined anew, has raised it.
     pub(crate) async fn pass_over(
         &self,
         key: &Key,

@@ -161,11 +161,7 @@ impl<S: Store> Queue<S> {
                 let problem = error.in_full();
                 tracing::error!(%key, %execution, problem, "a start keeps its turn, and is left to sweep");
                 // A role that may not call gets its policy, or others have the key after a while.
-                let grace = self.settings().reap_grace;
-                let since = row
-                    .holding()
-                    .map_or(notification.at, |held| held.acquired_at);
-                if matches!(error, Error::Denied { .. }) && since.plus(grace) <= self.now() {
+                if matches!(error, Error::Denied { .. }) && self.is_past_grace(row) {
                     return self.refused_later(at, row, item, problem).await;
                 }
                 return Ok(Begins::Later);

@@ -258,7 +258,7 @@ impl<S: Store> Queue<S> {
                 }
             }
             // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
-            // role is at fault, and no further waiter loses its place.
+            // role is at fault, and no third one loses its place in this walk.
             Effect::Forbidden(_) if walk.forbidden => return Ok(None),
             Effect::Forbidden(_) => walk.forbidden = true,
             // A start that never begins leaves nobody waiting behind it, as far as there is time.
@@ -484,7 +484,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Tells a holder again that it has the lease that `row` carries, with this token. Somebody may have told it before,
-    /// so this is counted first: from then on nobody who told it earlier passes the lease on. None if the row has changed.
+    /// so this is counted first: from then on nobody who told it earlier takes the grant back. None if the row has changed.
     pub(crate) async fn tell_again(
         &self,
         at: &Address,
@@ -500,9 +500,18 @@ impl<S: Store> Queue<S> {
             Told::Refused if self.note_refusal(at, &row).await?.is_some() => {
                 self.forget_waiter(&at.key, waiter).await;
             }
+            // As a start that may not be begun: a role gets its policy, or others have the key after a while.
+            Told::Denied(_) if self.is_past_grace(&row) => drop(self.note_refusal(at, &row).await?),
             Told::Refused | Told::Denied(_) | Told::Unknown(_) => {}
         }
         Ok(Some(told))
+    }
+
+    /// Whether the grace has passed since the grant.
+    pub(crate) fn is_past_grace(&self, row: &Row) -> bool {
+        let grace = self.settings().reap_grace;
+        let since = row.holding().map(|held| held.acquired_at);
+        since.is_some_and(|at| at.plus(grace) <= self.now())
     }
 
     /// Ends a grant of which its holder never knew, as if it had not been: the row forgets the request, so that it may
@@ -596,7 +605,7 @@ impl<S: Store> Queue<S> {
         Told::Unknown(unknown)
     }
 
-    /// Deletes the item of a waiter that was told. This never fails: sweep removes what is left.
+    /// Deletes the item of a waiter that was told, or whose token is dead. This never fails: sweep removes what is left.
     pub(crate) async fn forget_waiter(&self, key: &Key, waiter: &Waiter) {
         let deleted = self.store().delete_waiter(key, waiter, self.limit());
         if let Err(error) = deleted.await {

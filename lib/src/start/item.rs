@@ -164,7 +164,7 @@ impl StartItem {
         })
     }
 
-    /// Every attribute of one that waits or is skipped or has begun, but the address.
+    /// Every attribute of one that waits or is skipped, but the address.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, AttributeValue)> {
         let own = [
             (at::STATE_MACHINE, s(self.state_machine.as_str())),

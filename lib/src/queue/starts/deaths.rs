@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Begun, Call, Delivery, Execution, ExecutionName, Holder, Leases, ManualClock, Queue, Settings,
-    Start, StartRules, StateMachineArn, SweepBounds, WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, ExecutionName, Holder, IfHeld, Leases, ManualClock, Queue,
+    RequestDigest, Settings, Start, StartRules, StartStatus, StateMachineArn, SweepBounds,
+    WaitTime, WaiterOf, Workflows,
     clock::Clock as _,
     store::{
-        ScanSegment, Store as _,
+        Operations as _, ScanSegment, Store as _,
         wire::{Death, Life, Wire},
     },
     test_support::{FakeStepFunctions, make},
@@ -70,14 +71,27 @@ impl Workflows for MortalCalls {
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Start(&'static str),
+    /// It sends away who waits before it.
+    Newest(&'static str),
     /// The execution that runs ends, and reap hears of it. Of several the last to have begun.
     EndAndReap,
     /// It ends, and only sweep sees it.
     EndAndSweep,
 }
 
-/// Of the mutex, and of two permits.
-const STORIES: [(Option<u16>, &[Act]); 2] = [
+/// Of the mutex, and of two permits; and of the newest.
+const STORIES: [(Option<u16>, &[Act]); 3] = [
+    (
+        None,
+        &[
+            Act::Start("a"),
+            Act::Start("b"),
+            Act::Start("c"),
+            Act::Newest("d"),
+            Act::EndAndReap,
+            Act::EndAndSweep,
+        ],
+    ),
     (
         None,
         &[
@@ -170,11 +184,15 @@ impl World {
     async fn act(&mut self, act: Act, death: Death) -> bool {
         let leases = self.leases.clone();
         let died = match act {
-            Act::Start(name) => {
-                let (key, name) = (make::key("k"), ExecutionName::new(name).expect("valid"));
+            Act::Start(called) | Act::Newest(called) => {
+                let (key, name) = (make::key("k"), ExecutionName::new(called).expect("valid"));
                 let machine = StateMachineArn::new(MACHINE).expect("valid");
                 let start = Start {
                     permits: self.permits.map(make::permits),
+                    if_held: match act {
+                        Act::Newest(_) => IfHeld::Latest(WaitTime::DAY),
+                        _ => IfHeld::Wait(WaitTime::DAY),
+                    },
                     ..Start::new(key, machine, name)
                 };
                 let execution = start.execution();
@@ -224,12 +242,20 @@ impl World {
         );
         let left = left.await.expect("a page").entries;
         assert!(left.is_empty(), "{left:?}");
+        let mut due = Vec::new();
+        for execution in &self.accepted {
+            let request = RequestDigest::of_start(execution);
+            let key = make::key("k");
+            let table = &self.leases.store().table;
+            let item = table.start_item(&key, &request, Duration::MAX).await;
+            let status = item.expect("an answer").map(|item| item.status);
+            if !matches!(status, Some(StartStatus::Superseded(_))) {
+                due.push(execution.clone());
+            }
+        }
         let in_order = self.begun.iter().filter(|one| self.accepted.contains(one));
         let in_order: Vec<_> = in_order.cloned().collect();
-        assert_eq!(
-            in_order, self.accepted,
-            "each once, in the order of their calls"
-        );
+        assert_eq!(in_order, due, "each once, in the order of their calls");
     }
 }
 
@@ -251,7 +277,7 @@ async fn dies(
             continue;
         }
         died = world.act(act, death).await;
-        if died && is_repeated && matches!(act, Act::Start(_)) {
+        if died && is_repeated && matches!(act, Act::Start(_) | Act::Newest(_)) {
             world.act(act, never).await;
         }
     }

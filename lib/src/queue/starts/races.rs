@@ -329,6 +329,26 @@ fn superseded(table: &Memory, later: &RequestDigest) {
     assert_eq!(settled.expect("an answer"), Settled::Done);
 }
 
+/// Between its place and the stop of the execution that it is to replace.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_stopped_for_superseded() {
+    let replace = IfHeld::Replace(WaitTime::DAY);
+    let later = RequestDigest::of_start(&execution("later"));
+    let race = Race::new(None);
+    // Of the first, before its place, and after it.
+    let store = Wire::meddled(Before::Read, 3, move |table| superseded(table, &later));
+    let leases = race.leases(store.clone());
+    let first = leases.start(start("first", IfHeld::Skip)).await;
+    first.expect("started");
+    let answer = leases.start(start("second", replace)).await;
+    assert!(store.is_done());
+    assert!(
+        matches!(answer, Ok(Started::Superseded { .. })),
+        "{answer:?}"
+    );
+    assert_eq!(race.calls.take_stopped(), []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn superseded_while_asked_for_again() {
     let (wait, latest) = (IfHeld::Wait(WaitTime::DAY), IfHeld::Latest(WaitTime::DAY));
