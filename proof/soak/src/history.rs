@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
+
 use crate::late_waiters::PendingWait;
 
 /// Microseconds since the soak began, by a clock that only goes forward.
@@ -319,16 +321,24 @@ pub struct StartAsked {
     pub key: String,
     /// The execution that it names.
     pub execution: String,
+    /// The request, which every call repeats.
+    pub request: Value,
+    /// It begins in the end: it waits for as long as that takes, and nobody sends it away.
+    pub is_certain: bool,
     /// How many may run at once.
     pub permits: u16,
-    /// It waits for its turn, and nobody takes its place.
-    pub waits: bool,
+    /// What it does while somebody else has the key.
+    pub if_held: &'static str,
+    /// How long the key stays closed after its grant.
+    pub at_least: Micros,
+    /// How long its execution has the key after a failure.
+    pub keep: Micros,
     /// The calls, in any order.
     pub calls: Vec<StartCall>,
 }
 
 /// One call of start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StartCall {
     /// When it was sent.
     pub begin: Micros,
@@ -339,7 +349,7 @@ pub struct StartCall {
 }
 
 /// What a caller heard of a start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartAnswer {
     /// Its execution has begun.
     Started,
@@ -347,25 +357,35 @@ pub enum StartAnswer {
     Queued,
     /// Somebody had the key.
     Skipped,
-    /// A later one waits instead.
-    Superseded,
+    /// This later one waits instead.
+    Superseded(String),
+    /// Its wait was over.
+    Failed,
     /// It was not accepted.
     Refused,
     /// Nobody knows.
     Unknown,
 }
 
-/// An execution while it ran.
+/// An execution while it ran: from its beginning, or from a redrive, to its end.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its ARN.
     pub execution: String,
     /// The fencing token in its input.
     pub token: u64,
+    /// The permit there.
+    pub permit: u64,
+    /// Whether it ran by a redrive.
+    pub is_redrive: bool,
     /// When it began.
     pub from: Micros,
     /// When it ended.
     pub until: Option<Micros>,
+    /// How it ended, or that it runs.
+    pub status: &'static str,
+    /// Whether nothing of it may be at work after its end.
+    pub is_answered: bool,
 }
 
 /// The names of a round: comparing numbers is quick, and a number is no secret.

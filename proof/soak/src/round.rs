@@ -62,6 +62,10 @@ pub struct Totals {
     pub fenced: u64,
     /// Leases that somebody believed in.
     pub grants: u64,
+    /// Starts that were asked for.
+    pub starts: u64,
+    /// Their executions, each time that they ran.
+    pub runs: u64,
     /// Waiters in a queue that were answered only after the end of the round.
     pub late: u64,
 }
@@ -78,6 +82,8 @@ impl Totals {
         self.undecided += other.undecided;
         self.fenced += other.fenced;
         self.grants += other.grants;
+        self.starts += other.starts;
+        self.runs += other.runs;
         self.late += other.late;
     }
 
@@ -92,10 +98,12 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} operations ({} of unknown outcome), {} grants, {} writes fenced off, {} faults (",
+            "{} operations ({} of unknown outcome), {} grants, {} starts ({} ran), {} writes fenced off, {} faults (",
             self.operations,
             self.operations - self.answered,
             self.grants,
+            self.starts,
+            self.runs,
             self.fenced,
             self.faults(),
         )?;
@@ -129,7 +137,7 @@ impl Round {
         });
         let working = tokio::spawn({
             let (context, stop) = (Arc::clone(&context), Arc::clone(&stop));
-            async move { starts::work_until(&context, &stop).await }
+            async move { starts::run_until(&context, &stop).await }
         });
         let finished = tokio::time::timeout(self.length + TO_FINISH, self.all(&context)).await;
         let mut totals = Totals::default();
@@ -153,7 +161,9 @@ impl Round {
                 .violations
                 .push(Violation::new("L1", "the round", what));
         }
-        starts::drain(&context, TO_FINISH).await;
+        totals
+            .violations
+            .extend(starts::drain(&context, TO_FINISH).await);
         let lines = context.keys.lines.iter();
         let served = join_all(lines.map(|key| served_again(&context, key))).await;
         totals.violations.extend(served.into_iter().flatten());
@@ -166,7 +176,7 @@ impl Round {
         sweeping.await.unwrap();
         working.await.unwrap();
         self.check(&context, &strangers, &mut totals).await;
-        context.fixture.step_functions.forget_tokens();
+        context.fixture.step_functions.forget();
         totals
     }
 
@@ -195,6 +205,8 @@ impl Round {
         totals.fenced = history.fenced;
         totals.grants = history.beliefs.len() as u64;
         totals.late = history.late;
+        let runs = starts::runs(context);
+        (totals.starts, totals.runs) = (history.starts.len() as u64, runs.len() as u64);
         for (kind, count) in &history.faults {
             *totals.faults.entry(kind.clone()).or_default() += count;
         }
@@ -217,7 +229,7 @@ impl Round {
         let (beliefs, denials) = (&history.beliefs, &history.denials);
         found.extend(checks::lasting(&history.ops, beliefs, denials));
         found.extend(checks::waiters(&history.waits));
-        found.extend(checks::starts(&history.starts, &starts::runs(context)));
+        found.extend(checks::starts(&history.starts, &runs));
         for (key, done) in &history.writes {
             let observed = context.fixture.resource.read(key).await;
             found.extend(checks::writes(key, &observed, *done));

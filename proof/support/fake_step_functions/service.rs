@@ -120,8 +120,13 @@ impl Service {
             "DescribeExecution" => Ok(self.describe(&execution)),
             "GetExecutionHistory" => Ok(self.history(&execution, body["reverseOrder"] == true)),
             "StopExecution" => {
+                let at = if self.is_exact(&execution) {
+                    now()
+                } else {
+                    stop()
+                };
                 if let Some(execution) = self.executions.get_mut(&execution) {
-                    execution.end("ABORTED", stop());
+                    execution.end("ABORTED", at);
                 }
                 self.receive(operation, body);
                 Ok(json!({"stopDate": MUCH_LATER}))
@@ -173,9 +178,11 @@ impl Service {
         execution.is_some_and(|execution| execution.end.is_none())
     }
 
-    pub(super) fn forget_tokens(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.waiting = Some(HashMap::new());
-        self.executions.retain(|_, it| it.tasks.is_empty());
+        let is_kept = |it: &Execution| it.tasks.is_empty() && it.input.is_none();
+        self.executions.retain(|_, it| is_kept(it));
+        self.received.clear();
     }
 
     pub(super) fn run(&mut self, execution: &str) {
@@ -202,11 +209,15 @@ impl Service {
                 continue;
             };
             for (time, from) in execution.began.iter().enumerate() {
+                let before = execution.redriven.get(time);
                 runs.push(StartedRun {
                     execution: arn.clone(),
                     input: input.clone(),
+                    is_redrive: time > 0,
                     from: *from,
                     until: execution.ended.get(time).copied(),
+                    status: before.map_or(execution.status(), |end| end.status),
+                    is_answered: execution.result.is_some(),
                 });
             }
         }
@@ -273,11 +284,12 @@ impl Service {
         if self.not_begun.contains(arn) {
             return true;
         }
-        arn.rsplit_once(':').is_some_and(|(machine, _)| {
-            let machine = machine.replacen(":execution:", ":stateMachine:", 1);
-            self.missing.contains(&machine)
-                || (self.exact.contains(&machine) && !self.executions.contains_key(arn))
-        })
+        machine_of(arn).is_some_and(|machine| self.missing.contains(&machine))
+            || (self.is_exact(arn) && !self.executions.contains_key(arn))
+    }
+
+    fn is_exact(&self, arn: &str) -> bool {
+        machine_of(arn).is_some_and(|machine| self.exact.contains(&machine))
     }
 
     fn describe(&self, arn: &str) -> Value {
@@ -372,6 +384,12 @@ fn execution_of(body: &Value) -> Option<String> {
     Some(format!("{machine}:{name}"))
 }
 
+/// The state machine of an execution.
+fn machine_of(execution: &str) -> Option<String> {
+    let (machine, _) = execution.rsplit_once(':')?;
+    Some(machine.replacen(":execution:", ":stateMachine:", 1))
+}
+
 /// The events of a task, with those of its end if it has ended.
 fn task((kind, resource): (&str, &str), end: Option<(&str, Value)>) -> Vec<Value> {
     let scheduled = ("TaskScheduled", json!({}));
@@ -447,12 +465,14 @@ mod tests {
         start(&mut service, "{}").unwrap();
         call(&mut service, "StopExecution").unwrap();
         call(&mut service, "RedriveExecution").unwrap();
-        let ends: Vec<_> = service
-            .runs()
+        let runs = service.runs();
+        let runs = runs
             .iter()
-            .map(|run| run.until.is_some())
-            .collect();
-        assert_eq!(ends, [true, false], "a repeated call is no run");
+            .map(|run| (run.is_redrive, run.until.is_some(), run.status));
+        let twice = [(false, true, "ABORTED"), (true, false, "RUNNING")];
+        assert_eq!(runs.collect::<Vec<_>>(), twice, "a repeated call is no run");
+        service.forget();
+        assert!(service.runs().is_empty() && service.received.is_empty());
     }
 
     #[test]
