@@ -62,10 +62,8 @@ pub struct Totals {
     pub fenced: u64,
     /// Leases that somebody believed in.
     pub grants: u64,
-    /// Starts that were asked for.
-    pub starts: u64,
-    /// Their executions, each time that they ran.
-    pub runs: u64,
+    /// Starts by what was heard of them, and by what their executions did.
+    pub starts: BTreeMap<&'static str, u64>,
     /// Waiters in a queue that were answered only after the end of the round.
     pub late: u64,
 }
@@ -82,8 +80,9 @@ impl Totals {
         self.undecided += other.undecided;
         self.fenced += other.fenced;
         self.grants += other.grants;
-        self.starts += other.starts;
-        self.runs += other.runs;
+        for (kind, count) in other.starts {
+            *self.starts.entry(kind).or_default() += count;
+        }
         self.late += other.late;
     }
 
@@ -96,22 +95,17 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = self.operations - self.answered;
         write!(
             f,
-            "{} operations ({} of unknown outcome), {} grants, {} starts ({} ran), {} writes fenced off, {} faults (",
+            "{} operations ({unknown} of unknown outcome), {} grants, {} writes fenced off, starts ({}), {} faults ({})",
             self.operations,
-            self.operations - self.answered,
             self.grants,
-            self.starts,
-            self.runs,
             self.fenced,
+            listed(&self.starts),
             self.faults(),
+            listed(&self.faults),
         )?;
-        for (n, (kind, count)) in self.faults.iter().enumerate() {
-            let comma = if n == 0 { "" } else { ", " };
-            write!(f, "{comma}{kind} {count}")?;
-        }
-        f.write_str(")")?;
         if self.late > 0 {
             write!(f, ", {} in the queue answered late", self.late)?;
         }
@@ -120,6 +114,14 @@ impl fmt::Display for Totals {
         }
         Ok(())
     }
+}
+
+fn listed(counts: &BTreeMap<impl fmt::Display, u64>) -> String {
+    let counts = counts.iter();
+    let counts: Vec<_> = counts
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
+    counts.join(", ")
 }
 
 impl Round {
@@ -206,7 +208,7 @@ impl Round {
         totals.grants = history.beliefs.len() as u64;
         totals.late = history.late;
         let runs = starts::runs(context);
-        (totals.starts, totals.runs) = (history.starts.len() as u64, runs.len() as u64);
+        totals.starts = starts::count(&history.starts, &runs);
         for (kind, count) in &history.faults {
             *totals.faults.entry(kind.clone()).or_default() += count;
         }

@@ -5,6 +5,8 @@
 mod drain;
 mod executions;
 
+use std::collections::BTreeMap;
+
 use fastrand::Rng;
 use futures_util::future::join_all;
 use serde_json::json;
@@ -12,7 +14,7 @@ use serde_json::json;
 use crate::calls::{Answer, Caller, Reply};
 use crate::context::Context;
 use crate::fixture::{FLEETS, MACHINE};
-use crate::history::{StartAnswer, StartAsked, StartCall};
+use crate::history::{Run, StartAnswer, StartAsked, StartCall};
 use crate::keys::PERMITS;
 use crate::plan::Step;
 use crate::rng::{choose, seeded};
@@ -136,6 +138,31 @@ fn name_of(execution: &str) -> &str {
 /// The start of the name of every execution that is started in the round.
 fn own_prefix(context: &Context) -> String {
     format!("r{}-start-", context.round)
+}
+
+/// Starts by what was heard of them in the end, and what their executions did.
+#[must_use]
+pub fn count(starts: &[StartAsked], runs: &[Run]) -> BTreeMap<&'static str, u64> {
+    let heard = starts.iter().map(|start| match start.last_heard() {
+        None | Some(StartAnswer::Unknown) => "of unknown outcome",
+        Some(StartAnswer::Started) => "started",
+        Some(StartAnswer::Queued) => "queued",
+        Some(StartAnswer::Skipped) => "skipped",
+        Some(StartAnswer::Superseded(_)) => "superseded",
+        Some(StartAnswer::Failed) => "gave up",
+        Some(StartAnswer::Refused) => "refused",
+    });
+    let redriven = runs.iter().filter(|run| run.is_redrive);
+    let stopped = runs.iter().filter(|run| run.status == "ABORTED");
+    let copies = starts.iter().filter(|start| start.calls.len() > 1);
+    let mut counts = BTreeMap::new();
+    let others = redriven.map(|_| "redriven");
+    let others = others.chain(stopped.map(|_| "stopped"));
+    let others = others.chain(copies.map(|_| "asked for again"));
+    for kind in heard.chain(others) {
+        *counts.entry(kind).or_default() += 1;
+    }
+    counts
 }
 
 /// Asks for executions through every key until the round is over.

@@ -14,12 +14,14 @@ use crate::late_waiters::SWEEPS_TO_TELL;
 use crate::plan::Step;
 use crate::watch::sleep_ms;
 
+/// How often each that may have another end is asked for again at least, before it counts as not settled.
+const ASKED_TO_TELL: u64 = 5;
 /// As many that are settled are asked for once more.
 const LATE_COPIES: usize = 60;
 
 impl StartAsked {
     /// What the last call heard that was answered.
-    fn last_heard(&self) -> Option<&StartAnswer> {
+    pub(super) fn last_heard(&self) -> Option<&StartAnswer> {
         let answered = self.calls.iter();
         let answered = answered.filter(|call| call.answer != StartAnswer::Unknown);
         let last = answered.max_by_key(|call| call.end);
@@ -44,25 +46,24 @@ pub(super) fn open(context: &Context) -> Vec<(usize, StartAsked)> {
 
 /// L4: until every start is settled. What nobody sends away, and what does not give up, begins without anybody's help; of the
 /// others somebody asks once more when as many sweeps have come to their end as tell. Then some are asked for again, as a queue
-/// delivers late.
+/// delivers late. It takes longer than `longest` only where the machine is so busy that sweeps and answers do.
 pub async fn drain(context: &Context, longest: Duration) -> Vec<Violation> {
-    let (since, enough) = (
-        Instant::now(),
-        context.swept.load(Ordering::Acquire) + SWEEPS_TO_TELL,
-    );
+    let since = Instant::now();
+    let enough = context.swept.load(Ordering::Acquire) + SWEEPS_TO_TELL;
+    let mut asked = 0;
     loop {
         let open = open(context);
         if open.is_empty() {
             ask_again(context, &some_settled(context)).await;
             return Vec::new();
         }
-        if since.elapsed() > longest {
-            return not_settled(&open, since.elapsed());
+        if since.elapsed() > longest && asked >= ASKED_TO_TELL {
+            return not_settled(context, &open, since.elapsed());
         }
         if context.swept.load(Ordering::Acquire) >= enough {
-            let (_, uncertain): (Vec<_>, Vec<_>) =
-                open.into_iter().partition(|(_, start)| start.is_certain);
-            ask_again(context, &uncertain).await;
+            let uncertain = open.into_iter().filter(|(_, start)| !start.is_certain);
+            ask_again(context, &uncertain.collect::<Vec<_>>()).await;
+            asked += 1;
         }
         sleep_ms(300).await;
     }
@@ -96,19 +97,26 @@ async fn ask_again(context: &Context, starts: &[(usize, StartAsked)]) {
     }
 }
 
-fn not_settled(open: &[(usize, StartAsked)], waited: Duration) -> Vec<Violation> {
-    let mut keys: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+/// With what the functions said of them last.
+fn not_settled(
+    context: &Context,
+    open: &[(usize, StartAsked)],
+    waited: Duration,
+) -> Vec<Violation> {
+    let history = context.history();
+    let mut keys: BTreeMap<&str, Violation> = BTreeMap::new();
     for (_, start) in open {
+        let of_key = keys.entry(&start.key).or_insert_with(|| {
+            let seconds = waited.as_secs();
+            let what = format!("not settled {seconds} s after the last waiter was answered:");
+            Violation::new("L4", &start.key, what)
+        });
         let (name, heard) = (name_of(&start.execution), start.last_heard());
         let heard = heard.map_or("no answer".to_owned(), |it| format!("{it:?}"));
-        let of_key = keys.entry(&start.key).or_default();
-        of_key.push(format!("{name} ({heard})"));
+        of_key.what.push_str(&format!(" {name} ({heard})"));
+        let mut last = history.messages.iter().rev();
+        let said = last.find(|message| message.contains(name) || message.contains(&start.key));
+        of_key.around.extend(said.cloned());
     }
-    let seconds = waited.as_secs();
-    let violation = |(key, names): (&str, Vec<String>)| {
-        let names = names.join(", ");
-        let what = format!("not settled {seconds} s after the last waiter was answered: {names}");
-        Violation::new("L4", key, what)
-    };
-    keys.into_iter().map(violation).collect()
+    keys.into_values().collect()
 }

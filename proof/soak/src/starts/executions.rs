@@ -73,7 +73,7 @@ async fn work(context: &Context, name: &str) {
         service.has_received(&caller.holder, "{}");
     }
     let from = context.watch.now();
-    sleep_ms(rng.u64(20..=400)).await;
+    sleep_ms(works_for(rng)).await;
     if let Some(handle) = handle {
         prove(caller, rng, &handle).await;
         context.history().beliefs.push(Belief {
@@ -96,11 +96,17 @@ async fn work(context: &Context, name: &str) {
         sleep_ms(after).await;
         if keeps > ended.elapsed() + Duration::from_millis(200) {
             service.run(&caller.holder);
-            sleep_ms(rng.u64(20..=400)).await;
+            sleep_ms(works_for(rng)).await;
             end(caller, rng, "SUCCEEDED").await;
         }
     };
     tokio::join!(end(caller, &mut others, "FAILED"), redriven);
+}
+
+/// In milliseconds; often for longer than others take to ask.
+fn works_for(rng: &mut Rng) -> u64 {
+    let longest = *choose(rng, &[100, 300, 1500]);
+    rng.u64(20..=longest)
 }
 
 /// How long the key stays with the execution after a failure.
