@@ -113,7 +113,7 @@ fn not_settled(
         });
         let (name, heard) = (name_of(&start.execution), start.last_heard());
         let heard = heard.map_or("no answer".to_owned(), |it| format!("{it:?}"));
-        of_key.what.push_str(&format!(" {name} ({heard})"));
+        of_key.what += &[" ", name, " (", &heard, ")"].concat();
         let mut last = history.messages.iter().rev();
         let said = last.find(|message| message.contains(name) || message.contains(&start.key));
         of_key.around.extend(said.cloned());
