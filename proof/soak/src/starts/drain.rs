@@ -44,7 +44,7 @@ pub(super) fn open(context: &Context) -> Vec<(usize, StartAsked)> {
     open.map(|(place, start)| (place, start.clone())).collect()
 }
 
-/// L4: until every start is settled. What nobody sends away, and what does not give up, begins without anybody's help; of the
+/// L4: until every start is settled. What was accepted, does not give up, and is sent away by nobody, begins without help; of the
 /// others somebody asks once more when as many sweeps have come to their end as tell. Then some are asked for again, as a queue
 /// delivers late. It takes longer than `longest` only where the machine is so busy that sweeps and answers do.
 pub async fn drain(context: &Context, longest: Duration) -> Vec<Violation> {
@@ -61,8 +61,10 @@ pub async fn drain(context: &Context, longest: Duration) -> Vec<Violation> {
             return not_settled(context, &open, since.elapsed());
         }
         if context.swept.load(Ordering::Acquire) >= enough {
-            let uncertain = open.into_iter().filter(|(_, start)| !start.is_certain);
-            ask_again(context, &uncertain.collect::<Vec<_>>()).await;
+            let may_need_a_call =
+                |start: &StartAsked| !start.is_certain || start.last_heard().is_none();
+            let asked_again = open.into_iter().filter(|(_, start)| may_need_a_call(start));
+            ask_again(context, &asked_again.collect::<Vec<_>>()).await;
             asked += 1;
         }
         sleep_ms(300).await;
