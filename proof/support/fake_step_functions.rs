@@ -10,6 +10,7 @@ mod service;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
@@ -40,6 +41,25 @@ pub struct StepFunctionsCall {
     pub operation: String,
     /// The call's parameters.
     pub body: Value,
+}
+
+/// An execution that was started, while it ran: from its beginning, or from a redrive, to its end.
+#[derive(Clone, Debug)]
+pub struct StartedRun {
+    /// Its ARN.
+    pub execution: String,
+    /// Its input.
+    pub input: String,
+    /// Whether it ran by a redrive.
+    pub is_redrive: bool,
+    /// When it began.
+    pub from: Instant,
+    /// When it ended.
+    pub until: Option<Instant>,
+    /// How it ended, or that it runs.
+    pub status: &'static str,
+    /// Whether its task was answered.
+    pub is_answered: bool,
 }
 
 impl StepFunctionsCall {
@@ -120,9 +140,9 @@ impl FakeStepFunctionsServer {
         self.service().is_running(execution)
     }
 
-    /// Forgets all tokens that somebody has waited with, and the executions.
-    pub fn forget_tokens(&self) {
-        self.service().forget_tokens();
+    /// Forgets all tokens that somebody has waited with, the executions that waited or were started, and the calls received.
+    pub fn forget(&self) {
+        self.service().forget();
     }
 
     /// From here on no task waits with this token.
@@ -159,6 +179,17 @@ impl FakeStepFunctionsServer {
     #[must_use]
     pub fn input_of(&self, execution: &str) -> Option<String> {
         self.service().input_of(execution)
+    }
+
+    /// From here on this machine has no executions but those that were started, and a stop ends them then, and not later.
+    pub fn knows_what_began(&self, machine: &str) {
+        self.service().exact.insert(machine.to_owned());
+    }
+
+    /// The executions that were started, each time that they ran.
+    #[must_use]
+    pub fn runs(&self) -> Vec<StartedRun> {
+        self.service().runs()
     }
 
     /// From here on the history of this execution has a task with this result.

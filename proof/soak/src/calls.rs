@@ -174,7 +174,7 @@ impl<'a> Caller<'a> {
             }
             "Runtime.ExitError" | "Sandbox.Timedout" => Answer::Unknown,
             "Lease.Held" | "Lease.Consumed" | "Lease.Lost" | "Lease.Expired" | "Lease.Corrupt"
-            | "Lease.QueueFull" => {
+            | "Lease.QueueFull" | "Lease.NotStarted" => {
                 self.context.history().messages.push(message.to_owned());
                 let message = serde_json::from_str(message).unwrap_or_default();
                 Answer::Error(name.to_owned(), message)

@@ -14,6 +14,7 @@ const CALLS_BACK: &[Fault] = &[
     Fault::LoseAnswer,
     Fault::ResetAnswer,
     Fault::LoseRequest,
+    Fault::LateRequest,
     Fault::Throttle,
     Fault::ServerError,
     Fault::HangAnswer,

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
+
 use crate::late_waiters::PendingWait;
 
 /// Microseconds since the soak began, by a clock that only goes forward.
@@ -259,6 +261,8 @@ pub struct History {
     pub writes: HashMap<String, u64>,
     /// Writes that the fence refused.
     pub fenced: u64,
+    /// Starts through a key.
+    pub starts: Vec<StartAsked>,
     /// Faults of the processes and the wire, with their times.
     pub fault_log: Vec<(Micros, String)>,
     /// Faults of processes and of the wire as a whole, by kind.
@@ -308,6 +312,80 @@ pub struct Wait {
     pub answered: bool,
     /// The client or operator that did it.
     pub by: String,
+}
+
+/// A start through a key, and all calls that asked for it.
+#[derive(Clone, Debug)]
+pub struct StartAsked {
+    /// The key.
+    pub key: String,
+    /// The execution that it names.
+    pub execution: String,
+    /// The request, which every call repeats.
+    pub request: Value,
+    /// It begins in the end: it waits for as long as that takes, and nobody sends it away.
+    pub is_certain: bool,
+    /// How many may run at once.
+    pub permits: u16,
+    /// What it does while somebody else has the key.
+    pub if_held: &'static str,
+    /// How long the key stays closed after its grant.
+    pub at_least: Micros,
+    /// How long its execution has the key after a failure.
+    pub keep: Micros,
+    /// The calls, in any order.
+    pub calls: Vec<StartCall>,
+}
+
+/// One call of start.
+#[derive(Clone, Debug)]
+pub struct StartCall {
+    /// When it was sent.
+    pub begin: Micros,
+    /// When it was answered.
+    pub end: Micros,
+    /// The answer.
+    pub answer: StartAnswer,
+}
+
+/// What a caller heard of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartAnswer {
+    /// Its execution has begun.
+    Started,
+    /// It waits for its turn.
+    Queued,
+    /// Somebody had the key.
+    Skipped,
+    /// This later one waits instead.
+    Superseded(String),
+    /// Its wait was over.
+    Failed,
+    /// It was not accepted.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// An execution while it ran: from its beginning, or from a redrive, to its end.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its ARN.
+    pub execution: String,
+    /// The fencing token in its input.
+    pub token: u64,
+    /// The permit there.
+    pub permit: u64,
+    /// Whether it ran by a redrive.
+    pub is_redrive: bool,
+    /// When it began.
+    pub from: Micros,
+    /// When it ended.
+    pub until: Option<Micros>,
+    /// How it ended, or that it runs.
+    pub status: &'static str,
+    /// Whether nothing of it may be at work after its end.
+    pub is_answered: bool,
 }
 
 /// The names of a round: comparing numbers is quick, and a number is no secret.

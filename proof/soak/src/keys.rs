@@ -1,5 +1,7 @@
 //! The keys of a round, by what is done with them. Every round has its own, so that the one before can be forgotten.
 
+use crate::starts::WAYS;
+
 /// How many permits the semaphores have.
 pub const PERMITS: u16 = 3;
 
@@ -18,6 +20,8 @@ pub struct Keys {
     pub sets: Vec<String>,
     /// Clients wait for these in the queue.
     pub lines: Vec<String>,
+    /// Executions are started through these.
+    pub starts: Vec<String>,
     /// Items that are not ours are there.
     pub strange: Vec<String>,
 }
@@ -37,6 +41,7 @@ impl Keys {
             permits: named("permits", 2),
             sets: named("set", 6),
             lines: named("line", 3),
+            starts: named("start", WAYS.len() as u64),
             strange: named("strange", 3),
         }
     }

@@ -27,4 +27,5 @@ pub mod rng;
 pub mod round;
 pub mod row;
 pub mod run;
+pub mod starts;
 pub mod watch;

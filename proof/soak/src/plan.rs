@@ -61,6 +61,16 @@ impl Step {
         fault: None,
         after: 0,
     };
+
+    /// One that waits for as long as this at most, with a fault or without.
+    #[must_use]
+    pub fn draw(rng: &mut Rng, longest: u64) -> Self {
+        Self {
+            fleet: rng.usize(..FLEETS.len()),
+            fault: (rng.u64(..100) < FAULTY).then(|| *choose(rng, FAULTS)),
+            after: rng.u64(..longest),
+        }
+    }
 }
 
 /// See [`Section::wait_policy`].
@@ -152,7 +162,7 @@ impl Section {
     #[must_use]
     pub fn draw(seed: u64, round: u64, client: u64, number: u64) -> Self {
         let rng = &mut seeded(seed, &[round, client, number]);
-        let asks = (0..12).map(|_| step(rng, 450)).collect();
+        let asks = (0..12).map(|_| Step::draw(rng, 450)).collect();
         let wait_policy = match rng.u64(..10) {
             0..=5 => WaitPolicy::Asks,
             6..=7 => WaitPolicy::Observes,
@@ -166,12 +176,12 @@ impl Section {
         let work = (0..rng.u64(..5)).map(|_| work(rng)).collect();
         let end = match rng.u64(..20) {
             0 => End::Crash,
-            1 => End::Reaped(step(rng, 1500)),
-            2..=4 => End::Release(step(rng, 20), rng.u64(2..=3)),
-            _ => End::Release(step(rng, 20), 1),
+            1 => End::Reaped(Step::draw(rng, 1500)),
+            2..=4 => End::Release(Step::draw(rng, 20), rng.u64(2..=3)),
+            _ => End::Release(Step::draw(rng, 20), 1),
         };
         let duplicate = (rng.u64(..100) < 15).then(|| {
-            let step = step(rng, 20);
+            let step = Step::draw(rng, 20);
             let what = match rng.u64(..4) {
                 0..=1 => DuplicateCall::Ask(step),
                 2 => DuplicateCall::Extend(step),
@@ -222,21 +232,13 @@ impl Section {
     }
 }
 
-fn step(rng: &mut Rng, longest: u64) -> Step {
-    Step {
-        fleet: rng.usize(..FLEETS.len()),
-        fault: (rng.u64(..100) < FAULTY).then(|| *choose(rng, FAULTS)),
-        after: rng.u64(..longest),
-    }
-}
-
 fn work(rng: &mut Rng) -> Work {
     match rng.u64(..20) {
         0..=7 => Work::For(rng.u64(1..=120)),
-        8 => Work::WrongLeaseId(step(rng, 20)),
+        8 => Work::WrongLeaseId(Step::draw(rng, 20)),
         9..=10 => Work::WriteAfterExpiry(rng.u64(..2000)),
         _ => Work::Extend {
-            step: step(rng, 60),
+            step: Step::draw(rng, 60),
             ttl: (rng.u64(..100) < 30).then(|| rng.u64(1000..=3000)),
             require_unexpired: rng.u64(..100) < 20,
             copies: if rng.u64(..100) < 8 { 2 } else { 1 },

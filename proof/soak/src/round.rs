@@ -21,7 +21,7 @@ use crate::history::Micros;
 use crate::late_waiters::{SWEEPS_TO_TELL, wait_for_answers};
 use crate::plan::Step;
 use crate::watch::{Watch, sleep_ms};
-use crate::{faults, operators};
+use crate::{faults, operators, starts};
 
 /// How long clients may take to finish what they began, with every fault that may occur.
 const TO_FINISH: Duration = Duration::from_secs(90);
@@ -62,6 +62,8 @@ pub struct Totals {
     pub fenced: u64,
     /// Leases that somebody believed in.
     pub grants: u64,
+    /// Starts by what was heard of them, and by what their executions did.
+    pub starts: BTreeMap<&'static str, u64>,
     /// Waiters in a queue that were answered only after the end of the round.
     pub late: u64,
 }
@@ -78,6 +80,9 @@ impl Totals {
         self.undecided += other.undecided;
         self.fenced += other.fenced;
         self.grants += other.grants;
+        for (kind, count) in other.starts {
+            *self.starts.entry(kind).or_default() += count;
+        }
         self.late += other.late;
     }
 
@@ -90,20 +95,17 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = self.operations - self.answered;
         write!(
             f,
-            "{} operations ({} of unknown outcome), {} grants, {} writes fenced off, {} faults (",
+            "{} operations ({unknown} of unknown outcome), {} grants, {} writes fenced off, starts ({}), {} faults ({})",
             self.operations,
-            self.operations - self.answered,
             self.grants,
             self.fenced,
+            listed(&self.starts),
             self.faults(),
+            listed(&self.faults),
         )?;
-        for (n, (kind, count)) in self.faults.iter().enumerate() {
-            let comma = if n == 0 { "" } else { ", " };
-            write!(f, "{comma}{kind} {count}")?;
-        }
-        f.write_str(")")?;
         if self.late > 0 {
             write!(f, ", {} in the queue answered late", self.late)?;
         }
@@ -112,6 +114,14 @@ impl fmt::Display for Totals {
         }
         Ok(())
     }
+}
+
+fn listed(counts: &BTreeMap<impl fmt::Display, u64>) -> String {
+    let counts = counts.iter();
+    let counts: Vec<_> = counts
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
+    counts.join(", ")
 }
 
 impl Round {
@@ -126,6 +136,10 @@ impl Round {
         let sweeping = tokio::spawn({
             let (context, stop) = (Arc::clone(&context), Arc::clone(&stop));
             async move { operators::sweep_until(&context, &stop).await }
+        });
+        let working = tokio::spawn({
+            let (context, stop) = (Arc::clone(&context), Arc::clone(&stop));
+            async move { starts::run_until(&context, &stop).await }
         });
         let finished = tokio::time::timeout(self.length + TO_FINISH, self.all(&context)).await;
         let mut totals = Totals::default();
@@ -149,6 +163,9 @@ impl Round {
                 .violations
                 .push(Violation::new("L1", "the round", what));
         }
+        totals
+            .violations
+            .extend(starts::drain(&context, TO_FINISH).await);
         let lines = context.keys.lines.iter();
         let served = join_all(lines.map(|key| served_again(&context, key))).await;
         totals.violations.extend(served.into_iter().flatten());
@@ -159,8 +176,9 @@ impl Round {
         totals.violations.extend(left_alone(&context).await);
         stop.store(true, Ordering::Release);
         sweeping.await.unwrap();
+        working.await.unwrap();
         self.check(&context, &strangers, &mut totals).await;
-        context.fixture.step_functions.forget_tokens();
+        context.fixture.step_functions.forget();
         totals
     }
 
@@ -175,6 +193,7 @@ impl Round {
             tokio::join!(
                 operators::operate(&others),
                 operators::delete(&others),
+                starts::ask(&others),
                 faults::inject_faults(&others)
             );
         });
@@ -188,6 +207,8 @@ impl Round {
         totals.fenced = history.fenced;
         totals.grants = history.beliefs.len() as u64;
         totals.late = history.late;
+        let runs = starts::runs(context);
+        totals.starts = starts::count(&history.starts, &runs);
         for (kind, count) in &history.faults {
             *totals.faults.entry(kind.clone()).or_default() += count;
         }
@@ -210,6 +231,7 @@ impl Round {
         let (beliefs, denials) = (&history.beliefs, &history.denials);
         found.extend(checks::lasting(&history.ops, beliefs, denials));
         found.extend(checks::waiters(&history.waits));
+        found.extend(checks::starts(&history.starts, &runs));
         for (key, done) in &history.writes {
             let observed = context.fixture.resource.read(key).await;
             found.extend(checks::writes(key, &observed, *done));

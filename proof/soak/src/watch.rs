@@ -40,6 +40,13 @@ impl Watch {
         Micros::try_from(self.started.elapsed().as_micros()).unwrap_or(Micros::MAX)
     }
 
+    /// What it showed at that instant.
+    #[must_use]
+    pub fn shown(&self, at: Instant) -> Micros {
+        let since = at.saturating_duration_since(self.started);
+        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
+    }
+
     /// The time of day when it showed `at`.
     #[must_use]
     pub fn time(&self, at: Micros) -> Millis {

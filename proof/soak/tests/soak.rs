@@ -48,6 +48,11 @@ async fn promises_hold_under_every_fault() {
     assert!(calls_back.count() > 0, "{total}");
     // Far below what any machine manages: only to see that something went on.
     assert!(total.operations > 300 && total.grants > 50, "{total}");
+    let starts: u64 = ["started", "queued"]
+        .iter()
+        .filter_map(|heard| total.starts.get(heard))
+        .sum();
+    assert!(starts > 10, "{total}");
 }
 
 /// Functions whose margin is zero take over too early, by their clocks and by everybody's.

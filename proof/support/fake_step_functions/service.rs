@@ -2,12 +2,12 @@
 //! redrive, and its name stays in use.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::StepFunctionsCall;
+use super::{StartedRun, StepFunctionsCall};
 
 /// What a call comes to: the response, or the name of an error.
 pub(super) type Answer = Result<Value, &'static str>;
@@ -29,6 +29,8 @@ pub(super) struct Service {
     not_begun: HashSet<String>,
     /// State machines that do not exist.
     pub(super) missing: HashSet<String>,
+    /// State machines whose executions are those that were started, and no others.
+    pub(super) exact: HashSet<String>,
     /// The service error that every call receives, if set.
     pub(super) failing_with: Option<&'static str>,
 }
@@ -52,6 +54,10 @@ struct Execution {
     tasks: Vec<Task>,
     /// The result of a task, of an execution without such tasks.
     result: Option<String>,
+    /// When it began, and began again.
+    began: Vec<Instant>,
+    /// When it ended each time.
+    ended: Vec<Instant>,
 }
 
 #[derive(Debug)]
@@ -76,7 +82,10 @@ impl Execution {
     }
 
     fn end(&mut self, status: &'static str, at: f64) {
-        self.end.get_or_insert(End { status, at });
+        if self.end.is_none() {
+            self.end = Some(End { status, at });
+            self.ended.push(Instant::now());
+        }
     }
 
     /// Runs again after a failure, which it returns.
@@ -85,6 +94,7 @@ impl Execution {
         self.redriven.push(failure.ok_or("ExecutionNotRedrivable")?);
         self.redriven_at = Some(now());
         self.end = None;
+        self.began.push(Instant::now());
         Ok(())
     }
 }
@@ -110,8 +120,13 @@ impl Service {
             "DescribeExecution" => Ok(self.describe(&execution)),
             "GetExecutionHistory" => Ok(self.history(&execution, body["reverseOrder"] == true)),
             "StopExecution" => {
+                let at = if self.is_exact(&execution) {
+                    now()
+                } else {
+                    stop()
+                };
                 if let Some(execution) = self.executions.get_mut(&execution) {
-                    execution.end("ABORTED", stop());
+                    execution.end("ABORTED", at);
                 }
                 self.receive(operation, body);
                 Ok(json!({"stopDate": MUCH_LATER}))
@@ -163,9 +178,11 @@ impl Service {
         execution.is_some_and(|execution| execution.end.is_none())
     }
 
-    pub(super) fn forget_tokens(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.waiting = Some(HashMap::new());
-        self.executions.retain(|_, it| it.tasks.is_empty());
+        let is_kept = |it: &Execution| it.tasks.is_empty() && it.input.is_none();
+        self.executions.retain(|_, it| is_kept(it));
+        self.received.clear();
     }
 
     pub(super) fn run(&mut self, execution: &str) {
@@ -182,6 +199,29 @@ impl Service {
 
     pub(super) fn input_of(&self, execution: &str) -> Option<String> {
         self.executions.get(execution)?.input.clone()
+    }
+
+    /// The executions that were started, each time that they ran.
+    pub(super) fn runs(&self) -> Vec<StartedRun> {
+        let mut runs = Vec::new();
+        for (arn, execution) in &self.executions {
+            let Some(input) = &execution.input else {
+                continue;
+            };
+            for (time, from) in execution.began.iter().enumerate() {
+                let before = execution.redriven.get(time);
+                runs.push(StartedRun {
+                    execution: arn.clone(),
+                    input: input.clone(),
+                    is_redrive: time > 0,
+                    from: *from,
+                    until: execution.ended.get(time).copied(),
+                    status: before.map_or(execution.status(), |end| end.status),
+                    is_answered: execution.result.is_some(),
+                });
+            }
+        }
+        runs
     }
 
     pub(super) fn has_received(&mut self, execution: &str, output: &str) {
@@ -210,6 +250,7 @@ impl Service {
         self.not_begun.remove(&arn);
         let execution = self.executions.entry(arn.clone()).or_default();
         execution.input = Some(input.to_owned());
+        execution.began.push(Instant::now());
         Ok(arn)
     }
 
@@ -243,10 +284,12 @@ impl Service {
         if self.not_begun.contains(arn) {
             return true;
         }
-        arn.rsplit_once(':').is_some_and(|(machine, _)| {
-            let machine = machine.replacen(":execution:", ":stateMachine:", 1);
-            self.missing.contains(&machine)
-        })
+        machine_of(arn).is_some_and(|machine| self.missing.contains(&machine))
+            || (self.is_exact(arn) && !self.executions.contains_key(arn))
+    }
+
+    fn is_exact(&self, arn: &str) -> bool {
+        machine_of(arn).is_some_and(|machine| self.exact.contains(&machine))
     }
 
     fn describe(&self, arn: &str) -> Value {
@@ -341,6 +384,12 @@ fn execution_of(body: &Value) -> Option<String> {
     Some(format!("{machine}:{name}"))
 }
 
+/// The state machine of an execution.
+fn machine_of(execution: &str) -> Option<String> {
+    let (machine, _) = execution.rsplit_once(':')?;
+    Some(machine.replacen(":execution:", ":stateMachine:", 1))
+}
+
 /// The events of a task, with those of its end if it has ended.
 fn task((kind, resource): (&str, &str), end: Option<(&str, Value)>) -> Vec<Value> {
     let scheduled = ("TaskScheduled", json!({}));
@@ -404,6 +453,26 @@ mod tests {
         assert_eq!(described["status"], "FAILED");
         let late = std::panic::AssertUnwindSafe(|| service.wait(EXECUTION, "other"));
         assert!(std::panic::catch_unwind(late).is_err());
+    }
+
+    #[test]
+    fn each_run_has_its_times() {
+        let mut service = Service::default();
+        service.exact.insert(MACHINE.to_owned());
+        let unknown = Err("ExecutionDoesNotExist");
+        assert_eq!(call(&mut service, "DescribeExecution"), unknown);
+        start(&mut service, "{}").unwrap();
+        start(&mut service, "{}").unwrap();
+        call(&mut service, "StopExecution").unwrap();
+        call(&mut service, "RedriveExecution").unwrap();
+        let runs = service.runs();
+        let runs = runs
+            .iter()
+            .map(|run| (run.is_redrive, run.until.is_some(), run.status));
+        let twice = [(false, true, "ABORTED"), (true, false, "RUNNING")];
+        assert_eq!(runs.collect::<Vec<_>>(), twice, "a repeated call is no run");
+        service.forget();
+        assert!(service.runs().is_empty() && service.received.is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod promises;
 mod secrets;
+mod starts;
 mod strangers;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::fmt;
 
 pub use promises::{grants, holders, lasting, once, waiters, writes};
 pub use secrets::secrets;
+pub use starts::starts;
 pub use strangers::Strangers;
 
 use crate::history::{Op, Place};

@@ -278,9 +278,8 @@ async fn reap(caller: &Caller<'_>, step: Step, at_rest: bool) {
         "detail-type": "Step Functions Execution Status Change",
         "detail": {"executionArn": caller.holder, "status": "SUCCEEDED"},
     });
-    // One fleet has it. None of its requests is like no other, for a fault to meet it alone.
+    // None of its requests is like no other, for a fault to meet it alone.
     let step = Step {
-        fleet: 0,
         fault: None,
         ..step
     };
