@@ -116,7 +116,7 @@ impl WaitCost {
         let served = ratio(wide(self.served), 1);
         let overlaps = ratio(self.overlaps, 1);
         [
-            (REQUESTS, "requests", self.requests, Some(5.05)),
+            (REQUESTS, "requests", self.requests, Some(6.05)),
             (BACKGROUND, "requests", self.background, None),
             (WRITE_UNITS, "write units", self.write_units, None),
             (

@@ -189,7 +189,7 @@ impl Spent {
                 "requests per execution, all in",
                 "requests",
                 self.requests,
-                Some(5.0),
+                Some(6.0),
             ),
             (
                 "write units per execution, all in",
