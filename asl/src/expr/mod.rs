@@ -182,9 +182,13 @@ impl Expr {
                     return None;
                 };
                 match (name.as_str(), &self.terms[*part]) {
+                    // A part without a value is no bound.
                     ("$min", Term::List(list)) => {
-                        let known = list.iter().filter_map(|&part| self.most_of(part));
-                        known.reduce(f64::min)
+                        let numbers = list.iter().filter_map(|&part| match self.terms[part] {
+                            Term::Number(number) => Some(number),
+                            _ => None,
+                        });
+                        numbers.reduce(f64::min)
                     }
                     ("$floor" | "$ceil" | "$round", _) => self.most_of(*part).map(f64::ceil),
                     _ => None,
@@ -334,6 +338,7 @@ mod tests {
             ("{% $x ? $min([15, $left]) : $y %}", None),
             ("{% $min([15, $left]) * 60 %}", None),
             ("{% $min([$left, $other]) %}", None),
+            ("{% $min([$left, $x ? 5]) %}", None),
         ] {
             assert_eq!(read(text).most(), most, "{text}");
         }
