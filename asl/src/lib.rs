@@ -43,6 +43,7 @@
 mod check;
 mod draw;
 mod escape;
+mod expr;
 mod read;
 pub mod weave;
 

@@ -1,8 +1,9 @@
 //! The classification of tasks: a call of Leasehold, a read, a write that checks its lease, or work to be protected.
 
+use crate::expr::{Language, Path};
 use crate::read::machine::{Kind, Machine, State};
 use crate::read::node::{Node, Value};
-use crate::read::{expression, timing};
+use crate::read::timing;
 use std::collections::HashMap;
 
 /// What a state calls.
@@ -102,7 +103,9 @@ fn call<'a>(state: &State<'a>, options: &Options) -> Call<'a> {
     if is_read(resource) {
         return Call::Read;
     }
-    if resource.contains("dynamodb:") && arguments.is_some_and(is_fenced) {
+    if resource.contains("dynamodb:")
+        && arguments.is_some_and(|arguments| is_fenced(arguments, state.language))
+    {
         return Call::Fenced;
     }
     let ends = [".waitForTaskToken", ":lambda:invoke"];
@@ -296,12 +299,15 @@ fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
     let field = |key: &str| payload.and_then(|payload| payload.field(key));
     let text = |key: &str| field(key).and_then(Node::text);
     // A payload that is one expression has its fields in the expression.
-    let whole = payload.and_then(Node::text).unwrap_or_default();
+    let says = |word: &str| {
+        payload
+            .and_then(Node::expr)
+            .is_some_and(|whole| whole.says(word))
+    };
     let queued = resource.ends_with(".waitForTaskToken");
-    let says_so = text("lifetime") == Some("execution")
-        || (whole.contains("'lifetime'") && whole.contains("'execution'"));
+    let says_so = text("lifetime") == Some("execution") || (says("lifetime") && says("execution"));
     let keep = field("keep_seconds");
-    let keeps = keep.is_some_and(|keep| expression::literal_number(keep) != Some(0.0));
+    let keeps = keep.is_some_and(|keep| keep.literal_number() != Some(0.0));
     let of_execution =
         field("task_token").is_some() || says_so || (queued && written_out(payload).is_none());
     Request {
@@ -310,7 +316,7 @@ fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
         skips: text("if_held") == Some("skip"),
         reentrant: field("reentrant").is_some_and(Node::is_true),
         lifetime: if of_execution {
-            let keeps = keeps || whole.contains("keep_seconds");
+            let keeps = keeps || says("keep_seconds");
             Lifetime::Execution { keeps }
         } else {
             Lifetime::Ttl(ttl(payload))
@@ -325,7 +331,7 @@ pub(crate) fn written_out(payload: Option<&Node>) -> Option<&Node> {
 
 /// The `ttl_seconds` of a payload, in ms, if it is a literal number.
 pub(crate) fn ttl(payload: Option<&Node>) -> Option<u64> {
-    let seconds = expression::literal_number(payload?.field("ttl_seconds")?)?;
+    let seconds = payload?.field("ttl_seconds")?.literal_number()?;
     Some(timing::millis(seconds))
 }
 
@@ -359,17 +365,11 @@ fn is_read(resource: &str) -> bool {
 }
 
 /// Whether it is a write to DynamoDB with a condition on the lease: on its row, or on a token stored with the data.
-fn is_fenced(arguments: &Node) -> bool {
-    let names_lease = |node: &Node| {
-        node.any_text(|text| {
-            let bare = expression::bare(text);
-            ["fencing_token", "lease_id"]
-                .iter()
-                .any(|field| !expression::owners(&bare, field).is_empty())
-        })
+fn is_fenced(arguments: &Node, language: Language) -> bool {
+    let names_lease = |path: &Path| path.has_step("fencing_token") || path.has_step("lease_id");
+    let conditional = |node: &Node| {
+        node.field("ConditionExpression").is_some() && node.reads(language, names_lease)
     };
-    let conditional =
-        |node: &Node| node.field("ConditionExpression").is_some() && names_lease(node);
     if conditional(arguments) {
         return true;
     }

@@ -7,7 +7,7 @@ use crate::check::outcomes::LeftBy;
 use crate::check::rule::Rule;
 use crate::check::walk::{LeaseUse, Walker};
 use crate::check::{loops, proofs, requests, waits};
-use crate::read::expression as text;
+use crate::expr::Path;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::Node;
 use std::collections::{BTreeSet, HashMap};
@@ -154,12 +154,12 @@ fn lacks(walker: &Walker<'_, '_>, link: usize, acquire: StateId) -> Option<(Rule
             return Some((Rule::WorkAfterLost, message));
         }
         Some((Status::Released, handle)) if matches!(call, Call::Work(_)) => {
-            let takes = calls::arguments(machine.states[state].node)?.any_text(|said| {
-                let bare = text::bare(said);
-                text::variables(&bare)
-                    .iter()
-                    .any(|&name| handle.vars.contains(name))
-            });
+            let is_handle = |path: &Path| {
+                path.variable()
+                    .is_some_and(|name| handle.vars.contains(name))
+            };
+            let takes = calls::arguments(machine.states[state].node)?
+                .reads(machine.states[state].language, is_handle);
             let message =
                 format!("works with the handle of {name}, whose lease is already released");
             return takes.then_some((Rule::WorkAfterRelease, message));

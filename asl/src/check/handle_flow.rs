@@ -2,7 +2,7 @@
 //! the result, loses it.
 
 use crate::check::calls::arguments;
-use crate::read::expression as text;
+use crate::expr::{Expr, Path, Root, Term};
 use crate::read::language::Language;
 use crate::read::machine::{Catcher, Kind, State, StateId};
 use crate::read::node::Node;
@@ -14,7 +14,7 @@ pub(crate) struct HandleFlow {
     /// Variables with the lease's `safe_until`, without the handle.
     pub clocks: BTreeSet<String>,
     /// Where the outcome of the answer stands, in JSONata or as a variable: `$states.input.outcome`, `$answer.outcome`.
-    outcomes: BTreeSet<String>,
+    outcomes: BTreeSet<Path>,
     data: Data,
     /// The handle was only in variables, and they were set to null.
     pub dropped: bool,
@@ -35,11 +35,13 @@ impl HandleFlow {
     /// After a state that returns the handle: an acquire, or an extend of this lease.
     pub(crate) fn answered(&self, id: StateId, state: &State<'_>) -> Self {
         let mut handle = self.clone();
-        handle.assigned(state.node, true);
+        handle.assigned(state.node, state.language, true);
         handle.answered_outcome(state);
         let data = match (state.language, state.node.get("Output")) {
             (Language::JsonPath, _) => self.answer_path(state),
-            (_, Some(output)) if !output.any_text(is_handle_of_result) => self.kept_by(output),
+            (language, Some(output)) if !output.reads(language, is_answer(language)) => {
+                self.kept_by(output)
+            }
             _ => Data::Somewhere,
         };
         handle.settle(data, (id, None));
@@ -49,7 +51,7 @@ impl HandleFlow {
     /// After any other state.
     pub(crate) fn after(&self, id: StateId, state: &State<'_>) -> Self {
         let mut handle = self.clone();
-        handle.assigned(state.node, false);
+        handle.assigned(state.node, state.language, false);
         let passes_on = !matches!(state.kind, Kind::Task | Kind::Parallel(_) | Kind::Map(_));
         handle.keep_outcomes(state.node, passes_on);
         let data = match (state.language, state.node.get("Output")) {
@@ -71,7 +73,7 @@ impl HandleFlow {
         catcher: &Catcher<'_>,
     ) -> Self {
         let mut handle = self.clone();
-        handle.assigned(catcher.node, false);
+        handle.assigned(catcher.node, state.language, false);
         handle.keep_outcomes(catcher.node, false);
         let data = match (state.language, catcher.node.get("Output")) {
             (Language::JsonPath, _) => self.beside(catcher.node),
@@ -94,31 +96,21 @@ impl HandleFlow {
     }
 
     /// Whether a payload refers to this handle.
-    pub(crate) fn referred(&self, payload: &Node) -> bool {
+    pub(crate) fn referred(&self, payload: &Node, language: Language) -> bool {
         let field = payload.field("lease").or_else(|| payload.field("leases"));
-        field.unwrap_or(payload).any_text(|said| {
-            let bare = text::bare(said);
-            if text::variables(&bare)
-                .iter()
-                .any(|&name| self.vars.contains(name))
-            {
-                return true;
-            }
-            match (&self.data, text::path(said)) {
-                (Data::At(place), Some(path)) => {
-                    place.starts_with(&path) || path.starts_with(place)
-                }
-                (Data::Somewhere, Some(_)) => true,
-                (Data::No, _) => false,
-                _ => bare.contains("$states.input"),
-            }
-        })
+        let refers = |path: &Path| match (&path.root, &self.data) {
+            (Root::Variable(name), _) => self.vars.contains(name),
+            (Root::Data, Data::At(place)) => are_nested(place, &path.steps),
+            (Root::Data | Root::Input, data) => *data != Data::No,
+            _ => false,
+        };
+        field.unwrap_or(payload).reads(language, refers)
     }
 
     /// Whether this path is the outcome of the answer that had the handle.
-    pub(crate) fn tells_outcome(&self, path: &str) -> bool {
-        let beside = match (&self.data, text::path(path)) {
-            (Data::At(place), Some(path)) => match (place.split_last(), path.split_last()) {
+    pub(crate) fn tells_outcome(&self, path: &Path) -> bool {
+        let beside = match (&self.data, &path.root) {
+            (Data::At(place), Root::Data) => match (place.split_last(), path.steps.split_last()) {
                 (Some((_, place)), Some((last, path))) => last == "outcome" && place == path,
                 _ => false,
             },
@@ -130,17 +122,14 @@ impl HandleFlow {
     fn answered_outcome(&mut self, state: &State<'_>) {
         self.keep_outcomes(state.node, false);
         for member in state.node.members_of("Assign") {
-            outcomes_in(
-                &member.value,
-                &format!("${}", member.name()),
-                &mut self.outcomes,
-            );
+            let at = Path::new(Root::Variable(member.name().to_owned()), &[]);
+            outcomes_in(&member.value, &at, &mut self.outcomes);
         }
-        let input = "$states.input";
         match state.node.get("Output") {
-            Some(output) => outcomes_in(output, input, &mut self.outcomes),
+            Some(output) => outcomes_in(output, &Path::new(Root::Input, &[]), &mut self.outcomes),
             None if state.language.is_jsonata() => {
-                _ = self.outcomes.insert(format!("{input}.Payload.outcome"));
+                let answer = Path::new(Root::Input, &["Payload", "outcome"]);
+                self.outcomes.insert(answer);
             }
             None => {}
         }
@@ -151,22 +140,20 @@ impl HandleFlow {
         let assigned = node.members_of("Assign");
         let keeps_input = match node.get("Output") {
             Some(output) => {
-                output.text().and_then(text::inside).map(str::trim) == Some("$states.input")
+                output.expr().and_then(Expr::path) == Some(&Path::new(Root::Input, &[]))
             }
             None => passes_on,
         };
-        self.outcomes.retain(|path| {
-            let root = path[1..].split('.').next().unwrap_or_default();
-            let is_new = assigned.iter().any(|member| member.name() == root);
-            !is_new && (root != "states" || keeps_input)
+        self.outcomes.retain(|path| match path.variable() {
+            Some(name) => assigned.iter().all(|member| member.name() != name),
+            None => keeps_input,
         });
     }
 
-    /// Whether a path in the text ends with a variable that contains the handle.
-    fn names(&self, bare: &str) -> bool {
-        self.vars
-            .iter()
-            .any(|var| is_last_step(bare, &format!("${var}")))
+    /// Whether it is a variable that contains the handle.
+    fn names(&self, path: &Path) -> bool {
+        let is_handle = |name| self.vars.contains(name);
+        path.steps.is_empty() && path.variable().is_some_and(is_handle)
     }
 
     fn settle(&mut self, data: Data, by: (StateId, Option<usize>)) {
@@ -178,18 +165,16 @@ impl HandleFlow {
         }
     }
 
-    fn assigned(&mut self, node: &Node, answers: bool) {
+    fn assigned(&mut self, node: &Node, language: Language, answers: bool) {
         for member in node.members_of("Assign") {
             let name = member.name().to_owned();
             let value = &member.value;
-            let tells_deadline = value.any_text(|said| {
-                let bare = text::bare(said);
-                let owners = text::owners(&bare, "safe_until");
-                let own = owners.iter().any(|owner| self.vars.contains(*owner));
-                own || (answers && !owners.is_empty())
+            let tells_deadline = value.any_expr(language, |expr| {
+                let mut owners = expr.owners("safe_until");
+                owners.any(|owner| answers || self.vars.contains(owner))
             });
-            let of_result = answers && value.any_text(is_handle_of_result);
-            let of_handle = value.any_text(|said| self.names(&text::bare(said)));
+            let of_result = answers && value.reads(language, is_answer(language));
+            let of_handle = value.reads(language, |path| self.names(path));
             if tells_deadline {
                 self.clocks.insert(name);
             } else if of_result || of_handle {
@@ -203,10 +188,9 @@ impl HandleFlow {
 
     /// The data after an expression becomes the state's output.
     fn kept_by(&self, output: &Node) -> Data {
-        let keeps = output.any_text(|said| {
-            let bare = text::bare(said);
-            let of_input = self.data != Data::No && bare.contains("$states.input");
-            of_input || self.names(&bare)
+        let has_handle = self.data != Data::No;
+        let keeps = output.reads(Language::Jsonata, |path| {
+            (has_handle && path.root == Root::Input) || self.names(path)
         });
         if keeps { Data::Somewhere } else { Data::No }
     }
@@ -232,12 +216,12 @@ impl HandleFlow {
         if is_root(path) {
             return Data::No;
         }
-        let Some(path) = path.and_then(Node::text).and_then(text::path) else {
+        let Some(path) = path.and_then(Node::place) else {
             // null discards the result.
             return self.data.clone();
         };
         match &self.data {
-            Data::At(place) if place.starts_with(&path) || path.starts_with(place) => Data::No,
+            Data::At(place) if are_nested(place, path) => Data::No,
             data => data.clone(),
         }
     }
@@ -249,12 +233,10 @@ impl HandleFlow {
         };
         for member in parameters.members() {
             let key = member.name();
-            let path = member.value.text().and_then(text::path);
-            if let Some(rest) =
-                path.and_then(|path| place.strip_prefix(path.as_slice()).map(<[_]>::to_vec))
-            {
+            let path = member.value.place();
+            if let Some(rest) = path.and_then(|path| place.strip_prefix(path)) {
                 let mut to = vec![key.to_owned()];
-                to.extend(rest);
+                to.extend_from_slice(rest);
                 return Data::At(to);
             }
         }
@@ -270,8 +252,7 @@ impl HandleFlow {
         let mut place = if is_root(path) {
             Vec::new()
         } else {
-            let path = path.and_then(Node::text).and_then(text::path);
-            path.unwrap_or_default()
+            path.and_then(Node::place).unwrap_or_default().to_vec()
         };
         if let Some(selector) = node.get("ResultSelector") {
             match in_selector(selector) {
@@ -293,22 +274,23 @@ impl HandleFlow {
 }
 
 /// Where a value made from an answer has the answer's outcome, below this path.
-fn outcomes_in(value: &Node, at: &str, found: &mut BTreeSet<String>) {
+fn outcomes_in(value: &Node, at: &Path, found: &mut BTreeSet<Path>) {
     for member in value.members() {
-        outcomes_in(&member.value, &format!("{at}.{}", member.name()), found);
+        outcomes_in(&member.value, &at.step(member.name()), found);
     }
-    let Some(said) = value.text() else { return };
-    let said = text::inside(said).unwrap_or(said).trim();
-    match said {
-        "$states.result.Payload.outcome"
-        | "$states.result.outcome"
-        | "$.Payload.outcome"
-        | "$.outcome" => _ = found.insert(at.to_owned()),
-        "$states.result.Payload" | "$states.result" | "$.Payload" | "$" => {
-            found.insert(format!("{at}.outcome"));
+    let Some(expr) = value.expr() else { return };
+    let is_of_result = |path: &Path| path.root == expr.language.result();
+    match expr.whole() {
+        Some(Term::Path(path)) if is_of_result(path) => {
+            let steps: Vec<&str> = path.steps.iter().map(String::as_str).collect();
+            match steps.as_slice() {
+                ["outcome"] | ["Payload", "outcome"] => _ = found.insert(at.clone()),
+                [] | ["Payload"] => _ = found.insert(at.step("outcome")),
+                _ => {}
+            }
         }
-        _ if said.starts_with("$merge(") && said.contains("$states.result") => {
-            found.insert(format!("{at}.outcome"));
+        Some(Term::Call(name, _)) if name == "$merge" && expr.paths().any(is_of_result) => {
+            found.insert(at.step("outcome"));
         }
         _ => {}
     }
@@ -318,8 +300,8 @@ fn outcomes_in(value: &Node, at: &str, found: &mut BTreeSet<String>) {
 fn in_selector(selector: &Node) -> Option<Vec<String>> {
     selector.members().iter().find_map(|member| {
         let key = member.name().to_owned();
-        if let Some(said) = member.value.text() {
-            let path = text::path(said)?;
+        if member.value.text().is_some() {
+            let path = member.value.place()?;
             return match path.last().map(String::as_str) {
                 Some("lease" | "leases") => Some(vec![key]),
                 Some("Payload") => Some(vec![key, "lease".to_owned()]),
@@ -336,9 +318,9 @@ fn in_selector(selector: &Node) -> Option<Vec<String>> {
 /// The data after a filter: `InputPath` or `OutputPath`.
 fn within(data: Data, filter: Option<&Node>) -> Data {
     let Some(filter) = filter else { return data };
-    match (data, filter.text().and_then(text::path)) {
+    match (data, filter.place()) {
         (Data::At(place), Some(path)) => {
-            let rest = place.strip_prefix(path.as_slice());
+            let rest = place.strip_prefix(path);
             rest.map_or(Data::No, |rest| Data::At(rest.to_vec()))
         }
         (data, Some(_)) => data,
@@ -350,22 +332,18 @@ fn is_root(path: Option<&Node>) -> bool {
     path.is_none_or(|path| path.text() == Some("$"))
 }
 
-/// Whether it takes the whole handle from a result: `$states.result.Payload.lease`, `$.Payload.leases`.
-fn is_handle_of_result(said: &str) -> bool {
-    let bare = text::bare(said);
-    let of_result = bare.contains("$states.result") || bare.trim_start().starts_with("$.");
-    let steps = ["lease", "leases", "Payload", "$states.result"];
-    of_result && steps.iter().any(|step| is_last_step(&bare, step))
+/// Whether a path is the handle in a result, or contains it: `$states.result.Payload.lease`, `$.Payload.leases`.
+fn is_answer(language: Language) -> impl Fn(&Path) -> bool {
+    move |path| {
+        let last = path.steps.last().map(String::as_str);
+        let ends = matches!(last, None | Some("lease" | "leases" | "Payload"));
+        path.root == language.result() && ends
+    }
 }
 
-/// Whether a path ends with this step.
-fn is_last_step(bare: &str, step: &str) -> bool {
-    bare.match_indices(step).any(|(at, _)| {
-        let before = bare[..at].chars().next_back();
-        let after = bare[at + step.len()..].chars().next();
-        let name = |c: char| c.is_alphanumeric() || c == '_';
-        !before.is_some_and(name) && !after.is_some_and(|c| name(c) || c == '.')
-    })
+/// Whether one of two places contains the other.
+fn are_nested(one: &[String], other: &[String]) -> bool {
+    one.starts_with(other) || other.starts_with(one)
 }
 
 #[cfg(test)]
@@ -374,14 +352,25 @@ mod tests {
 
     #[test]
     fn part_of_handle_is_no_handle() {
-        assert!(is_handle_of_result("{% $states.result.Payload.lease %}"));
-        assert!(is_handle_of_result(
-            "{% $merge([$states.result.lease, {'key': 'x'}]) %}"
-        ));
-        assert!(is_handle_of_result("$.Payload.lease"));
-        assert!(!is_handle_of_result(
-            "{% $states.result.Payload.lease.fencing_token %}"
-        ));
-        assert!(!is_handle_of_result("{% $states.input %}"));
+        let has_handle = |text: &str| {
+            let expr = Expr::read(text).unwrap();
+            expr.paths().any(is_answer(expr.language))
+        };
+        for whole in [
+            "{% $states.result.Payload.lease %}",
+            "{% $merge([$states.result.lease, {'key': 'x'}]) %}",
+            "{% $states.result.Payload.leases[0] %}",
+            "$.Payload.lease",
+            "$",
+        ] {
+            assert!(has_handle(whole), "{whole}");
+        }
+        for part in [
+            "{% $states.result.Payload.lease.fencing_token %}",
+            "{% $states.result.Payload.leases[0].fencing_token %}",
+            "{% $states.input %}",
+        ] {
+            assert!(!has_handle(part), "{part}");
+        }
     }
 }

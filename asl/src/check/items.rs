@@ -1,21 +1,11 @@
 //! What differs from item to item of a Map: its input, random texts, and variables assigned from them in the item.
 
-use crate::read::expression as text;
-use crate::read::language::Language;
-use crate::read::machine::{Machine, ScopeId, StateId};
+use crate::expr::{Language, Path, RANDOM, Root};
+use crate::read::machine::{Machine, ScopeId, State, StateId};
 use crate::read::node::{Member, Node};
 
 /// The context of an item. AWS documents it for `ItemSelector`, not for the states of an item.
 pub(crate) const CONTEXT: &str = "Map.Item";
-
-/// Expressions that are never the same twice.
-const UNIQUE: [&str; 5] = [
-    "$uuid(",
-    "$random(",
-    "States.UUID(",
-    "States.MathRandom(",
-    "Task.Token",
-];
 
 /// Variables that are assigned from variables are followed this far.
 const DEPTH: usize = 4;
@@ -53,15 +43,14 @@ struct Items<'m, 'a> {
 impl Items<'_, '_> {
     /// Whether a value of a state in the items differs from item to item.
     fn differ(&self, value: &Node, state: StateId, depth: usize) -> bool {
-        value.any_text(|said| {
-            let bare = text::bare(said);
-            let language = self.machine.states[state].language;
-            let mut variables = text::variables(&bare).into_iter();
-            UNIQUE.iter().any(|word| bare.contains(word))
-                || variables.any(|name| self.assigned(name, depth))
-                || inputs(&bare, language)
-                    .iter()
-                    .any(|field| self.of_input(field, state, depth))
+        let language = self.machine.states[state].language;
+        let differs = |path: &Path| match &path.root {
+            Root::Variable(name) => self.assigned(name, depth),
+            Root::Input | Root::Data => self.of_input(path.steps.first(), state, depth),
+            _ => path.is_context("Task.Token"),
+        };
+        value.any_expr(language, |expr| {
+            expr.calls_any(&RANDOM) || expr.paths().any(differs)
         })
     }
 
@@ -71,7 +60,10 @@ impl Items<'_, '_> {
             let mut assigned = node.members_of("Assign").iter();
             assigned.any(|member: &Member| {
                 member.name() == name
-                    && (is_of_result(&member.value) || self.differ(&member.value, state, depth - 1))
+                    && (member
+                        .value
+                        .reads(Language::Jsonata, |path| path.root == Root::Result)
+                        || self.differ(&member.value, state, depth - 1))
             })
         };
         depth > 0
@@ -83,8 +75,8 @@ impl Items<'_, '_> {
             })
     }
 
-    /// Whether this field of a state's input, or the whole input if it is empty, differs.
-    fn of_input(&self, field: &str, state: StateId, depth: usize) -> bool {
+    /// Whether this field of a state's input, or the whole input without one, differs.
+    fn of_input(&self, field: Option<&String>, state: StateId, depth: usize) -> bool {
         let around = self.machine.enclosing(self.machine.states[state].scope);
         let map = around.into_iter().map(|(around, _)| around);
         let Some(map) = map
@@ -93,61 +85,24 @@ impl Items<'_, '_> {
         else {
             return false;
         };
-        let node = self.machine.states[map].node;
+        let State { node, language, .. } = self.machine.states[map];
         let Some(selector) = node.get("ItemSelector").or_else(|| node.get("Parameters")) else {
             return true;
         };
         // A field that it does not have comes from another state of the item.
         let selected = match (selector.members(), field) {
-            ([], _) | (_, "") => Some(selector),
-            _ => selector.field(field),
+            ([], _) | (_, None) => Some(selector),
+            (_, Some(field)) => selector.field(field),
         };
         let Some(selected) = selected else {
             return true;
         };
-        let index = format!("{CONTEXT}.Index");
-        selected.any_text(|said| said.replace(&index, "").contains(CONTEXT))
+        let is_index = |path: &Path| path.has_step("Index");
+        selected.reads(language, |path| path.is_context(CONTEXT) && !is_index(path))
             || if map == self.map {
-                selected.any_text(|said| said.contains(&index))
+                selected.reads(language, |path| path.is_context(CONTEXT) && is_index(path))
             } else {
                 depth > 0 && self.differ(selected, map, depth - 1)
             }
-    }
-}
-
-fn is_of_result(value: &Node) -> bool {
-    value.any_text(|said| text::bare(said).contains("$states.result"))
-}
-
-/// The fields of a state's input that a text reads. The empty one stands for the whole input.
-fn inputs(bare: &str, language: Language) -> Vec<&str> {
-    let first = |rest: &str| -> usize { rest.find(|c| !text::is_name(c)).unwrap_or(rest.len()) };
-    let root = language.input();
-    let places = bare.match_indices(root).filter_map(|(at, _)| {
-        let rest = &bare[at + root.len()..];
-        let is_context = bare[..at].ends_with('$') || rest.starts_with('$');
-        let is_variable = rest.starts_with(text::is_name);
-        if is_context || is_variable {
-            return None;
-        }
-        let rest = rest.strip_prefix('.').unwrap_or_default();
-        Some(&rest[..first(rest)])
-    });
-    places.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Language, inputs};
-
-    #[test]
-    fn input_fields_are_found() {
-        assert_eq!(
-            inputs("$states.input.index & $x.index", Language::Jsonata),
-            ["index"]
-        );
-        assert_eq!(inputs("$string($states.input)", Language::Jsonata), [""]);
-        let json_path = "States.Format('{}', $$.State.Name, $.index, $var, $)";
-        assert_eq!(inputs(json_path, Language::JsonPath), ["index", ""]);
     }
 }

@@ -9,8 +9,8 @@ use crate::check::finding::Finding;
 use crate::check::outcomes::clause;
 use crate::check::requests;
 use crate::check::rule::Rule;
+use crate::expr::{Expr, Path, Term};
 use crate::read::error_names::{HELD, matches};
-use crate::read::expression as text;
 use crate::read::machine::{Kind, Machine, State, StateId, Target, closure};
 use crate::read::node::{Member, Node};
 use crate::read::timing::{self, Limit, sum};
@@ -156,12 +156,7 @@ fn rounds(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Rounds> {
     for &id in round {
         fields(machine.states[id].node, &mut |member| {
             let key = member.name();
-            let said = member.value.text().unwrap_or_default();
-            let bare = text::bare(said);
-            let raises = ["+", "States.MathAdd", "$sum("]
-                .iter()
-                .any(|word| bare.contains(word));
-            if raises && text::has_word(&bare, key) {
+            if member.value.expr().is_some_and(|expr| raises(expr, key)) {
                 counters.push(key.to_owned());
             }
         });
@@ -175,28 +170,35 @@ fn rounds(machine: &Machine<'_>, round: &BTreeSet<StateId>) -> Option<Rounds> {
     found
 }
 
+/// Whether an expression adds something to this name.
+fn raises(expr: &Expr, name: &str) -> bool {
+    let adds = |term: &Term| match term {
+        Term::Binary(sign, ..) => *sign == "+",
+        Term::Call(function, _) => matches!(function.as_str(), "States.MathAdd" | "$sum"),
+        _ => false,
+    };
+    let has_name = expr.holding(|path| path.name() == Some(name));
+    let mut terms = expr.terms.iter().zip(has_name);
+    terms.any(|(term, has_name)| has_name && adds(term))
+}
+
 /// The value that a state compares a name with.
 fn compared(node: &Node, name: &str) -> Option<Rounds> {
+    let is_of_name = |path: &Path| path.name() == Some(name);
     let mut found = None;
     fields(node, &mut |member| {
-        let said = member.value.text().unwrap_or_default();
-        if member.key == "Variable"
-            && text::path(said).is_some_and(|path| path.last().is_some_and(|last| last == name))
-        {
+        let Some(expr) = member.value.expr() else {
+            return;
+        };
+        if member.key == "Variable" && expr.path().is_some_and(is_of_name) {
             found = found.max(Some(Rounds::Counted));
         }
-        let bare = text::bare(said);
-        for (_, rest) in text::words(&bare, name) {
-            let Some(after) = rest.trim_start().strip_prefix(['<', '>', '=']) else {
-                continue;
-            };
-            let after = after.trim_start_matches('=').trim_start();
-            let digits = after
-                .split(|c: char| !c.is_ascii_digit())
-                .next()
-                .unwrap_or_default();
-            let reported = digits.parse().map_or(Rounds::Counted, Rounds::Known);
-            found = found.max(Some(reported));
+        let compared = expr.terms.iter().flat_map(|term| expr.compared(term));
+        for (_, _, other) in compared.filter(|(sign, path, _)| *sign != "!=" && is_of_name(path)) {
+            found = found.max(Some(match other {
+                Term::Number(most) => Rounds::Known(timing::millis(*most) / 1000),
+                _ => Rounds::Counted,
+            }));
         }
     });
     // A JSONPath rule has its number in a field of its own.
@@ -207,8 +209,11 @@ fn compared(node: &Node, name: &str) -> Option<Rounds> {
             .filter_map(|key| rule.get(key))
             .flat_map(Node::list)
     })) {
-        let variable = rule.text_of("Variable").and_then(text::path);
-        if variable.is_some_and(|path| path.last().is_some_and(|last| last == name)) {
+        let variable = rule
+            .get("Variable")
+            .and_then(Node::expr)
+            .and_then(Expr::path);
+        if variable.is_some_and(is_of_name) {
             let mut numeric = rule
                 .members()
                 .iter()

@@ -10,7 +10,6 @@ use crate::read::error_names::{
     ALL, MAY_STILL_RUN, NO_VALUE, READER_FAILED, RUNTIME, TASK_FAILED, TIMEOUT, TOO_LARGE,
     TOO_MANY_FAILED, WRITER_FAILED, is_lost,
 };
-use crate::read::expression::inside;
 use crate::read::machine::State;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -111,7 +110,7 @@ pub(crate) fn own_failures(state: &State<'_>) -> Vec<(&'static str, When)> {
     let has = |field: &str| state.node.get(field).is_some();
     let computes = |fields: &[&str]| {
         let mut fields = fields.iter().filter_map(|field| state.node.get(field));
-        fields.any(|field| field.any_text(|text| inside(text).is_some() || text.starts_with('$')))
+        fields.any(|field| field.any_expr(state.language, |_| true))
     };
     let no_value = state.language.no_value();
     if state.is_map() || computes(&["Arguments", "Parameters"]) {

@@ -4,8 +4,8 @@ use crate::check::calls::Call;
 use crate::check::finding::Finding;
 use crate::check::outcomes::clause;
 use crate::check::rule::Rule;
+use crate::expr::{Expr, Path, Term};
 use crate::read::error_names::NO_VALUE;
-use crate::read::expression as text;
 use crate::read::machine::{Machine, StateId, closure};
 use crate::read::node::Member;
 
@@ -21,7 +21,11 @@ pub(crate) fn is_guarded(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId)
     let Some(proof) = caught.flatten() else {
         return false;
     };
-    let counts = |member: &&Member| member.value.any_text(|said| said.contains(REDRIVES));
+    let counts = |member: &&Member| {
+        member.value.reads(machine.states[proof].language, |path| {
+            path.is_context(REDRIVES)
+        })
+    };
     let assigned = machine.states[proof].node.members_of("Assign").iter();
     let proven: Vec<&str> = assigned.filter(counts).map(Member::name).collect();
     let mut evaluated = machine.states[id].node.members().iter();
@@ -30,28 +34,28 @@ pub(crate) fn is_guarded(machine: &Machine<'_>, calls: &[Call<'_>], id: StateId)
             matches!(
                 member.key.as_str(),
                 "TimeoutSeconds" | "HeartbeatSeconds" | "Arguments"
-            ) && member.value.any_text(|said| has_value_while(said, &proven))
+            ) && member.value.any_expr(machine.states[id].language, |expr| {
+                has_value_while(expr, &proven)
+            })
         })
 }
 
 const REDRIVES: &str = "Execution.RedriveCount";
 
 /// Whether an expression has a value only while the number of redrives is one of these variables: `… = $proven ? 90`.
-fn has_value_while(said: &str, proven: &[&str]) -> bool {
-    let Some(expression) = text::inside(said) else {
+fn has_value_while(expr: &Expr, proven: &[&str]) -> bool {
+    let Some(Term::Choice(condition, _, None)) = expr.whole() else {
         return false;
     };
-    let bare = text::bare(expression);
-    let Some((condition, then)) = bare.split_once('?') else {
-        return false;
+    let is_proven = |path: &Path| {
+        path.steps.is_empty() && path.variable().is_some_and(|name| proven.contains(&name))
     };
-    let tight: String = condition.chars().filter(|c| !c.is_whitespace()).collect();
-    let compares = tight.match_indices(REDRIVES).any(|(at, _)| {
-        let after = tight[at + REDRIVES.len()..].strip_prefix("=$");
-        let name = after.and_then(|after| after.split(|c| !text::is_name(c)).next());
-        name.is_some_and(|name| proven.contains(&name))
-    });
-    compares && !then.contains(':') && !text::has_word(condition, "or")
+    let conditions = expr.conjuncts(*condition).into_iter();
+    let mut compared = conditions.flat_map(|term| expr.compared(term));
+    compared.any(|(sign, path, other)| {
+        let is_same = matches!(other, Term::Path(path) if path.is_context(REDRIVES));
+        sign == "=" && is_same && is_proven(path)
+    })
 }
 
 pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {

@@ -5,10 +5,9 @@ use crate::check::calls::{Call, Request, written_out};
 use crate::check::finding::Finding;
 use crate::check::items;
 use crate::check::rule::Rule;
+use crate::expr::{CLOCK, Expr, Language, Path, RANDOM, Root, Term};
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
-use crate::read::expression as text;
-use crate::read::language::Language;
-use crate::read::machine::{Machine, StateId, closure};
+use crate::read::machine::{Machine, State, StateId, closure};
 use crate::read::node::{Node, Span};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -16,17 +15,6 @@ use std::sync::LazyLock;
 
 /// The most bytes of a key.
 pub(crate) const LONGEST_KEY: usize = 1024;
-
-/// Expressions with a new value at every evaluation.
-const VOLATILE: [&str; 7] = [
-    "$uuid(",
-    "$random(",
-    "$millis(",
-    "$now(",
-    "States.UUID(",
-    "States.MathRandom(",
-    "RetryCount",
-];
 
 pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     for (id, call) in calls.iter().enumerate() {
@@ -46,11 +34,11 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
             );
             say(Rule::LiteralKey, Some(key), message);
         }
-        let asked = field(request, "request_id");
+        let (asked, language) = (field(request, "request_id"), machine.states[id].language);
         if let Some(why) = unstable(machine, id, request) {
             say(Rule::UnstableRequest, asked, why);
         }
-        if is_constant(asked) && comes_again(machine, id) {
+        if is_constant(asked, language) && comes_again(machine, id) {
             let message = "is entered again with the same request_id, whose lease has ended by then: Lease.Consumed".to_owned();
             say(Rule::ConsumedRequest, asked, message);
         }
@@ -60,7 +48,9 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
                 "has the same holder and request_id for every item of {} that begins at the same time: these items share one lease",
                 machine.states[map].name
             );
-            if asked.is_some_and(|asked| asked.any_text(|said| said.contains(items::CONTEXT))) {
+            if asked
+                .is_some_and(|asked| asked.reads(language, |path| path.is_context(items::CONTEXT)))
+            {
                 message +=
                     "; Map.Item is documented for ItemSelector, not for the states of an item";
             }
@@ -92,8 +82,8 @@ static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| {
 fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
     let mut found = at_odds(request);
     for node in texts_of_keys(request) {
-        let literal = node.text().filter(|said| text::inside(said).is_none());
-        let bytes = literal.map_or(0, str::len);
+        let is_computed = node.expr().is_some_and(|expr| expr.language.is_jsonata());
+        let bytes = node.text().filter(|_| !is_computed).map_or(0, str::len);
         if bytes > LONGEST_KEY {
             let message = format!(
                 "has a key of {bytes} bytes, but a key has at most {LONGEST_KEY}: Lease.Invalid"
@@ -212,7 +202,7 @@ fn literal_keys<'a>(
 ) -> Vec<(&'a Node, String)> {
     let language = machine.states[id].language;
     let found = texts_of_keys(request).filter_map(|node| {
-        let cure = language.literal_hole(node.text()?)?;
+        let cure = language.literal_hole(node)?;
         let place = match language {
             Language::Jsonata => "",
             Language::JsonPath => " in the field \"key.$\"",
@@ -228,10 +218,8 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
         .iter()
         .filter(|retrier| retrier.attempts > 0);
     if let Some(asked) = field(request, "request_id") {
-        let is_in = |word: &&&str| asked.any_text(|said| text::bare(said).contains(**word));
-        let volatile = VOLATILE.iter().find(is_in)?;
+        let word = changing(asked, machine.states[id].language)?;
         retry.next()?;
-        let word = volatile.trim_end_matches('(');
         return Some(format!(
             "has another request_id in every attempt ({word}): after a lost response its own lease refuses it"
         ));
@@ -245,33 +233,28 @@ fn unstable(machine: &Machine<'_>, id: StateId, request: &Request<'_>) -> Option
     (written_out(request.payload).is_some() && repeats).then(|| message.to_owned())
 }
 
+/// What gives a value anew at every attempt.
+fn changing(asked: &Node, language: Language) -> Option<&'static str> {
+    let mut functions = RANDOM.into_iter().chain(CLOCK);
+    let called = functions.find(|function| asked.any_expr(language, |expr| expr.calls(function)));
+    let counts = || asked.reads(language, |path| path.is_context(RETRY_COUNT));
+    called.or_else(|| counts().then_some("RetryCount"))
+}
+
+const RETRY_COUNT: &str = "State.RetryCount";
+
 /// Whether the value stays the same within one execution.
-fn is_constant(asked: Option<&Node>) -> bool {
+fn is_constant(asked: Option<&Node>, language: Language) -> bool {
     let moves = [
-        "EnteredTime",
-        "Map.Item",
+        "State.EnteredTime",
+        items::CONTEXT,
         "Task.Token",
-        "$states.input",
-        "$states.result",
+        RETRY_COUNT,
     ];
-    asked.is_some_and(|asked| !varies(asked, &moves))
-}
-
-/// Whether a text in it contains one of these words, a path in the data, a variable, or a volatile expression.
-fn varies(node: &Node, words: &[&str]) -> bool {
-    node.any_text(|said| {
-        let bare = text::bare(said);
-        let paths = ["($.", ", $.", ",$."];
-        let mut words = words.iter().chain(&paths).chain(&VOLATILE);
-        words.any(|word| bare.contains(word))
-            || text::path(said).is_some()
-            || has_variable(said, &bare)
+    let is_moving = |path: &Path| moves.iter().any(|part| path.is_context(part));
+    asked.is_some_and(|asked| {
+        !asked.any_expr(language, Expr::varies) && !asked.reads(language, is_moving)
     })
-}
-
-/// Whether it contains a variable of the machine. `$$` begins the context of JSONPath.
-fn has_variable(said: &str, bare: &str) -> bool {
-    Language::of(said).is_some() && !text::variables(&bare.replace("$$.", "")).is_empty()
 }
 
 /// Whether an execution may come to this state a second time.
@@ -299,15 +282,7 @@ fn shared_in_parallel(
     request: &Request<'_>,
 ) -> Option<(StateId, StateId)> {
     let written = |state: StateId, request: &Request<'_>, key: &str| {
-        let mut all = String::new();
-        let name = format!("'{}'", machine.states[state].name);
-        field(request, key)?.texts(&mut |said| {
-            let said = said
-                .replace("$states.context.State.Name", &name)
-                .replace("$$.State.Name", &name);
-            all.extend(said.chars().filter(|c| !c.is_whitespace()));
-        });
-        Some(all)
+        field(request, key).map(|node| terms(node, &machine.states[state]))
     };
     let own = written(id, request, "request_id")?;
     for (around, scope) in machine.enclosing(machine.states[id].scope) {
@@ -328,6 +303,24 @@ fn shared_in_parallel(
         }
     }
     None
+}
+
+/// What a value consists of in this state.
+fn terms(value: &Node, state: &State<'_>) -> Vec<Term> {
+    let mut all = Vec::new();
+    let own_name = Term::Path(Path::new(Root::Context, &["State", "Name"]));
+    value.texts(&mut |text| match text.expr_in(state.language) {
+        Some(expr) => all.extend(expr.terms.iter().map(|term| {
+            let is_own = *term == own_name;
+            if is_own {
+                Term::Text(state.name.to_owned())
+            } else {
+                term.clone()
+            }
+        })),
+        None => all.extend(text.text().map(|text| Term::Text(text.to_owned()))),
+    });
+    all
 }
 
 /// Checks the names in Retry and Catch: errors that are never raised, and retries of a lost lease.
@@ -400,14 +393,12 @@ fn unknown<'a>(machine: &Machine<'a>, id: StateId) -> Vec<(Span, &'a str)> {
     let names = clauses.flat_map(|clause| clause.list_of("ErrorEquals"));
     let written = names.filter_map(|name| Some((name.span, name.text()?)));
     let raised = |name: &str| {
-        let ends = machine
-            .states
-            .iter()
-            .filter_map(|state| state.node.text_of("Error"));
+        let states = machine.states.iter();
+        let mut ends = states.filter_map(|state| state.node.get("Error"));
         KNOWN.contains(&name)
-            || ends
-                .into_iter()
-                .any(|error| error == name || error.contains(&format!("'{name}'")))
+            || ends.any(|error| {
+                error.text() == Some(name) || error.expr().is_some_and(|expr| expr.says(name))
+            })
     };
     written
         .filter(|(_, name)| {

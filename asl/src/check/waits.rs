@@ -4,7 +4,6 @@ use crate::check::calls::{self, Call, Request};
 use crate::check::finding::Finding;
 use crate::check::rule::Rule;
 use crate::read::error_names::{HEARTBEAT, TIMEOUT, matches};
-use crate::read::expression;
 use crate::read::machine::{Machine, State};
 use crate::read::node::{Node, Span};
 use crate::read::timing::{millis, retried, words};
@@ -56,7 +55,7 @@ fn in_with_lease(task: &Node) -> Option<(Span, String)> {
 
 /// The field in ms, if it is a literal number.
 fn seconds(node: &Node, field: &str) -> Option<u64> {
-    expression::literal_number(node.field(field)?).map(millis)
+    node.field(field)?.literal_number().map(millis)
 }
 
 fn cut_short(task: &Node, field: &str, limit: u64, wait: u64) -> (Span, String) {

@@ -1,7 +1,7 @@
 //! The labels of shapes and lines: short, and escaped for Mermaid.
 
 use crate::escape::plain;
-use crate::read::expression;
+use crate::expr;
 use crate::read::machine::{Kind, State};
 use crate::read::node::{Node, Value};
 
@@ -122,9 +122,7 @@ fn several(said: &[String], between: &str) -> String {
 /// A rule of a Choice as people write conditions.
 pub(super) fn condition(rule: &Node) -> String {
     if let Some(text) = rule.text_of("Condition") {
-        return expression::inside(text)
-            .unwrap_or(text)
-            .replace("$states.", "");
+        return expr::inside(text).unwrap_or(text).replace("$states.", "");
     }
     for (key, between) in [("And", " and "), ("Or", " or ")] {
         if let Some(list) = rule.get(key) {

@@ -135,11 +135,7 @@ impl Reader<'_> {
             Some(b'n') | None => Value::Null,
             Some(_) => Value::Number(serde_json::from_str(raw).map_err(broken)?),
         };
-        Ok(Node {
-            span,
-            tag: None,
-            value,
-        })
+        Ok(Node::new(span, None, value))
     }
 
     /// The span of a slice within the text.

@@ -1,14 +1,9 @@
-//! The two query languages of definitions. How each writes what the weaver computes is in `weave::language`.
+//! What the query language decides. How each writes what the weaver computes is in `weave::language`.
 
+pub(crate) use crate::expr::Language;
+use crate::expr::{Expr, Root};
 use crate::read::error_names::{NO_PARAMETER, NO_VALUE};
-use crate::read::expression::{bare, inside};
 use crate::read::node::Node;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Language {
-    Jsonata,
-    JsonPath,
-}
 
 impl Language {
     /// The language that an object names, or that of what is around it.
@@ -20,26 +15,15 @@ impl Language {
         }
     }
 
-    /// The language of a computed text. None for a literal.
-    pub(crate) fn of(text: &str) -> Option<Self> {
-        if inside(text).is_some() {
-            Some(Self::Jsonata)
-        } else if text.starts_with('$') || text.starts_with("States.") {
-            Some(Self::JsonPath)
-        } else {
-            None
-        }
-    }
-
     pub(crate) fn is_jsonata(self) -> bool {
         self == Self::Jsonata
     }
 
-    /// What stands for a state's input.
-    pub(crate) fn input(self) -> &'static str {
+    /// What a state's result is read from.
+    pub(crate) fn result(self) -> Root {
         match self {
-            Self::Jsonata => "$states.input",
-            Self::JsonPath => "$",
+            Self::Jsonata => Root::Result,
+            Self::JsonPath => Root::Data,
         }
     }
 
@@ -52,13 +36,12 @@ impl Language {
     }
 
     /// What to write instead of a key that looks computed and is the same text for all executions: literal text with an expression, a
-    /// path or a hole (`{}`, `{order}`) in it, or an expression without any name. `${…}` is a substitution of the template.
-    pub(crate) fn literal_hole(self, key: &str) -> Option<String> {
-        let expression = inside(key).filter(|_| self.is_jsonata());
-        let literal = match expression {
-            Some(expression) if bare(expression).contains('$') => return None,
-            Some(expression) => expression.trim().trim_matches(['\'', '"']),
-            None => key,
+    /// path or a hole (`{}`, `{order}`) in it, or an expression of literal texts. `${…}` is a substitution of the template.
+    pub(crate) fn literal_hole(self, key: &Node) -> Option<String> {
+        let is_computed = |expr: &&Expr| self.is_jsonata() && expr.language == self;
+        let literal = match key.expr().filter(is_computed) {
+            Some(expr) => expr.constant()?,
+            None => key.text()?.to_owned(),
         };
         let starts_hole = |at: usize| {
             let (before, rest) = literal.split_at(at);
@@ -88,6 +71,12 @@ impl Language {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::node::{Span, Value};
+
+    fn hole(language: Language, key: &str) -> Option<String> {
+        let key = Node::new(Span::default(), None, Value::Text(key.to_owned()));
+        language.literal_hole(&key)
+    }
 
     #[test]
     fn literal_that_looks_computed_is_reported() {
@@ -114,11 +103,7 @@ mod tests {
             ),
         ];
         for (key, cure) in jsonata {
-            assert_eq!(
-                Language::Jsonata.literal_hole(key).as_deref(),
-                cure,
-                "{key}"
-            );
+            assert_eq!(hole(Language::Jsonata, key).as_deref(), cure, "{key}");
         }
         let json_path = [
             ("orders/42", None),
@@ -129,11 +114,7 @@ mod tests {
             ("$.order", Some("\"$.…\"")),
         ];
         for (key, cure) in json_path {
-            assert_eq!(
-                Language::JsonPath.literal_hole(key).as_deref(),
-                cure,
-                "{key}"
-            );
+            assert_eq!(hole(Language::JsonPath, key).as_deref(), cure, "{key}");
         }
     }
 }

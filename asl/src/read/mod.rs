@@ -1,7 +1,6 @@
 //! Reading: one tree for JSON and YAML with the place of every node, and the scopes and states in it.
 
 pub(crate) mod error_names;
-pub(crate) mod expression;
 pub(crate) mod json;
 pub(crate) mod language;
 pub(crate) mod machine;

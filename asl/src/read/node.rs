@@ -1,5 +1,7 @@
 //! One tree for JSON and YAML, with the place of every node.
 
+use crate::expr::{Expr, Language, Path};
+
 /// A range of bytes in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Span {
@@ -18,6 +20,8 @@ pub struct Node {
     pub tag: Option<String>,
     /// The value.
     pub value: Value,
+    /// What a text computes. None if it is literal.
+    expr: Option<Box<Expr>>,
 }
 
 /// The values of JSON.
@@ -57,6 +61,19 @@ impl Member {
 }
 
 impl Node {
+    pub(crate) fn new(span: Span, tag: Option<String>, value: Value) -> Self {
+        let expr = match &value {
+            Value::Text(text) => Expr::read(text).map(Box::new),
+            _ => None,
+        };
+        Self {
+            span,
+            tag,
+            value,
+            expr,
+        }
+    }
+
     /// The field of this name, of an object. The last one counts, as it does for the service.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
@@ -148,20 +165,44 @@ impl Node {
     }
 
     /// Calls `look` with every text in it, at any depth.
-    pub fn texts<'a>(&'a self, look: &mut impl FnMut(&'a str)) {
+    pub(crate) fn texts<'a>(&'a self, look: &mut impl FnMut(&'a Self)) {
         match &self.value {
-            Value::Text(text) => look(text),
+            Value::Text(_) => look(self),
             Value::List(list) => list.iter().for_each(|node| node.texts(look)),
             Value::Object(members) => members.iter().for_each(|member| member.value.texts(look)),
             _ => {}
         }
     }
 
-    /// Whether some text in it satisfies this.
-    #[must_use]
-    pub fn any_text(&self, holds: impl Fn(&str) -> bool) -> bool {
+    /// What a text computes. None if it is literal.
+    pub(crate) fn expr(&self) -> Option<&Expr> {
+        self.expr.as_deref()
+    }
+
+    /// A literal number, also as `{% 60 %}`.
+    pub(crate) fn literal_number(&self) -> Option<f64> {
+        self.number().or_else(|| self.expr()?.number())
+    }
+
+    /// The place in the data, if it is a reference path.
+    pub(crate) fn place(&self) -> Option<&[String]> {
+        self.expr()?.place()
+    }
+
+    /// The same in a state of this language, in which an expression of the other one is a literal text.
+    pub(crate) fn expr_in(&self, language: Language) -> Option<&Expr> {
+        self.expr().filter(|expr| expr.language == language)
+    }
+
+    /// Whether some expression in it satisfies this, at any depth.
+    pub(crate) fn any_expr(&self, language: Language, holds: impl Fn(&Expr) -> bool) -> bool {
         let mut found = false;
-        self.texts(&mut |text| found = found || holds(text));
+        self.texts(&mut |text| found = found || text.expr_in(language).is_some_and(&holds));
         found
+    }
+
+    /// Whether some expression in it reads such a path.
+    pub(crate) fn reads(&self, language: Language, is_such: impl Fn(&Path) -> bool) -> bool {
+        self.any_expr(language, |expr| expr.paths().any(&is_such))
     }
 }

@@ -1,7 +1,7 @@
 //! The longest time that a state can take according to its definition.
 
+use crate::expr::Expr;
 use crate::read::error_names::THROTTLED;
-use crate::read::expression;
 use crate::read::node::{Node, Span};
 
 /// Longer than any time that matters. Sums are capped here. It is half of the largest number, so that adding two cannot overflow.
@@ -46,18 +46,18 @@ impl Retrier {
 }
 
 /// The time limit of one attempt of a Task, or of a Wait.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Limit {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit<'a> {
     /// In ms.
     Fixed(u64),
-    /// The text of an expression or a path.
-    Computed(String),
+    /// By an expression or a path. None if a template substitutes it.
+    Computed(Option<&'a Expr>),
     /// There is none.
     Absent,
 }
 
 /// The time limit of one attempt of a Task. A heartbeat is no limit, because work that sends heartbeats goes on.
-pub(crate) fn limit(task: &Node) -> Limit {
+pub(crate) fn limit(task: &Node) -> Limit<'_> {
     of(task, "TimeoutSeconds", "TimeoutSecondsPath")
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn waits_without_heartbeat(task: &Node) -> bool {
 }
 
 /// How long a Wait waits.
-pub(crate) fn pause(wait: &Node) -> Limit {
+pub(crate) fn pause(wait: &Node) -> Limit<'_> {
     match of(wait, "Seconds", "SecondsPath") {
         Limit::Absent => of(wait, "Timestamp", "TimestampPath"),
         limit => limit,
@@ -82,16 +82,14 @@ pub(crate) fn is_open(state: &Node) -> bool {
     !written(limit(state)) && !written(pause(state))
 }
 
-fn of(node: &Node, literal: &str, path: &str) -> Limit {
-    if let Some(field) = node.get(literal) {
-        if let Some(seconds) = expression::literal_number(field) {
-            return Limit::Fixed(millis(seconds));
-        }
-        return Limit::Computed(field.text().unwrap_or_default().to_owned());
-    }
-    match node.text_of(path) {
-        Some(path) => Limit::Computed(path.to_owned()),
-        None => Limit::Absent,
+fn of<'a>(node: &'a Node, literal: &str, path: &str) -> Limit<'a> {
+    let seconds = node
+        .get(literal)
+        .map(|field| (field, field.literal_number()));
+    match (seconds, node.get(path)) {
+        (Some((_, Some(seconds))), _) => Limit::Fixed(millis(seconds)),
+        (Some((field, None)), _) | (None, Some(field)) => Limit::Computed(field.expr()),
+        (None, None) => Limit::Absent,
     }
 }
 

@@ -201,11 +201,8 @@ impl<'a> Reader<'a> {
                 return Err(fault.into());
             }
         };
-        let node = Node {
-            span: Span::new(span.start, end),
-            tag: tag.as_deref().and_then(local),
-            value,
-        };
+        let tag = tag.as_deref().and_then(local);
+        let node = Node::new(Span::new(span.start, end), tag, value);
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
         }

@@ -1,7 +1,7 @@
 //! The written states, each with its reason as Comment.
 
+use crate::expr::inside;
 use crate::read::error_names::{ALL, HELD, LOST, NO_VALUE, SUPERSEDED, matches};
-use crate::read::expression::inside;
 use crate::read::language::Language;
 use crate::weave::authored::{Slot, StateId, Target, errors};
 use crate::weave::calls::{LIMIT, again, held};
@@ -139,8 +139,7 @@ impl Planner<'_, '_> {
     fn request_of_lease(&self, section: usize) -> JsonValue {
         let language = self.machine.language;
         let spec = self.sections[section].spec;
-        let key = spec.key.text().unwrap_or_default();
-        let mut payload = vec![language.specified("key", key)];
+        let mut payload = vec![language.specified("key", &spec.key)];
         let mut set = |key: &str, value: JsonValue| payload.push((key.to_owned(), value));
         if let Some(permits) = spec.permits {
             set("permits", permits.into());
@@ -166,9 +165,8 @@ impl Planner<'_, '_> {
             }
         }
         if let Some(metadata) = &spec.metadata {
-            let shown = metadata.members().iter().map(|member| {
-                language.specified(&member.key, member.value.text().unwrap_or_default())
-            });
+            let members = metadata.members().iter();
+            let shown = members.map(|member| language.specified(&member.key, &member.value));
             set("metadata", JsonValue::Object(shown.collect()));
         }
         if let Some(wait) = wait_in_queue(spec.if_held) {

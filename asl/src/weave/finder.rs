@@ -1,6 +1,7 @@
 //! Finds the sections of a specification in the definition: where each one is entered, and what prevents guarding it.
 
 use crate::check::requests::LONGEST_KEY;
+use crate::expr::Expr;
 use crate::read::error_names::nearest;
 use crate::read::language::Language;
 use crate::read::node::Node;
@@ -9,7 +10,7 @@ use crate::weave::authored::{
     AuthoredMachine, Limit, ScopeId, Slot, StateId, Target, Vars, is_written,
 };
 use crate::weave::refusal::Refusal;
-use crate::weave::section::{Section, is_alike, slug};
+use crate::weave::section::{Section, slug};
 use crate::weave::spec::{self, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -237,8 +238,8 @@ impl<'s> Finder<'_, 's> {
             .flat_map(Node::members)
             .map(|member| &member.value);
         for node in values.chain([&self.section.key]) {
-            let text = node.text().unwrap_or_default();
-            let message = match (Language::of(text), self.machine.language) {
+            let language = node.expr().map(|expr| expr.language);
+            let message = match (language, self.machine.language) {
                 (Some(Language::JsonPath), Language::Jsonata) => {
                     "the definition is in JSONata: write \"{% $states.input.… %}\""
                 }
@@ -251,16 +252,13 @@ impl<'s> Finder<'_, 's> {
         }
         let key = &self.section.key;
         let bytes = key.text().map_or(0, str::len);
-        let language = Language::of(key.text().unwrap_or_default());
+        let language = key.expr().map(|expr| expr.language);
         if bytes > LONGEST_KEY && language.is_none() {
             let message = format!("expected a key of at most {LONGEST_KEY} bytes, found {bytes}");
             return Err(self.refuse(key, message));
         }
         if language != Some(Language::JsonPath)
-            && let Some(cure) = self
-                .machine
-                .language
-                .literal_hole(key.text().unwrap_or_default())
+            && let Some(cure) = self.machine.language.literal_hole(key)
         {
             let message =
                 format!("this key is literal text, the same for all executions: write {cure}");
@@ -271,7 +269,10 @@ impl<'s> Finder<'_, 's> {
 
     /// Refuses concurrent items with one key, because they would block each other and fail.
     fn shared(&self, scope: ScopeId) -> Result<(), Refusal> {
-        let is_constant = is_alike(&self.section.key, self.machine.language);
+        let is_constant = !self
+            .section
+            .key
+            .any_expr(self.machine.language, Expr::varies);
         for (around, _) in self.machine.enclosing(scope) {
             let at_once = self.machine.states[around].runs_items_at_once();
             if is_constant && at_once && self.section.permits.is_none() {

@@ -1,6 +1,7 @@
 //! How each query language writes what a woven state computes. The rest of a state is the same in both.
 
 use crate::read::language::Language;
+use crate::read::node::Node;
 use crate::weave::render::{JsonValue, object};
 
 impl Language {
@@ -41,10 +42,15 @@ impl Language {
     }
 
     /// A field with the specification's value.
-    pub(crate) fn specified(self, key: &str, text: &str) -> (String, JsonValue) {
-        let is_path = self == Self::JsonPath && Self::of(text) == Some(Self::JsonPath);
+    pub(crate) fn specified(self, key: &str, value: &Node) -> (String, JsonValue) {
+        let is_path = value
+            .expr()
+            .is_some_and(|expr| (self, expr.language) == (Self::JsonPath, self));
         let end = if is_path { ".$" } else { "" };
-        (key.to_owned() + end, text.into())
+        (
+            key.to_owned() + end,
+            value.text().unwrap_or_default().into(),
+        )
     }
 
     /// The field with a task's arguments.

@@ -3,9 +3,6 @@
 use crate::check::calls::{Call, StillRunning};
 use crate::check::outcomes::{Effect, Error, failures};
 use crate::read::error_names::{MAY_STILL_RUN, NO_VALUE, matches};
-use crate::read::expression::{bare, variables};
-use crate::read::language::Language;
-use crate::read::node::Node;
 use crate::weave::authored::{
     AuthoredMachine, Limit, Machine, ScopeId, StateId, Target, Vars, errors, is_written,
 };
@@ -182,23 +179,6 @@ fn computes_limit(machine: &AuthoredMachine<'_>, task: StateId) -> bool {
     let limit = machine.limits.get(&task);
     machine.states[task].language.is_jsonata()
         && limit.is_some_and(|limit| *limit != Limit::Computed)
-}
-
-/// Whether a key is the same for all items of a Map: a literal, or computed from nothing of the item.
-pub(crate) fn is_alike(key: &Node, language: Language) -> bool {
-    let said = key.text().unwrap_or_default();
-    let bare = bare(said);
-    let reads = |word: &str| bare.contains(word);
-    match (Language::of(said), language) {
-        (None, _) => true,
-        (_, Language::Jsonata) => {
-            !reads("$states.input") && !reads("(") && variables(&bare).is_empty()
-        }
-        (_, Language::JsonPath) => {
-            let context = bare.replace("$$.", "");
-            !context.contains('$') && !reads("States.UUID") && !reads("States.MathRandom")
-        }
-    }
 }
 
 /// A name as one word: `Ship it` becomes `ShipIt`.

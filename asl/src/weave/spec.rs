@@ -1,6 +1,5 @@
 //! The specification: the states, their key, and the kind of the lease.
 
-use crate::read::expression::inside;
 use crate::read::node::{Member, Node, Value};
 use crate::read::source::Source;
 use crate::weave::refusal::Refusal;
@@ -230,7 +229,7 @@ impl Reader<'_> {
         if text.is_empty() {
             return Err(self.expected(key, "a key that is not empty"));
         }
-        match unclosed(&text) {
+        match key.expr().and_then(|expr| expr.unclosed) {
             Some(open) => {
                 Err(self.expected(key, &format!("a key in which every {open} is closed")))
             }
@@ -386,57 +385,5 @@ impl Reader<'_> {
 
     fn at(&self, member: &Member, message: &str) -> Refusal {
         self.source.unreadable(member.at.start, message).into()
-    }
-}
-
-/// The bracket or quote that an expression opens and does not close, or closes and did not open. Step Functions reports all other
-/// faults of an expression.
-fn unclosed(key: &str) -> Option<char> {
-    let expression = inside(key).or_else(|| key.starts_with('$').then_some(key))?;
-    let (mut open, mut quote, mut escaped) = (Vec::new(), None, false);
-    for c in expression.chars() {
-        if let Some(mark) = quote {
-            quote = (escaped || c != mark).then_some(mark);
-            escaped = c == '\\' && !escaped;
-            continue;
-        }
-        match c {
-            '\'' | '"' | '`' => quote = Some(c),
-            '(' | '[' | '{' => open.push(c),
-            ')' | ']' | '}' => {
-                let opened = open.pop();
-                if !matches!(
-                    (opened, c),
-                    (Some('('), ')') | (Some('['), ']') | (Some('{'), '}')
-                ) {
-                    return Some(opened.unwrap_or(c));
-                }
-            }
-            _ => {}
-        }
-    }
-    quote.or(open.pop())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unclosed;
-
-    #[test]
-    fn an_expression_closes_what_it_opens() {
-        for (key, open) in [
-            ("orders/(1", None),
-            ("$.order.id", None),
-            ("$.orders[0]['a]']", None),
-            ("$.order[", Some('[')),
-            ("{% 'orders/' & $states.input.order %}", None),
-            ("{% $f($states.input.a[0], {'x': \"}\"}) %}", None),
-            ("{% 'it\\'s' %}", None),
-            ("{% 'orders/ & $states.input.order %}", Some('\'')),
-            ("{% $f($states.input.a] %}", Some('(')),
-            ("{% $a) %}", Some(')')),
-        ] {
-            assert_eq!(unclosed(key), open, "{key}");
-        }
     }
 }

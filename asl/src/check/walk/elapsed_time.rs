@@ -5,7 +5,7 @@ use crate::check::finding::About;
 use crate::check::lease::{Env, Lease};
 use crate::check::rule::Rule;
 use crate::check::walk::{Walker, is_unbounded};
-use crate::read::expression as text;
+use crate::expr::{CLOCK, Expr};
 use crate::read::machine::{Kind, StateId};
 use crate::read::timing::{self, FOREVER, Limit, sum, words};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ impl Walker<'_, '_> {
         &mut self,
         id: StateId,
         env: &mut Env,
-        limit: &Limit,
+        limit: Limit<'_>,
         except: &[StateId],
         judged: bool,
         link: usize,
@@ -34,14 +34,14 @@ impl Walker<'_, '_> {
                 continue;
             }
             let fixed = match limit {
-                Limit::Fixed(attempt) => Some(*attempt),
-                Limit::Computed(said) if bounded_by(said, lease, &all, is_wait) => {
+                Limit::Fixed(attempt) => Some(attempt),
+                Limit::Computed(Some(expr)) if bounded_by(expr, lease, &all, is_wait) => {
                     // Whatever the age before: the task ends with the lease, or does not begin.
                     (lease.age, lease.unsure) = (lease.budget.unwrap_or(FOREVER), 0);
                     lease.cause = Some(id);
                     continue;
                 }
-                Limit::Computed(said) => text::at_most(&text::bare(said)).map(timing::millis),
+                Limit::Computed(expr) => expr.and_then(Expr::most).map(timing::millis),
                 Limit::Absent => None,
             };
             let Some(attempt) = fixed else {
@@ -73,17 +73,17 @@ impl Walker<'_, '_> {
     }
 
     /// The longest time of one attempt, limited by the lease that it is about.
-    pub(crate) fn attempt(limit: &Limit, about: Option<(&Lease, &Env)>) -> u64 {
+    pub(crate) fn attempt(limit: Limit<'_>, about: Option<(&Lease, &Env)>) -> u64 {
         match limit {
-            Limit::Fixed(attempt) => *attempt,
-            Limit::Computed(said) => match (text::at_most(&text::bare(said)), about) {
+            Limit::Fixed(attempt) => attempt,
+            Limit::Computed(Some(expr)) => match (expr.most(), about) {
                 (Some(seconds), _) => timing::millis(seconds),
-                (None, Some((lease, env))) if bounded_by(said, lease, env, false) => {
+                (None, Some((lease, env))) if bounded_by(expr, lease, env, false) => {
                     lease.budget.unwrap_or(FOREVER)
                 }
                 _ => FOREVER,
             },
-            Limit::Absent => FOREVER,
+            Limit::Computed(None) | Limit::Absent => FOREVER,
         }
     }
 
@@ -139,7 +139,7 @@ impl Walker<'_, '_> {
 }
 
 /// Why a time is not known, and the field that is missing, if one is.
-fn without_bound(limit: &Limit, is_wait: bool) -> (Option<&'static str>, &'static str) {
+fn without_bound(limit: Limit<'_>, is_wait: bool) -> (Option<&'static str>, &'static str) {
     match (limit, is_wait) {
         (Limit::Absent, true) => (None, "has no limit of its wait"),
         (Limit::Absent, false) => (
@@ -159,18 +159,15 @@ fn without_bound(limit: &Limit, is_wait: bool) -> (Option<&'static str>, &'stati
 
 /// Whether a computed limit ends with this lease: it is the time left until `safe_until`, or, for a wait, a part of the lease's
 /// own length.
-fn bounded_by(said: &str, lease: &Lease, env: &Env, is_wait: bool) -> bool {
-    let bare = text::bare(said);
-    let mut owners = text::owners(&bare, "safe_until");
+fn bounded_by(expr: &Expr, lease: &Lease, env: &Env, is_wait: bool) -> bool {
+    let mut owners: Vec<&str> = expr.owners("safe_until").collect();
     if is_wait {
-        owners.extend(text::owners(&bare, "ttl_seconds"));
-    } else if !text::reads_clock(&bare) {
+        owners.extend(expr.owners("ttl_seconds"));
+    } else if !expr.calls_any(&CLOCK) {
         return false;
     }
     let handle = &lease.handle;
-    let by_clock = text::variables(&bare)
-        .iter()
-        .any(|&name| handle.clocks.contains(name));
+    let by_clock = expr.variables().any(|name| handle.clocks.contains(name));
     if by_clock || owners.iter().any(|&owner| handle.vars.contains(owner)) {
         return true;
     }

@@ -30,17 +30,17 @@ impl Walker<'_, '_> {
         self.report_length(id, &targets, &env, length, link);
         let one: Vec<u64> = targets
             .iter()
-            .map(|&target| Self::attempt(&limit, find(&env, target).map(|lease| (lease, &env))))
+            .map(|&target| Self::attempt(limit, find(&env, target).map(|lease| (lease, &env))))
             .collect();
         let all_held = targets
             .iter()
             .all(|&target| find(&env, target).is_some_and(Lease::is_held));
         // A late extend is no fault, because it returns an error.
-        self.add_elapsed(id, &mut env, &limit, &targets, false, link);
+        self.add_elapsed(id, &mut env, limit, &targets, false, link);
         for lease in of(&mut env, &targets) {
-            match &limit {
+            match limit {
                 Limit::Fixed(attempt) => {
-                    lease.age = sum(lease.age, timing::retried(*attempt, &state.retry));
+                    lease.age = sum(lease.age, timing::retried(attempt, &state.retry));
                 }
                 _ => lease.lapse(id),
             }
@@ -109,7 +109,7 @@ impl Walker<'_, '_> {
         let targets = self.targets(id, &env, payload, link);
         self.record_use(&targets, &env, link);
         let limit = timing::limit(state.node);
-        self.add_elapsed(id, &mut env, &limit, &targets, false, link);
+        self.add_elapsed(id, &mut env, limit, &targets, false, link);
         for lease in of(&mut env, &targets) {
             if !lease.is_held() {
                 continue;
@@ -143,9 +143,10 @@ impl Walker<'_, '_> {
         payload: Option<&Node>,
         link: usize,
     ) -> Vec<StateId> {
-        let named = env
-            .iter()
-            .filter(|lease| payload.is_some_and(|payload| lease.handle.referred(payload)));
+        let language = self.machine.states[id].language;
+        let named = env.iter().filter(|lease| {
+            payload.is_some_and(|payload| lease.handle.referred(payload, language))
+        });
         let mut targets: Vec<StateId> = named.map(|lease| lease.acquire).collect();
         let held: Vec<StateId> = env
             .iter()

@@ -8,9 +8,9 @@ use crate::check::outcomes::{Effect, Error, all_failures, clause};
 use crate::check::proofs;
 use crate::check::rule::Rule;
 use crate::check::walk::{By, Edge, To, Walker};
+use crate::expr::{Path, Term};
 use crate::read::error_names::{HELD, OUTCOME_UNKNOWN, TIMEOUT, matches};
-use crate::read::expression as text;
-use crate::read::machine::{Kind, StateId};
+use crate::read::machine::{Kind, State, StateId};
 use crate::read::node::Node;
 use crate::read::timing::{self, Limit, retried};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ impl Walker<'_, '_> {
             Kind::Wait => {
                 self.report_going_on(id, &env, link);
                 let pause = timing::pause(state.node);
-                self.add_elapsed(id, &mut env, &pause, &[], true, link);
+                self.add_elapsed(id, &mut env, pause, &[], true, link);
                 flow(&mut env, |handle| handle.after(id, state));
                 vec![self.onward(id, env)]
             }
@@ -36,15 +36,7 @@ impl Walker<'_, '_> {
             Kind::Choice { rules, default } => self.choice(id, &env, rules, *default),
             Kind::Succeed => vec![Edge::new(env, To::Out(None), None)],
             Kind::Fail => {
-                let error_of = |name: &str| Error::Named(name.to_owned());
-                let errors = match state.node.text_of("Error") {
-                    Some(name) if text::inside(name).is_none() => vec![error_of(name)],
-                    said => match said.and_then(text::one_of_two) {
-                        Some(both) => both.map(error_of).into(),
-                        None => vec![Error::Any],
-                    },
-                };
-                let edges = errors.into_iter();
+                let edges = errors_of(state).into_iter();
                 edges
                     .map(|error| Edge::new(env.clone(), To::Out(Some(error)), None))
                     .collect()
@@ -82,9 +74,9 @@ impl Walker<'_, '_> {
             self.report(Rule::NoRelease, id, link, message);
         }
         let limit = timing::limit(state.node);
-        self.add_elapsed(id, &mut env, &limit, &[id], true, link);
+        self.add_elapsed(id, &mut env, limit, &[id], true, link);
 
-        let mut lease = self.granted(id, request, &limit);
+        let mut lease = self.granted(id, request, limit);
         let mut edges = self.failed(id, &env, |_, env| {
             let had = env
                 .iter_mut()
@@ -117,7 +109,7 @@ impl Walker<'_, '_> {
     }
 
     /// The lease that an acquire grants.
-    fn granted(&self, id: StateId, request: &Request<'_>, limit: &Limit) -> Lease {
+    fn granted(&self, id: StateId, request: &Request<'_>, limit: Limit<'_>) -> Lease {
         let state = &self.machine.states[id];
         // The first attempt may have been granted the lease, and the last one may only replay it.
         let one = Self::attempt(limit, None);
@@ -163,7 +155,7 @@ impl Walker<'_, '_> {
             self.waits_for_years(id, &env, link);
         }
         let limit = timing::limit(state.node);
-        self.add_elapsed(id, &mut env, &limit, &[], is_work, link);
+        self.add_elapsed(id, &mut env, limit, &[], is_work, link);
         let innermost = innermost(&env);
         let mut edges = self.failed(id, &env, |effect, env| {
             for lease in held_mut(env) {
@@ -323,7 +315,7 @@ impl Walker<'_, '_> {
         let mut after = env.clone();
         flow(&mut after, |handle| handle.after(id, state));
         // The outcome of the last acquire whose answer the rule reads. Empty if that acquire failed.
-        let outcome = |path: &str| {
+        let outcome = |path: &Path| {
             let asked = env.iter().filter(|lease| {
                 let request = self.request(lease.acquire);
                 request.is_some_and(|request| request.skips) && lease.handle.tells_outcome(path)
@@ -359,21 +351,35 @@ impl Walker<'_, '_> {
     }
 }
 
-/// The path that a rule of a Choice compares with an outcome, the outcome, and whether the rule matches any other one instead.
-fn asks_outcome(rule: &Node) -> Option<(&str, &str, bool)> {
-    if let Some(condition) = rule.text_of("Condition") {
-        let inside = text::inside(condition)?.trim();
-        let (path, rest) = inside.split_once('=')?;
-        let (path, differs) = path
-            .strip_suffix('!')
-            .map_or((path, false), |path| (path, true));
-        let value = rest.trim().trim_matches(['\'', '"']);
-        return Some((path.trim(), value, differs)).filter(|_| is_outcome(value));
-    }
-    let value = rule.text_of("StringEquals")?;
-    Some((rule.text_of("Variable")?, value, false)).filter(|_| is_outcome(value))
+/// The errors of a Fail.
+fn errors_of(state: &State<'_>) -> Vec<Error> {
+    let error = state.node.get("Error");
+    let computed = error
+        .and_then(Node::expr)
+        .filter(|expr| expr.language.is_jsonata());
+    let names = match computed {
+        Some(expr) => expr.texts(),
+        None => error.and_then(Node::text).map(|name| vec![name]),
+    };
+    names.map_or(vec![Error::Any], |names| {
+        let names = names.into_iter();
+        names.map(|name| Error::Named(name.to_owned())).collect()
+    })
 }
 
-fn is_outcome(value: &str) -> bool {
-    matches!(value, "acquired" | "held")
+/// The path that a rule of a Choice compares with an outcome, the outcome, and whether the rule matches any other one instead.
+fn asks_outcome(rule: &Node) -> Option<(&Path, &str, bool)> {
+    let found = if let Some(condition) = rule.get("Condition") {
+        let expr = condition.expr()?;
+        let compared = expr.compared(expr.whole()?).into_iter();
+        let mut asked = compared.filter_map(|(sign, path, value)| match (sign, value) {
+            ("=" | "!=", Term::Text(value)) => Some((path, value.as_str(), sign == "!=")),
+            _ => None,
+        });
+        asked.next()?
+    } else {
+        let value = rule.text_of("StringEquals")?;
+        (rule.get("Variable")?.expr()?.path()?, value, false)
+    };
+    matches!(found.1, "acquired" | "held").then_some(found)
 }
