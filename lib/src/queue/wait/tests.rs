@@ -274,3 +274,24 @@ async fn refused_copy_hears_who_came_later() {
     let copy = semaphore.asks("a", false).await;
     assert!(matches!(copy, Err(Error::Superseded { .. })), "{copy:?}");
 }
+
+/// Whoever freed the key died before it came to the queue.
+#[tokio::test(start_paused = true)]
+async fn joining_serves_a_free_key() {
+    let semaphore = Semaphore::new(Wire::default());
+    let leases = &semaphore.leases;
+    let ask = async |who: &str| {
+        let wait = Wait {
+            task_token: TaskToken::new(who).expect("valid"),
+            wait: WaitTime::DAY,
+            latest: false,
+        };
+        let request = make::of_execution(make::key("k"), who);
+        leases.acquire_queued(request, wait).await.expect("asked")
+    };
+    assert_eq!(ask("x").await, Queued::Acquired);
+    assert!(matches!(ask("a").await, Queued::Queued { .. }));
+    free(&leases.store().table, 0);
+    assert!(matches!(ask("b").await, Queued::Queued { .. }));
+    assert_eq!(semaphore.told(), ["x", "a"]);
+}
