@@ -322,7 +322,10 @@ impl Store for Wire {
     }
 
     async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
-        self.life.request(self.table.read_key(key, limit)).await
+        let read = self.life.request(self.table.read_key(key, limit)).await;
+        // Others may write before its answer arrives.
+        tokio::task::yield_now().await;
+        read
     }
 
     async fn scan(
