@@ -1,6 +1,6 @@
 //! Executions that are started through keys: who asks for them, again and again as queues deliver.
 //!
-//! [`executions`] is what becomes of each, and [`drain`] the end of a round, when all have had their turn.
+//! `executions` is what becomes of each, and `drain` the end of a round, when all have had their turn.
 
 mod drain;
 mod executions;
