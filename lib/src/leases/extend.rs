@@ -168,11 +168,7 @@ impl<S: Store> Leases<S> {
                 .map(|lease| Extended::Extended { lease }),
             Applied::Refused(Stored::Foreign(reason)) => Err(corrupt(key, reason)),
             Applied::Refused(stored) => {
-                let row = match stored {
-                    Stored::Row(row) => Some(row),
-                    _ => None,
-                };
-                let how = how_ended(row.as_ref(), lease.fencing_token);
+                let how = how_ended(stored.row(), lease.fencing_token);
                 Err(Error::Lost { key, how })
             }
         }

@@ -428,7 +428,7 @@ impl<S: Store> Leases<S> {
         key: &Key,
         which: ForceReleaseOptions,
     ) -> Result<Option<Evictable>, Error> {
-        let rows = self.rows(key).await?;
+        let rows = self.read_own_rows(key).await?;
         let held = rows.into_iter().filter(|(permit, row)| {
             row.holding().is_some()
                 && which.permit.is_none_or(|wanted| wanted == *permit)
@@ -554,7 +554,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<bool, Error> {
         let mut changed = false;
         for _ in 0..TRIES {
-            let rows = self.rows(key).await?;
+            let rows = self.read_own_rows(key).await?;
             let mut seen: Vec<_> = rows.iter().map(|(at, row)| (*at, Some(row))).collect();
             if rows.iter().all(|(permit, _)| *permit > 0) {
                 seen.insert(0, (0, None));
@@ -615,18 +615,6 @@ impl<S: Store> Leases<S> {
         let caller = self.caller().map(Caller::as_str);
         tracing::warn!(%key, permit, act, %who, caller, %why, holder, fencing_token = token, "an operator acted");
         Ok(None)
-    }
-
-    async fn rows(&self, key: &Key) -> Result<Vec<(u16, Row)>, Error> {
-        let rows = self.store().read_key(key, self.limit()).await?;
-        let ours = rows
-            .into_iter()
-            .filter_map(|(permit, stored)| match stored {
-                Stored::Row(row) => Some(Ok((permit, row))),
-                Stored::Foreign(reason) => Some(Err(corrupt(key.clone(), reason))),
-                Stored::Absent => None,
-            });
-        ours.collect()
     }
 }
 

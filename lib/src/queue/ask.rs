@@ -4,15 +4,10 @@
 //! condition of what was read, grants it what is free or puts it at the end of the queue. A start's item is stored in that write, and
 //! a task token's with its place. Where another write was faster, what that has left says what becomes of it.
 
-use std::collections::BTreeMap;
-
 use super::Queue;
 use crate::{
     error::Error,
-    leases::{
-        TRIES, already_granted, changed, corrupt, free_permit, frozen_error, note_other_numbers,
-        stopped_error,
-    },
+    leases::{Rows, TRIES, changed, corrupt, frozen_error, own_row, stopped_error},
     metrics::{self, Metric},
     outcomes::GrantKind,
     row::{Row, Stored},
@@ -77,15 +72,12 @@ pub(super) enum Asked {
     /// This call has put it in the queue of this row, by this rule. Others may have written the row since it was read.
     Joined(Row, JoinRule),
     /// It is not to wait while somebody has the key: the first row, and all that were read.
-    Taken(Row, ByPermit),
+    Taken(Row, Rows),
     /// Another call has stored this start.
     Found(StartItem),
     /// It is granted nothing, and gets no place.
     Refused(Error),
 }
-
-/// The rows of a key by permit; of a mutex the first only.
-pub(super) type ByPermit = BTreeMap<u16, Stored>;
 
 /// What became of a write.
 #[expect(
@@ -102,19 +94,11 @@ enum Wrote {
 
 impl Wrote {
     /// What became of the request, if this was the write; else the rows as they are by now.
-    fn or(
-        self,
-        mut rows: ByPermit,
-        permit: u16,
-        done: impl FnOnce() -> Asked,
-    ) -> Result<Asked, ByPermit> {
+    fn or(self, rows: Rows, permit: u16, done: impl FnOnce() -> Asked) -> Result<Asked, Rows> {
         match self {
             Self::Done => Ok(done()),
             Self::Found(item) => Ok(Asked::Found(item)),
-            Self::Faster(stored) => {
-                rows.insert(permit, stored);
-                Err(rows)
-            }
+            Self::Faster(stored) => Err(rows.with_stored(permit, stored)),
         }
     }
 }
@@ -122,9 +106,9 @@ impl Wrote {
 impl<S: Store> Queue<S> {
     /// Asks for the key or a permit. What has its place keeps it, whatever stops new grants.
     pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<Asked, Error> {
-        let mut read = self.by_permit(ask).await?;
+        let mut read = self.read_again(ask).await?;
         if let Some(permits) = ask.grant.request.permits {
-            note_other_numbers(ask.key, permits, &read, ask.grant);
+            read.note_other_numbers(ask.key, permits, ask.grant);
         }
         for _ in 0..TRIES {
             match self.ask_once(ask, read).await? {
@@ -139,20 +123,12 @@ impl<S: Store> Queue<S> {
     }
 
     /// The rows as they are by now, if somebody else has written one of them meanwhile.
-    async fn ask_once(
-        &self,
-        ask: Ask<'_>,
-        rows: ByPermit,
-    ) -> Result<Result<Asked, ByPermit>, Error> {
-        let first = match rows.get(&0) {
-            Some(Stored::Foreign(reason)) => return Err(corrupt(ask.key.clone(), reason)),
-            Some(Stored::Row(row)) => Some(row.clone()),
-            Some(Stored::Absent) | None => None,
-        };
+    async fn ask_once(&self, ask: Ask<'_>, rows: Rows) -> Result<Result<Asked, Rows>, Error> {
+        let first = own_row(ask.key, rows.stored(0).clone())?;
         if let Some(known) = self.known_or_stopped(ask, &rows, first.as_ref())? {
             return Ok(Ok(known));
         }
-        if let Some((permit, granted)) = may_be_granted(&rows, ask.grant) {
+        if let Some((permit, granted)) = rows.grantable(ask.grant) {
             let key = ask.key.clone();
             let at = Address { key, permit };
             let wrote = self.write_grant(ask, &at, &rows, &granted).await?;
@@ -160,7 +136,7 @@ impl<S: Store> Queue<S> {
         }
         let Some(first) = first else {
             // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
-            return self.by_permit(ask).await.map(Err);
+            return self.read_again(ask).await.map(Err);
         };
         if !self.is_to_wait(ask, &first).await? {
             return Ok(Ok(Asked::Taken(first, rows)));
@@ -172,17 +148,14 @@ impl<S: Store> Queue<S> {
     fn known_or_stopped(
         &self,
         ask: Ask<'_>,
-        rows: &ByPermit,
+        rows: &Rows,
         first: Option<&Row>,
     ) -> Result<Option<Asked>, Error> {
         let (key, grant) = (ask.key, ask.grant);
-        match already_granted(key, rows, grant, ask.reentrant) {
+        match rows.already_granted(key, grant, ask.reentrant) {
             Err(Error::Consumed { .. }) => return Ok(Some(Asked::Had)),
             Err(error) => return Err(error),
-            Ok(Some((permit, row))) => {
-                let key = key.clone();
-                return Ok(Some(Asked::Has(Address { key, permit }, row)));
-            }
+            Ok(Some((at, row))) => return Ok(Some(Asked::Has(at, row))),
             Ok(None) => {}
         }
         let request = &grant.request.digest;
@@ -199,9 +172,9 @@ impl<S: Store> Queue<S> {
     async fn join(
         &self,
         ask: Ask<'_>,
-        rows: ByPermit,
+        rows: Rows,
         first: Row,
-    ) -> Result<Result<Asked, ByPermit>, Error> {
+    ) -> Result<Result<Asked, Rows>, Error> {
         let join = Join {
             request: ask.grant.request.digest.clone(),
             rule: JoinRule::of(ask.grant, &first),
@@ -214,21 +187,15 @@ impl<S: Store> Queue<S> {
                     let (key, waiting) = (ask.key.clone(), usize::from(join.cap));
                     Ok(Ok(Asked::Refused(Error::QueueFull { key, waiting })))
                 }
-                JoinRefusal::Queued | JoinRefusal::Changed => self.by_permit(ask).await.map(Err),
+                JoinRefusal::Queued | JoinRefusal::Changed => self.read_again(ask).await.map(Err),
             };
         };
         let wrote = self.write_place(ask, &join).await?;
         Ok(wrote.or(rows, 0, || Asked::Joined(joined, join.rule)))
     }
 
-    async fn by_permit(&self, ask: Ask<'_>) -> Result<ByPermit, Error> {
-        if ask.grant.request.permits.is_some() {
-            let rows = self.store().read_key(ask.key, self.limit()).await?;
-            return Ok(rows.into_iter().collect());
-        }
-        let first = Address::first(ask.key);
-        let first = self.store().read_row(&first, self.limit()).await?;
-        Ok(BTreeMap::from([(0, first)]))
+    async fn read_again(&self, ask: Ask<'_>) -> Result<Rows, Error> {
+        self.read_rows_for(ask.key, ask.grant.request.permits).await
     }
 
     /// Whether it waits while the key is as this row says.
@@ -247,15 +214,11 @@ impl<S: Store> Queue<S> {
         &self,
         ask: Ask<'_>,
         at: &Address,
-        rows: &ByPermit,
+        rows: &Rows,
         granted: &Row,
     ) -> Result<Wrote, Error> {
-        let seen = match rows.get(&at.permit) {
-            Some(Stored::Row(row)) => Some(row.version),
-            _ => None,
-        };
         let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
-            seen,
+            seen: rows.of(at.permit).map(|row| row.version),
             row: granted.clone(),
             // The queue is in the first row.
             head: if at.permit == 0 {
@@ -348,21 +311,6 @@ impl<S: Store> Queue<S> {
             Wrote::Done | Wrote::Faster(_) => Ok(None),
         }
     }
-}
-
-/// A permit that may be granted now, and its row once it is.
-fn may_be_granted(rows: &ByPermit, grant: &Grant) -> Option<(u16, Row)> {
-    let permit = match grant.request.permits {
-        None => 0,
-        Some(permits) => free_permit(rows, permits, grant)?,
-    };
-    let stored = rows.get(&permit).unwrap_or(&Stored::Absent);
-    let tokens = match stored {
-        Stored::Row(row) => grant.tokens.for_row(row.fencing_token),
-        _ => grant.tokens,
-    };
-    let granted = transition(stored, &Change::Grant(grant.with_tokens(tokens)))?;
-    Some((permit, granted))
 }
 
 pub(super) fn asked_again() -> Error {
