@@ -25,12 +25,12 @@ pub use sets::{AcquiredAll, ExtendOutcome, ExtendedAll, GrantedAll, LeaseSet, Re
 pub use view::{FailedStart, KeyDetails, KeyView};
 pub use waiters::WaiterView;
 
-pub(crate) use acquire::{already_granted, check_keep, free_permit, note_other_numbers};
+pub(crate) use acquire::check_keep;
 pub(crate) use hold::Keeper;
 pub(crate) use notification::CALLS_WITHIN;
 pub(crate) use operate::NotBegun;
 pub(crate) use release::Freed;
-pub(crate) use rows::{Rows, Standing, number, numbers};
+pub(crate) use rows::{Candidate, Rows, Standing};
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,7 +41,7 @@ use crate::{
     outcomes::{Deadline, GrantKind, Granted, Lease, LeaseStatus},
     pagination::Cursor,
     retry::ConflictBackoff,
-    row::{Frozen, Row, State, Term},
+    row::{Frozen, Row, State, Stored, Term},
     rules::RulesSource,
     settings::Settings,
     store::{Address, Connection, Entry, Store},
@@ -343,6 +343,15 @@ pub(crate) fn corrupt(key: Key, reason: &str) -> Error {
     Error::Corrupt {
         key,
         reason: reason.to_owned(),
+    }
+}
+
+/// The row that is stored for `key`, if there is one; an error if the item is not ours.
+pub(crate) fn own_row(key: &Key, stored: Stored) -> Result<Option<Row>, Error> {
+    match stored {
+        Stored::Row(row) => Ok(Some(row)),
+        Stored::Absent => Ok(None),
+        Stored::Foreign(reason) => Err(corrupt(key.clone(), reason)),
     }
 }
 

@@ -2,21 +2,18 @@
 
 mod within;
 
-use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, changed, corrupt, frozen_error, number, numbers, stopped_error},
-    metrics::{self, Metric},
+    leases::{Candidate, Leases, Rows, changed, corrupt, frozen_error, stopped_error},
     outcomes::{Acquired, Contention, Granted, HeldLease, HeldUntil, Lease, Retry},
     request::Request,
     requests::{Acquire, Lifetime},
-    row::{Row, Stored},
+    row::Row,
     store::{Address, Applied, Operations, Store},
-    transition::{
-        Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, transition, why_not_granted,
-    },
+    transition::{Change, Grant, GrantRefusal, Prove, TakeoverRule, TokenFloor, why_not_granted},
     values::{Holder, KeepTime, Key, KeysDigest, LeaseId, Metadata, Permits, RequestDigest, Ttl},
 };
 
@@ -29,7 +26,7 @@ enum TriedPermit {
     /// The request has it already, or, if it is re-entrant, its holder.
     Replayed(Address, Row),
     /// All are taken, somebody waits, or nobody is to be granted one. The rows as they were then.
-    Taken(BTreeMap<u16, Stored>),
+    Taken(Rows),
 }
 
 /// How long an observer waits, in seconds: the holder's ttl, and a second more, or a thousandth. Operating systems
@@ -106,16 +103,13 @@ impl<S: Store> Leases<S> {
         grant: &Grant,
         reentrant: bool,
     ) -> Result<TriedPermit, Error> {
-        let rows = self.store().read_key(key, self.limit()).await?;
-        let rows: BTreeMap<u16, Stored> = rows.into_iter().collect();
-        if let Some((permit, row)) = already_granted(key, &rows, grant, reentrant)? {
-            let key = key.clone();
-            return Ok(TriedPermit::Replayed(Address { key, permit }, row));
+        let rows = Rows::all(self.store().read_key(key, self.limit()).await?);
+        if let Some((at, row)) = rows.already_granted(key, grant, reentrant)? {
+            return Ok(TriedPermit::Replayed(at, row));
         }
-        let first = row_of(&rows, 0);
-        let limit = number(first, permits, taken(&rows, grant));
-        note_other_numbers(key, permits, &rows, grant);
-        if let Some(first) = first {
+        let limit = rows.number(permits, Candidate::Asks(grant));
+        rows.note_other_numbers(key, permits, grant);
+        if let Some(first) = rows.first() {
             // It has its place, also while the key is frozen.
             let waits = first.waiting().contains(&grant.request.digest);
             if first.frozen.is_some() && !waits {
@@ -135,20 +129,19 @@ impl<S: Store> Leases<S> {
     async fn try_each_permit(
         &self,
         key: &Key,
-        mut rows: BTreeMap<u16, Stored>,
+        mut rows: Rows,
         (permits, limit): (Permits, u16),
         grant: &Grant,
         reentrant: bool,
     ) -> Result<TriedPermit, Error> {
-        for permit in permits_starting_at(start_of(&rows, grant), limit) {
-            // Permits above the number count as well: a lowered number takes effect when enough of them have been
-            // returned. Count again in each round, because another request may have been faster, and have asked for fewer.
-            let limit = number(row_of(&rows, 0), permits, taken(&rows, grant));
-            if taken(&rows, grant).count() >= usize::from(limit) {
+        let asks = Candidate::Asks(grant);
+        for permit in rows.in_order(limit, asks) {
+            // Count again in each round, because another request may have been faster, and have asked for fewer.
+            if rows.room(permits, asks) == 0 {
                 break;
             }
-            let stored = rows.get(&permit).unwrap_or(&Stored::Absent);
-            if permit >= limit || !is_takeable(stored, grant) {
+            let is_one = permit < rows.number(permits, asks);
+            if !is_one || !asks.may_have(permit, rows.stored(permit)) {
                 continue;
             }
             let key = key.clone();
@@ -159,7 +152,7 @@ impl<S: Store> Leases<S> {
                 Err(GrantRefusal::Replayed(row)) => return Ok(TriedPermit::Replayed(at, row)),
                 // Another request was faster, or the condition found an item that is not ours.
                 Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
-                    rows.insert(permit, Stored::Row(row));
+                    rows = rows.with(permit, row);
                 }
                 Err(_) => {}
             }
@@ -173,63 +166,30 @@ impl<S: Store> Leases<S> {
         &self,
         key: Key,
         permits: Permits,
-        rows: &BTreeMap<u16, Stored>,
+        rows: &Rows,
         grant: &Grant,
     ) -> Result<Contention, Error> {
-        let first = row_of(rows, 0);
-        let mut out = Vec::new();
-        let (mut frozen, mut foreign) = (None, None);
-        for (permit, stored) in rows {
-            match stored {
-                Stored::Row(row) if row.frozen.is_some() => frozen = Some(row.clone()),
-                Stored::Foreign(reason) => {
-                    tracing::warn!(%key, permit, reason, "an item in the place of a permit is not leasehold's");
-                    foreign = Some(*reason);
-                }
-                _ => {}
-            }
-            if let Stored::Row(row) = stored
-                && is_taken(stored, grant)
-            {
-                out.push((row.free_at().unwrap_or(grant.now), *permit, row));
-            }
-        }
-        out.sort_by_key(|(at, permit, _)| (*at, *permit));
-        // So many have to end before one may be granted; with a limit of 0, all.
-        let mut ends = 1..out.len();
-        let ends = ends.find(|ends| {
-            let left = out.iter().skip(*ends).map(|(_, _, row)| *row);
-            left.clone().count() < usize::from(number(first, permits, left))
+        let foreign = rows.foreign().inspect(|(permit, reason)| {
+            tracing::warn!(%key, permit, reason, "an item in the place of a permit is not leasehold's");
         });
-        let makes_room = ends.unwrap_or(out.len()).saturating_sub(1);
-        let limited = first.filter(|first| first.is_limited_to_none()).cloned();
-        let frozen = frozen.or(limited);
-        if out.is_empty()
-            && frozen.is_none()
-            && let Some(first) = first
-            && let Some(head) = first.head()
-        {
-            // A place that nobody has is taken out of the queue; the caller asks again.
-            self.who_waits(&key, first, head).await?;
+        let foreign = foreign.last();
+        if let Some((permit, row)) = rows.makes_room(permits, grant) {
+            let (at, row) = (Address { key, permit }, row.clone());
+            let contention = self.contention(at, row, &grant.request.holder).await;
+            return contention.map(|mut contention| {
+                contention.held.waiting = rows.waiting().len() as u64;
+                contention
+            });
         }
-        match (out.into_iter().nth(makes_room), frozen, foreign) {
-            (Some((_, permit, row)), ..) => {
-                let mut contention = self
-                    .contention(Address { key, permit }, row.clone(), &grant.request.holder)
-                    .await?;
-                if let Some(first) = first {
-                    contention.held.waiting = first.waiting().len() as u64;
-                }
-                Ok(contention)
-            }
-            (None, Some(row), _) => Err(frozen_error(key, row)),
-            (None, None, Some(reason)) => Err(corrupt(key, reason)),
+        Err(match (rows.frozen(), foreign) {
+            (Some(row), _) => frozen_error(key, row.clone()),
+            (None, Some((_, reason))) => corrupt(key, reason),
             // All permits that were tried were taken and returned in the meantime.
-            (None, None, None) => Err(Error::Unavailable {
+            (None, None) => Error::Unavailable {
                 problem: format!("other requests took every free permit of {key} first"),
                 source: None,
-            }),
-        }
+            },
+        })
     }
 
     /// The grant for `asked`, starting now.
@@ -532,120 +492,11 @@ impl Acquired {
 /// How many attempts adapt a write to the row. One is enough, unless somebody changes the floor meanwhile.
 const FLOOR_TRIES: usize = 4;
 
-/// A permit that may be granted now, if nobody waits.
-pub(crate) fn free_permit(
-    rows: &BTreeMap<u16, Stored>,
-    permits: Permits,
-    grant: &Grant,
-) -> Option<u16> {
-    let first = row_of(rows, 0);
-    let limit = number(first, permits, taken(rows, grant));
-    let is_free = |permit: &u16| is_takeable(rows.get(permit).unwrap_or(&Stored::Absent), grant);
-    let is_full = taken(rows, grant).count() >= usize::from(limit);
-    if is_full || first.is_some_and(|first| first.head().is_some()) {
-        return None;
-    }
-    let mut all = permits_starting_at(start_of(rows, grant), limit);
-    all.find(is_free)
-}
-
-/// Where to begin, so that several requests do not try the same. The first row is there before any other, because it has the queue.
-fn start_of(rows: &BTreeMap<u16, Stored>, grant: &Grant) -> u64 {
-    if rows.contains_key(&0) {
-        grant.request.digest.number()
-    } else {
-        0
-    }
-}
-
-/// The permit that the request has already, or its holder; an error if it had one.
-pub(crate) fn already_granted(
-    key: &Key,
-    rows: &BTreeMap<u16, Stored>,
-    grant: &Grant,
-    reentrant: bool,
-) -> Result<Option<(u16, Row)>, Error> {
-    let request = &grant.request.digest;
-    let mut already = Vec::new();
-    for (permit, stored) in rows {
-        match why_not_granted(stored.clone(), grant, reentrant) {
-            GrantRefusal::Replayed(row) => already.push((*permit, row)),
-            GrantRefusal::OtherKeys => return Err(other_keys()),
-            _ => {}
-        }
-    }
-    // The request's own permit before any other of its holder.
-    already.sort_by_key(|(_, row)| row.request != *request);
-    let remembers = |stored: &Stored| matches!(stored, Stored::Row(row) if row.remembers(request));
-    match already.into_iter().next() {
-        None if rows.values().any(remembers) => Err(Error::Consumed { key: key.clone() }),
-        first => Ok(first),
-    }
-}
-
-/// Whether this grant may be written over what is stored, with the tokens that it has.
-fn is_takeable(stored: &Stored, grant: &Grant) -> bool {
-    let floor = grant.tokens.floor();
-    let mut all = [TokenFloor::Reached(floor), TokenFloor::Below(floor)].into_iter();
-    all.any(|tokens| {
-        let change = Change::Grant(grant.with_tokens(tokens));
-        transition(stored, &change).is_some()
-    })
-}
-
-/// The row of this permit, if it is ours.
-fn row_of(rows: &BTreeMap<u16, Stored>, permit: u16) -> Option<&Row> {
-    match rows.get(&permit) {
-        Some(Stored::Row(row)) => Some(row),
-        _ => None,
-    }
-}
-
-/// The permits that this grant may not take over.
-fn taken<'a>(rows: &'a BTreeMap<u16, Stored>, grant: &'a Grant) -> impl Iterator<Item = &'a Row> {
-    let taken = rows.values().filter(|stored| is_taken(stored, grant));
-    taken.filter_map(|stored| match stored {
-        Stored::Row(row) => Some(row),
-        _ => None,
-    })
-}
-
-/// Counts a request for another number of permits than that of somebody who has one: one of the two is set up wrongly, or a new
-/// number has just been deployed. An operator's limit stands in place of all of them.
-pub(crate) fn note_other_numbers(
-    key: &Key,
-    asked: Permits,
-    rows: &BTreeMap<u16, Stored>,
-    grant: &Grant,
-) {
-    let is_limited = row_of(rows, 0).is_some_and(|row| row.limit.is_some());
-    if let Some(other) = numbers(taken(rows, grant)).find(|other| *other != asked)
-        && !is_limited
-    {
-        metrics::record(Metric::PermitsDiffer, 1);
-        let (asked, other) = (asked.get(), other.get());
-        tracing::warn!(%key, asked, other, "callers ask for different numbers of permits: the smallest counts");
-    }
-}
-
-/// Whether a permit is held by somebody; false if this grant may take it over.
-fn is_taken(stored: &Stored, grant: &Grant) -> bool {
-    matches!(stored, Stored::Row(row) if !grant.over.allows(row) || row.head().is_some())
-}
-
 pub(crate) fn other_keys() -> Error {
     Error::invalid(
         "request_id",
         "this request was granted other keys: use another request_id for another set",
     )
-}
-
-/// The permits, starting with one that the request's number selects. Copies of a request try the same permit first;
-/// different requests try different ones.
-fn permits_starting_at(number: u64, permits: u16) -> impl Iterator<Item = u16> {
-    let start = number % u64::from(permits);
-    let start = u16::try_from(start).unwrap_or(0);
-    (start..permits).chain(0..start)
 }
 
 /// Refuses a time for redrives where there are none.

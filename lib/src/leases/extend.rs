@@ -7,7 +7,7 @@ use crate::{
     leases::{Freed, Leases, TRIES, address_of, corrupt, frozen_error, stopped_error},
     outcomes::{Ended, Extended, Lease},
     requests::ExtendOptions,
-    row::{Stored, Term, how_ended},
+    row::{Row, Stored, Term, how_ended},
     store::{Address, Applied, Operations, Store},
     transition::{Change, Extend, ExtendRefusal, Prove, TakeoverRule, why_not_extended},
     values::Ttl,
@@ -43,16 +43,7 @@ impl<S: Store> Leases<S> {
         let Some(ttl) = self.check_extend(lease, options)? else {
             return self.prove(lease).await;
         };
-        let now = self.now();
-        let mut extend = Extend {
-            lease_id: lease.lease_id.clone(),
-            fencing_token: lease.fencing_token,
-            ttl,
-            now,
-            expires_at: now.plus(ttl.as_duration()),
-            // A revival is as good as a grant.
-            require_unexpired: options.require_unexpired || self.settings().stopped,
-        };
+        let mut extend = self.extend_by(lease, ttl, options);
         let (key, address) = (lease.key.clone(), address_of(lease));
         let mut once_more = true;
         for _ in 0..TRIES {
@@ -80,19 +71,7 @@ impl<S: Store> Leases<S> {
                 }
                 ExtendRefusal::Expired => return Err(Error::Expired { key }),
                 ExtendRefusal::Frozen(row) => return Err(frozen_error(key, row)),
-                ExtendRefusal::Awaited(row) => {
-                    // A holder whose clock is behind ours may still trust its lease. So end only a lease that anybody
-                    // may take over; then a waiter need not wait for sweep.
-                    let takeable = TakeoverRule::by_clock(self.takeover_deadline()).allows(&row);
-                    if takeable {
-                        *freed = self.end_as_read(&address, &row, Ended::Expired).await?;
-                    }
-                    // If the row has changed since, another extend of this lease may have been in time.
-                    if !takeable || freed.is_some() {
-                        let how = format!("it expired, and {} wait for it", row.waiting().len());
-                        return Err(Error::Lost { key, how });
-                    }
-                }
+                ExtendRefusal::Awaited(row) => self.lose_to_waiters(&address, &row, freed).await?,
                 ExtendRefusal::Lost(row) => {
                     let how = how_ended(row.as_ref(), lease.fencing_token);
                     return Err(Error::Lost { key, how });
@@ -101,6 +80,40 @@ impl<S: Store> Leases<S> {
             }
         }
         Err(self.contention_error())
+    }
+
+    fn extend_by(&self, lease: &Lease, ttl: Ttl, options: ExtendOptions) -> Extend {
+        let now = self.now();
+        Extend {
+            lease_id: lease.lease_id.clone(),
+            fencing_token: lease.fencing_token,
+            ttl,
+            now,
+            expires_at: now.plus(ttl.as_duration()),
+            // A revival is as good as a grant.
+            require_unexpired: options.require_unexpired || self.settings().stopped,
+        }
+    }
+
+    /// Of a lease that has expired while others wait: the error that says so, unless the row has changed since it was read.
+    async fn lose_to_waiters(
+        &self,
+        address: &Address,
+        row: &Row,
+        freed: &mut Option<Freed>,
+    ) -> Result<(), Error> {
+        // A holder whose clock is behind ours may still trust its lease. So end only a lease that anybody may take
+        // over; then a waiter need not wait for sweep.
+        if TakeoverRule::by_clock(self.takeover_deadline()).allows(row) {
+            *freed = self.end_as_read(address, row, Ended::Expired).await?;
+            if freed.is_none() {
+                // Another extend of this lease may have been in time.
+                return Ok(());
+            }
+        }
+        let how = format!("it expired, and {} wait for it", row.waiting().len());
+        let key = address.key.clone();
+        Err(Error::Lost { key, how })
     }
 
     /// One write; what is stored, if it was refused.
@@ -168,11 +181,7 @@ impl<S: Store> Leases<S> {
                 .map(|lease| Extended::Extended { lease }),
             Applied::Refused(Stored::Foreign(reason)) => Err(corrupt(key, reason)),
             Applied::Refused(stored) => {
-                let row = match stored {
-                    Stored::Row(row) => Some(row),
-                    _ => None,
-                };
-                let how = how_ended(row.as_ref(), lease.fencing_token);
+                let how = how_ended(stored.row(), lease.fencing_token);
                 Err(Error::Lost { key, how })
             }
         }

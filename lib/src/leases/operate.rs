@@ -187,22 +187,7 @@ impl<S: Store> Leases<S> {
         self.note_forced(&address, &seen).await?;
         let token = seen.fencing_token;
         for _ in 0..TRIES {
-            let next = Row {
-                fencing_token: self.operators(token),
-                purge_at: Some(seen.purge_once_free(self.purge_at(self.operators(token)))),
-                opens_at: None,
-                state: State::Free {
-                    ended: Ended::Forced,
-                    last_token: token,
-                },
-                // A start that nobody asked for has not had its turn, and may be asked for.
-                request: if was_asked_for {
-                    seen.request.clone()
-                } else {
-                    RequestDigest::of(&seen.granted_to, &RequestId::random())
-                },
-                ..seen.clone()
-            };
+            let next = self.evicted(&seen, was_asked_for);
             let refused = self.swap(&address, Some(&seen), next, Act::ForceRelease, because);
             match refused.await? {
                 // It was extended in between.
@@ -225,6 +210,27 @@ impl<S: Store> Leases<S> {
             }
         }
         Err(self.contention_error())
+    }
+
+    /// The row once its grant is ended by force.
+    fn evicted(&self, seen: &Row, was_asked_for: bool) -> Row {
+        let token = self.operators(seen.fencing_token);
+        Row {
+            fencing_token: token,
+            purge_at: Some(seen.purge_once_free(self.purge_at(token))),
+            opens_at: None,
+            state: State::Free {
+                ended: Ended::Forced,
+                last_token: seen.fencing_token,
+            },
+            // A start that nobody asked for has not had its turn, and may be asked for.
+            request: if was_asked_for {
+                seen.request.clone()
+            } else {
+                RequestDigest::of(&seen.granted_to, &RequestId::random())
+            },
+            ..seen.clone()
+        }
     }
 
     /// Keeps `key` from being granted, taken over or revived, until [`Leases::unfreeze`]. The current holder may
@@ -370,49 +376,19 @@ impl<S: Store> Leases<S> {
             return Err(Error::invalid("floor", "must be at most 5 * 10^14"));
         }
         let floor = floor.max(self.settings().token_floor);
-        let passed = self.takeover_deadline();
         let token = floor.plus(1);
-        let purge_at = self.purge_at(token);
         let raised = self
-            .change_all(key, Act::RaiseFloor, because, |address, row| {
-                let Some(row) = row else {
-                    return Ok((seed(now) < floor).then(|| Row {
-                        fencing_token: token,
-                        purge_at: Some(purge_at),
-                        state: State::Free {
-                            ended: Ended::Released,
-                            last_token: token,
-                        },
-                        ..self.untouched(because)
-                    }));
-                };
-                if row.fencing_token >= floor {
-                    return Ok(None);
-                }
-                if row.holding().is_some_and(|held| held.expires_at() > passed) {
-                    let asker = Holder::from(&because.who);
-                    let contention = self.held(address.clone(), row, &asker)?;
-                    return Err(Error::Held(Box::new(contention)));
-                }
-                let untouched = self.untouched(because);
-                let [first, second, _] = row.past_requests.clone();
-                Ok(Some(Row {
+            .change_all(key, Act::RaiseFloor, because, |at, row| match row {
+                Some(row) => self.raised(at, row, (floor, now), because),
+                None => Ok((seed(now) < floor).then(|| Row {
                     fencing_token: token,
-                    previous: Some(row.last_grant()),
-                    past_requests: [Some(row.request.clone()), first, second],
-                    past_releases: row.past_releases,
+                    purge_at: Some(self.purge_at(token)),
                     state: State::Free {
-                        ended: Ended::Forced,
-                        last_token: floor,
+                        ended: Ended::Released,
+                        last_token: token,
                     },
-                    // Later than after a release; a freeze and a limit go on.
-                    purge_at: row.purge_at.max(Some(row.purge_once_free(purge_at))),
-                    version: row.version,
-                    frozen: row.frozen.clone(),
-                    limit: row.limit.clone(),
-                    kept_until: row.kept_until,
-                    ..untouched
-                }))
+                    ..self.untouched(because)
+                })),
             })
             .await?;
         Ok(if raised {
@@ -422,13 +398,52 @@ impl<S: Store> Leases<S> {
         })
     }
 
+    /// The row once its next token is above this floor; none if it would have been anyway.
+    fn raised(
+        &self,
+        at: &Address,
+        row: &Row,
+        (floor, now): (Counter, Timestamp),
+        because: &AuditReason,
+    ) -> Result<Option<Row>, Error> {
+        if row.fencing_token >= floor {
+            return Ok(None);
+        }
+        let passed = now.minus(self.settings().clock_margin);
+        if row.holding().is_some_and(|held| held.expires_at() > passed) {
+            let contention = self.held(at.clone(), row, &Holder::from(&because.who))?;
+            return Err(Error::Held(Box::new(contention)));
+        }
+        let token = floor.plus(1);
+        let [first, second, _] = row.past_requests.clone();
+        Ok(Some(Row {
+            fencing_token: token,
+            previous: Some(row.last_grant()),
+            past_requests: [Some(row.request.clone()), first, second],
+            past_releases: row.past_releases,
+            state: State::Free {
+                ended: Ended::Forced,
+                last_token: floor,
+            },
+            // Later than after a release; a freeze and a limit go on.
+            purge_at: row
+                .purge_at
+                .max(Some(row.purge_once_free(self.purge_at(token)))),
+            version: row.version,
+            frozen: row.frozen.clone(),
+            limit: row.limit.clone(),
+            kept_until: row.kept_until,
+            ..self.untouched(because)
+        }))
+    }
+
     /// The grant to end.
     pub(crate) async fn evictable(
         &self,
         key: &Key,
         which: ForceReleaseOptions,
     ) -> Result<Option<Evictable>, Error> {
-        let rows = self.rows(key).await?;
+        let rows = self.read_own_rows(key).await?;
         let held = rows.into_iter().filter(|(permit, row)| {
             row.holding().is_some()
                 && which.permit.is_none_or(|wanted| wanted == *permit)
@@ -554,7 +569,7 @@ impl<S: Store> Leases<S> {
     ) -> Result<bool, Error> {
         let mut changed = false;
         for _ in 0..TRIES {
-            let rows = self.rows(key).await?;
+            let rows = self.read_own_rows(key).await?;
             let mut seen: Vec<_> = rows.iter().map(|(at, row)| (*at, Some(row))).collect();
             if rows.iter().all(|(permit, _)| *permit > 0) {
                 seen.insert(0, (0, None));
@@ -615,18 +630,6 @@ impl<S: Store> Leases<S> {
         let caller = self.caller().map(Caller::as_str);
         tracing::warn!(%key, permit, act, %who, caller, %why, holder, fencing_token = token, "an operator acted");
         Ok(None)
-    }
-
-    async fn rows(&self, key: &Key) -> Result<Vec<(u16, Row)>, Error> {
-        let rows = self.store().read_key(key, self.limit()).await?;
-        let ours = rows
-            .into_iter()
-            .filter_map(|(permit, stored)| match stored {
-                Stored::Row(row) => Some(Ok((permit, row))),
-                Stored::Foreign(reason) => Some(Err(corrupt(key.clone(), reason))),
-                Stored::Absent => None,
-            });
-        ours.collect()
     }
 }
 

@@ -1,18 +1,18 @@
 //! The rows of a key: the first, which has the queue, and those of a semaphore's other permits.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, corrupt},
+    leases::{Leases, acquire::other_keys, corrupt, own_row},
+    metrics::{self, Metric},
     row::{Row, Stored},
     start::StartStatus,
     store::{Address, Applied, Operations, Store},
-    transition::{Change, Head, ReplaceIfUnchanged},
+    transition::{
+        Change, Grant, GrantRefusal, Head, ReplaceIfUnchanged, transition, why_not_granted,
+    },
     values::{Holder, Key, Permits, RequestDigest},
     waiter::{TokenItem, Waiter},
 };
@@ -29,29 +29,101 @@ pub(crate) enum Standing<'a> {
     Unknown,
 }
 
+/// Who is to be granted a permit. It decides which ones count as taken.
+#[derive(Clone, Copy)]
+pub(crate) enum Candidate<'a> {
+    /// One that asks. It may take over a lease that is over, by the clock or by its observation, but nothing that others wait for.
+    Asks(&'a Grant),
+    /// Whoever waits first, by the clock: now minus the margin. It takes nothing over: sweep ends a lease that is over before.
+    Waits(Timestamp),
+}
+
+impl Candidate<'_> {
+    fn finds_taken(self, row: &Row) -> bool {
+        match self {
+            Self::Asks(grant) => !grant.over.allows(row) || row.head().is_some(),
+            Self::Waits(passed) => row.holding().is_some() || row.is_closed(passed),
+        }
+    }
+
+    /// Whether it may be granted this permit, of which this is stored, if there is room.
+    pub(crate) fn may_have(self, permit: u16, stored: &Stored) -> bool {
+        match (self, stored) {
+            (Self::Asks(grant), _) => granted_over(stored, grant).is_some(),
+            (_, Stored::Row(row)) => !self.finds_taken(row) && row.frozen.is_none(),
+            // It waits in the first row.
+            (_, Stored::Absent) => permit > 0,
+            (_, Stored::Foreign(_)) => false,
+        }
+    }
+}
+
+/// The row once this grant is written over what is stored, if it may be.
+fn granted_over(stored: &Stored, grant: &Grant) -> Option<Row> {
+    let tokens = match stored {
+        Stored::Row(row) => grant.tokens.for_row(row.fencing_token),
+        _ => grant.tokens,
+    };
+    transition(stored, &Change::Grant(grant.with_tokens(tokens)))
+}
+
 /// The rows of a key, as they were read.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
-    by_permit: BTreeMap<u16, Row>,
-    /// In the places of these permits are items of other programs.
-    foreign: BTreeSet<u16>,
+    by_permit: BTreeMap<u16, Stored>,
     /// Whether all rows were read, and not the first only.
     all: bool,
 }
 
 impl Rows {
+    /// All rows.
+    pub(crate) fn all(read: Vec<(u16, Stored)>) -> Self {
+        Self {
+            by_permit: read.into_iter().collect(),
+            all: true,
+        }
+    }
+
     /// Only the first was read or written: that of a mutex.
     pub(crate) fn only_first(row: Row) -> Self {
         Self {
-            by_permit: BTreeMap::from([(0, row)]),
-            foreign: BTreeSet::new(),
+            by_permit: BTreeMap::from([(0, Stored::Row(row))]),
             all: false,
         }
     }
 
+    /// What is stored in the place of this permit.
+    pub(crate) fn stored(&self, permit: u16) -> &Stored {
+        self.by_permit.get(&permit).unwrap_or(&Stored::Absent)
+    }
+
+    /// The row of this permit.
+    pub(crate) fn of(&self, permit: u16) -> Option<&Row> {
+        self.stored(permit).row()
+    }
+
+    fn each(&self) -> impl DoubleEndedIterator<Item = (u16, &Row)> {
+        let rows = self.by_permit.iter();
+        rows.filter_map(|(permit, stored)| Some((*permit, stored.row()?)))
+    }
+
+    /// The permits that somebody holds.
+    fn held(&self) -> impl Iterator<Item = (u16, &Row)> {
+        self.each().filter(|(_, row)| row.holding().is_some())
+    }
+
+    /// The permits in whose places are items of other programs, and what shows that.
+    pub(crate) fn foreign(&self) -> impl Iterator<Item = (u16, &'static str)> {
+        let all = self.by_permit.iter();
+        all.filter_map(|(permit, stored)| match stored {
+            Stored::Foreign(reason) => Some((*permit, *reason)),
+            Stored::Row(_) | Stored::Absent => None,
+        })
+    }
+
     /// The row that has the queue.
     pub(crate) fn first(&self) -> Option<&Row> {
-        self.by_permit.get(&0)
+        self.of(0)
     }
 
     pub(crate) const fn are_all(&self) -> bool {
@@ -76,45 +148,61 @@ impl Rows {
 
     /// The row that this request holds.
     pub(crate) fn held_for(&self, request: &RequestDigest) -> Option<(u16, &Row)> {
-        let mut rows = self.by_permit.iter();
-        let found = rows.find(|(_, row)| row.request == *request && row.holding().is_some());
-        found.map(|(permit, row)| (*permit, row))
+        self.held().find(|(_, row)| row.request == *request)
     }
 
     /// The row that this holder holds, the first of them.
     pub(crate) fn held_by(&self, holder: &Holder) -> Option<(u16, &Row)> {
-        let mut rows = self.by_permit.iter();
-        let found = rows.find(|(_, row)| row.granted_to == *holder && row.holding().is_some());
-        found.map(|(permit, row)| (*permit, row))
+        self.held().find(|(_, row)| row.granted_to == *holder)
     }
 
     /// Who holds them.
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
-        let held = self.by_permit.values();
-        held.filter(|row| row.holding().is_some())
-            .map(|row| &row.granted_to)
+        self.held().map(|(_, row)| &row.granted_to)
     }
 
     /// A row that somebody holds, if so many hold the key that nobody else may.
     pub(crate) fn full_for(&self, asked: Option<Permits>) -> Option<&Row> {
-        let held = || {
-            self.by_permit
-                .values()
-                .filter(|row| row.holding().is_some())
-        };
+        let held = || self.held().map(|(_, row)| row);
         let most = asked.map_or(1, |asked| number(self.first(), asked, held()).into());
         held().next().filter(|_| held().count() >= most)
     }
 
     /// Whether one of the rows was granted to this request.
     pub(crate) fn remember(&self, request: &RequestDigest) -> bool {
-        self.by_permit.values().any(|row| row.remembers(request))
+        self.each().any(|(_, row)| row.remembers(request))
+    }
+
+    /// The permit that this request has already, or its holder; an error if it had one.
+    pub(crate) fn already_granted(
+        &self,
+        key: &Key,
+        grant: &Grant,
+        reentrant: bool,
+    ) -> Result<Option<(Address, Row)>, Error> {
+        let request = &grant.request.digest;
+        let mut already = Vec::new();
+        for (permit, stored) in &self.by_permit {
+            match why_not_granted(stored.clone(), grant, reentrant) {
+                GrantRefusal::Replayed(row) => already.push((*permit, row)),
+                GrantRefusal::OtherKeys => return Err(other_keys()),
+                _ => {}
+            }
+        }
+        // The request's own permit before any other of its holder.
+        already.sort_by_key(|(_, row)| row.request != *request);
+        let key = key.clone();
+        match already.into_iter().next() {
+            Some((permit, row)) => Ok(Some((Address { key, permit }, row))),
+            None if self.remember(request) => Err(Error::Consumed { key }),
+            None => Ok(None),
+        }
     }
 
     /// Until when at the latest this request had the key, whose rows remember it, as far as they say so: until the last of their
     /// grants that goes on, or until its end, by when the row is purged.
     pub(crate) fn remembered_until(&self, request: &RequestDigest, kept: Duration) -> Timestamp {
-        let rows = self.by_permit.values();
+        let rows = self.each().map(|(_, row)| row);
         let until = rows.filter(|row| row.remembers(request)).map(|row| {
             let ended = || row.purge_at.filter(|at| *at < Row::NEVER);
             row.holding().map_or_else(
@@ -130,65 +218,118 @@ impl Rows {
         self.all || self.first().is_some_and(|row| row.holding().is_none())
     }
 
-    /// The permits that nobody else is granted now.
-    fn taken(&self, passed: Timestamp) -> impl Iterator<Item = &Row> {
-        let rows = self.by_permit.values();
-        rows.filter(move |row| row.holding().is_some() || row.is_closed(passed))
+    /// The permits that this candidate may not have.
+    fn taken(&self, by: Candidate<'_>) -> impl Iterator<Item = (u16, &Row)> {
+        self.each().filter(move |(_, row)| by.finds_taken(row))
     }
 
-    /// How many may hold the key at once if whoever waits first asks for so many.
-    fn number(&self, asked: Permits, passed: Timestamp) -> u16 {
-        number(self.first(), asked, self.taken(passed))
+    /// How many may hold the key at once if the candidate asks for so many.
+    pub(crate) fn number(&self, asked: Permits, candidate: Candidate<'_>) -> u16 {
+        let taken = self.taken(candidate).map(|(_, row)| row);
+        number(self.first(), asked, taken)
     }
 
-    /// How many of so many permits may be granted. Permits above the number count as well: a lowered number takes effect when
-    /// enough of them have been returned.
-    fn room(&self, permits: u16, passed: Timestamp) -> usize {
-        usize::from(permits).saturating_sub(self.taken(passed).count())
+    /// How many of them may be granted. Permits above the number count as well: a lowered number takes effect when enough of
+    /// them have been returned.
+    pub(crate) fn room(&self, asked: Permits, candidate: Candidate<'_>) -> usize {
+        let number = usize::from(self.number(asked, candidate));
+        number.saturating_sub(self.taken(candidate).count())
     }
 
-    /// Whether at least two permits may be granted.
-    pub(crate) fn have_more_room(&self, asked: Option<Permits>, passed: Timestamp) -> bool {
-        asked.is_some_and(|asked| self.room(self.number(asked, passed), passed) > 1)
-    }
-
-    /// The permit that whoever waits first may have, with its row, if there is one: of a mutex the first only.
-    pub(crate) fn free(
+    /// The permits, in the order in which they are tried. Those who ask start with one that the request's number selects: copies
+    /// of a request try the same permit first; different requests try different ones. The first row comes before any other,
+    /// because it has the queue.
+    pub(crate) fn in_order(
         &self,
-        asked: Option<Permits>,
-        passed: Timestamp,
-    ) -> Option<(u16, Option<&Row>)> {
-        let is_free = |permit: &u16| match self.by_permit.get(permit) {
-            Some(row) => row.holding().is_none() && row.frozen.is_none() && !row.is_closed(passed),
-            None => *permit > 0 && !self.foreign.contains(permit),
+        permits: u16,
+        candidate: Candidate<'_>,
+    ) -> impl Iterator<Item = u16> + use<> {
+        let start = match candidate {
+            Candidate::Asks(grant) if self.by_permit.contains_key(&0) => {
+                grant.request.digest.number() % u64::from(permits)
+            }
+            Candidate::Asks(_) | Candidate::Waits(_) => 0,
         };
-        let free = match asked.map(|asked| self.number(asked, passed)) {
-            None => Some(0).filter(is_free),
-            Some(permits) if self.room(permits, passed) > 0 => (0..permits).find(is_free),
-            Some(_) => None,
+        let start = u16::try_from(start).unwrap_or(0);
+        (start..permits).chain(0..start)
+    }
+
+    /// The permit that the candidate may have, if there is one: of a mutex the first only.
+    pub(crate) fn free(&self, asked: Option<Permits>, candidate: Candidate<'_>) -> Option<u16> {
+        let is_free = |permit: &u16| candidate.may_have(*permit, self.stored(*permit));
+        let Some(asked) = asked else {
+            return Some(0).filter(is_free);
         };
-        free.map(|permit| (permit, self.by_permit.get(&permit)))
+        if self.room(asked, candidate) == 0 {
+            return None;
+        }
+        let permits = self.number(asked, candidate);
+        self.in_order(permits, candidate).find(is_free)
+    }
+
+    /// What one that asks is granted now, if anything, and its row then. Whoever waits comes first.
+    pub(crate) fn grantable(&self, grant: &Grant) -> Option<(u16, Row)> {
+        if !self.waiting().is_empty() {
+            return None;
+        }
+        let permit = self.free(grant.request.permits, Candidate::Asks(grant))?;
+        Some((permit, granted_over(self.stored(permit), grant)?))
+    }
+
+    /// The permit whose end makes room for one that asks, if the permits end in the order of their deadlines.
+    pub(crate) fn makes_room(&self, asked: Permits, grant: &Grant) -> Option<(u16, &Row)> {
+        let mut taken: Vec<_> = self.taken(Candidate::Asks(grant)).collect();
+        taken.sort_by_key(|(_, row)| row.free_at().unwrap_or(grant.now));
+        // So many have to end before one may be granted; with a limit of 0, all.
+        let ends = (1..taken.len()).find(|ends| {
+            let left = taken.iter().skip(*ends).map(|(_, row)| *row);
+            left.clone().count() < usize::from(number(self.first(), asked, left))
+        });
+        let last = ends.unwrap_or(taken.len()).saturating_sub(1);
+        taken.into_iter().nth(last)
+    }
+
+    /// The row that says that an operator froze the key, or that its limit is 0.
+    pub(crate) fn frozen(&self) -> Option<&Row> {
+        let frozen = self.each().rfind(|(_, row)| row.frozen.is_some());
+        let limited = || self.first().filter(|first| first.is_limited_to_none());
+        frozen.map(|(_, row)| row).or_else(limited)
+    }
+
+    /// Counts a request for another number of permits than that of somebody who has one: one of the two is set up wrongly, or a
+    /// new number has just been deployed. An operator's limit stands in place of all of them.
+    pub(crate) fn note_other_numbers(&self, key: &Key, asked: Permits, grant: &Grant) {
+        let is_limited = self.first().is_some_and(|row| row.limit.is_some());
+        let taken = self.taken(Candidate::Asks(grant)).map(|(_, row)| row);
+        if let Some(other) = numbers(taken).find(|other| *other != asked)
+            && !is_limited
+        {
+            metrics::record(Metric::PermitsDiffer, 1);
+            let (asked, other) = (asked.get(), other.get());
+            tracing::warn!(%key, asked, other, "callers ask for different numbers of permits: the smallest counts");
+        }
     }
 
     /// This one was written.
     pub(crate) fn write(&mut self, permit: u16, row: Row) {
-        self.by_permit.insert(permit, row);
+        self.by_permit.insert(permit, Stored::Row(row));
     }
 
     /// The same rows after a write of this one.
-    pub(crate) fn with(mut self, permit: u16, row: Row) -> Self {
-        self.by_permit.insert(permit, row);
+    pub(crate) fn with(self, permit: u16, row: Row) -> Self {
+        self.with_stored(permit, Stored::Row(row))
+    }
+
+    /// The same, where this is stored by now.
+    pub(crate) fn with_stored(mut self, permit: u16, stored: Stored) -> Self {
+        self.by_permit.insert(permit, stored);
         self
     }
 }
 
 /// How many may hold a key at once: what an operator has stored in its first row, or else the smallest number that whoever
 /// asks and those who have these permits have asked for.
-pub(crate) fn number<'a>(
-    first: Option<&Row>,
-    asked: Permits,
-    taken: impl Iterator<Item = &'a Row>,
-) -> u16 {
+fn number<'a>(first: Option<&Row>, asked: Permits, taken: impl Iterator<Item = &'a Row>) -> u16 {
     if let Some(limit) = first.and_then(|row| row.limit.as_ref()) {
         return limit.permits;
     }
@@ -196,7 +337,7 @@ pub(crate) fn number<'a>(
 }
 
 /// The numbers that those asked for who have these permits. The first may be free, and taken because others wait for it.
-pub(crate) fn numbers<'a>(taken: impl Iterator<Item = &'a Row>) -> impl Iterator<Item = Permits> {
+fn numbers<'a>(taken: impl Iterator<Item = &'a Row>) -> impl Iterator<Item = Permits> {
     let had = taken.filter(|row| row.free_at().is_some());
     had.filter_map(|row| row.permits)
 }
@@ -208,29 +349,25 @@ impl<S: Store> Leases<S> {
     }
 
     pub(crate) async fn read_row(&self, at: &Address) -> Result<Option<Row>, Error> {
-        match self.store().read_row(at, self.limit()).await? {
-            Stored::Row(row) => Ok(Some(row)),
-            Stored::Absent => Ok(None),
-            Stored::Foreign(reason) => Err(corrupt(at.key.clone(), reason)),
-        }
+        let stored = self.store().read_row(at, self.limit()).await?;
+        own_row(&at.key, stored)
     }
 
     /// All rows of `key`.
     pub(crate) async fn read_rows(&self, key: &Key) -> Result<Rows, Error> {
-        let mut read = Rows {
-            by_permit: BTreeMap::new(),
-            foreign: BTreeSet::new(),
-            all: true,
-        };
-        for (permit, stored) in self.store().read_key(key, self.limit()).await? {
-            match stored {
-                Stored::Row(row) => drop(read.by_permit.insert(permit, row)),
-                Stored::Foreign(reason) if permit == 0 => return Err(corrupt(key.clone(), reason)),
-                Stored::Foreign(_) => drop(read.foreign.insert(permit)),
-                Stored::Absent => {}
-            }
+        let read = self.store().read_key(key, self.limit()).await?;
+        let rows = Rows::all(read);
+        if let Stored::Foreign(reason) = rows.stored(0) {
+            return Err(corrupt(key.clone(), reason));
         }
-        Ok(read)
+        Ok(rows)
+    }
+
+    /// The same for a caller who wants no other program's item among them.
+    pub(crate) async fn read_own_rows(&self, key: &Key) -> Result<Vec<(u16, Row)>, Error> {
+        let rows = self.store().read_key(key, self.limit()).await?.into_iter();
+        let rows = rows.map(|(permit, stored)| Ok(own_row(key, stored)?.map(|row| (permit, row))));
+        rows.filter_map(Result::transpose).collect()
     }
 
     /// What whoever asked with so many permits may have been granted.
@@ -244,8 +381,7 @@ impl<S: Store> Leases<S> {
         }
         let first = self.read_queue_row(key).await?;
         Ok(Rows {
-            by_permit: first.into_iter().map(|row| (0, row)).collect(),
-            foreign: BTreeSet::new(),
+            by_permit: first.map(|row| (0, Stored::Row(row))).into_iter().collect(),
             all: false,
         })
     }

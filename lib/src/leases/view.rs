@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Inspected, Inspection, LeaseState, Leases, WaiterView, corrupt},
-    row::{Limit, Record, Row, Stored},
+    leases::{Inspected, Inspection, LeaseState, Leases, WaiterView},
+    row::{Limit, Record, Row},
     start::{ExecutionName, FAILED, StartItem, StartStatus, StateMachineArn},
     store::{Address, ItemAddress, Operations, Store},
     values::{Holder, Key, Permits},
@@ -199,14 +199,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn key_view(&self, key: &Key, details: KeyDetails) -> Result<KeyView, Error> {
-        let mut rows = Vec::new();
-        for (permit, stored) in self.store().read_key(key, self.limit()).await? {
-            match stored {
-                Stored::Absent => {}
-                Stored::Foreign(reason) => return Err(corrupt(key.clone(), reason)),
-                Stored::Row(row) => rows.push((permit, row)),
-            }
-        }
+        let rows = self.read_own_rows(key).await?;
         let inspection = |(permit, row): &(u16, Row)| {
             let (key, permit) = (key.clone(), *permit);
             self.inspection(Address { key, permit }, row)

@@ -7,15 +7,10 @@
 //! A grant of the row that has the queue requires that nobody waits. A permit that has a row of its own is granted without a look at the
 //! first row: whoever asked before another began to wait, or before the key was frozen, may have it.
 
-use std::collections::BTreeMap;
-
 use super::Queue;
 use crate::{
     error::Error,
-    leases::{
-        TRIES, already_granted, changed, corrupt, free_permit, frozen_error, note_other_numbers,
-        stopped_error,
-    },
+    leases::{Rows, TRIES, changed, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::GrantKind,
     row::{Row, Stored},
@@ -80,15 +75,12 @@ pub(super) enum Asked {
     /// This call has put it in the queue of this row, by this rule. Others may have written the row since it was read.
     Joined(Row, JoinRule),
     /// It is not to wait while somebody has the key: the first row, and all that were read.
-    Taken(Row, ByPermit),
+    Taken(Row, Rows),
     /// Another call has stored this start.
     Found(StartItem),
     /// It is granted nothing, and gets no place.
     Refused(Error),
 }
-
-/// The rows of a key by permit; of a mutex the first only.
-pub(super) type ByPermit = BTreeMap<u16, Stored>;
 
 /// What became of a write.
 #[expect(
@@ -106,9 +98,9 @@ enum Wrote {
 impl<S: Store> Queue<S> {
     /// Asks for the key or a permit. What has its place keeps it, whatever stops new grants.
     pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<Asked, Error> {
-        let mut read = self.by_permit(ask).await?;
+        let mut read = self.rows_for(ask).await?;
         if let Some(permits) = ask.grant.request.permits {
-            note_other_numbers(ask.key, permits, &read, ask.grant);
+            read.note_other_numbers(ask.key, permits, ask.grant);
         }
         for _ in 0..TRIES {
             match self.ask_once(ask, read).await? {
@@ -123,54 +115,44 @@ impl<S: Store> Queue<S> {
     }
 
     /// The rows as they are by now, if somebody else has written one of them meanwhile.
-    async fn ask_once(
-        &self,
-        ask: Ask<'_>,
-        rows: ByPermit,
-    ) -> Result<Result<Asked, ByPermit>, Error> {
-        let first = match rows.get(&0) {
-            Some(Stored::Row(row)) => Some(row.clone()),
-            _ => None,
-        };
+    async fn ask_once(&self, ask: Ask<'_>, rows: Rows) -> Result<Result<Asked, Rows>, Error> {
+        let first = rows.first().cloned();
         if let Some(known) = self.known_or_stopped(ask, &rows, first.as_ref())? {
             return Ok(Ok(known));
         }
-        if let Some(Stored::Foreign(reason)) = rows.get(&0) {
+        if let Stored::Foreign(reason) = rows.stored(0) {
             return Err(corrupt(ask.key.clone(), reason));
         }
-        if let Some((permit, granted)) = may_be_granted(&rows, ask.grant) {
+        if let Some((permit, granted)) = rows.grantable(ask.grant) {
             let key = ask.key.clone();
             let at = Address { key, permit };
             let wrote = self.write_grant(ask, &at, &rows, &granted).await?;
             return self
-                .or_rows(ask, wrote, || Asked::Granted(at, granted))
+                .or_rows(ask, wrote, (rows, permit), || Asked::Granted(at, granted))
                 .await;
         }
         let Some(first) = first else {
             // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
-            return self.by_permit(ask).await.map(Err);
+            return self.rows_for(ask).await.map(Err);
         };
         if !self.is_to_wait(ask, &first).await? {
             return Ok(Ok(Asked::Taken(first, rows)));
         }
-        self.join(ask, first).await
+        self.join(ask, rows, first).await
     }
 
     /// What has its place keeps it; else nothing may be granted at all.
     fn known_or_stopped(
         &self,
         ask: Ask<'_>,
-        rows: &ByPermit,
+        rows: &Rows,
         first: Option<&Row>,
     ) -> Result<Option<Asked>, Error> {
         let (key, grant) = (ask.key, ask.grant);
-        match already_granted(key, rows, grant, ask.reentrant) {
+        match rows.already_granted(key, grant, ask.reentrant) {
             Err(Error::Consumed { .. }) => return Ok(Some(Asked::Had)),
             Err(error) => return Err(error),
-            Ok(Some((permit, row))) => {
-                let key = key.clone();
-                return Ok(Some(Asked::Has(Address { key, permit }, row)));
-            }
+            Ok(Some((at, row))) => return Ok(Some(Asked::Has(at, row))),
             Ok(None) => {}
         }
         let request = &grant.request.digest;
@@ -184,7 +166,12 @@ impl<S: Store> Queue<S> {
         Ok(frozen.map(|row| Asked::Refused(frozen_error(key.clone(), row.clone()))))
     }
 
-    async fn join(&self, ask: Ask<'_>, first: Row) -> Result<Result<Asked, ByPermit>, Error> {
+    async fn join(
+        &self,
+        ask: Ask<'_>,
+        rows: Rows,
+        first: Row,
+    ) -> Result<Result<Asked, Rows>, Error> {
         let join = Join {
             request: ask.grant.request.digest.clone(),
             rule: JoinRule::of(ask.grant, &first),
@@ -197,11 +184,11 @@ impl<S: Store> Queue<S> {
                     let (key, waiting) = (ask.key.clone(), usize::from(join.cap));
                     Ok(Ok(Asked::Refused(Error::QueueFull { key, waiting })))
                 }
-                JoinRefusal::Queued | JoinRefusal::Changed => self.by_permit(ask).await.map(Err),
+                JoinRefusal::Queued | JoinRefusal::Changed => self.rows_for(ask).await.map(Err),
             };
         };
         let wrote = self.write_place(ask, &join).await?;
-        self.or_rows(ask, wrote, || Asked::Joined(joined, join.rule))
+        self.or_rows(ask, wrote, (rows, 0), || Asked::Joined(joined, join.rule))
             .await
     }
 
@@ -211,26 +198,21 @@ impl<S: Store> Queue<S> {
         &self,
         ask: Ask<'_>,
         wrote: Wrote,
+        (rows, permit): (Rows, u16),
         done: impl FnOnce() -> Asked,
-    ) -> Result<Result<Asked, ByPermit>, Error> {
+    ) -> Result<Result<Asked, Rows>, Error> {
         Ok(match wrote {
             Wrote::Done => Ok(done()),
             Wrote::Found(item) => Ok(Asked::Found(item)),
             Wrote::Faster(_) if ask.grant.request.permits.is_some() => {
-                Err(self.by_permit(ask).await?)
+                Err(self.rows_for(ask).await?)
             }
-            Wrote::Faster(stored) => Err(BTreeMap::from([(0, stored)])),
+            Wrote::Faster(stored) => Err(rows.with_stored(permit, stored)),
         })
     }
 
-    async fn by_permit(&self, ask: Ask<'_>) -> Result<ByPermit, Error> {
-        if ask.grant.request.permits.is_some() {
-            let rows = self.store().read_key(ask.key, self.limit()).await?;
-            return Ok(rows.into_iter().collect());
-        }
-        let first = Address::first(ask.key);
-        let first = self.store().read_row(&first, self.limit()).await?;
-        Ok(BTreeMap::from([(0, first)]))
+    async fn rows_for(&self, ask: Ask<'_>) -> Result<Rows, Error> {
+        self.read_rows_for(ask.key, ask.grant.request.permits).await
     }
 
     /// Whether it waits while the key is as this row says.
@@ -249,15 +231,11 @@ impl<S: Store> Queue<S> {
         &self,
         ask: Ask<'_>,
         at: &Address,
-        rows: &ByPermit,
+        rows: &Rows,
         granted: &Row,
     ) -> Result<Wrote, Error> {
-        let seen = match rows.get(&at.permit) {
-            Some(Stored::Row(row)) => Some(row.version),
-            _ => None,
-        };
         let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
-            seen,
+            seen: rows.of(at.permit).map(|row| row.version),
             row: granted.clone(),
             // The queue is in the first row.
             head: if at.permit == 0 {
@@ -368,21 +346,6 @@ impl<S: Store> Queue<S> {
             Wrote::Done | Wrote::Faster(_) => Ok(None),
         }
     }
-}
-
-/// A permit that may be granted now, and its row once it is.
-fn may_be_granted(rows: &ByPermit, grant: &Grant) -> Option<(u16, Row)> {
-    let permit = match grant.request.permits {
-        None => 0,
-        Some(permits) => free_permit(rows, permits, grant)?,
-    };
-    let stored = rows.get(&permit).unwrap_or(&Stored::Absent);
-    let tokens = match stored {
-        Stored::Row(row) => grant.tokens.for_row(row.fencing_token),
-        _ => grant.tokens,
-    };
-    let granted = transition(stored, &Change::Grant(grant.with_tokens(tokens)))?;
-    Some((permit, granted))
 }
 
 pub(super) fn has_newer_token() -> Error {

@@ -167,6 +167,17 @@ impl<S: Store> Queue<S> {
                 return Ok(Begins::Later);
             }
         };
+        self.after_call(at, row, item, (began, is_only_call)).await
+    }
+
+    /// What becomes of the start by the answer to a call, which may be the only one for this grant.
+    async fn after_call(
+        &self,
+        at: &Address,
+        row: &Row,
+        item: &StartItem,
+        (began, is_only_call): (Begun, bool),
+    ) -> Result<Begins, Error> {
         match began {
             Begun::Began => self.note_begun(item).await,
             Begun::NameInUse => match self.known(item).await? {

@@ -90,13 +90,7 @@ impl<S: Store> Queue<S> {
                 if !self.note_redrivable(address, row, said).await? {
                     return Ok(Looked::Changed);
                 }
-                let Some(freed) = self.end_as_read(address, row, ended).await? else {
-                    return Ok(Looked::Changed);
-                };
-                let length = self.now().since(held.acquired_at);
-                metrics::record_duration(Metric::HeldTime, length);
-                let notified = self.serve(Some(freed)).await;
-                return Ok(Looked::Ended { notified });
+                return self.end_and_serve(address, row, ended).await;
             }
             Verdict::Keep {
                 look_again_at,
@@ -123,6 +117,24 @@ impl<S: Store> Queue<S> {
                 Applied::Refused(_) => Looked::Changed,
             },
         )
+    }
+
+    /// Ends the lease of an execution that has ended, and serves whoever waits.
+    pub(crate) async fn end_and_serve(
+        &self,
+        address: &Address,
+        row: &Row,
+        ended: Ended,
+    ) -> Result<Looked, Error> {
+        let Some(freed) = self.end_as_read(address, row, ended).await? else {
+            return Ok(Looked::Changed);
+        };
+        if let Some(held) = row.holding() {
+            let length = self.now().since(held.acquired_at);
+            metrics::record_duration(Metric::HeldTime, length);
+        }
+        let notified = self.serve(Some(freed)).await;
+        Ok(Looked::Ended { notified })
     }
 
     /// Before the lease in `row` ends, whose execution has ended: notes that it may be redriven. False if it runs again already, or

@@ -272,44 +272,46 @@ impl<S: Store> Queue<S> {
         let Some(held) = row.holding() else {
             return Ok(Done::Nothing);
         };
-        let Term::Ttl {
-            expires_at: was, ..
-        } = held.term
-        else {
-            return Ok(
-                match self.decide(address, row, (Some(said), asked_at)).await? {
-                    Looked::Ended { .. } => Done::Released,
-                    Looked::Kept => Done::Kept {
-                        for_now: self.may_show_more(held, said),
-                    },
-                    Looked::Changed => Done::Changed,
-                },
-            );
-        };
-        let (stopped_at, all_answered) = match said {
-            Execution::Ended {
-                stopped_at,
-                redrivable: true,
-                all_answered,
-            } => (stopped_at, all_answered),
-            // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
-            Execution::Ended { .. } => return Ok(Done::Nothing),
-            Execution::Running | Execution::Unknown => return Ok(Done::Undecided),
-        };
-        if self.may_be_redriven(row, held, (stopped_at, asked_at)) {
-            return Ok(Done::Undecided);
-        }
-        if all_answered {
-            let Some(freed) = self.end_as_read(address, row, Ended::Released).await? else {
-                return Ok(Done::Changed);
+        let looked = if let Term::Ttl { .. } = held.term {
+            let (stopped_at, all_answered) = match said {
+                Execution::Ended {
+                    stopped_at,
+                    redrivable: true,
+                    all_answered,
+                } => (stopped_at, all_answered),
+                // What succeeded has given its lease back, or on to somebody else: another workflow may prove it now.
+                Execution::Ended { .. } => return Ok(Done::Nothing),
+                Execution::Running | Execution::Unknown => return Ok(Done::Undecided),
             };
-            let length = self.now().since(held.acquired_at);
-            metrics::record_duration(Metric::HeldTime, length);
-            self.serve(Some(freed)).await;
-            return Ok(Done::Released);
-        }
+            if self.may_be_redriven(row, held, (stopped_at, asked_at)) {
+                return Ok(Done::Undecided);
+            }
+            if !all_answered {
+                return self.cut(address, row, (held, said)).await;
+            }
+            let ends = self.end_and_serve(address, row, Ended::Released);
+            ends.await?
+        } else {
+            self.decide(address, row, (Some(said), asked_at)).await?
+        };
+        Ok(match looked {
+            Looked::Ended { .. } => Done::Released,
+            Looked::Kept => Done::Kept {
+                for_now: self.may_show_more(held, said),
+            },
+            Looked::Changed => Done::Changed,
+        })
+    }
+
+    /// Shortens a lease to the grace time: something of its execution may be at work.
+    async fn cut(
+        &self,
+        address: &Address,
+        row: &Row,
+        (held, said): (&Holding, Execution),
+    ) -> Result<Done, Error> {
         let expires_at = self.now().plus(self.settings().reap_grace);
-        if was <= expires_at {
+        if held.expires_at() <= expires_at {
             return Ok(Done::Nothing);
         }
         let change = Change::ShortenDeadline(ShortenDeadline {

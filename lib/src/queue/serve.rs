@@ -4,7 +4,7 @@ use super::{Queue, begin::Begins};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Freed, Rows, TRIES},
+    leases::{Candidate, Freed, Rows, TRIES},
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
     queue::workflows::Delivery,
@@ -163,14 +163,14 @@ impl<S: Store> Queue<S> {
             // A late copy of a request that has its permit, or had it.
             return self.without_first(key, rows, &head, walk).await;
         }
-        let passed = self.takeover_deadline();
-        let Some((permit, free)) = rows.free(permits, passed) else {
+        let waits = Candidate::Waits(self.takeover_deadline());
+        let Some(permit) = rows.free(permits, waits) else {
             return Ok(None);
         };
         let key = key.clone();
         let at = Address { key, permit };
         let request = (next.request(), next.ticket());
-        let granted = match self.grant_to(&at, free, request).await? {
+        let granted = match self.grant_to(&at, rows.of(permit), request).await? {
             Ok(granted) => granted,
             Err(found) => return self.after_another(&at, rows, found, walk).await,
         };
@@ -178,7 +178,7 @@ impl<S: Store> Queue<S> {
             let left = rows.waiting().len().saturating_sub(1);
             metrics::record(Metric::QueueDepth, left as u64);
         }
-        let has_more = rows.have_more_room(permits, passed);
+        let has_more = permits.is_some_and(|permits| rows.room(permits, waits) > 1);
         let effect = self.put_into_effect(&at, granted, next).await?;
         self.after_grant(&at, rows, (effect, has_more), walk).await
     }

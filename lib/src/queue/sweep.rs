@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::corrupt,
+    leases::own_row,
     outcomes::{Ended, is_zero},
     pagination::Cursor,
     queue::{
@@ -388,10 +388,8 @@ impl<S: Store> Queue<S> {
 
     async fn free(&self, address: Address, stored: Stored, contended: bool) -> Result<Read, Error> {
         let nothing = || Ok(Read::Seen(Seen::default()));
-        let row = match stored {
-            Stored::Absent => return nothing(),
-            Stored::Foreign(reason) => return Err(corrupt(address.key, reason)),
-            Stored::Row(row) => row,
+        let Some(row) = own_row(&address.key, stored)? else {
+            return nothing();
         };
         let Some(held) = row.holding() else {
             return nothing();

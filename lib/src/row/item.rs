@@ -219,6 +219,14 @@ impl Stored {
             Some(item) => Row::read(item).map_or_else(Self::Foreign, Self::Row),
         }
     }
+
+    /// The row, if it is one.
+    pub(crate) const fn row(&self) -> Option<&Row> {
+        match self {
+            Self::Row(row) => Some(row),
+            Self::Absent | Self::Foreign(_) => None,
+        }
+    }
 }
 
 fn holding(item: &Item) -> Result<Holding, &'static str> {

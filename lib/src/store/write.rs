@@ -221,27 +221,21 @@ impl Write {
     pub(super) fn plan(&self) -> Plan<'_> {
         Plan::Item(match self {
             Self::Row(_, change) => return Plan::Row(change),
-            Self::Wait(_, waiter) => unless_asked_later(waiter, waiter.attributes()),
+            Self::Wait(_, waiter) => unless_asked_later(waiter, set_all(waiter.attributes())),
             Self::NewToken(_, waiter) => {
                 let own = |(name, _): &(_, _)| matches!(*name, at::TASK_TOKEN | at::ASKED_AT);
                 let (set, set_if_absent) = waiter.attributes().into_iter().partition(own);
-                ItemPlan {
-                    effect: Effect::Update(Update {
-                        set_if_absent,
-                        ..set_all(set)
-                    }),
-                    ..unless_asked_later(waiter, Vec::new())
-                }
+                let remove = Vec::new();
+                let update = Update {
+                    set,
+                    set_if_absent,
+                    remove,
+                };
+                unless_asked_later(waiter, Effect::Update(update))
             }
             Self::Forget(_, waiter) if waiter.superseded_by.is_some() => {
                 let remove = vec![at::HOLDER, at::SWEEP_AFTER, at::TASK_TOKEN];
-                if_token_is(
-                    waiter,
-                    Effect::Update(Update {
-                        remove,
-                        ..set_all(Vec::new())
-                    }),
-                )
+                if_token_is(waiter, set_and_remove(Vec::new(), remove))
             }
             Self::Forget(_, waiter) => if_token_is(waiter, Effect::Delete),
             Self::Supersede(_, waiter, by) => {
@@ -249,43 +243,34 @@ impl Write {
                     (at::SUPERSEDED_BY, s(by.as_str())),
                     (at::ASKED_AT, instant(Timestamp::MAX)),
                 ];
-                if_token_is(waiter, Effect::Update(set_all(set)))
+                if_token_is(waiter, set_all(set))
             }
-            Self::Start(item) => ItemPlan {
-                any_of: vec![vec![Test::Absent]],
-                effect: Effect::Update(set_all(item.attributes())),
-            },
-            Self::Restart(item, read) => ItemPlan {
-                any_of: vec![as_read(read, read.status.word())],
-                effect: Effect::Update(Update {
-                    remove: vec![at::REASON],
-                    ..set_all(item.attributes())
-                }),
-            },
+            Self::Start(item) => if_all(vec![Test::Absent], set_all(item.attributes())),
+            Self::Restart(item, read) => {
+                let effect = set_and_remove(item.attributes(), vec![at::REASON]);
+                if_all(as_read(read, read.status.word()), effect)
+            }
             Self::Settle(item, settlement) => settling(item, settlement),
-            Self::Note(note) => ItemPlan {
-                any_of: vec![vec![match note.seen {
+            Self::Note(note) => {
+                let as_seen = match note.seen {
                     Some(version) => Test::Is(at::VERSION, n(version)),
                     None => Test::Absent,
-                }]],
-                effect: Effect::Update(set_all(
-                    note.noted.attributes((note.look_at, note.purge_at)),
-                )),
-            },
-            Self::ForgetNote(noted) => ItemPlan {
-                any_of: vec![vec![Test::Is(at::VERSION, n(noted.version))]],
-                effect: Effect::Delete,
-            },
-            Self::Rules(rules) => ItemPlan {
-                any_of: vec![
-                    vec![Test::Lacks(TableRules::TOKEN_FLOOR)],
-                    vec![Test::AtMost(
-                        TableRules::TOKEN_FLOOR,
-                        rules.token_floor.get(),
-                    )],
-                ],
-                effect: Effect::Update(set_all(rules.attributes().into())),
-            },
+                };
+                let set = note.noted.attributes((note.look_at, note.purge_at));
+                if_all(vec![as_seen], set_all(set))
+            }
+            Self::ForgetNote(noted) => {
+                let same = Test::Is(at::VERSION, n(noted.version));
+                if_all(vec![same], Effect::Delete)
+            }
+            Self::Rules(rules) => {
+                let floor = TableRules::TOKEN_FLOOR;
+                let not_above = Test::AtMost(floor, rules.token_floor.get());
+                ItemPlan {
+                    any_of: vec![vec![Test::Lacks(floor)], vec![not_above]],
+                    effect: set_all(rules.attributes().into()),
+                }
+            }
         })
     }
 }
@@ -354,16 +339,31 @@ impl Test {
     }
 }
 
-const fn set_all(set: Vec<(&'static str, AttributeValue)>) -> Update {
-    Update {
+const fn set_all(set: Vec<(&'static str, AttributeValue)>) -> Effect {
+    set_and_remove(set, Vec::new())
+}
+
+const fn set_and_remove(
+    set: Vec<(&'static str, AttributeValue)>,
+    remove: Vec<&'static str>,
+) -> Effect {
+    let set_if_absent = Vec::new();
+    Effect::Update(Update {
         set,
-        set_if_absent: Vec::new(),
-        remove: Vec::new(),
+        set_if_absent,
+        remove,
+    })
+}
+
+fn if_all(tests: Vec<Test>, effect: Effect) -> ItemPlan {
+    ItemPlan {
+        any_of: vec![tests],
+        effect,
     }
 }
 
 /// There is no item, or an item of the same request that was not written later.
-fn unless_asked_later(waiter: &TokenItem, set: Vec<(&'static str, AttributeValue)>) -> ItemPlan {
+fn unless_asked_later(waiter: &TokenItem, effect: Effect) -> ItemPlan {
     ItemPlan {
         any_of: vec![
             vec![Test::Absent],
@@ -372,17 +372,14 @@ fn unless_asked_later(waiter: &TokenItem, set: Vec<(&'static str, AttributeValue
                 Test::AtMost(at::ASKED_AT, waiter.asked_at.as_millis()),
             ],
         ],
-        effect: Effect::Update(set_all(set)),
+        effect,
     }
 }
 
 /// The waiter has not asked again since it was read.
 fn if_token_is(waiter: &TokenItem, effect: Effect) -> ItemPlan {
     let token = s(waiter.task_token.expose());
-    ItemPlan {
-        any_of: vec![vec![Test::Is(at::TASK_TOKEN, token)]],
-        effect,
-    }
+    if_all(vec![Test::Is(at::TASK_TOKEN, token)], effect)
 }
 
 /// A start as it was read, and not one that was given a place since.
@@ -399,12 +396,7 @@ fn settling(item: &StartItem, settlement: &Settlement) -> ItemPlan {
         None => vec![Test::Has(at::STATUS)],
     };
     let (set, remove) = match settlement {
-        Settlement::Dismissed => {
-            return ItemPlan {
-                any_of: vec![tests],
-                effect: Effect::Delete,
-            };
-        }
+        Settlement::Dismissed => return if_all(tests, Effect::Delete),
         // Listed under a holder of their own; sweep leaves alone what has no `sweep_after`.
         Settlement::Failed(reason) => (
             vec![(at::REASON, s(reason)), (at::HOLDER, s(FAILED))],
@@ -423,12 +415,7 @@ fn settling(item: &StartItem, settlement: &Settlement) -> ItemPlan {
         ),
     };
     let status = (at::STATUS, s(settlement.word()));
-    ItemPlan {
-        any_of: vec![tests],
-        effect: Effect::Update(Update {
-            set: [status].into_iter().chain(set).collect(),
-            set_if_absent: Vec::new(),
-            remove: [at::SWEEP_AFTER].into_iter().chain(remove).collect(),
-        }),
-    }
+    let set = [status].into_iter().chain(set).collect();
+    let remove = [at::SWEEP_AFTER].into_iter().chain(remove).collect();
+    if_all(tests, set_and_remove(set, remove))
 }

@@ -232,69 +232,99 @@ fn judge(
     grant: &Grant,
     reentrant: bool,
 ) -> Result<SetRefusal, Error> {
-    let mut again = Vec::with_capacity(changes.len());
-    let (mut consumed, mut others, mut frozen, mut held) = (None, false, None, None);
-    let (mut own, mut untold, mut rows) = (false, false, Vec::new());
+    let mut shown = Shown::default();
     for ((address, change), stood) in changes.iter().zip(stood) {
-        let Some(stood) = stood else {
-            again.push((address.clone(), change.clone()));
-            continue;
-        };
-        let Change::Grant(tried) = change else {
+        match (stood, change) {
+            (None, _) => shown.again.push((address.clone(), change.clone())),
+            (Some(stood), Change::Grant(tried)) => {
+                let refusal = why_not_granted(stood, tried, reentrant);
+                shown.add(address, refusal, grant)?;
+            }
             // A lease that the holder already had has changed. Ask for it anew.
-            again.push((address.clone(), one_of(grant)));
-            continue;
-        };
-        let key = &address.key;
-        match why_not_granted(stood, tried, reentrant) {
-            GrantRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
-            GrantRefusal::Consumed => {
-                consumed = consumed.or_else(|| Some(Error::Consumed { key: key.clone() }));
-            }
-            GrantRefusal::OtherKeys => others = true,
-            GrantRefusal::Grantable(tokens) => {
-                let grant = one_of(&grant.with_tokens(tokens));
-                again.push((address.clone(), grant));
-            }
-            GrantRefusal::Frozen(row) => frozen = frozen.or_else(|| Some((key.clone(), row))),
-            GrantRefusal::Held(row) => {
-                held = held.or_else(|| Some((address.clone(), row)));
-            }
-            GrantRefusal::Replayed(row) => {
-                own |= row.request == grant.request.digest;
-                if let Some(held) = row.holding() {
-                    untold |= held.notification.is_some();
-                    let change = still_held(&row, held, grant.now);
-                    again.push((address.clone(), change));
-                }
-                rows.push(row);
-            }
+            (Some(_), _) => shown.again.push((address.clone(), one_of(grant))),
         }
     }
-    if let Some(error) = consumed {
-        return Err(error);
+    shown.meaning(changes.len())
+}
+
+/// What the keys of a set show.
+#[derive(Default)]
+struct Shown {
+    /// What may be tried next, if nothing is in the way.
+    again: Vec<(Address, Change)>,
+    /// The leases that the caller has already.
+    rows: Vec<Row>,
+    /// Whether one of them was granted to this very request.
+    own: bool,
+    /// Whether the holder was to learn of one of them by a task token.
+    untold: bool,
+    // What is in the way: of each kind the first.
+    consumed: Option<Key>,
+    other_keys: bool,
+    frozen: Option<(Key, Row)>,
+    held: Option<(Address, Row)>,
+}
+
+impl Shown {
+    /// What one key shows.
+    fn add(
+        &mut self,
+        address: &Address,
+        refusal: GrantRefusal,
+        grant: &Grant,
+    ) -> Result<(), Error> {
+        let (address, key) = (address.clone(), address.key.clone());
+        match refusal {
+            GrantRefusal::Corrupt(reason) => return Err(corrupt(key, reason)),
+            GrantRefusal::Consumed => self.consumed = self.consumed.take().or(Some(key)),
+            GrantRefusal::OtherKeys => self.other_keys = true,
+            GrantRefusal::Grantable(tokens) => {
+                let grant = one_of(&grant.with_tokens(tokens));
+                self.again.push((address, grant));
+            }
+            GrantRefusal::Frozen(row) => self.frozen = self.frozen.take().or(Some((key, row))),
+            GrantRefusal::Held(row) => self.held = self.held.take().or(Some((address, row))),
+            GrantRefusal::Replayed(row) => {
+                self.own |= row.request == grant.request.digest;
+                if let Some(held) = row.holding() {
+                    self.untold |= held.notification.is_some();
+                    self.again
+                        .push((address, still_held(&row, held, grant.now)));
+                }
+                self.rows.push(row);
+            }
+        }
+        Ok(())
     }
-    if others {
-        return Err(other_keys());
+
+    /// What all of them mean together, of which there are so many.
+    fn meaning(self, keys: usize) -> Result<SetRefusal, Error> {
+        if let Some(key) = self.consumed {
+            return Err(Error::Consumed { key });
+        }
+        if self.other_keys {
+            return Err(other_keys());
+        }
+        let grants = |(_, change): &&(_, Change)| matches!(change, Change::Grant(_));
+        let missing = self.again.iter().find(grants);
+        let missing = missing.map(|(address, _)| &address.key);
+        // A part of the set that was granted to this very request has ended, or was missing in the refusal.
+        let over = missing.or(self.frozen.as_ref().map(|(key, _)| key));
+        let over = over.or(self.held.as_ref().map(|(address, _)| &address.key));
+        if let Some(key) = over.filter(|_| self.own) {
+            return Ok(SetRefusal::Ended(key.clone()));
+        }
+        let missing = missing.is_some();
+        if let Some((key, row)) = self.frozen {
+            return Err(frozen_error(key, row));
+        }
+        Ok(match self.held {
+            Some((address, row)) => SetRefusal::Held(address, row),
+            None if missing || self.untold => SetRefusal::Retry(self.again),
+            None if self.rows.len() == keys => SetRefusal::Replayed(self.rows),
+            None => SetRefusal::AlreadyGranted(self.again),
+        })
     }
-    let grants = |(_, change): &&(_, Change)| matches!(change, Change::Grant(_));
-    let missing = again.iter().find(grants).map(|(address, _)| &address.key);
-    // A part of the set that was granted to this very request has ended, or was missing in the refusal.
-    let over = missing.or(frozen.as_ref().map(|(key, _)| key));
-    let over = over.or(held.as_ref().map(|(address, _)| &address.key));
-    if let Some(key) = over.filter(|_| own) {
-        return Ok(SetRefusal::Ended(key.clone()));
-    }
-    let missing = missing.is_some();
-    if let Some((key, row)) = frozen {
-        return Err(frozen_error(key, row));
-    }
-    Ok(match held {
-        Some((address, row)) => SetRefusal::Held(address, row),
-        None if missing || untold => SetRefusal::Retry(again),
-        None if rows.len() == changes.len() => SetRefusal::Replayed(rows),
-        None => SetRefusal::AlreadyGranted(again),
-    })
 }
 
 /// That a lease which the holder already has is unchanged, while the others are granted. One that it was to learn of by a

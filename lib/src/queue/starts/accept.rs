@@ -7,9 +7,10 @@
 use super::{IfHeld, Started, answer_of};
 use crate::{
     error::Error,
+    leases::Rows,
     queue::{
         Queue,
-        ask::{Ask, AskItem, Asked, ByPermit, WhileHeld},
+        ask::{Ask, AskItem, Asked, WhileHeld},
     },
     row::Row,
     start::{StartItem, StartStatus},
@@ -72,7 +73,7 @@ impl<S: Store> Queue<S> {
         &self,
         offer: Offer<'_>,
         first: &Row,
-        rows: &ByPermit,
+        rows: &Rows,
         grant: &Grant,
     ) -> Result<Started, Error> {
         let key = offer.item.key.clone();
