@@ -1,5 +1,5 @@
 # The parts of `make check`. None needs another, so that `make -j3 check` installs tools while it compiles.
-.PHONY: fmt clippy doc style leases pictures template translate translated ask-aws asked asl types cdk terraform deny
+.PHONY: fmt clippy doc style leases pictures timeline template translate translated ask-aws asked asl types cdk terraform deny
 
 fmt:
 	cargo fmt --all --check
@@ -26,6 +26,10 @@ leases: ## check the state machines for leases that can expire, leak or be used 
 pictures: ## redraw the state machines in docs/reference/machines.md from their definitions
 	cargo run --quiet --locked --bin leasehold -- check --within . --pictures docs/reference/machines.md > target/pictures.md
 	cp target/pictures.md docs/reference/machines.md
+
+# Of one run, so it changes only when somebody wants a new one.
+timeline: demo ## run the demo, and put its picture into README
+	cp target/demo/timeline.svg docs/pictures/timeline.svg
 
 # The stack's own template, the smallest stack, and the two nested templates of the first.
 TEMPLATES := template.yaml templates/minimal.yaml templates/monitoring.yaml templates/samples.yaml

@@ -31,7 +31,13 @@ fn cut(text: &str, longest: usize) -> String {
         return text;
     }
     let start: String = text.chars().take(longest - 1).collect();
+    // At the end of a word, unless the first one is too long.
+    let start = start.rsplit_once(' ').map_or(&*start, |(words, _)| words);
     format!("{}…", start.trim_end())
+}
+
+fn fits(text: &str) -> bool {
+    text.chars().count() <= LONGEST_LABEL
 }
 
 fn escaped(text: &str) -> String {
@@ -92,46 +98,88 @@ pub(super) fn errors(names: &[String]) -> String {
             said.push(word);
         }
     }
-    several(&said, ", ")
+    escaped(&several(&said))
 }
 
-/// The label of the rules of a Choice that lead to one state.
+/// The label of the rules of a Choice that lead to one state: three at most, a line each.
 pub(super) fn conditions(said: &[String]) -> String {
     // If the Default leads there, the rules need no mention.
     if said.last().is_some_and(|last| last == "else") {
         return "else".to_owned();
     }
-    several(said, " or ")
+    let (shown, more) = match said {
+        [_, _, rest @ ..] if rest.len() > 1 => (&said[..2], format!(", {} more", rest.len())),
+        _ => (said, String::new()),
+    };
+    let shown: Vec<String> = shown.iter().map(|words| label(words)).collect();
+    shown.join("<br/>or ") + &more
 }
 
-/// Up to three words. If there are more, the first two and the number of the others.
-fn several(said: &[String], between: &str) -> String {
-    match said {
-        [first, second, rest @ ..] if rest.len() > 1 => {
-            let more = format!(", {} more", rest.len());
-            let start = cut(
-                &[first.as_str(), second.as_str()].join(between),
-                LONGEST_LABEL - more.len(),
-            );
-            escaped(&format!("{start}{more}"))
-        }
-        _ => label(&said.join(between)),
+/// As many whole words as fit, and the number of the others. Of more than three, two.
+fn several(said: &[String]) -> String {
+    let all = said.join(", ");
+    if said.len() < 2 || (said.len() < 4 && fits(&all)) {
+        return cut(&all, LONGEST_LABEL);
     }
+    let some = (1..=2.min(said.len() - 1)).rev();
+    let mut some = some.map(|count| {
+        let more = said.len() - count;
+        format!("{}, {more} more", said[..count].join(", "))
+    });
+    let found = some.find(|some| fits(some));
+    found.unwrap_or_else(|| format!("{} names", said.len()))
 }
 
-/// A rule of a Choice as people write conditions.
+/// A rule of a Choice in words: its Comment, or else what it compares. What is too long would be no condition if it were cut, so
+/// there the label names the fields.
 pub(super) fn condition(rule: &Node) -> String {
+    let comment = rule.text_of("Comment").unwrap_or_default();
+    if !comment.trim().is_empty() {
+        return comment.to_owned();
+    }
+    let said = comparison(rule);
+    let said = said.trim();
+    if fits(said) {
+        return said.to_owned();
+    }
+    let mut fields: Vec<String> = Vec::new();
+    for field in fields_of(&expression::bare(said)) {
+        if !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
+    if fields.is_empty() {
+        return "a condition".to_owned();
+    }
+    format!("goes by {}", several(&fields))
+}
+
+/// The variables and paths in a text without literals, but no function and no number.
+fn fields_of(bare: &str) -> impl Iterator<Item = String> {
+    let in_path = |c: char| expression::is_name(c) || matches!(c, '.' | '$');
+    let words = bare.split_inclusive(move |c| !in_path(c));
+    words.filter_map(move |word| {
+        let name = word.trim_end_matches(|c| !in_path(c));
+        let is_variable = name.len() > 1 && name.starts_with('$');
+        let is_path = name.contains('.') && name.starts_with(char::is_alphabetic);
+        let is_call = word.ends_with('(');
+        (!is_call && (is_variable || is_path)).then(|| name.to_owned())
+    })
+}
+
+/// A rule as people write conditions.
+fn comparison(rule: &Node) -> String {
     if let Some(text) = rule.text_of("Condition") {
         return expr::inside(text).unwrap_or(text).replace("$states.", "");
     }
     for (key, between) in [("And", " and "), ("Or", " or ")] {
         if let Some(list) = rule.get(key) {
-            let parts: Vec<String> = list.list().iter().map(condition).collect();
+            let parts: Vec<String> = list.list().iter().map(comparison).collect();
             return parts.join(between);
         }
     }
     if let Some(other) = rule.get("Not") {
-        return format!("not {}", condition(other));
+        return format!("not {}", comparison(other));
     }
     let variable = rule.text_of("Variable").unwrap_or_default();
     let about = ["Variable", "Next", "Comment", "Assign", "Output"];

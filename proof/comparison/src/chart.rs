@@ -6,20 +6,29 @@ use plotters::prelude::*;
 
 use crate::report::Measure;
 
-/// Ours first, then the others.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(20, 90, 160),
-    RGBColor(200, 80, 30),
-    RGBColor(60, 140, 60),
-    RGBColor(130, 80, 160),
-    RGBColor(120, 120, 120),
-    RGBColor(190, 160, 30),
-    RGBColor(30, 150, 160),
-];
+/// One colour for each, the same in every chart.
+fn colour(name: &str) -> RGBColor {
+    match name {
+        OURS => RGBColor(20, 90, 160),
+        "direct calls" => RGBColor(200, 80, 30),
+        "dynamodb-lease" => RGBColor(60, 140, 60),
+        "polling" => RGBColor(130, 80, 160),
+        "python_dynamodb_lock" => RGBColor(120, 120, 120),
+        "started through the key" => RGBColor(90, 160, 220),
+        "with-lease" => RGBColor(30, 150, 160),
+        "plain Retry" => RGBColor(190, 160, 30),
+        "AWS's semaphore" => RGBColor(160, 40, 90),
+        "AWS's semaphore, no retry" => RGBColor(220, 130, 170),
+        _ => RGBColor(60, 60, 60),
+    }
+}
+
 const OURS: &str = "Leasehold";
 const FONT: &str = "sans-serif";
 const WIDTH: u32 = 960;
-const LEGEND: u32 = 30;
+/// Beside each panel, for the names of its lines, and the least distance of two of them.
+const NAMES: u32 = 130;
+const NAME: i32 = 14;
 
 /// Several measures of the same, each at a number such as how many wait.
 pub(crate) struct Panel<'a> {
@@ -48,8 +57,7 @@ fn most<'a>(measures: impl Iterator<Item = &'a Measure>) -> f64 {
     values.fold(0.0, f64::max).max(1e-9)
 }
 
-/// A chart per panel, side by side, with one line for each client, and one legend above them all, where it covers nothing. The
-/// numbers are set out evenly.
+/// A chart per panel, side by side, with one line for each client, which has its name at its end. The numbers are set out evenly.
 pub(crate) fn lines(numbers: &str, panels: &[Panel]) -> String {
     let mut svg = String::new();
     draw_lines(&mut svg, numbers, panels).unwrap();
@@ -62,23 +70,16 @@ fn draw_lines(
     panels: &[Panel],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let rows = panels.len().div_ceil(2);
-    let height = LEGEND + 300 * u32::try_from(rows)?;
-    let area = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let (legend, area) = area.split_vertically(LEGEND);
+    let height = 300 * u32::try_from(rows)?;
+    let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
+    root.fill(&WHITE)?;
     let everybody = names(
         panels
             .iter()
             .flat_map(|panel| &panel.points)
             .map(|(_, measure)| *measure),
     );
-    let colours = || everybody.iter().zip(COLOURS);
-    for (place, (name, colour)) in (0_i32..).zip(colours()) {
-        let x = 20 + 180 * place;
-        legend.draw(&Rectangle::new([(x, 15), (x + 14, 17)], colour.filled()))?;
-        legend.draw(&Text::new((*name).to_owned(), (x + 20, 10), (FONT, 12)))?;
-    }
-    for (panel, area) in panels.iter().zip(area.split_evenly((rows, 2))) {
+    for (panel, area) in panels.iter().zip(root.split_evenly((rows, 2))) {
         let measures = || panel.points.iter().map(|(_, measure)| *measure);
         let last = panel.points.len().saturating_sub(1);
         #[expect(clippy::cast_precision_loss, reason = "a handful of points")]
@@ -86,6 +87,7 @@ fn draw_lines(
         let mut chart = ChartBuilder::on(&area)
             .caption(panel.title, (FONT, 15))
             .margin(8)
+            .margin_right(NAMES)
             .x_label_area_size(34)
             .y_label_area_size(56)
             .build_cartesian_2d(0.0..at(last).max(0.1), 0.0..most(measures()) * 1.15)?;
@@ -105,11 +107,16 @@ fn draw_lines(
             .x_label_formatter(&number)
             .x_desc(numbers)
             .draw()?;
-        for (name, colour) in colours() {
+        let mut ends = Vec::new();
+        for name in &everybody {
+            let colour = colour(name);
             let points: Vec<_> = measures()
                 .enumerate()
                 .filter_map(|(place, measure)| Some((at(place), value(measure, name)?)))
                 .collect();
+            if let Some(end) = points.last() {
+                ends.push((chart.backend_coord(end), *name));
+            }
             chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
             chart.draw_series(
                 points
@@ -117,9 +124,25 @@ fn draw_lines(
                     .map(|point| Circle::new(point, 3, colour.filled())),
             )?;
         }
+        for (place, name) in apart(ends) {
+            let style = (FONT, 12).into_font().color(&colour(name));
+            root.draw(&Text::new(name.to_owned(), place, style))?;
+        }
     }
-    area.present()?;
+    root.present()?;
     Ok(())
+}
+
+/// Where the names of lines are written that end there: beside the end, from the lowest up, and none over another.
+fn apart(mut ends: Vec<((i32, i32), &str)>) -> Vec<((i32, i32), &str)> {
+    ends.sort_by_key(|((_, y), _)| std::cmp::Reverse(*y));
+    let mut lowest = i32::MAX;
+    for ((x, y), _) in &mut ends {
+        *x += 8;
+        *y = (*y - NAME / 2).min(lowest);
+        lowest = *y - NAME;
+    }
+    ends
 }
 
 /// Each measure as a group of bars, with the numbers beside them.
@@ -146,7 +169,7 @@ fn draw_bars(svg: &mut String, groups: &[&Measure]) -> Result<(), Box<dyn std::e
         ))?;
         y += BAR;
         let most = most(std::iter::once(*measure));
-        for (name, colour) in all.iter().zip(COLOURS) {
+        for name in &all {
             let Some(value) = value(measure, name) else {
                 continue;
             };
@@ -155,7 +178,7 @@ fn draw_bars(svg: &mut String, groups: &[&Measure]) -> Result<(), Box<dyn std::e
             area.draw(&Text::new((*name).to_owned(), (24, y + 2), (FONT, 11)))?;
             area.draw(&Rectangle::new(
                 [(LEFT, y + 1), (LEFT + width.max(1), y + BAR - 4)],
-                colour.filled(),
+                colour(name).filled(),
             ))?;
             let label = crate::report::short(value);
             area.draw(&Text::new(label, (LEFT + width + 6, y + 2), (FONT, 11)))?;
@@ -164,4 +187,29 @@ fn draw_bars(svg: &mut String, groups: &[&Measure]) -> Result<(), Box<dyn std::e
     }
     area.present()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_overlap() {
+        let placed = apart(vec![((9, 100), "a"), ((9, 100), "b"), ((9, 104), "c")]);
+        let heights: Vec<i32> = placed.iter().map(|((_, y), _)| *y).collect();
+        assert!(heights.windows(2).all(|pair| pair[0] - pair[1] >= NAME));
+    }
+
+    #[test]
+    fn names_have_one_colour() {
+        let measure = |peer| Measure::new("m", "requests", 1.0).peer(peer, 2.0);
+        let [with, without] = [
+            vec![measure("polling"), measure("direct calls")],
+            vec![measure("polling")],
+        ]
+        .map(|measures| bars(measures.iter()));
+        for svg in [with, without] {
+            assert!(svg.contains("#8250A0"), "{svg}");
+        }
+    }
 }

@@ -59,6 +59,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[("README.md", "](docs/", "](doc/")],
     ),
     (
+        "every picture below docs/ is shown by a page",
+        pictures,
+        &[("README.md", "](docs/pictures/timeline.svg)", "")],
+    ),
+    (
         "every test that a document names in brackets exists, in the file that it links to",
         bracketed,
         &[
@@ -354,6 +359,20 @@ fn links(files: &Files) -> Vec<String> {
         }
     }
     wrong
+}
+
+fn pictures(files: &Files) -> Vec<String> {
+    let pages = documents(files).flat_map(|(page, text)| {
+        let shown = text.split("![").skip(1);
+        let shown = shown.filter_map(|rest| rest.split_once("](")?.1.split(')').next());
+        shown.map(move |link| joined(page, link))
+    });
+    let shown: BTreeSet<String> = pages.collect();
+    let pictures = files.all("docs/", ".svg").map(|(path, _)| path);
+    let unseen = pictures.filter(|path| !shown.contains(*path));
+    unseen
+        .map(|path| format!("{path}: no page shows it"))
+        .collect()
 }
 
 /// The tests in brackets, some of them without a link: whatever is code there, and a sentence.

@@ -7,80 +7,99 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::record::{Record, Seen};
-use super::story::KEY;
+use super::story::{KEY, MARGIN_MS};
 
-const WIDTH: u32 = 1080;
-const TOP: i32 = 96;
-const BOTTOM: i32 = 48;
-const ROW: i32 = 26;
-const LEFT: i32 = 130;
-const RIGHT: i32 = 240;
+// README shows it, also on a phone, where it is half as wide: hence few points and large letters.
+const WIDTH: u32 = 720;
+const TOP: i32 = 126;
+const BOTTOM: i32 = 60;
+/// A row: its words, and its bars below them.
+const ROW: i32 = 54;
+const SIDE: i32 = 16;
+/// Where the note of a row begins, and how wide a letter is at most.
+const NOTE: i32 = 136;
+const LETTER: i32 = 10;
 
 const TEXT: RGBColor = RGBColor(28, 36, 48);
 const WAITS: RGBColor = RGBColor(242, 193, 78);
 const HOLDS: RGBColor = RGBColor(31, 138, 112);
 const GRACE: RGBColor = RGBColor(243, 183, 183);
 const BROKEN: RGBColor = RGBColor(204, 51, 64);
+const NOBODY: RGBColor = RGBColor(138, 147, 160);
 
 type Plotted = Result<(), Box<dyn StdError>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Who waited, and who held the key, when.
 pub(super) fn timeline(record: &Record<'_>) -> Result<String, Error> {
-    let title = format!("One key, {KEY}: one holder at a time, first come, first served");
+    let title = format!("One key, {KEY}: one holder at a time, in order of arrival");
     let legend = [
-        (WAITS, "waits in the queue"),
+        (WAITS, "waits"),
         (HOLDS, "holds the key"),
-        (GRACE, "grace of what was stopped or killed"),
-        (BROKEN, "killed, stopped, late write refused"),
+        (GRACE, "grace period: a function may still run"),
+        (NOBODY, "nobody may hold it"),
+        (BROKEN, "killed, stopped or refused"),
     ];
-    draw(record, &title, &legend, record.all.len() + 1, |area, x| {
+    let dead = record.all.iter().filter_map(|one| dead_time(record, one));
+    let rows = 1 + record.all.len() + dead.count();
+    draw(record, &title, &legend, rows, |area, x| {
         let inside = stays(record).into_iter();
         let inside: Vec<_> = inside
-            .map(|(from, until)| (from, until, 3, HOLDS))
+            .map(|(from, until)| (from, until, 5, HOLDS))
             .collect();
         row(
             area,
             x,
             0,
-            ("inside", "as the resource recorded it"),
+            ("inside", "as the protected resource recorded it"),
             &inside,
             &[],
         )?;
-        for (nth, one) in record.all.iter().enumerate() {
+        let mut nth = 1;
+        for one in &record.all {
             let mut bars = Vec::new();
             let end = one.stopped.or(one.ended).unwrap_or(record.began);
             if let Some(asked) = one.asked {
-                bars.push((asked, one.holds.unwrap_or(end), 2, WAITS));
+                bars.push((asked, one.holds.unwrap_or(end), 4, WAITS));
             }
             if let Some(from) = one.holds {
-                bars.push((end, one.until().unwrap_or(end), 6, GRACE));
-                bars.push((from, end, 6, HOLDS));
+                bars.push((end, one.until().unwrap_or(end), 8, GRACE));
+                bars.push((from, end, 8, HOLDS));
             }
             let refused = one.refused.as_ref().map(|(at, _)| *at);
             let marks: Vec<_> = [one.killed, one.stopped, refused]
                 .into_iter()
                 .flatten()
                 .collect();
-            row(
-                area,
-                x,
-                nth + 1,
-                (&one.name, &note(record, one)),
-                &bars,
-                &marks,
-            )?;
+            row(area, x, nth, (&one.name, &note(record, one)), &bars, &marks)?;
+            nth += 1;
+            if let Some((from, until)) = dead_time(record, one) {
+                let seconds = record.seconds(record.began + until - from);
+                let margin = record.seconds(record.began + MARGIN_MS);
+                let words = format!(
+                    "for {seconds:.1} s: clock margin of {margin} s, then until the next sweep"
+                );
+                row(
+                    area,
+                    x,
+                    nth,
+                    ("nobody", &words),
+                    &[(from, until, 8, NOBODY)],
+                    &[],
+                )?;
+                nth += 1;
+            }
         }
         Ok(())
     })
 }
 
-/// The writes over time, each at the height of its token: accepted tokens only rise.
+/// The writes over time, each in the row of its holder, the newest on top: accepted tokens only rise.
 pub(super) fn tokens(record: &Record<'_>) -> Result<String, Error> {
-    let title = format!("The fencing tokens that the resource of {KEY} accepted: they only rise");
+    let title = format!("{KEY}: the fencing tokens of accepted writes only rise");
     let legend = [
         (HOLDS, "accepted"),
-        (BROKEN, "refused, because a newer token was accepted before"),
+        (BROKEN, "refused: a newer token was accepted before"),
     ];
     let mut holders: Vec<_> = record
         .all
@@ -96,11 +115,11 @@ pub(super) fn tokens(record: &Record<'_>) -> Result<String, Error> {
                 .iter()
                 .filter(|(_, token, _)| Some(*token) == one.token);
             let writes: Vec<_> = writes
-                .map(|(at, ..)| (at.saturating_sub(40), at + 40, 7, HOLDS))
+                .map(|(at, ..)| (at.saturating_sub(60), at + 60, 8, HOLDS))
                 .collect();
             let refused: Vec<_> = one.refused.iter().map(|(at, _)| *at).collect();
             let token = one.token.unwrap_or(0).to_string();
-            row(area, x, nth, (&token, &one.name), &writes, &refused)?;
+            row(area, x, nth, (&one.name, &token), &writes, &refused)?;
         }
         Ok(())
     })
@@ -121,7 +140,17 @@ fn stays(record: &Record<'_>) -> Vec<(u64, u64)> {
     stays
 }
 
-/// What to say of one behind its row.
+/// From the deadline of the process, which hangs, to the next grant. Nobody may have the key before the clock margin has passed,
+/// and nobody does before the next sweep.
+fn dead_time(record: &Record<'_>, one: &Seen) -> Option<(u64, u64)> {
+    one.refused.as_ref()?;
+    let deadline = one.ended?;
+    let grants = record.all.iter().filter_map(|other| other.holds);
+    let next = grants.filter(|at| *at > deadline).min()?;
+    Some((deadline, next))
+}
+
+/// What to say of one above its bars.
 fn note(record: &Record<'_>, one: &Seen) -> String {
     let waited = || match (one.asked, one.holds) {
         (Some(asked), Some(holds)) => record.seconds(record.began + holds.saturating_sub(asked)),
@@ -135,13 +164,13 @@ fn note(record: &Record<'_>, one: &Seen) -> String {
             stopped: Some(_),
             holds: None,
             ..
-        } => "stopped; passed over".to_owned(),
+        } => "stopped while waiting; passed over".to_owned(),
         Seen {
             stopped: Some(_), ..
-        } => "stopped at work; its grace".to_owned(),
+        } => "stopped at work: grace period".to_owned(),
         Seen {
             killed: Some(_), ..
-        } => format!("killed asking; waited {:.1} s", waited()),
+        } => format!("function killed, retried; waited {:.1} s", waited()),
         _ => format!("waited {:.1} s", waited()),
     }
 }
@@ -176,22 +205,31 @@ fn plot(
     let end = record.seconds(ends.max().unwrap_or(record.began)) + 0.5;
     let mut chart = ChartBuilder::on(&root)
         .margin_top(TOP)
-        .margin_left(LEFT)
-        .margin_right(RIGHT)
-        .margin_bottom(BOTTOM - 40)
-        .x_label_area_size(40)
+        .margin_left(SIDE)
+        .margin_right(SIDE)
+        .margin_bottom(BOTTOM - 52)
+        .x_label_area_size(52)
         .build_cartesian_2d(0.0..end, 0..length)?;
     let mut mesh = chart.configure_mesh();
     mesh.disable_y_mesh()
         .disable_y_axis()
+        .light_line_style(TRANSPARENT)
+        .x_label_formatter(&|seconds| format!("{seconds:.0}"))
         .x_desc("seconds")
+        .label_style(style(18))
+        .axis_desc_style(style(18))
         .draw()?;
-    root.draw(&Text::new(title.to_owned(), (20, 16), style(18)))?;
-    let mut at = 20;
+    root.draw(&Text::new(title.to_owned(), (SIDE, 14), style(24)))?;
+    let (mut at, mut line) = (SIDE, 52);
     for (colour, label) in legend {
-        root.draw(&Rectangle::new([(at, 60), (at + 18, 70)], colour.filled()))?;
-        root.draw(&Text::new(*label, (at + 24, 58), style(12)))?;
-        at += 40 + 7 * i32::try_from(label.len())?;
+        let width = 26 + LETTER * i32::try_from(label.len())?;
+        if at + width > i32::try_from(WIDTH)? {
+            (at, line) = (SIDE, line + 28);
+        }
+        let corners = [(at, line + 2), (at + 18, line + 16)];
+        root.draw(&Rectangle::new(corners, colour.filled()))?;
+        root.draw(&Text::new(*label, (at + 25, line), style(18)))?;
+        at += width + 8;
     }
     rows(&root, &|at| chart.backend_coord(&(record.seconds(at), 0)).0)?;
     root.present()?;
@@ -207,21 +245,24 @@ fn row(
     bars: &[(u64, u64, i32, RGBColor)],
     marks: &[u64],
 ) -> Plotted {
-    let middle = TOP + ROW * i32::try_from(nth)? + ROW / 2;
-    let behind = i32::try_from(WIDTH)? - RIGHT + 12;
-    area.draw(&Text::new(name.to_owned(), (20, middle - 6), style(12)))?;
-    area.draw(&Text::new(note.to_owned(), (behind, middle - 6), style(12)))?;
+    let top = TOP + ROW * i32::try_from(nth)?;
+    let middle = top + 38;
+    area.draw(&Text::new(name.to_owned(), (SIDE, top + 6), style(20)))?;
+    area.draw(&Text::new(note.to_owned(), (NOTE, top + 6), style(20)))?;
     for (from, until, half, colour) in bars.iter().filter(|(from, until, ..)| from < until) {
         let corners = [(x(*from), middle - half), (x(*until), middle + half)];
         area.draw(&Rectangle::new(corners, colour.filled()))?;
     }
     for at in marks {
-        let corners = [(x(*at) - 1, middle - 9), (x(*at) + 1, middle + 9)];
+        let corners = [(x(*at) - 2, middle - 11), (x(*at) + 2, middle + 11)];
         area.draw(&Rectangle::new(corners, BROKEN.filled()))?;
     }
     Ok(())
 }
 
+/// A size as SVG has it: plotters makes letters smaller than it is asked for.
 fn style(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&TEXT)
+    ("sans-serif", f64::from(size) * 1.24)
+        .into_font()
+        .color(&TEXT)
 }
