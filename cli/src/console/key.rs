@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::keys::badges;
 use super::look::Seen;
-use super::page::{Renewal, Site, holder, live, page, query, time};
+use super::page::{Renewal, Site, age, holder, live, page, query, time};
 use super::timeline::timeline;
 use crate::key_text::{self, Fact};
 use crate::operate::check_stoppable;
@@ -67,8 +67,8 @@ fn why(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
                 (0, _) => p { "Nobody waits for it." },
                 (waiting, None) => p { strong { (waiting) @if waiting == 1 { " waits" } @else { " wait" } } " for it." },
                 (waiting, Some(first)) => p {
-                    strong { (waiting) @if waiting == 1 { " waits" } @else { " wait" } } " for it, the first since "
-                    (time(first.since, now)) ": " (holder(site, &first.holder)) "."
+                    strong { (waiting) @if waiting == 1 { " waits" } @else { " wait" } } " for it, the first for "
+                    (age(first.since, now)) ": " (holder(site, &first.holder)) "."
                 },
             }
         }
@@ -81,7 +81,7 @@ fn has_it(site: &Site, seen: &Seen, permit: &Inspection, now: Timestamp) -> Mark
     let state = capitalised(&state);
     match (&permit.lease.held, permit.state) {
         (Some(held), _) => html! {
-            (holder(site, &held.holder)) " has had it since " (time(held.acquired_at, now)) ". " strong { (plain(&state)) } "."
+            (holder(site, &held.holder)) " has had it for " (age(held.acquired_at, now)) ". " strong { (plain(&state)) } "."
         },
         (None, LeaseState::Closed) => html! {
             strong { "It is cooling down" } @if let Some(at) = permit.opens_at { ": it can be granted " (time(at, now)) } "."
@@ -165,7 +165,7 @@ fn permits(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
                         td .number data-name="Token" { (permit.lease.fencing_token) }
                         td data-name="Before" { @if let Some(previous) = &permit.previous { (plain(&key_text::previous(previous).1)) } }
                         @if site.allow_changes {
-                            td .actions data-name="Change" { @if let Some(held) = held { (ends(&view.key, permit, held)) } }
+                            td data-name="Change" { @if let Some(held) = held { span .actions { (ends(&view.key, permit, held)) } } }
                         }
                     }
                 }
@@ -219,9 +219,8 @@ pub(super) fn starts(site: &Site, starts: &[FailedStart], now: Timestamp) -> Mar
                         td data-name="Asked for" { (time(start.asked_at, now)) }
                         td data-name="Reason" { (plain(&start.reason)) }
                         @if site.allow_changes {
-                            td .actions data-name="Change" {
-                                a href=(to("repeat")) { "Repeat…" }
-                                a href=(to("dismiss")) { "Dismiss…" }
+                            td data-name="Change" {
+                                span .actions { a href=(to("repeat")) { "Repeat…" } a href=(to("dismiss")) { "Dismiss…" } }
                             }
                         }
                     }
@@ -307,9 +306,9 @@ mod tests {
         .unwrap();
         let said = shown(view, false);
         for sentence in [
-            "orders:7f3c has had it since 1 min ago. Held while its execution runs.",
+            "orders:7f3c has had it for 1 min. Held while its execution runs.",
             "It is frozen by alice 30 s ago: incident 77. Nobody is granted it.",
-            "2 wait for it, the first since 50 s ago: worker 1.",
+            "2 wait for it, the first for 50 s: worker 1.",
             "leasehold force-release orders/42 --stop --who YOU --why REASON ends its lease.",
             "beforeworker 6, token 5, expired",
             "metadataorder = 42",

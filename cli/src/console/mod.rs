@@ -18,7 +18,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::header::{LOCATION, ORIGIN, SET_COOKIE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use clap::Args;
@@ -190,7 +190,7 @@ async fn keys(State(console): Shared, RawQuery(query): RawQuery) -> Response {
         let now = console.table_client.leases.now();
         Ok(keys::keys(&console.site, &listed, &sought, now))
     };
-    console.answer(page).await
+    console.answer(Method::GET, page).await
 }
 
 async fn key(State(console): Shared, RawQuery(query): RawQuery) -> Response {
@@ -201,7 +201,7 @@ async fn key(State(console): Shared, RawQuery(query): RawQuery) -> Response {
         let now = console.table_client.leases.now();
         Ok(key::key(&console.site, &seen, now))
     };
-    console.answer(page).await
+    console.answer(Method::GET, page).await
 }
 
 async fn starts(State(console): Shared) -> Response {
@@ -210,7 +210,7 @@ async fn starts(State(console): Shared) -> Response {
         let now = console.table_client.leases.now();
         Ok(key::failed(&console.site, &failed, now))
     };
-    console.answer(page).await
+    console.answer(Method::GET, page).await
 }
 
 async fn before(State(console): Shared, RawQuery(query): RawQuery) -> Response {
@@ -218,7 +218,7 @@ async fn before(State(console): Shared, RawQuery(query): RawQuery) -> Response {
         let (asked, view) = console.asked(fields(query.as_deref())).await?;
         changes::before(&console.site, &asked, &view, None)
     };
-    console.answer(page).await
+    console.answer(Method::GET, page).await
 }
 
 async fn after(State(console): Shared, sent: HeaderMap, form: String) -> Response {
@@ -234,7 +234,7 @@ async fn after(State(console): Shared, sent: HeaderMap, form: String) -> Respons
         console.restricted.forget();
         done
     };
-    console.answer(page).await
+    console.answer(Method::POST, page).await
 }
 
 fn fields(encoded: Option<&str>) -> Fields {
@@ -256,7 +256,11 @@ impl Console {
     }
 
     /// The page, or that of its failure.
-    async fn answer(&self, page: impl Future<Output = Result<Markup, Failure>>) -> Response {
+    async fn answer(
+        &self,
+        method: Method,
+        page: impl Future<Output = Result<Markup, Failure>>,
+    ) -> Response {
         self.table_client.credentials.refresh_if_expiring().await;
         match page.await {
             Ok(page) => respond(StatusCode::OK, page),
@@ -266,7 +270,8 @@ impl Console {
                     Code::UNREACHABLE => StatusCode::BAD_GATEWAY,
                     _ => StatusCode::CONFLICT,
                 };
-                respond(status, page::failed(&self.site, &failure))
+                let page = page::failed(&self.site, &failure, method == Method::GET);
+                respond(status, page)
             }
         }
     }

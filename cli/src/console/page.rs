@@ -11,6 +11,7 @@ use leasehold_asl::plain;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::columns;
+use crate::durations::render;
 use crate::exit::Failure;
 use crate::lease_text::when;
 
@@ -55,7 +56,7 @@ pub(super) fn page(site: &Site, title: &str, content: &Markup) -> Markup {
                         a href="./" { "Keys" }
                         a href="starts" { "Failed starts" }
                     }
-                    span .where { (plain(&site.table)) " · " @if site.allow_changes { "changes allowed" } @else { "read-only" } }
+                    span .where { "table " (plain(&site.table)) " · " @if site.allow_changes { "changes allowed" } @else { "read-only" } }
                 }
                 main #content { (content) }
                 footer {
@@ -95,7 +96,7 @@ impl Renewal {
         let an_hour = self.requests * 3_600_000 / self.every_ms();
         let seconds = self.every_ms().div_ceil(1000);
         format!(
-            "It is renewed every {seconds} s while it is visible: about {} requests to AWS an hour.",
+            "This page renews itself every {seconds} s while it is visible: about {} requests to AWS an hour.",
             grouped(an_hour)
         )
     }
@@ -130,19 +131,29 @@ pub(super) fn headers(kind: &'static str) -> [(HeaderName, &'static str); 6] {
     ]
 }
 
-/// The page of a failure.
-pub(super) fn failed(site: &Site, failure: &Failure) -> Markup {
+/// The page of a failure. One that was only looked at is asked for again after a while.
+pub(super) fn failed(site: &Site, failure: &Failure, was_looked_at: bool) -> Markup {
     let content = html! {
         h1 { "That did not work" }
         p .bad role="alert" { (plain(failure.what())) }
         @if let Some(remedy) = failure.remedy() { p { (plain(remedy)) } }
     };
-    page(site, "Failed", &live(Renewal { requests: 1 }, &content))
+    let content = if was_looked_at {
+        live(Renewal { requests: 1 }, &content)
+    } else {
+        content
+    };
+    page(site, "Failed", &content)
 }
 
 /// An instant relative to now, with its date as a title.
 pub(super) fn time(at: Timestamp, now: Timestamp) -> Markup {
     html! { time datetime=(at) title=(at) { (when(at, now)) } }
+}
+
+/// How long ago an instant was, with its date as a title.
+pub(super) fn age(at: Timestamp, now: Timestamp) -> Markup {
+    html! { time datetime=(at) title=(at) { (render(now.since(at))) } }
 }
 
 /// The page of a key.

@@ -4,6 +4,7 @@
   const bar = document.getElementById("renewal");
   const live = () => document.getElementById("live");
   if (!live()) return;
+  const failed = live().querySelector("[role=alert]") !== null;
   const [pause, said] = [bar.querySelector("button"), bar.querySelector("span")];
   let timer;
   let paused = false;
@@ -33,6 +34,8 @@
     }
     try {
       const answer = await fetch(location.href, { cache: "no-store" });
+      // A page that could not be shown at all lacks more than its live part.
+      if (failed && answer.ok) return location.reload();
       const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
       if (next) show(next);
       else said.textContent = "The console refuses: open the address that it printed.";

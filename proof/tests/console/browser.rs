@@ -1,0 +1,229 @@
+//! Chromium, by the WebDriver protocol of its driver: each command is one request with JSON. The maintained clients for Rust bring a
+//! licence that is not on the list of `tools/deny.toml`, or thirty crates for what stands here.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use leasehold_proof::fixture::eventually;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// A browser without a window on the screen. It ends when it is dropped.
+pub struct Browser {
+    driver: Child,
+    client: Client<HttpConnector, Full<Bytes>>,
+    session: String,
+}
+
+impl Browser {
+    pub async fn start() -> Self {
+        // The driver takes a free port of one kind of address and then wants the same of another, which may be taken.
+        eventually("a browser", async || {
+            let (driver, port) = tokio::task::spawn_blocking(driver).await.unwrap()?;
+            let mut browser = Self {
+                driver,
+                client: Client::builder(TokioExecutor::new()).build_http(),
+                session: format!("http://127.0.0.1:{port}/session"),
+            };
+            // Tests may run as root, and containers have little shared memory.
+            let arguments = [
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-dev-shm-usage",
+                "--disable-gpu",
+            ];
+            let asked = json!({"capabilities": {"alwaysMatch": {
+                "goog:chromeOptions": {"args": arguments},
+                "goog:loggingPrefs": {"browser": "ALL"},
+            }}});
+            let session = browser.send("POST", "", asked).await.ok()?;
+            browser.session += &format!("/{}", session["sessionId"].as_str()?);
+            Some(browser)
+        })
+        .await
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        path: impl Into<String>,
+        body: Value,
+    ) -> Result<Value, Value> {
+        let body = if method == "GET" {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(self.session.clone() + &path.into())
+            .header("content-type", "application/json")
+            .body(Full::from(body))
+            .unwrap();
+        let response = self.client.request(request).await.unwrap();
+        let is_done = response.status().is_success();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let mut answer: Value = serde_json::from_slice(&body).unwrap();
+        let value = answer["value"].take();
+        if is_done { Ok(value) } else { Err(value) }
+    }
+
+    pub async fn open(&self, url: &str) {
+        self.send("POST", "/url", json!({ "url": url }))
+            .await
+            .unwrap();
+    }
+
+    pub async fn url(&self) -> String {
+        let url = self.send("GET", "/url", Value::Null).await.unwrap();
+        url.as_str().unwrap().to_owned()
+    }
+
+    /// The words of the page, as they are rendered.
+    pub async fn words(&self) -> String {
+        let words = self.run("return document.body.innerText").await;
+        words.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until the page has these words, and returns all of them.
+    pub async fn says(&self, words: &str) -> String {
+        eventually(words, async || {
+            let seen = self.words().await;
+            seen.contains(words).then_some(seen)
+        })
+        .await
+    }
+
+    async fn find(&self, by: &str, what: &str) -> Result<String, Value> {
+        let asked = json!({"using": by, "value": what});
+        let found = self.send("POST", "/element", asked).await?;
+        let id = found.as_object().unwrap().values().next().unwrap();
+        Ok(id.as_str().unwrap().to_owned())
+    }
+
+    /// Clicks a link or a button by its words. A page that renews itself may replace a link that was just found.
+    pub async fn click(&self, words: &str) {
+        let named = format!("//*[self::a or self::button][normalize-space()='{words}']");
+        eventually(words, async || {
+            let found = self.find("xpath", &named).await.ok()?;
+            let clicked = self.send("POST", format!("/element/{found}/click"), json!({}));
+            clicked.await.ok()
+        })
+        .await;
+    }
+
+    /// Types into the field of this id; `\u{e007}` is the Enter key.
+    pub async fn fill(&self, id: &str, text: &str) {
+        let field = format!("#{id}");
+        let found = eventually(id, async || self.find("css selector", &field).await.ok()).await;
+        let typed = self.send(
+            "POST",
+            format!("/element/{found}/value"),
+            json!({ "text": text }),
+        );
+        typed.await.unwrap();
+    }
+
+    /// What a script of ours returns.
+    pub async fn run(&self, script: &str) -> Value {
+        let asked = json!({"script": script, "args": []});
+        self.send("POST", "/execute/sync", asked).await.unwrap()
+    }
+
+    /// A command of Chromium's own protocol.
+    pub async fn tell(&self, command: &str, parameters: Value) -> Value {
+        let asked = json!({"cmd": command, "params": parameters});
+        self.send("POST", "/goog/cdp/execute", asked).await.unwrap()
+    }
+
+    /// Makes the screen this large.
+    pub async fn screen(&self, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 400});
+        self.tell("Emulation.setDeviceMetricsOverride", size).await;
+    }
+
+    /// Prefers `light` or `dark` from here on.
+    pub async fn prefer(&self, scheme: &str) {
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.tell("Emulation.setEmulatedMedia", features).await;
+    }
+
+    /// Opens another window, without looking at it yet.
+    pub async fn new_window(&self) -> String {
+        let window = self
+            .send("POST", "/window/new", json!({"type": "window"}))
+            .await
+            .unwrap();
+        window["handle"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn window(&self) -> String {
+        let window = self.send("GET", "/window", Value::Null).await.unwrap();
+        window.as_str().unwrap().to_owned()
+    }
+
+    pub async fn look_at(&self, window: &str) {
+        self.send("POST", "/window", json!({ "handle": window }))
+            .await
+            .unwrap();
+    }
+
+    /// The page as a picture, a PNG.
+    pub async fn picture(&self) -> Vec<u8> {
+        let picture = self.send("GET", "/screenshot", Value::Null).await.unwrap();
+        aws_smithy_types::base64::decode(picture.as_str().unwrap()).unwrap()
+    }
+
+    /// What the browser complains of: a script that fails, or what the content security policy keeps out.
+    pub async fn complaints(&self) -> Vec<String> {
+        let log = self
+            .send("POST", "/se/log", json!({"type": "browser"}))
+            .await
+            .unwrap();
+        let lines = log.as_array().unwrap().iter();
+        lines
+            .map(|line| line["message"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// The driver, and where it listens; none if it has ended instead.
+fn driver() -> Option<(Child, String)> {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("chromedriver is missing: `make browser` installs it, with Chromium");
+    let lines = BufReader::new(driver.stdout.take()?).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let port = lines.find_map(|line| {
+        let (_, port) = line.split_once("started successfully on port ")?;
+        Some(port.trim_end_matches('.').to_owned())
+    });
+    // It ends when nobody reads what it prints.
+    std::thread::spawn(move || lines.for_each(drop));
+    if port.is_none() {
+        let _ = driver.wait();
+    }
+    Some((driver, port?))
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // It ends the browser before itself.
+        let id = Pid::from_child(&self.driver);
+        let _ = kill_process(id, Signal::TERM);
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while matches!(self.driver.try_wait(), Ok(None)) && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.driver.kill();
+    }
+}
