@@ -160,7 +160,7 @@ fn permits(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
                     tr {
                         td { "#" (permit.lease.permit) }
                         td data-name="State" { (plain(&key_text::permit_state(view, permit, &seen.ended, now))) }
-                        td data-name="Holder" { @if let Some(held) = held { (holder(site, &held.holder)) } }
+                        td .name data-name="Holder" { @if let Some(held) = held { (holder(site, &held.holder)) } }
                         td data-name="Since" { @if let Some(held) = held { (time(held.acquired_at, now)) } }
                         td .number data-name="Token" { (permit.lease.fencing_token) }
                         td data-name="Before" { @if let Some(previous) = &permit.previous { (plain(&key_text::previous(previous).1)) } }
@@ -185,7 +185,7 @@ fn queue(site: &Site, waiters: &[WaiterView], now: Timestamp) -> Markup {
                 @for waiter in waiters {
                     tr {
                         td { (waiter.place) "." }
-                        td data-name="Who" { (holder(site, &waiter.holder)) }
+                        td .name data-name="Who" { (holder(site, &waiter.holder)) }
                         td data-name="What" { @if waiter.start { "start" } @else { "request" } }
                         td data-name="Came" { (time(waiter.since, now)) }
                         td data-name="Gives up" { (time(waiter.until, now)) }
@@ -213,9 +213,9 @@ pub(super) fn starts(site: &Site, starts: &[FailedStart], now: Timestamp) -> Mar
                         ("act", act), ("key", start.key.as_str()), ("execution", start.execution_arn.as_str()),
                     ]));
                     tr {
-                        td { (super::page::key_link(&start.key)) }
+                        td .name { (super::page::key_link(&start.key)) }
                         // It was never begun, so no console shows it.
-                        td data-name="Execution" { span title=(plain(start.execution_arn.as_str())) { (plain(start.name.as_str())) " of " (machine(start)) } }
+                        td .name data-name="Execution" { span title=(plain(start.execution_arn.as_str())) { (plain(start.name.as_str())) " of " (machine(start)) } }
                         td data-name="Asked for" { (time(start.asked_at, now)) }
                         td data-name="Reason" { (plain(&start.reason)) }
                         @if site.allow_changes {

@@ -34,7 +34,7 @@ pub(super) fn keys(site: &Site, listed: &Listed, sought: &str, now: Timestamp) -
         @if !views.is_empty() {
             table .cards {
                 thead { tr {
-                    @for name in ["Key", "State", "Holder", "Since", "Until", "Token", "Waiting", "Longest"] {
+                    @for name in ["Key", "State", "Holder", "Since", "Until", "Token", "Waiting"] {
                         th scope="col" { (name) }
                     }
                 } }
@@ -87,9 +87,9 @@ fn row(site: &Site, view: &KeyView, now: Timestamp) -> Markup {
     };
     html! {
         tr {
-            td { (key_link(&view.key)) }
+            td .name { (key_link(&view.key)) }
             td data-name="State" { (badges(view)) }
-            td data-name="Holder" {
+            td .name data-name="Holder" {
                 @for (at, held) in held.iter().take(NAMED).enumerate() {
                     @if at > 0 { ", " }
                     (holder(site, &held.holder))
@@ -99,8 +99,10 @@ fn row(site: &Site, view: &KeyView, now: Timestamp) -> Markup {
             td data-name="Since" { @if let Some(at) = held.iter().map(|held| held.acquired_at).min() { (time(at, now)) } }
             td data-name="Until" { @if let Some(held) = held.first() { (until(view, held, now)) } }
             td .number data-name="Token" { (token) }
-            td .number data-name="Waiting" { @if view.waiting() > 0 { (view.waiting()) } }
-            td data-name="Longest" { @if let Some(head) = head(view) { (age(head.since, now)) } }
+            td data-name="Waiting" {
+                @if view.waiting() > 0 { (view.waiting()) }
+                @if let Some(head) = head(view) { " for " (age(head.since, now)) }
+            }
         }
     }
 }
@@ -171,7 +173,7 @@ mod tests {
 
     /// The keys of the rows, in their order.
     fn rows(page: &str) -> Vec<&str> {
-        let links = page.split("<td><a href=\"key?name=").skip(1);
+        let links = page.split("<td class=\"name\"><a href=\"key?name=").skip(1);
         links
             .filter_map(|link| Some(link.split_once('>')?.1.split_once('<')?.0))
             .collect()

@@ -13,6 +13,7 @@ mod page;
 mod samples;
 mod timeline;
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -80,7 +81,9 @@ impl ConsoleArgs {
         let mut signals = signals::listen()?;
         let (_server, address) = self.serve().await?;
         print(&address)?;
-        print_error("open this address in a browser on this machine; Ctrl-C ends the console");
+        if std::io::stdout().is_terminal() {
+            print_error("open this address in a browser on this machine; Ctrl-C ends the console");
+        }
         signals.next().await;
         Ok(Code::DONE)
     }

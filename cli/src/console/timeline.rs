@@ -1,5 +1,7 @@
 //! The time of a key as bars: who has it, who waits, and what keeps it closed, as far as the table shows it.
 
+use std::time::Duration;
+
 use leasehold::{HeldView, KeyView, Timestamp, ViewUntil};
 use leasehold_asl::plain;
 use maud::{Markup, html};
@@ -62,12 +64,11 @@ pub(super) fn timeline(view: &KeyView, ended: &EndedExecutions, now: Timestamp) 
     // What is to come has a third of the width at most.
     let from = from.min(now);
     let past = now.since(from).as_millis().max(10_000);
+    let reach = Duration::from_millis(u64::try_from(past).unwrap_or(u64::MAX));
     let future = bars().map(|(_, _, to)| to.since(now).as_millis()).max();
     let future = future.unwrap_or_default().min(past / 2).max(past / 50);
     let width = past + future;
-    let begin = now
-        .as_millis()
-        .saturating_sub(u64::try_from(past).unwrap_or(u64::MAX));
+    let begin = now.minus(reach).as_millis();
     let at = |at: Timestamp| {
         let since = u128::from(at.as_millis().saturating_sub(begin));
         let thousandths = since.min(width) * 1000 / width;
@@ -98,7 +99,7 @@ pub(super) fn timeline(view: &KeyView, ended: &EndedExecutions, now: Timestamp) 
             }
             @if hidden > 0 { p .hint { "and " (hidden) " more who wait" } }
             figcaption {
-                "From " (render(now.since(from))) " ago until now, the upright line: "
+                "From " (render(reach)) " ago; the upright line is now: "
                 @for (index, kind) in kinds.iter().enumerate() {
                     @if index > 0 { " · " }
                     span .key { svg width="14" height="12" aria-hidden="true" { rect class=(kind.class()) width="14" height="12"; } " " (kind.words()) }

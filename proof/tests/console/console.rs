@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
 use leasehold::{
-    Acquire, AtLeast, AuditReason, ExecutionName, ForceReleaseOptions, Key, KeyDetails, KeyView,
-    LimitedTo, Operator, Queue, Reason, Record, Start, StartRules, StateMachineArn,
+    Acquire, AtLeast, AuditReason, Clock as _, ExecutionName, ForceReleaseOptions, Key, KeyDetails,
+    KeyView, Leases, LimitedTo, ManualClock, Operator, Queue, Reason, Record, Start, StartRules,
+    StateMachineArn, SystemClock,
     store::{Address, DynamoDb},
 };
 use leasehold_lambda::StepFunctions;
@@ -18,9 +19,9 @@ use leasehold_proof::fixture::{TABLE, Table, config, s};
 use leasehold_proof::program;
 use tokio::sync::{Mutex, MutexGuard};
 
-pub const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:started";
+pub const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:orders";
 /// The executions of the starts, without their numbers.
-pub const EXECUTION: &str = "arn:aws:states:us-east-1:123456789012:execution:started:";
+pub const EXECUTION: &str = "arn:aws:states:us-east-1:123456789012:execution:orders:";
 
 /// The pages of the pictures, by the names of their files.
 pub const PAGES: [(&str, &str); 6] = [
@@ -87,9 +88,13 @@ impl Console {
     }
 
     async fn starts(&self) -> Queue<DynamoDb> {
+        self.starts_at(self.table.leases()).await
+    }
+
+    async fn starts_at(&self, leases: Leases<DynamoDb>) -> Queue<DynamoDb> {
         let config = config(&format!("http://{}", self.step_functions.address())).await;
         let engine = Arc::new(StepFunctions::new(&config));
-        let queue = self.table.leases().with_workflows(engine);
+        let queue = leases.with_workflows(engine);
         queue.with_starts(StartRules::of(MACHINE).unwrap())
     }
 
@@ -185,12 +190,27 @@ impl Console {
     pub fn requests(&self) -> u64 {
         self.table.requests().values().sum()
     }
+
+    /// Their operations.
+    pub fn operations(&self) -> Vec<String> {
+        self.table.requests().into_keys().collect()
+    }
 }
 
 impl Console {
     /// Something to see.
     pub async fn play(&self) {
-        self.queue("orders/42", 5).await;
+        let clock = Arc::new(ManualClock::at(
+            SystemClock.now().minus(Duration::from_mins(14)),
+        ));
+        let queue = self
+            .starts_at(self.table.leases().with_clock(clock.clone()))
+            .await;
+        for (name, minutes) in [("2041", 3), ("2042", 4), ("2045", 5), ("2046", 1)] {
+            let start = Self::start_of("orders/42", name);
+            let _ = queue.start(start).await.unwrap();
+            clock.advance(Duration::from_mins(minutes));
+        }
         self.hold("deploy/production", "ci/4711").await;
         let request = Acquire::of("tenant/9", "import 3", Duration::from_millis(1500)).unwrap();
         let _ = self.table.leases().acquire(request).await.unwrap();

@@ -28,7 +28,7 @@ async fn stuck_key_is_freed_with_a_reason() {
     assert!(order.is_sorted(), "who waits comes first: {list}");
 
     browser.click("orders/42").await;
-    browser.says("started:0 has had it for").await;
+    browser.says("orders:0 has had it for").await;
     browser.says("Held while its execution runs").await;
     browser.says("1 waits for it, the first for").await;
     browser.click("Force-release…").await;
@@ -91,7 +91,7 @@ async fn long_lists_are_searched_and_shown() {
                   row.cells[0].textContent + ' ' + row.cells[1].textContent)";
     let places = browser.run(places).await;
     let expected: Vec<_> = (1..129)
-        .map(|place| format!("{place}. started:{place}"))
+        .map(|place| format!("{place}. orders:{place}"))
         .collect();
     assert_eq!(places, json!(expected));
     assert_eq!(browser.complaints().await, [""; 0]);
@@ -305,7 +305,7 @@ async fn page_needs_no_script_and_rests_when_hidden() {
     let page = browser.says("Scripts are off").await;
     for words in [
         "1 waits for it",
-        "started:0 has had it for",
+        "orders:0 has had it for",
         "leasehold force-release orders/42 --stop",
     ] {
         assert!(page.contains(words), "{page}");
@@ -314,6 +314,12 @@ async fn page_needs_no_script_and_rests_when_hidden() {
         !page.contains("Freeze…") && !page.contains("requests to AWS"),
         "{page}"
     );
+    browser.open(&console.page("starts")).await;
+    browser.says("No start has failed.").await;
+    // As docs/reference/permissions.md has them.
+    let operations = console.operations();
+    let may = |one: &String| ["GetItem", "Query", "Scan"].contains(&one.as_str());
+    assert!(operations.iter().all(may), "{operations:?}");
     // Nothing is changed by whoever guesses the address of a form.
     browser
         .open(&console.page("change?act=freeze&key=orders%2F42"))
