@@ -112,7 +112,7 @@ fn actions(site: &Site, view: &KeyView) -> Markup {
             p .hint {
                 "This console is read-only: " code { "leasehold console --allow-changes" } " is not."
                 @if !held.is_empty() {
-                    " In a terminal, " code { "leasehold force-release " (key) (stop) " --who YOU --why REASON" (plain(options)) } " ends its lease."
+                    " In a terminal, " code { "leasehold force-release " (key) (stop) " --who YOU --why REASON " (plain(options)) } " ends its lease."
                 }
             }
         };
@@ -255,7 +255,7 @@ pub(super) fn failed(site: &Site, failed: &[FailedStart], now: Timestamp) -> Mar
             (starts(site, failed, now))
         }
         @if !site.allow_changes && !failed.is_empty() {
-            p .hint { "This console is read-only. " code { "leasehold ls --failed" (plain(&site.options)) } " prints the command that repeats each." }
+            p .hint { "This console is read-only. " code { "leasehold ls --failed " (plain(&site.options)) } " prints the command that repeats each." }
         }
     };
     let renewal = Renewal {
@@ -309,7 +309,7 @@ mod tests {
             "orders:7f3c has had it for 1 min. Held while its execution runs.",
             "It is frozen by alice 30 s ago: incident 77. Nobody is granted it.",
             "2 wait for it, the first for 50 s: worker 1.",
-            "leasehold force-release orders/42 --stop --who YOU --why REASON ends its lease.",
+            "leasehold force-release orders/42 --stop --who YOU --why REASON --table leases ends its lease.",
             "beforeworker 6, token 5, expired",
             "metadataorder = 42",
             "1.worker 1request50 s agoin 1 h",

@@ -110,10 +110,8 @@ fn row(site: &Site, view: &KeyView, now: Timestamp) -> Markup {
 /// Until when a key is held; of a semaphore, when the first permit ends.
 fn until(view: &KeyView, held: &HeldView, now: Timestamp) -> Markup {
     let all = view.held().filter_map(|one| one.lease.held.as_ref());
-    match all.filter_map(HeldView::expires_at).min() {
-        Some(at) => time(at, now),
-        None => html! { (while_it_runs(held, now)) },
-    }
+    let ends = all.filter_map(HeldView::expires_at).min();
+    ends.map_or_else(|| html! { (while_it_runs(held, now)) }, |at| time(at, now))
 }
 
 /// The state of a key in words, and what an operator has restricted.

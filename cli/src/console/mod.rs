@@ -124,8 +124,7 @@ impl ConsoleArgs {
     }
 
     fn site(&self, table_client: &TableClient) -> Site {
-        let words = self.table_args.words();
-        let options = words.map(|word| format!(" {}", quoted(word))).collect();
+        let words: Vec<_> = self.table_args.words().map(quoted).collect();
         let elsewhere = [
             "AWS_ENDPOINT_URL",
             "AWS_ENDPOINT_URL_SFN",
@@ -140,7 +139,7 @@ impl ConsoleArgs {
             allow_changes: self.allow_changes,
             is_aws: !elsewhere && table_client.config.endpoint_url().is_none(),
             who: who.unwrap_or_default(),
-            options,
+            options: words.join(" "),
         }
     }
 }
@@ -225,7 +224,7 @@ async fn before(State(console): Shared, RawQuery(query): RawQuery) -> Response {
 }
 
 async fn after(State(console): Shared, sent: HeaderMap, form: String) -> Response {
-    let page = async {
+    let page = Box::pin(async {
         // Every browser names the origin of a form, and the guard has compared it.
         if !sent.contains_key(ORIGIN) {
             return Err(Failure::usage(
@@ -236,7 +235,7 @@ async fn after(State(console): Shared, sent: HeaderMap, form: String) -> Respons
         let done = changes::carry_out(&console.site, &console.table_client, &asked, &view).await;
         console.restricted.forget();
         done
-    };
+    });
     console.answer(Method::POST, page).await
 }
 

@@ -171,11 +171,13 @@ pub(super) fn query(fields: &[(&str, &str)]) -> String {
 pub(super) fn holder(site: &Site, holder: &Holder) -> Markup {
     let text = holder.as_str();
     let short = columns::machine_and_name(text).unwrap_or(text);
-    match execution_page(text).filter(|_| site.is_aws) {
-        Some(address) => html! {
+    let address = execution_page(text).filter(|_| site.is_aws);
+    html! {
+        @if let Some(address) = address {
             a href=(address) title=(plain(text)) target="_blank" rel="noreferrer" { (plain(short)) }
-        },
-        None => html! { span title=(plain(text)) { (plain(short)) } },
+        } @else {
+            span title=(plain(text)) { (plain(short)) }
+        }
     }
 }
 

@@ -66,6 +66,6 @@ pub(super) fn site(allow_changes: bool) -> Site {
         allow_changes,
         is_aws: true,
         who: "alice".to_owned(),
-        options: String::new(),
+        options: "--table leases".to_owned(),
     }
 }

@@ -1,5 +1,5 @@
-//! Chromium, by the WebDriver protocol of its driver: each command is one request with JSON. The maintained clients for Rust bring a
-//! licence that is not on the list of `tools/deny.toml`, or thirty crates for what stands here.
+//! Chromium, by its driver, which speaks W3C's `WebDriver`: each command is one request with JSON. The maintained clients for Rust
+//! bring a licence that is not on the list of `tools/deny.toml`, or thirty crates for what stands here.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -43,7 +43,7 @@ impl Browser {
                 "goog:loggingPrefs": {"browser": "ALL"},
             }}});
             let session = browser.send("POST", "", asked).await.ok()?;
-            browser.session += &format!("/{}", session["sessionId"].as_str()?);
+            browser.session = format!("{}/{}", browser.session, session["sessionId"].as_str()?);
             Some(browser)
         })
         .await
@@ -201,7 +201,7 @@ fn driver() -> Option<(Child, String)> {
         .stderr(Stdio::null())
         .spawn()
         .expect("chromedriver is missing: `make browser` installs it, with Chromium");
-    let lines = BufReader::new(driver.stdout.take()?).lines();
+    let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
     let mut lines = lines.map_while(Result::ok);
     let port = lines.find_map(|line| {
         let (_, port) = line.split_once("started successfully on port ")?;
@@ -209,10 +209,11 @@ fn driver() -> Option<(Child, String)> {
     });
     // It ends when nobody reads what it prints.
     std::thread::spawn(move || lines.for_each(drop));
-    if port.is_none() {
+    let Some(port) = port else {
         let _ = driver.wait();
-    }
-    Some((driver, port?))
+        return None;
+    };
+    Some((driver, port))
 }
 
 impl Drop for Browser {

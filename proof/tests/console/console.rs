@@ -13,7 +13,7 @@ use leasehold::{
     store::{Address, DynamoDb},
 };
 use leasehold_lambda::StepFunctions;
-use leasehold_local::session_token;
+use leasehold_local::{Fault, session_token};
 use leasehold_proof::fake_step_functions::FakeStepFunctionsServer;
 use leasehold_proof::fixture::{TABLE, Table, config, s};
 use leasehold_proof::program;
@@ -179,6 +179,11 @@ impl Console {
         let key = Key::new(key).unwrap();
         let leases = self.table.leases();
         leases.key_view(&key, KeyDetails::default()).await.unwrap()
+    }
+
+    /// Refuses the next request of this operation.
+    pub fn refuse(&self, operation: &str) {
+        self.table.proxy.inject(Fault::Denied, operation, 1);
     }
 
     /// What an operator last did to a key.

@@ -216,6 +216,28 @@ async fn limits_and_failed_starts_are_changed() {
     browser.says("It is limited to 0 by alice").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_page_recovers() {
+    let console = Console::start(&[]).await;
+    console.hold("orders/42", "worker 7").await;
+    let browser = Browser::start().await;
+    console.refuse("Scan");
+    browser.open(&console.address).await;
+    let failed = browser.says("That did not work").await;
+    assert!(
+        failed.contains("this command needs dynamodb:Scan on "),
+        "{failed}"
+    );
+    // By itself, and whole.
+    browser.says("1 held, 0 waiting, 0 frozen.").await;
+    browser.fill("q", "orders\u{e007}").await;
+    browser.says("1 match.").await;
+    // A renewal that fails says so, and the page goes on.
+    console.refuse("Scan");
+    browser.says("That did not work").await;
+    browser.says("1 match.").await;
+}
+
 /// A page of somebody else, which knows the address of a form: it sends the form, and asks in a script.
 fn foreign_page(console: &Console) -> String {
     let change = console.page("change");
