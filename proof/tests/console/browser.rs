@@ -1,7 +1,8 @@
 //! Chromium, by its driver, which speaks W3C's `WebDriver`: each command is one request with JSON. The maintained clients for Rust
 //! bring a licence that is not on the list of `tools/deny.toml`, or thirty crates for what stands here.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use leasehold_proof::fixture::eventually;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// A browser without a window on the screen. It ends when it is dropped.
@@ -218,13 +218,18 @@ fn driver() -> Option<(Child, String)> {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends the browser before itself.
-        let id = Pid::from_child(&self.driver);
-        let _ = kill_process(id, Signal::TERM);
-        let end = std::time::Instant::now() + Duration::from_secs(10);
-        while matches!(self.driver.try_wait(), Ok(None)) && std::time::Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(20));
+        // The end of its session ends the browser, which outlives a driver that is killed.
+        if let Some((address, path)) = self.session.trim_start_matches("http://").split_once('/')
+            && let Ok(mut driver) = TcpStream::connect(address)
+        {
+            let _ = driver.set_read_timeout(Some(Duration::from_secs(20)));
+            let _ = write!(
+                driver,
+                "DELETE /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+            );
+            let _ = driver.read(&mut [0]);
         }
         let _ = self.driver.kill();
+        let _ = self.driver.wait();
     }
 }
