@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -13,23 +14,31 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use leasehold_proof::fixture::eventually;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// A browser without a window on the screen. It ends when it is dropped.
 pub struct Browser {
     driver: Child,
     client: Client<HttpConnector, Full<Bytes>>,
     session: String,
+    /// What it writes.
+    _directory: TempDir,
 }
 
 impl Browser {
     pub async fn start() -> Self {
         // The driver takes a free port of one kind of address and then wants the same of another, which may be taken.
         eventually("a browser", async || {
-            let (driver, port) = tokio::task::spawn_blocking(driver).await.unwrap()?;
+            let directory = tempfile::tempdir().unwrap();
+            let own = directory.path().to_owned();
+            let (driver, port) = tokio::task::spawn_blocking(move || driver(&own))
+                .await
+                .unwrap()?;
             let mut browser = Self {
                 driver,
                 client: Client::builder(TokioExecutor::new()).build_http(),
                 session: format!("http://127.0.0.1:{port}/session"),
+                _directory: directory,
             };
             // Tests may run as root, and containers have little shared memory.
             let arguments = [
@@ -194,9 +203,11 @@ impl Browser {
 }
 
 /// The driver, and where it listens; none if it has ended instead.
-fn driver() -> Option<(Child, String)> {
+fn driver(directory: &Path) -> Option<(Child, String)> {
     let mut driver = Command::new("chromedriver")
         .arg("--port=0")
+        .env("TMPDIR", directory)
+        .env("HOME", directory)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
