@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick demo local local-stack local-programs pytest-example test check package semver build invoke one-function built-size sizes dist command-line local-wheel dist-test deploy clean
+.PHONY: help quick demo local local-stack local-programs pytest-example browser test check package semver build invoke one-function built-size sizes dist command-line local-wheel dist-test deploy clean
 
 include tools/tools.mk tools/check.mk
 
@@ -25,7 +25,7 @@ demo: ## show leases in use on this machine, from start to end
 	$(LEAN)/leasehold-local demo
 
 local: ## start the whole stack on this machine and leave it running (LOCAL=--container-address: also for containers)
-	@$(MAKE) --no-print-directory -j2 local-stack
+	@$(MAKE) --no-print-directory -j2 local-stack CONSOLE=leasehold-cli
 	$(LEAN)/leasehold-local up $(LOCAL)
 
 # Only what a local stack needs: its programs and, built at the same time, the Python environment of its engine.
@@ -37,7 +37,7 @@ local-stack: translated local-programs $(ASL_ENV)/leasehold-requirements
 # need. Nothing else is built this way, so the profile has a directory of its own.
 LEAN := target/lean
 local-programs:
-	cargo build --locked --profile lean --no-default-features -p leasehold-local-program -p step $(addprefix -p ,$(FUNCTIONS)) $(if $(findstring --durable-runner,$(LOCAL)),-p leasehold-lambda --features leasehold-lambda/durable-functions)
+	cargo build --locked --profile lean --no-default-features -p leasehold-local-program -p step $(addprefix -p ,$(FUNCTIONS) $(CONSOLE)) $(if $(findstring --durable-runner,$(LOCAL)),-p leasehold-lambda --features leasehold-lambda/durable-functions)
 
 $(ASL_ENV)/leasehold-requirements: local/asl/requirements.txt
 	rm -rf $(ASL_ENV)
@@ -58,8 +58,14 @@ $(PYTEST_ENV)/leasehold-requirements: $(PYTEST_LOCK)
 	$(PYTEST_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	cp $< $@
 
+# The system's, for the tests of the console.
+browser: ## install Chromium and its driver by apt-get, if they are missing
+	@command -v chromedriver > /dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq chromium chromium-driver > /dev/null; } \
+	  || { echo "Chromium is missing and cannot be installed here: install the packages chromium and chromium-driver" >&2; exit 1; }
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+
 # The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.
-test: translated $(SAM_ENV)/complete ## build everything, run every test in two lanes, list the slowest ten, and count
+test: translated browser $(SAM_ENV)/complete ## build everything, run every test in two lanes, list the slowest ten, and count
 	cargo build --workspace --locked --bins --examples
 	cargo test --workspace --locked --lib --bins --tests --no-run --message-format=json-render-diagnostics > target/tests.json
 	python3 tools/tests.py "cargo test --workspace --locked --doc" < target/tests.json

@@ -19,7 +19,7 @@ from pathlib import Path
 
 LOGS = Path("target/tests")
 # Those that wait most of their time: for executions, deadlines, processes. The longest first.
-WAITING = ["machines", "soak", "wiring", "commands", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
+WAITING = ["machines", "soak", "wiring", "commands", "console", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
 # How many programs of a lane run at once, and how many tests of each. More, and time limits of seconds are not kept.
 LANES = {"waiting": (2, 2 * os.cpu_count()), "computing": (1, os.cpu_count())}
 # More than any takes on a busy machine. What hangs is ended, and has failed.

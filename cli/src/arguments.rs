@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::acquire::{Acquire, launch::Launch};
 use crate::check::Check;
+use crate::console::ConsoleArgs;
 use crate::doctor::Doctor;
 use crate::handle::{ExtendArgs, ReleaseArgs};
 use crate::listing::{Holders, Ls, Show};
@@ -48,6 +49,8 @@ pub(crate) enum Verb {
     Holders(Holders),
     /// Watch leases change, line by line
     Watch(Watch),
+    /// Show keys, queues and failed starts in a browser, and change them if allowed
+    Console(ConsoleArgs),
     /// Get a lease and run a command under it; without a command, print the lease's handle
     Acquire(Acquire),
     /// Extend a lease by its handle

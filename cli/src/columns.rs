@@ -64,7 +64,8 @@ impl Columns {
     }
 }
 
-fn machine_and_name(arn: &str) -> Option<&str> {
+/// The machine and the name of an execution, or the function of a durable one.
+pub(crate) fn machine_and_name(arn: &str) -> Option<&str> {
     let rest = arn.strip_prefix("arn:")?;
     let kinds = [":execution:", ":function:"].iter();
     kinds

@@ -138,6 +138,9 @@ impl TableArgs {
             }
             loader = loader.endpoint_url(url);
         }
+        if cfg!(not(feature = "https-client")) {
+            loader = loader.http_client(aws_smithy_http_client::Builder::new().build_http());
+        }
         let config = loader.load().await;
         if config
             .region()

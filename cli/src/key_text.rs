@@ -11,7 +11,7 @@ use crate::ended_executions::EndedExecutions;
 use crate::lease_text::{self, when, while_it_lasts};
 
 /// A name and its value, on a line.
-type Fact = (&'static str, String);
+pub(crate) type Fact = (&'static str, String);
 
 /// Of a lease of a start whose execution is not known to have begun.
 const NOT_BEGUN: &str =
@@ -19,19 +19,7 @@ const NOT_BEGUN: &str =
 
 /// All that was seen of a key, also of one that has no row.
 pub(crate) fn whole(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> String {
-    let mut facts = Vec::new();
-    if let Some(first) = view.first() {
-        facts = of_permit(view, first, ended, now);
-        if view.is_semaphore() {
-            facts.insert(2, ("permits", state(view)));
-        }
-        facts.extend(
-            view.last_act()
-                .into_iter()
-                .flat_map(|act| last_act(act, now)),
-        );
-        facts.extend(disagreement(view));
-    }
+    let mut facts = facts(view, ended, now);
     facts.extend(failed_starts(view, now));
     let mut parts = Vec::new();
     if !facts.is_empty() {
@@ -47,12 +35,35 @@ pub(crate) fn whole(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> 
     parts.join("\n\n")
 }
 
+/// What is known of a key and of its first permit; nothing of one that has no row.
+pub(crate) fn facts(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let Some(first) = view.first() {
+        facts = of_permit(view, first, ended, now);
+        if view.is_semaphore() {
+            facts.insert(2, ("permits", state(view)));
+        }
+        facts.extend(
+            view.last_act()
+                .into_iter()
+                .flat_map(|act| last_act(act, now)),
+        );
+        facts.extend(disagreement(view));
+    }
+    facts
+}
+
 /// One permit of a key, before something is done to it.
 pub(crate) fn permit(view: &KeyView, permit: &Inspection, now: Timestamp) -> String {
+    pairs(permit_facts(view, permit, now))
+}
+
+/// The same as names and values.
+pub(crate) fn permit_facts(view: &KeyView, permit: &Inspection, now: Timestamp) -> Vec<Fact> {
     let mut facts = of_permit(view, permit, &EndedExecutions::default(), now);
     let act = permit.operator.as_ref();
     facts.extend(act.into_iter().flat_map(|act| last_act(act, now)));
-    pairs(facts)
+    facts
 }
 
 /// A key as a row of a table of keys.
@@ -73,7 +84,7 @@ pub(crate) fn row(view: &KeyView) -> Vec<String> {
 }
 
 /// The state of a key; of a semaphore how many of its permits are held.
-fn state(view: &KeyView) -> String {
+pub(crate) fn state(view: &KeyView) -> String {
     match view.first() {
         None => "gone".to_owned(),
         Some(_) if view.is_semaphore() => {
@@ -114,7 +125,7 @@ fn of_permit(
     facts
 }
 
-fn permit_state(
+pub(crate) fn permit_state(
     view: &KeyView,
     permit: &Inspection,
     ended: &EndedExecutions,
@@ -167,7 +178,7 @@ fn of_lifetime(held: &HeldView) -> Vec<Fact> {
     }
 }
 
-fn previous(previous: &Previous) -> Fact {
+pub(crate) fn previous(previous: &Previous) -> Fact {
     let Previous {
         holder,
         fencing_token,
@@ -198,7 +209,7 @@ fn last_act(record: &Record, now: Timestamp) -> Vec<Fact> {
     facts
 }
 
-fn by(record: &Record, now: Timestamp) -> String {
+pub(crate) fn by(record: &Record, now: Timestamp) -> String {
     let (who, at, why) = (&record.who, when(record.at, now), &record.why);
     format!("by {who} {at}: {why}")
 }

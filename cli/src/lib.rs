@@ -9,6 +9,7 @@ mod check;
 mod clock_warning;
 mod columns;
 mod connect;
+mod console;
 mod doctor;
 mod durations;
 mod ended_executions;
@@ -62,6 +63,7 @@ pub fn run() -> ExitCode {
         Verb::Show(show) => on_one_thread(show.run()),
         Verb::Holders(holders) => on_one_thread(holders.run()),
         Verb::Watch(watch) => on_one_thread(watch.run()),
+        Verb::Console(console) => on_one_thread(console.run()),
         Verb::Acquire(acquire) => on_one_thread(acquire.run()),
         Verb::Extend(extend) => on_one_thread(extend.run()),
         Verb::Release(release) => on_one_thread(release.run()),

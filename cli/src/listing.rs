@@ -211,7 +211,7 @@ impl Show {
         let table_client = self.table_args.connect().await?;
         let leases = &table_client.leases;
         let details = KeyDetails {
-            waiters: self.waiters,
+            waiters: if self.waiters { usize::MAX } else { 0 },
             starts: !self.json,
         };
         let view = leases.key_view(&self.key, details).await;

@@ -222,8 +222,7 @@ pub(crate) struct RepeatStart {
 impl RepeatStart {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
-        let queue = queue_of(&table_client, &self.execution)?;
-        let started = queue.repeat_start(&self.key, &self.execution).await?;
+        let started = repeat(&table_client, &self.key, &self.execution).await?;
         print_started(&table_client, &started, self.json)
     }
 }
@@ -251,17 +250,34 @@ pub(crate) struct DismissStart {
 impl DismissStart {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let table_client = self.table_args.connect().await?;
-        let (key, execution) = (&self.key, &self.execution);
-        let queue = queue_of(&table_client, execution)?;
-        let dismissed = queue.dismiss_start(key, execution).await?;
-        if !dismissed {
-            let what = format!("no start of {execution} through {key} has failed or waits");
-            let advice = "one that has its turn is ended by `leasehold force-release --stop`";
-            return Err(Failure::new(Code::FAILURE, what).advice(advice));
-        }
-        print(&format!("deleted: {execution}"))?;
+        print(&dismiss(&table_client, &self.key, &self.execution).await?)?;
         Ok(Code::DONE)
     }
+}
+
+/// Asks again for a start that has failed.
+pub(crate) async fn repeat(
+    table_client: &TableClient,
+    key: &Key,
+    execution: &Holder,
+) -> Result<Started, Failure> {
+    let queue = queue_of(table_client, execution)?;
+    Ok(queue.repeat_start(key, execution).await?)
+}
+
+/// Deletes a start that has failed or waits, and says so.
+pub(crate) async fn dismiss(
+    table_client: &TableClient,
+    key: &Key,
+    execution: &Holder,
+) -> Result<String, Failure> {
+    let queue = queue_of(table_client, execution)?;
+    if !queue.dismiss_start(key, execution).await? {
+        let what = format!("no start of {execution} through {key} has failed or waits");
+        let advice = "one that has its turn is ended by `leasehold force-release --stop`";
+        return Err(Failure::new(Code::FAILURE, what).advice(advice));
+    }
+    Ok(format!("deleted: {execution}"))
 }
 
 /// A queue that may begin this execution.
@@ -291,7 +307,15 @@ fn print_started(
         print(&json(started)?)?;
         return Ok(Code::DONE);
     }
-    let (words, held) = match started {
+    let (words, held) = started_words(started);
+    print_held(table_client, held);
+    print(&words)?;
+    Ok(Code::DONE)
+}
+
+/// What became of a start, and who has the key if that matters.
+pub(crate) fn started_words(started: &Started) -> (String, Option<&HeldLease>) {
+    match started {
         Started::Started { execution_arn } => (format!("started: {execution_arn}"), None),
         Started::Queued {
             execution_arn,
@@ -309,10 +333,7 @@ fn print_started(
             format!("superseded: {execution_arn} waited, and {by} waits instead"),
             None,
         ),
-    };
-    print_held(table_client, held);
-    print(&words)?;
-    Ok(Code::DONE)
+    }
 }
 
 fn print_held(table_client: &TableClient, held: Option<&HeldLease>) {

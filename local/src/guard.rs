@@ -36,7 +36,7 @@ pub fn guard() -> Guard {
         hosts: &["localhost", "host.docker.internal"],
         site: Site::NoPage,
         secret: session_token().to_owned(),
-        places: &[SIGNED],
+        places: vec![SIGNED],
         advice: "the session token of its start, in X-Amz-Security-Token: read env.sh again, which has AWS_SESSION_TOKEN",
     }
 }
@@ -44,7 +44,7 @@ pub fn guard() -> Guard {
 /// The guard of Lambda, which also serves the runtimes of its functions.
 pub(crate) fn guard_of_lambda() -> Guard {
     Guard {
-        places: &[SIGNED, Place::Path(RUNTIMES)],
+        places: vec![SIGNED, Place::Path(RUNTIMES.into())],
         ..guard()
     }
 }

@@ -145,6 +145,42 @@ fn up_tells_addresses_and_ends_cleanly() {
     }
 }
 
+/// The console of its table, at an address that a browser can open.
+#[test]
+fn up_serves_a_console() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = processes::program(&leasehold_proof::program(PROGRAM));
+    let template = leasehold_proof::root().join("local/minimal.json");
+    command
+        .args(["up", "--run-directory"])
+        .arg(directory.path());
+    command.arg("--template").arg(template);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut up = started(command, &["--no-engine", "--no-sweep"], directory);
+    let mut lines = up.output_text.lines();
+    let opened = lines.find_map(|line| line.strip_prefix("  console         http://"));
+    let (address, path) = opened.unwrap().split_once('/').unwrap();
+    let get = |path: &str, cookie: &str| {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{cookie}Connection: close");
+        write!(stream, "{head}\r\n\r\n").unwrap();
+        std::io::read_to_string(stream).unwrap()
+    };
+    let answer = get(&format!("/{path}"), "");
+    let header = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name));
+    let cookie = header("set-cookie: ").unwrap();
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
+    let page = header("location: ").unwrap();
+    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+    let list = get(page, &cookie);
+    assert!(list.contains("0 held, 0 waiting"), "{list}");
+    assert!(get(page, "").contains(" 403 "));
+    let children = up.children();
+    assert_eq!(children.len(), 1, "the console");
+    up.end(Signal::INT);
+    wait_until_gone(&children);
+}
+
 fn is_ignored(pid: u32, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

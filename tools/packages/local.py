@@ -16,7 +16,7 @@ import clients
 
 ROOT = clients.ROOT
 SOURCES = ROOT / "local" / "python"
-PROGRAMS = ["leasehold-local", "step", *sorted(path.name for path in (ROOT / "functions").iterdir())]
+PROGRAMS = ["leasehold", "leasehold-local", "step", *sorted(path.name for path in (ROOT / "functions").iterdir())]
 
 
 def program(directory, name):

@@ -219,6 +219,20 @@ fn named(summary: &StackResourceSummary) -> Option<(String, Resource)> {
     Some((id, resource))
 }
 
+/// The name of a stack's table.
+pub(crate) async fn table_of(config: &SdkConfig, stack: &str) -> Result<String, Failure> {
+    let resources = Account::of(config).resources(stack).await;
+    let mut resources = resources.map_err(|trouble| unlisted(stack, &trouble))?;
+    let table = resources.remove("LeaseTable").ok_or_else(|| {
+        let failure = Failure::new(
+            Code::UNREACHABLE,
+            format!("{stack} has no table of its own"),
+        );
+        failure.advice("name the table that it uses: --table NAME")
+    })?;
+    Ok(table.id)
+}
+
 /// The failure if the stack's resources cannot be listed, since every check needs them.
 pub(super) fn unlisted(stack: &str, trouble: &CallError) -> Failure {
     let unreachable = |what: &dyn Display| Failure::new(Code::UNREACHABLE, what);
@@ -226,7 +240,7 @@ pub(super) fn unlisted(stack: &str, trouble: &CallError) -> Failure {
         CallError::NoAnswer(service) => unreachable(&format!("{service} does not answer"))
             .advice("check the network, --region and AWS_ENDPOINT_URL_CLOUDFORMATION"),
         CallError::Refused(why) => unreachable(why).advice(
-            "doctor lists the stack's resources with this action; docs/reference/permissions.md lists the actions of every command",
+            "the stack's resources are listed with this action; docs/reference/permissions.md lists the actions of every command",
         ),
         CallError::Missing => unreachable(&format!("there is no stack {stack}")),
         CallError::Said(said) => unreachable(said)

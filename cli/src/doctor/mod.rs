@@ -1,6 +1,6 @@
 //! `leasehold doctor`: inspects a deployed stack, exercises it on keys of its own, and reports which promises hold there.
 
-mod account;
+pub(crate) mod account;
 mod answers;
 mod checks;
 mod clocks;

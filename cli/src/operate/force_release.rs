@@ -1,15 +1,11 @@
 //! `leasehold force-release`: ends a lease without its handle, or stops the execution that has it.
 
 use clap::Args;
-use leasehold::{
-    ForceReleaseOptions, ForceReleaseOutcome, HeldView, Inspection, KeyView, ViewUntil,
-};
+use leasehold::{ForceReleaseOutcome, Inspection, KeyView};
 
-use super::{OperatorArgs, stop};
-use crate::connect::TableClient;
+use super::{Change, OperatorArgs, check_stoppable, stop::stop};
 use crate::exit::{Code, Failure};
 use crate::lease_text;
-use crate::output::{print, print_error};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -65,63 +61,20 @@ impl ForceRelease {
         let Some(held) = &permit.lease.held else {
             return Ok(Code::FAILURE);
         };
-        let holder = &held.holder;
-        let lasts_while_it_runs = matches!(held.until, ViewUntil::Execution { .. });
         if self.stop {
-            if !lasts_while_it_runs {
-                let what =
-                    format!("--stop: {holder} is no execution whose lease lasts while it runs");
-                return Err(Failure::usage(what));
-            }
-            operator.confirm(&view, [permit], &format!("Stop {holder}?"))?;
-            return stop::stop(operator, &table_client, &permit.lease, holder).await;
+            check_stoppable(held)?;
+            let question = format!("Stop {}?", held.holder);
+            operator.confirm(&view, [permit], &question)?;
+            return stop(operator, &table_client, &permit.lease, &held.holder).await;
         }
-        if lasts_while_it_runs {
-            print_error(work_goes_on(held));
-        }
-        operator.confirm(&view, [permit], &format!("Evict {holder}?"))?;
-        self.evict(&table_client, &view, permit, (held, &what))
-            .await
-    }
-
-    async fn evict(
-        &self,
-        table_client: &TableClient,
-        view: &KeyView,
-        permit: &Inspection,
-        (held, what): (&HeldView, &str),
-    ) -> Result<Code, Failure> {
-        let (operator, holder) = (&self.operator, &held.holder);
-        let which = ForceReleaseOptions {
-            permit: Some(permit.lease.permit),
-            fencing_token: Some(permit.lease.fencing_token),
+        let change = Change::ForceRelease {
+            lease: Box::new(permit.lease.clone()),
+            held: Box::new(held.clone()),
+            what,
         };
-        let (leases, because) = (&table_client.leases, operator.because());
-        let forced = leases.force_release(&operator.key, which, &because);
-        let forced = forced.await?;
-        match &forced {
-            ForceReleaseOutcome::Forced { fencing_token, .. } => {
-                operator.print(&forced, &format!("{what} is released; {holder} had it"))?;
-                if !operator.json {
-                    print(&format!(
-                        "write to the resource with token {fencing_token}, so that it refuses this holder's writes"
-                    ))?;
-                }
-                operator.print_who_waits(view)?;
-                Ok(Code::DONE)
-            }
-            ForceReleaseOutcome::Cancelled { free_at, .. } => {
-                operator.print(
-                    &forced,
-                    &format!("{holder} had not begun, and will not: {what} is free at {free_at}, when no late call can begin it"),
-                )?;
-                Ok(Code::DONE)
-            }
-            ForceReleaseOutcome::NotHeld => {
-                operator.print(&forced, &format!("{holder} no longer holds {what}"))?;
-                Ok(Code::FAILURE)
-            }
-        }
+        operator
+            .carry_out(&table_client, &view, [permit], &change)
+            .await
     }
 }
 
@@ -132,20 +85,4 @@ fn unnamed(view: &KeyView, held: &[&Inspection]) -> Failure {
     let permits: Vec<_> = permits.collect();
     let failure = Failure::usage(format!("{number} permits of {key} are held: name one"));
     failure.advice(format!("--permit {}", permits.join(", or ")))
-}
-
-/// An evicted execution may work on beside the next holder.
-const fn work_goes_on(held: &HeldView) -> &'static str {
-    match held.until {
-        ViewUntil::Execution {
-            look_again_at: Some(_),
-            ..
-        } => {
-            "its execution is over or unknown, and a task of it may still be at work beside the next holder"
-        }
-        _ => {
-            "its execution may still run, and learns nothing of this: it works on beside the next holder; \
-             --stop stops it first"
-        }
-    }
 }

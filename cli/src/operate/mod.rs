@@ -1,5 +1,6 @@
 //! `leasehold force-release`, `freeze`, `unfreeze` and `limit`: acts of operators on a key. The key's row records who did it and why.
 
+mod change;
 mod force_release;
 mod stop;
 
@@ -8,8 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold::{
-    AuditReason, Caller, FreezeOutcome, Inspection, Key, KeyDetails, KeyView, LimitOutcome,
-    LimitedTo, Operator, Reason, UnfreezeOutcome,
+    AuditReason, Caller, Inspection, Key, KeyDetails, KeyView, LimitedTo, Operator, Reason,
 };
 use leasehold_asl::plain;
 
@@ -17,7 +17,9 @@ use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
 use crate::{environment, key_text};
+pub(crate) use change::{Change, who_waits};
 pub(crate) use force_release::ForceRelease;
+pub(crate) use stop::{ask_to_stop, check_stoppable};
 
 /// Time limit for STS. After it, the act goes on without the caller.
 const ASKING: Duration = Duration::from_secs(2);
@@ -86,20 +88,38 @@ impl OperatorArgs {
         }
     }
 
-    /// Says that others wait, who are not served by this command.
-    fn print_who_waits(&self, view: &KeyView) -> Result<(), Failure> {
-        match who_waits(view) {
-            Some(who) if !self.json => print(&who),
-            _ => Ok(()),
+    /// Shows the permits concerned, asks, does it, and says what was done.
+    async fn carry_out<'a>(
+        &self,
+        table_client: &TableClient,
+        view: &KeyView,
+        permits: impl IntoIterator<Item = &'a Inspection>,
+        change: &Change,
+    ) -> Result<Code, Failure> {
+        if let Some(warning) = change.warning() {
+            print_error(warning);
         }
+        self.confirm(view, permits, &change.question(&self.key))?;
+        let leases = &table_client.leases;
+        let done = change.carry_out(leases, view, &self.because()).await?;
+        if self.json {
+            print(&done.json)?;
+        } else {
+            for words in &done.words {
+                print(words)?;
+            }
+        }
+        if let Some(note) = &done.note {
+            print_error(note);
+        }
+        Ok(done.code)
     }
-}
 
-fn who_waits(view: &KeyView) -> Option<String> {
-    match view.waiting() {
-        0 => None,
-        1 => Some("one waits in the queue: the next sweep of the stack, within a minute, grants it to that one".to_owned()),
-        n => Some(format!("{n} wait in the queue: the next sweep of the stack, within a minute, grants it to the first")),
+    /// Does it to the whole key.
+    async fn change_key(&self, change: &Change) -> Result<Code, Failure> {
+        let (table_client, view) = self.connect().await?;
+        let permits = &view.permits;
+        self.carry_out(&table_client, &view, permits, change).await
     }
 }
 
@@ -120,23 +140,7 @@ pub(crate) struct FreezeArgs {
 
 impl FreezeArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let (operator, key) = (&self.operator, &self.operator.key);
-        let (table_client, view) = operator.connect().await?;
-        operator.confirm(&view, &view.permits, &format!("Freeze {key}?"))?;
-        let leases = &table_client.leases;
-        let frozen = leases.freeze(key, &operator.because()).await?;
-        let words = match frozen {
-            FreezeOutcome::Frozen => format!("{key} is frozen"),
-            FreezeOutcome::AlreadyFrozen => format!("{key} was already frozen"),
-        };
-        operator.print(&frozen, &words)?;
-        if let Some(held) = view.held().find_map(|one| one.lease.held.as_ref()) {
-            print_error(&format!(
-                "{} still holds the key, until it releases the lease or the lease ends",
-                held.holder
-            ));
-        }
-        Ok(Code::DONE)
+        self.operator.change_key(&Change::Freeze).await
     }
 }
 
@@ -155,26 +159,13 @@ pub(crate) struct UnfreezeArgs {
 
 impl UnfreezeArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let (operator, key) = (&self.operator, &self.operator.key);
-        let (table_client, view) = operator.connect().await?;
-        operator.confirm(&view, &view.permits, &format!("Unfreeze {key}?"))?;
-        let leases = &table_client.leases;
-        let unfrozen = leases.unfreeze(key, &operator.because()).await?;
-        let (words, code) = match unfrozen {
-            UnfreezeOutcome::Unfrozen => (format!("{key} can be granted again"), Code::DONE),
-            UnfreezeOutcome::NotFrozen => (format!("{key} was not frozen"), Code::FAILURE),
-        };
-        operator.print(&unfrozen, &words)?;
-        if unfrozen == UnfreezeOutcome::Unfrozen {
-            operator.print_who_waits(&view)?;
-        }
-        Ok(code)
+        self.operator.change_key(&Change::Unfreeze).await
     }
 }
 
 /// The caller that STS names for the credentials, because `--who` is only what the operator claims: the ARN, if STS answers in time. With a DynamoDB endpoint of its own the table may not be AWS's, and its credentials must not
 /// be sent to AWS: STS is then called only if its endpoint is set too.
-async fn caller(table_client: &TableClient) -> Option<Caller> {
+pub(crate) async fn caller(table_client: &TableClient) -> Option<Caller> {
     let elsewhere = table_client.config.endpoint_url().is_some()
         || environment::text("AWS_ENDPOINT_URL_DYNAMODB").is_some();
     let given = ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"];
@@ -233,9 +224,9 @@ pub(crate) struct LimitArgs {
 
 /// A number, or none, as one word of the command line.
 #[derive(Clone, Copy, Debug)]
-struct NumberOrNone(Option<LimitedTo>);
+pub(crate) struct NumberOrNone(pub(crate) Option<LimitedTo>);
 
-fn limit(text: &str) -> Result<NumberOrNone, String> {
+pub(crate) fn limit(text: &str) -> Result<NumberOrNone, String> {
     if text == "none" {
         return Ok(NumberOrNone(None));
     }
@@ -248,44 +239,7 @@ fn limit(text: &str) -> Result<NumberOrNone, String> {
 
 impl LimitArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let (operator, key) = (&self.operator, &self.operator.key);
         let NumberOrNone(permits) = self.permits;
-        let (table_client, view) = operator.connect().await?;
-        let question = match permits {
-            Some(permits) => format!("Limit {key} to {}?", permits.get()),
-            None => format!("Remove the limit of {key}?"),
-        };
-        operator.confirm(&view, &view.permits, &question)?;
-        let leases = &table_client.leases;
-        let limited = leases.limit_to(key, permits, &operator.because()).await?;
-        let (words, code) = match limited {
-            LimitOutcome::Limited { permits: 0 } => {
-                let words = format!("{key} is limited to 0: nobody is granted it");
-                (words, Code::DONE)
-            }
-            LimitOutcome::Limited { permits } => {
-                (format!("{key} is limited to {permits}"), Code::DONE)
-            }
-            LimitOutcome::Unlimited => (format!("{key} has no limit any more"), Code::DONE),
-            LimitOutcome::NotLimited => (format!("{key} had no limit"), Code::FAILURE),
-        };
-        operator.print(&limited, &words)?;
-        let held = view.held().count();
-        let has_room = match limited {
-            LimitOutcome::Limited { permits } => held < usize::from(permits),
-            LimitOutcome::Unlimited => held == 0,
-            LimitOutcome::NotLimited => false,
-        };
-        if has_room {
-            operator.print_who_waits(&view)?;
-        }
-        if let LimitOutcome::Limited { permits } = limited
-            && held > usize::from(permits)
-        {
-            print_error(&format!(
-                "held now: {held}; the limit takes effect as leases end"
-            ));
-        }
-        Ok(code)
+        self.operator.change_key(&Change::Limit(permits)).await
     }
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use aws_sdk_sfn::Client;
 use aws_sdk_sfn::types::ExecutionStatus;
-use leasehold::{HeldView, Holder, KeyDetails, LeaseView, Timestamp, ViewUntil};
+use leasehold::{AuditReason, HeldView, Holder, Key, KeyDetails, LeaseView, Timestamp, ViewUntil};
 
 use super::OperatorArgs;
 use crate::connect::TableClient;
@@ -24,16 +23,9 @@ pub(super) async fn stop(
     lease: &LeaseView,
     execution: &Holder,
 ) -> Result<Code, Failure> {
-    if execution.is_durable_execution() {
-        let arn = quoted(execution.as_str());
-        return Err(Failure::usage(format!(
-            "--stop: {execution} is of a durable function; stop it by aws lambda stop-durable-execution \
-             --durable-execution-arn {arn}, and sweep ends its lease"
-        )));
-    }
     let leases = &table_client.leases;
     let sfn = step_functions::client(table_client)?;
-    ask_to_stop(operator, table_client, &sfn, execution).await?;
+    ask_to_stop(table_client, &operator.key, execution, &operator.because()).await?;
     let name = lease_text::name(lease);
     print_error(&format!(
         "asked Step Functions to stop {execution}; waiting until its lease of {name} has ended"
@@ -68,20 +60,36 @@ pub(super) async fn stop(
     }
 }
 
-/// Stops the execution. That of a start that has its turn and has not begun is begun first.
-async fn ask_to_stop(
-    operator: &OperatorArgs,
+/// The failure if what has this lease is no execution that can be stopped.
+pub(crate) fn check_stoppable(held: &HeldView) -> Result<(), Failure> {
+    let execution = &held.holder;
+    if !matches!(held.until, ViewUntil::Execution { .. }) {
+        let what = format!("--stop: {execution} is no execution whose lease lasts while it runs");
+        return Err(Failure::usage(what));
+    }
+    if execution.is_durable_execution() {
+        let arn = quoted(execution.as_str());
+        return Err(Failure::usage(format!(
+            "--stop: {execution} is of a durable function; stop it by aws lambda stop-durable-execution \
+             --durable-execution-arn {arn}, and sweep ends its lease"
+        )));
+    }
+    Ok(())
+}
+
+/// Stops the execution that has the key. That of a start that has its turn and has not begun is begun first.
+pub(crate) async fn ask_to_stop(
     table_client: &TableClient,
-    sfn: &Client,
+    key: &Key,
     execution: &Holder,
+    because: &AuditReason,
 ) -> Result<(), Failure> {
+    let sfn = step_functions::client(table_client)?;
     let stop = sfn.stop_execution().execution_arn(execution.as_str());
     let stop = stop.error("Leasehold.Stopped");
-    let stop = stop.cause(format!("{}: {}", operator.who, operator.why));
+    let stop = stop.cause(format!("{}: {}", because.who, because.why));
     let mut stopped = stop.clone().send().await;
-    if step_functions::is_unknown(&stopped)
-        && start::begin(table_client, &operator.key, execution).await?
-    {
+    if step_functions::is_unknown(&stopped) && start::begin(table_client, key, execution).await? {
         // A call that begins it may have been under way: begun now, it does not begin later. It may not show at once.
         for _ in 0..5 {
             stopped = stop.clone().send().await;

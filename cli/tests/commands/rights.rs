@@ -25,9 +25,10 @@ const SELDOM: [(&str, &str); 9] = [
 ];
 
 /// What sends no requests, or is played elsewhere.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 9] = [
     "check",
     "completions",
+    "console",
     "doctor",
     "local",
     "man",

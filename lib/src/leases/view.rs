@@ -28,7 +28,7 @@ pub struct KeyView {
     /// The permits whose holder is a start that is not known to have begun: Step Functions was not called yet, or did not accept
     /// the call, and the stack calls again. Empty unless [`KeyDetails::starts`] asks.
     pub not_begun: BTreeSet<u16>,
-    /// Who waits for it, in the order of the queue, if [`KeyDetails::waiters`] asks.
+    /// Who waits for it, in the order of the queue, as far as [`KeyDetails::waiters`] asks.
     pub waiters: Option<Vec<WaiterView>>,
     /// The starts of the key that have failed, oldest first, if [`KeyDetails::starts`] asks and the caller may read the index.
     pub failed_starts: Option<Vec<FailedStart>>,
@@ -39,8 +39,8 @@ pub struct KeyView {
 /// What to read of a key besides its rows, which take one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyDetails {
-    /// Who waits: a request for each.
-    pub waiters: bool,
+    /// How many of those who wait, from the head of the queue on: a request for each.
+    pub waiters: usize,
     /// Whether what was started through it has begun, and what has failed to: one request for each permit that a start has, and
     /// one for each failed start of the key; and the entries of the index of all failed starts.
     pub starts: bool,
@@ -212,10 +212,11 @@ impl<S: Store> Leases<S> {
             failed_starts: None,
             seen_at: self.now(),
         };
-        if details.waiters {
+        if details.waiters > 0 {
             let first = rows.iter().find(|(permit, _)| *permit == 0);
             let queue = first.map(|(_, row)| row.waiting()).unwrap_or_default();
-            view.waiters = Some(self.waiters_of(key, queue).await?);
+            let asked = &queue[..queue.len().min(details.waiters)];
+            view.waiters = Some(self.waiters_of(key, asked).await?);
         }
         if details.starts {
             view.not_begun = self.not_begun(key, &rows).await?;

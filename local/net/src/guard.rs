@@ -2,6 +2,7 @@
 //! own that points at 127.0.0.1 (DNS rebinding), and by other users. So a request is answered only if it is for this machine, if no
 //! foreign page sent it, and if it shows the secret of this start.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use axum::http::header::{CONTENT_TYPE, COOKIE, HOST, ORIGIN};
@@ -18,7 +19,7 @@ pub struct Guard {
     /// What every request has to show.
     pub secret: String,
     /// Where a request may show it; one place is enough.
-    pub places: &'static [Place],
+    pub places: Vec<Place>,
     /// What to tell who does not show it.
     pub advice: &'static str,
 }
@@ -33,12 +34,12 @@ pub enum Site {
 }
 
 /// Where a request shows the secret.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Place {
     /// In the header of this name.
     Header(&'static str),
     /// In the path, as the part between this beginning and the next slash: for programs that sign nothing.
-    Path(&'static str),
+    Path(Cow<'static, str>),
     /// In the cookie of this name.
     Cookie(&'static str),
 }
@@ -68,9 +69,12 @@ impl Guard {
         (!is_shown).then(|| format!("this local service answers only to {}", self.advice))
     }
 
-    /// The response to a request that is refused, in the words of AWS's services, which every client shows.
+    /// The response to a request that is refused: a text for people, or in the words of AWS's services, which every client shows.
     pub(crate) fn refuse(&self, path: &str, headers: &HeaderMap) -> Option<Response> {
         let why = self.refusal(path, headers)?;
+        if self.site == Site::SameOrigin {
+            return Some((StatusCode::FORBIDDEN, why).into_response());
+        }
         let kind = [(CONTENT_TYPE, "application/x-amz-json-1.0")];
         let body = format!("{{\"__type\":\"AccessDeniedException\",\"message\":{why:?}}}");
         Some((StatusCode::FORBIDDEN, kind, body).into_response())
@@ -110,10 +114,10 @@ impl Site {
 }
 
 impl Place {
-    fn shows<'a>(self, path: &'a str, headers: &'a HeaderMap) -> Option<&'a str> {
+    fn shows<'a>(&self, path: &'a str, headers: &'a HeaderMap) -> Option<&'a str> {
         match self {
             Self::Header(name) => text(headers, name),
-            Self::Path(beginning) => Some(path.strip_prefix(beginning)?.split_once('/')?.0),
+            Self::Path(beginning) => Some(path.strip_prefix(&**beginning)?.split_once('/')?.0),
             Self::Cookie(name) => {
                 let mut cookies = text(headers, COOKIE.as_str())?.split("; ");
                 cookies.find_map(|cookie| cookie.strip_prefix(name)?.strip_prefix('='))
@@ -132,16 +136,16 @@ mod tests {
 
     const PLACES: [Place; 3] = [
         Place::Header("x-secret"),
-        Place::Path("/.own/"),
+        Place::Path(Cow::Borrowed("/.own/")),
         Place::Cookie("secret"),
     ];
 
-    fn guard(site: Site, places: &'static [Place]) -> Guard {
+    fn guard(site: Site, places: &[Place]) -> Guard {
         Guard {
             hosts: &["localhost", "host.docker.internal"],
             site,
             secret: "sesame".to_owned(),
-            places,
+            places: places.to_vec(),
             advice: "its secret",
         }
     }
@@ -205,7 +209,7 @@ mod tests {
             ("/.own/sesame/a", nowhere, &PLACES[1..2]),
             ("/", ("cookie", "a=b; secret=sesame; c=d"), &PLACES[2..]),
         ] {
-            let shown = |path: &str, header: (&'static str, &str), places: &'static [Place]| {
+            let shown = |path: &str, header: (&'static str, &str), places: &[Place]| {
                 let mut headers = HeaderMap::new();
                 for (name, value) in [host, header] {
                     headers.insert(name, value.parse().unwrap());

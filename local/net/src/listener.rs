@@ -211,7 +211,7 @@ mod tests {
             hosts: &["localhost"],
             site: Site::NoPage,
             secret: "sesame".to_owned(),
-            places: &[Place::Header("x-secret")],
+            places: vec![Place::Header("x-secret")],
             advice: "its secret",
         }
     }

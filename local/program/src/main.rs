@@ -1,6 +1,7 @@
 //! `leasehold-local`: the command line of the local stack.
 
 mod arguments;
+mod console;
 mod demo;
 mod exec;
 mod signals;

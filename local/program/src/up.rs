@@ -13,6 +13,7 @@ use leasehold_net::quoted;
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Arguments;
+use crate::console::Console;
 use crate::signals::{listen_for_ends, report_interrupted};
 
 const EXAMPLES: &str = "Examples:
@@ -45,6 +46,17 @@ pub(crate) struct Up {
     /// Let DynamoDB, Lambda and Step Functions listen at this address too, for functions in containers; without a value, at Docker's 172.17.0.1
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "172.17.0.1")]
     container_address: Option<IpAddr>,
+    /// Port for the console [default: a free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    console_port: u16,
+    /// Serve no console
+    #[arg(long, conflicts_with = "console_port")]
+    no_console: bool,
     /// End when standard input closes, as it does when the process at its other end dies
     #[arg(long, hide = true)]
     end_with_stdin: bool,
@@ -74,8 +86,19 @@ pub(crate) async fn run(up: Up) -> Result<(), Error> {
     };
     let containers = Containers::reach(&mut stack, container_address).await?;
     let files = Files::write(&stack, &containers.host)?;
+    // Programs that start the stack look at no page.
+    let console = if up.no_console || up.end_with_stdin {
+        Ok(None)
+    } else {
+        Console::serve(&stack, up.console_port).await
+    };
     // A closed pipe, as in `up | head`, is no reason to stop.
-    let welcome = welcome(&stack, &machines, &files, &containers);
+    let line = match &console {
+        Ok(None) => String::new(),
+        Ok(Some(console)) => format!("\n  console         {}", console.address()),
+        Err(why) => format!("\n  console         {why}"),
+    };
+    let welcome = welcome(&stack, &machines, &files, &containers, &line);
     let _ = writeln!(std::io::stdout(), "{welcome}");
     let result = tokio::select! {
         _ = ended.next() => Ok(()),
@@ -95,6 +118,7 @@ fn welcome(
     machines: &BTreeMap<String, String>,
     files: &Files,
     containers: &Containers,
+    console: &str,
 ) -> String {
     let functions: Vec<_> = stack
         .functions()
@@ -120,7 +144,7 @@ fn welcome(
   Lambda          {lambda}   {functions}
   Step Functions  {machines}
   events, queues  {events}/events   {events}/queues
-  logs            {logs}
+  logs            {logs}{console}
 
 In another terminal, for the AWS CLI and every SDK (. {script} does the same):
 

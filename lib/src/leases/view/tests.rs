@@ -8,7 +8,7 @@ use crate::{
 
 const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:work";
 const EVERYTHING: KeyDetails = KeyDetails {
-    waiters: true,
+    waiters: usize::MAX,
     starts: true,
 };
 
