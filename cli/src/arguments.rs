@@ -6,6 +6,7 @@ use crate::acquire::{Acquire, launch::Launch};
 use crate::check::Check;
 use crate::doctor::Doctor;
 use crate::handle::{ExtendArgs, ReleaseArgs};
+use crate::history::History;
 use crate::listing::{Holders, Ls, Show};
 use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeArgs, LimitArgs, UnfreezeArgs};
@@ -46,6 +47,8 @@ pub(crate) enum Verb {
     Show(Show),
     /// Show each holder and its leases
     Holders(Holders),
+    /// Show who had a key, since when, for how long, and how it ended, by the logs of the functions
+    History(History),
     /// Watch leases change, line by line
     Watch(Watch),
     /// Get a lease and run a command under it; without a command, print the lease's handle

@@ -25,10 +25,11 @@ const SELDOM: [(&str, &str); 9] = [
 ];
 
 /// What sends no requests, or is played elsewhere.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 9] = [
     "check",
     "completions",
     "doctor",
+    "history",
     "local",
     "man",
     "watch",
