@@ -276,8 +276,8 @@ mod tests {
     const TOLD: &str = r#"{"timestamp":"2026-11-21T03:00:07.300000Z","message":"told","key":"k","holder":"b","fencing_token":6,"acquired_at":"2026-11-21T03:00:07.200Z","waited_ms":7000}"#;
     const FREED: &str = r#"{"timestamp":"2026-11-21T03:01:07.200000Z","message":"freed","key":"k","holder":"b","fencing_token":6,"acquired_at":"2026-11-21T03:00:07.200Z","ended_by":"execution"}"#;
 
-    fn at(text: &str) -> Option<Timestamp> {
-        Some(text.parse().expect("an instant"))
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("an instant")
     }
 
     /// Who had it, how it ended, for how long, and how long it waited.
@@ -303,9 +303,9 @@ mod tests {
         let first = Grant {
             fencing_token: 5,
             holder: "a".to_owned(),
-            granted_at: at("2026-11-21T03:00:00.120Z"),
+            granted_at: Some(at("2026-11-21T03:00:00.120Z")),
             ended: Some(How::Released),
-            ended_at: at("2026-11-21T03:00:07.120Z"),
+            ended_at: Some(at("2026-11-21T03:00:07.120Z")),
             held_ms: Some(7000),
             by: None,
             why: None,
@@ -314,9 +314,9 @@ mod tests {
         let second = Grant {
             fencing_token: 6,
             holder: "b".to_owned(),
-            granted_at: at("2026-11-21T03:00:07.200Z"),
+            granted_at: Some(at("2026-11-21T03:00:07.200Z")),
             ended: Some(How::ExecutionEnded),
-            ended_at: at("2026-11-21T03:01:07.200Z"),
+            ended_at: Some(at("2026-11-21T03:01:07.200Z")),
             held_ms: Some(60_000),
             waited_ms: Some(7000),
             ..first.clone()

@@ -2,7 +2,6 @@
 //! another test shows, with the functions (`proof/tests/contract/history.rs`).
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -10,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, Ran, code, ended, signal};
+use crate::fixture::{Fixture, Ran, code, ended, signal, until};
 
 const RELEASED: &str = r#"{"timestamp":"2026-11-21T03:00:07.120000Z","message":"answered","operation":"release","outcome":"released","key":"k","holder":"a","fencing_token":5,"acquired_at":"2026-11-21T03:00:00.120Z"}"#;
 
@@ -160,9 +159,8 @@ async fn interrupt_stops_the_query() {
     let account = Account::start(logs).await;
     let program = account.command(&["--stack", "leasehold"]).spawn().unwrap();
     let pid = program.id();
-    while !account.asked().contains(&"GetQueryResults".to_owned()) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let asks = || account.asked().contains(&"GetQueryResults".to_owned());
+    until("it asks for the results", asks).await;
     signal(pid, Signal::INT);
     assert_eq!(code(program).await, Some(130));
     assert_eq!(
