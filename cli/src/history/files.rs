@@ -5,19 +5,12 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use leasehold::Timestamp;
-use serde::Deserialize;
 
 use super::{Lines, ROWS, grants};
 use crate::exit::{Code, Failure};
 
-#[derive(Deserialize)]
-struct Line {
-    timestamp: Timestamp,
-    message: String,
-}
-
-/// The lines since then that tell of grants, of any key, as many as an account's query returns.
-pub(super) fn lines(directory: &Path, since: Timestamp) -> Result<Lines, Failure> {
+/// The lines since then that tell of grants of `key`, as many as an account's query returns.
+pub(super) fn lines(directory: &Path, key: &str, since: Timestamp) -> Result<Lines, Failure> {
     let failed = |path: &Path, error: std::io::Error| {
         let failure = Failure::new(Code::UNREACHABLE, format!("{}: {error}", path.display()));
         failure.advice("--logs names the directory of logs that `leasehold-local up` prints")
@@ -32,12 +25,9 @@ pub(super) fn lines(directory: &Path, since: Timestamp) -> Result<Lines, Failure
         let file = File::open(&path).map_err(|error| failed(&path, error))?;
         for line in BufReader::new(file).split(b'\n') {
             let line = line.map_err(|error| failed(&path, error))?;
-            let Ok(Line { timestamp, message }) = serde_json::from_slice(&line) else {
-                continue;
-            };
-            let tells = message == "answered" || grants::MESSAGES.contains(&message.as_str());
-            if tells && timestamp >= since {
-                read.push((timestamp, String::from_utf8_lossy(&line).into_owned()));
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if let Some(at) = grants::tells(&line, key).filter(|at| *at >= since) {
+                read.push((at, line));
             }
         }
     }

@@ -236,6 +236,12 @@ pub(super) const MESSAGES: [&str; 6] = [
 /// The outcomes of invocations that tell of one.
 pub(super) const OUTCOMES: [&str; 3] = ["acquired", "released", "already_released"];
 
+/// When a line was written that tells of a grant of `key`; none if it tells of nothing.
+pub(super) fn tells(line: &str, key: &str) -> Option<Timestamp> {
+    let line: Line = serde_json::from_str(line).ok()?;
+    line.timestamp.filter(|_| token_of(&line, key).is_some())
+}
+
 /// The token of the grant of `key` that a line tells of; none if it tells of nothing.
 fn token_of(line: &Line, key: &str) -> Option<u64> {
     let tells = match line.message.as_str() {

@@ -141,7 +141,7 @@ impl History {
             let failure = Failure::new(Code::UNREACHABLE, "no stack is named");
             return Err(failure.advice("use --stack NAME, or --logs DIRECTORY for a local stack"));
         };
-        files::lines(&logs, since)
+        files::lines(&logs, self.key.as_str(), since)
     }
 }
 
