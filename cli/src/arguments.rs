@@ -7,6 +7,7 @@ use crate::check::Check;
 use crate::console::ConsoleArgs;
 use crate::doctor::Doctor;
 use crate::handle::{ExtendArgs, ReleaseArgs};
+use crate::history::History;
 use crate::listing::{Holders, Ls, Show};
 use crate::manual::{Completions, Man};
 use crate::operate::{ForceRelease, FreezeArgs, LimitArgs, UnfreezeArgs};
@@ -47,6 +48,8 @@ pub(crate) enum Verb {
     Show(Show),
     /// Show each holder and its leases
     Holders(Holders),
+    /// Show who had a key, since when, for how long, and how it ended, by the logs of the functions
+    History(History),
     /// Watch leases change, line by line
     Watch(Watch),
     /// Show keys, queues and failed starts in a browser, and change them if allowed

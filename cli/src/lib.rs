@@ -17,6 +17,7 @@ mod environment;
 mod exit;
 mod failed_starts;
 mod handle;
+mod history;
 mod instants;
 mod key_lists;
 mod key_text;
@@ -62,6 +63,7 @@ pub fn run() -> ExitCode {
         Verb::Ls(ls) => on_one_thread(ls.run()),
         Verb::Show(show) => on_one_thread(show.run()),
         Verb::Holders(holders) => on_one_thread(holders.run()),
+        Verb::History(history) => on_one_thread(history.run()),
         Verb::Watch(watch) => on_one_thread(watch.run()),
         Verb::Console(console) => on_one_thread(console.run()),
         Verb::Acquire(acquire) => on_one_thread(acquire.run()),

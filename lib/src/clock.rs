@@ -65,7 +65,7 @@ impl Timestamp {
     }
 }
 
-fn millis(length: Duration) -> u64 {
+pub(crate) fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 

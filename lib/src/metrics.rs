@@ -34,6 +34,7 @@ metrics! {
     Refusals "Count";
     HeldTime "Milliseconds";
     WaitTime "Milliseconds";
+    OldestWait "Milliseconds";
     QueueDepth "Count";
     PermitsDiffer "Count";
     Lost "Count";
@@ -70,6 +71,7 @@ impl Metric {
             self,
             Self::HeldTime
                 | Self::WaitTime
+                | Self::OldestWait
                 | Self::QueueDepth
                 | Self::ClockDifference
                 | Self::Latency
@@ -145,8 +147,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Error, Execution, Leases, Memory, Settings, Timestamp,
-        test_support::{FakeStepFunctions, make},
+        Acquire, Error, Execution, Leases, Memory, Settings, SweepBounds, TaskToken, Timestamp,
+        Wait, WaitTime,
+        test_support::{FakeStepFunctions, grant, make},
     };
 
     fn values(counts: &Counts) -> Vec<(&'static str, u64)> {
@@ -218,6 +221,35 @@ mod tests {
             Counts::default(),
             "a stored limit counts"
         );
+    }
+
+    #[tokio::test]
+    async fn sweep_reports_oldest_wait() {
+        let clock = make::clock();
+        let leases = Leases::new(Memory::new(), Settings::default())
+            .with_clock(Arc::clone(&clock) as _)
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
+        let hour = Duration::from_hours(1);
+        for (key, age) in [("a", 0), ("b", 60), ("c", 90)] {
+            grant(&leases, make::request(make::key(key), "holder", hour)).await;
+            clock.advance(Duration::from_secs(age));
+            for n in 0..2 {
+                let queue = Wait {
+                    task_token: TaskToken::new(format!("{key}{n}")).expect("valid"),
+                    wait: WaitTime::new(hour).expect("valid"),
+                    latest: false,
+                };
+                let waits = make::of_execution(make::key(key), n);
+                let joined = leases.acquire_queued(waits, queue).await;
+                joined.expect("queued");
+                clock.advance(Duration::from_secs(1));
+            }
+        }
+        let (swept, counts) = counted(leases.sweep(SweepBounds::Schedule)).await;
+        swept.expect("swept");
+        let of_a = 2 + 60 + 2 + 90 + 2;
+        let expected = [("OldestWait", of_a * 1000), ("QueueDepth", 2)];
+        assert_eq!(values(&counts), expected);
     }
 
     #[tokio::test]

@@ -77,7 +77,7 @@ const OTHERS: [&str; 31] = [
 const DURABLE_ENDS: &str = "DurableEndRule";
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 18] = [
+const ALARMS: [&str; 20] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
@@ -87,6 +87,8 @@ const ALARMS: [&str; 18] = [
     "FailedStartsAlarm",
     "FunctionThrottlesAlarm",
     "LostAlarm",
+    "OldestWaitAlarm",
+    "QueueDepthAlarm",
     "ReapDeadLettersAlarm",
     "ReapQueueAgeAlarm",
     "SweepSilentAlarm",

@@ -20,6 +20,7 @@ use leasehold::{Clock as _, SystemClock};
 use crate::connect::TableArgs;
 use crate::durations;
 use crate::exit::{Code, Failure};
+use crate::history;
 use crate::output::{json_in_lines, print_error, print_lines};
 use account::{Account, unlisted};
 use checks::checks;
@@ -113,12 +114,7 @@ impl Doctor {
         let account = Account::of(&config);
         let resources = account.resources(&self.stack).await;
         let resources = resources.map_err(|trouble| unlisted(&self.stack, &trouble))?;
-        let name = self
-            .stack
-            .rsplit_once(":stack/")
-            .map_or(self.stack.as_str(), |(_, rest)| {
-                rest.split('/').next().unwrap_or(rest)
-            });
+        let name = history::name_of(&self.stack);
         let mut report = Report::new(name.to_owned(), region, SystemClock.now(), self.read_only);
         report.skip(self.skip);
         let seen = inspect::inspect(&account, &resources, &mut report).await;

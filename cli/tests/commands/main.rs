@@ -7,6 +7,7 @@ mod environment;
 mod executions;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod history;
 mod hostile;
 mod listing;
 mod operate;

@@ -30,6 +30,7 @@ const ELSEWHERE: [&str; 9] = [
     "completions",
     "console",
     "doctor",
+    "history",
     "local",
     "man",
     "watch",

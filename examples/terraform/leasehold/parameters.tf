@@ -19,6 +19,9 @@ locals {
     SweepSchedule          = var.sweep_schedule
     Monitoring             = var.monitoring ? "enabled" : "disabled"
     AlarmTopicArn          = var.alarm_topic_arn
+    RunbookUrl             = var.runbook_url
+    WaitAlarmSeconds       = var.wait_alarm_seconds
+    QueueAlarmCount        = var.queue_alarm_count
     TakeOverAlarmCount     = var.take_over_alarm_count
     FailureAlarmCount      = var.failure_alarm_count
     SweepAlarmSeconds      = var.sweep_alarm_seconds

@@ -360,6 +360,51 @@ variable "alarm_topic_arn" {
   }
 }
 
+variable "runbook_url" {
+  type        = string
+  default     = ""
+  nullable    = false
+  description = <<-EOT
+    Address at which your team reads docs/how-to/runbook.md. The description of each alarm leads to its paragraph there.
+    Empty: to the stack's dashboard, beside the file's name.
+  EOT
+
+  validation {
+    condition     = can(regex("^(https://[^\\s#]+)?$", var.runbook_url))
+    error_message = "Must match ^(https://[^\\s#]+)?$."
+  }
+}
+
+variable "wait_alarm_seconds" {
+  type        = number
+  default     = 900
+  nullable    = false
+  description = <<-EOT
+    Seconds that somebody waits for a key in the queue which is longer than usual. The alarm begins as soon as sweep finds
+    that the first in any queue has waited so long.
+  EOT
+
+  validation {
+    condition     = var.wait_alarm_seconds >= 1 && var.wait_alarm_seconds <= 31536000 && floor(var.wait_alarm_seconds) == var.wait_alarm_seconds
+    error_message = "Must be a whole number from 1 to 31536000."
+  }
+}
+
+variable "queue_alarm_count" {
+  type        = number
+  default     = 64
+  nullable    = false
+  description = <<-EOT
+    Number of waiters for one key which is more than usual; less than queue_cap. The alarm begins if it is reached twice
+    within a quarter of an hour.
+  EOT
+
+  validation {
+    condition     = var.queue_alarm_count >= 1 && var.queue_alarm_count <= 1000 && floor(var.queue_alarm_count) == var.queue_alarm_count
+    error_message = "Must be a whole number from 1 to 1000."
+  }
+}
+
 variable "take_over_alarm_count" {
   type        = number
   default     = 5

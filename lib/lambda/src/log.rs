@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use lambda_runtime::{Context, Diagnostic};
-use leasehold::{Counter, Error, Key, metrics};
-use serde_json::Value;
+use leasehold::{Counter, Error, Key, Timestamp, metrics};
+use serde_json::{Map, Value};
 use tracing::Level;
 
 use crate::{Event, Names, environment, response::Summary};
@@ -23,11 +23,14 @@ pub(crate) struct About {
     keys: Option<String>,
     holder: Option<String>,
     fencing_token: Option<Counter>,
+    /// Of a release: when its lease was granted, and of several keys the token of each, a JSON object.
+    acquired_at: Option<Timestamp>,
+    tokens: Option<String>,
 }
 
 /// The line of an invocation: the same fields whatever its level.
 macro_rules! line {
-    ($level:ident, $about:expr, $token:expr, $outcome:expr, $problem:expr, $latency:expr, $message:literal) => {{
+    ($level:ident, $about:expr, $token:expr, $outcome:expr, $problem:expr, $latency:expr, $message:literal $(, $($more:tt)+)?) => {{
         let about = $about;
         tracing::$level!(
             parent: None,
@@ -41,6 +44,7 @@ macro_rules! line {
             latency_ms = $latency,
             invocation = about.invocation,
             xray_trace_id = about.trace,
+            $($($more)+,)?
             $message
         );
     }};
@@ -59,6 +63,12 @@ impl About {
                 .first()
                 .map(|(_, holder)| cut(holder.as_str())),
             fencing_token: names.fencing_token,
+            acquired_at: names.acquired_at.filter(|_| operation == "release"),
+            tokens: (operation == "release" && !names.tokens.is_empty()).then(|| {
+                let each = names.tokens.iter();
+                let each = each.map(|(key, token)| (key.as_str().to_owned(), token.get().into()));
+                Value::Object(each.collect::<Map<_, _>>()).to_string()
+            }),
             ..Self::unreadable(None, context, operation)
         }
     }
@@ -78,6 +88,8 @@ impl About {
             keys: None,
             holder: None,
             fencing_token: None,
+            acquired_at: None,
+            tokens: None,
         }
     }
 
@@ -104,6 +116,11 @@ impl About {
         match outcome {
             Ok(summary) => {
                 let token = summary.fencing_token.or(self.fencing_token);
+                let grant = summary.grant.as_ref();
+                let after = grant.and_then(|grant| grant.after.as_ref());
+                let held_since = self.acquired_at.map(|at| at.to_string());
+                let granted_at = grant.and_then(|grant| grant.acquired_at.as_ref());
+                let tokens = grant.and_then(|grant| grant.tokens.as_ref());
                 line!(
                     info,
                     self,
@@ -111,7 +128,13 @@ impl About {
                     summary.outcome.as_str(),
                     none,
                     latency,
-                    "answered"
+                    "answered",
+                    grant = grant.map(|grant| &grant.kind),
+                    acquired_at = granted_at.or(held_since.as_ref()),
+                    tokens = tokens.or(self.tokens.as_ref()),
+                    previous_holder = after.map(|after| &after.holder),
+                    previous_token = after.and_then(|after| after.fencing_token),
+                    previous_ended = after.map(|after| &after.ended)
                 );
             }
             Err(error) => {

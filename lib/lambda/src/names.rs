@@ -1,7 +1,7 @@
 //! What a request names. Each request says it itself, for the boundary, the log and the error. Of an event that is no request only
 //! the key is shown.
 
-use leasehold::{Counter, Holder, Key, Keys, Lease, LeaseSet, RequestId};
+use leasehold::{Counter, Holder, Key, Keys, Lease, LeaseSet, RequestId, Timestamp};
 
 /// The keys and holders that a request names, each with its path, and the rest that identifies it.
 #[derive(Debug, Default)]
@@ -12,6 +12,10 @@ pub struct Names<'a> {
     pub(crate) key: Option<&'a Key>,
     pub(crate) request_id: Option<&'a RequestId>,
     pub(crate) fencing_token: Option<Counter>,
+    /// When the lease was granted, by its handle.
+    pub(crate) acquired_at: Option<Timestamp>,
+    /// The tokens of several leases.
+    pub(crate) tokens: Vec<(&'a Key, Counter)>,
     pub(crate) reentrant: bool,
     pub(crate) list: bool,
 }
@@ -51,6 +55,7 @@ impl<'a> Names<'a> {
             self.holders.push(("lease.holder", &lease.holder));
             self.key = Some(&lease.key);
             self.fencing_token = Some(lease.fencing_token);
+            self.acquired_at = Some(lease.acquired_at);
         }
         self
     }
@@ -61,6 +66,7 @@ impl<'a> Names<'a> {
         for lease in leases.into().into_iter().flat_map(LeaseSet::as_slice) {
             self.keys.push(("leases.key", &lease.key));
             self.holders.push(("leases.holder", &lease.holder));
+            self.tokens.push((&lease.key, lease.fencing_token));
         }
         self
     }

@@ -1,13 +1,14 @@
 //! What a response came to, as its JSON says it; the rules count what no response says.
 
 use leasehold::{Counter, metrics::Metric};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// An outcome in a word, the token of the lease, and what to count.
 #[derive(Debug)]
 pub(crate) struct Summary {
     pub(crate) outcome: String,
     pub(crate) fencing_token: Option<Counter>,
+    pub(crate) grant: Option<Grant>,
     pub(crate) counts: Vec<(Metric, u64)>,
 }
 
@@ -21,8 +22,55 @@ impl Summary {
         Self {
             outcome: outcome.to_owned(),
             fencing_token: token.and_then(Counter::new),
+            grant: Grant::of(response),
             counts: counts_of(outcome, response),
         }
+    }
+}
+
+/// What the line of a grant says of it, for a history of its key.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) kind: String,
+    pub(crate) acquired_at: Option<String>,
+    /// Of several keys: the token of each, a JSON object.
+    pub(crate) tokens: Option<String>,
+    /// The grant before, if it did not end as released.
+    pub(crate) after: Option<After>,
+}
+
+/// A grant that ended without a release.
+#[derive(Debug)]
+pub(crate) struct After {
+    pub(crate) holder: String,
+    pub(crate) fencing_token: Option<u64>,
+    pub(crate) ended: String,
+}
+
+impl Grant {
+    /// None if nothing was granted.
+    fn of(response: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let previous = &response["previous"];
+        let ended = text(&previous["ended"]).filter(|ended| ended != "released");
+        Some(Self {
+            kind: text(&response["grant"])?,
+            // Several keys are granted in one write.
+            acquired_at: text(&response["lease"]["acquired_at"])
+                .or_else(|| text(&response["leases"][0]["acquired_at"])),
+            tokens: response["leases"].as_array().map(|leases| {
+                let each = leases.iter();
+                let each = each.filter_map(|lease| {
+                    Some((text(&lease["key"])?, lease["fencing_token"].clone()))
+                });
+                Value::Object(each.collect::<Map<_, _>>()).to_string()
+            }),
+            after: ended.map(|ended| After {
+                holder: text(&previous["holder"]).unwrap_or_default(),
+                fencing_token: previous["fencing_token"].as_u64(),
+                ended,
+            }),
+        })
     }
 }
 

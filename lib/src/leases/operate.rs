@@ -624,11 +624,17 @@ impl<S: Store> Leases<S> {
             Applied::Done { .. } | Applied::Refused(_) => {}
         }
         let (key, permit) = (&address.key, address.permit);
-        let holder = row.filter(|row| row.holding().is_some());
-        let holder = holder.map(|row| row.granted_to.as_str());
+        let had_it = row.filter(|row| row.holding().is_some());
+        let holder = had_it.map(|row| row.granted_to.as_str());
+        let evicted = had_it.filter(|_| act == Act::ForceRelease);
+        let evicted_token = evicted.map(|row| row.fencing_token.get());
+        let acquired_at = evicted.and_then(|row| Some(row.holding()?.acquired_at.to_string()));
         let (act, AuditReason { who, why }) = (act.as_str(), because);
         let caller = self.caller().map(Caller::as_str);
-        tracing::warn!(%key, permit, act, %who, caller, %why, holder, fencing_token = token, "an operator acted");
+        tracing::warn!(
+            %key, permit, act, %who, caller, %why, holder, fencing_token = token, evicted_token, acquired_at,
+            "an operator acted"
+        );
         Ok(None)
     }
 }

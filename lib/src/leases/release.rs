@@ -127,7 +127,13 @@ impl<S: Store> Leases<S> {
             Applied::Refused(_) => return Ok(None),
         };
         let token = row.fencing_token.get();
-        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, "freed");
+        // The end of a call by its holder has a line of its own.
+        let ended_by = match (&held.term, ended) {
+            (Term::Ttl { .. }, Ended::Expired) => "deadline",
+            _ => "execution",
+        };
+        let acquired_at = held.acquired_at;
+        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, %acquired_at, ended_by, "freed");
         Ok(Some(Freed {
             at: address.clone(),
             row: free,

@@ -17,9 +17,11 @@
 
 use super::{Queue, maintenance::place_in, workflows::Begun};
 use crate::{
+    clock::millis,
     error::Error,
     leases::{CALLS_WITHIN, Freed, TRIES},
     metrics::{self, Metric},
+    outcomes::Ended,
     row::{Holding, Row, Stored, Term},
     start::{ANSWERS_FOR, Known, StartItem, StartStatus},
     store::{Address, Operations, Settled, Settlement, Store},
@@ -78,7 +80,7 @@ impl<S: Store> Queue<S> {
         // Nobody calls any more, and a call that is under way has begun it by then, or never will.
         let known = self.known(item).await?;
         if known == Known::Ours {
-            return self.note_begun(item).await;
+            return self.note_begun(item, Some(row)).await;
         }
         if !self.never_begins(known, at, row).await? {
             return Ok(Begins::Later);
@@ -179,9 +181,9 @@ impl<S: Store> Queue<S> {
         (began, is_only_call): (Begun, bool),
     ) -> Result<Begins, Error> {
         match began {
-            Begun::Began => self.note_begun(item).await,
+            Begun::Began => self.note_begun(item, Some(row)).await,
             Begun::NameInUse => match self.known(item).await? {
-                Known::Ours => self.note_begun(item).await,
+                Known::Ours => self.note_begun(item, Some(row)).await,
                 Known::Another => {
                     let reason = not_started_reason(Known::Another, String::new());
                     self.fail(at, row, item, reason).await
@@ -195,7 +197,7 @@ impl<S: Store> Queue<S> {
             },
             // The only call for this grant: unless the name is in use already, nothing has begun.
             Begun::Refused(reason) if is_only_call => match self.known(item).await? {
-                Known::Ours => self.note_begun(item).await,
+                Known::Ours => self.note_begun(item, Some(row)).await,
                 known => {
                     self.fail(at, row, item, not_started_reason(known, reason))
                         .await
@@ -259,13 +261,31 @@ impl<S: Store> Queue<S> {
         })
     }
 
-    /// Writes down that the execution has begun, whatever became of the start meanwhile. If that fails, sweep does it.
-    pub(crate) async fn note_begun(&self, item: &StartItem) -> Result<Begins, Error> {
+    /// Writes down that the execution has begun, whatever became of the start meanwhile. If that fails, sweep does it. `row` has its
+    /// grant, if that was read.
+    pub(crate) async fn note_begun(
+        &self,
+        item: &StartItem,
+        row: Option<&Row>,
+    ) -> Result<Begins, Error> {
         let (key, execution) = (&item.key, item.execution());
         match self.write_begun(item).await {
             Ok(()) => {
                 metrics::record_duration(Metric::WaitTime, self.now().since(item.asked_at));
-                tracing::info!(%key, %execution, "started");
+                let granted_at = row.and_then(|row| Some(row.holding()?.acquired_at));
+                let after = row.and_then(|row| row.previous.as_ref());
+                let after = after.filter(|previous| previous.ended != Ended::Released);
+                tracing::info!(
+                    %key,
+                    %execution,
+                    fencing_token = row.map(|row| row.fencing_token.get()),
+                    acquired_at = granted_at.map(|at| at.to_string()),
+                    waited_ms = granted_at.map(|at| millis(at.since(item.asked_at))),
+                    previous_holder = after.map(|previous| previous.holder.as_str()),
+                    previous_token = after.map(|previous| previous.fencing_token.get()),
+                    previous_ended = after.map(|previous| previous.ended.as_str()),
+                    "started"
+                );
             }
             Err(error) => {
                 error.count();
@@ -325,7 +345,7 @@ impl<S: Store> Queue<S> {
             Settled::Done => {}
             _ => return Ok(Begins::Later),
         }
-        log_failed(item, &reason);
+        log_failed(item, &reason, Some(row));
         let free = self.read_row(at).await?;
         let free = free.filter(|row| row.holding().is_none());
         let free = free.map(|row| Freed::of_execution(at, row));
@@ -388,10 +408,12 @@ impl<S: Store> Queue<S> {
     }
 }
 
-pub(crate) fn log_failed(item: &StartItem, reason: &str) {
+/// `row` has the grant that was taken back, if there was one.
+pub(crate) fn log_failed(item: &StartItem, reason: &str, row: Option<&Row>) {
     metrics::record(Metric::FailedStarts, 1);
     let (key, execution) = (&item.key, item.execution());
-    tracing::error!(%key, %execution, reason, "a start has failed; its item keeps the request");
+    let fencing_token = row.map(|row| row.fencing_token.get());
+    tracing::error!(%key, %execution, fencing_token, reason, "a start has failed; its item keeps the request");
 }
 
 /// Why a start has failed, unless its name is in use, which says more.

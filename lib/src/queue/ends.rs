@@ -117,7 +117,7 @@ impl<S: Store> Queue<S> {
         {
             known = self.known(item).await?;
             if known == Known::Ours {
-                self.note_begun(item).await?;
+                self.note_begun(item, None).await?;
             }
         }
         let outcome = self.evict(evictable, known, because).await?;

@@ -233,7 +233,7 @@ impl<S: Store> Queue<S> {
                 };
                 if known == Known::Ours {
                     if let Some(item) = &item {
-                        self.note_begun(item).await?;
+                        self.note_begun(item, Some(row)).await?;
                     }
                     return Ok(None);
                 }

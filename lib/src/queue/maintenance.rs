@@ -51,6 +51,7 @@ impl<S: Store> Queue<S> {
         if let (Some(first), Some(until)) = (rows.first(), until) {
             rows = self.keep_row(key, first.clone(), rows, until).await?;
         }
+        self.report_wait(key, &rows).await?;
         // What goes wrong with a start concerns no token.
         let (starts, tokens): (Vec<_>, Vec<_>) =
             waiting.iter().partition(|(one, _)| one.is_start());
@@ -96,6 +97,17 @@ impl<S: Store> Queue<S> {
             }
         }
         Ok((notified, strays))
+    }
+
+    /// Reports how long the first in the queue has waited. The row has only the names of those who wait.
+    async fn report_wait(&self, key: &Key, rows: &Rows) -> Result<(), Error> {
+        let Some(head) = rows.first().and_then(|first| first.waiting().first()) else {
+            return Ok(());
+        };
+        if let Some(waiter) = self.waiter(key, head).await? {
+            metrics::record_duration(Metric::OldestWait, self.now().since(waiter.since()));
+        }
+        Ok(())
     }
 
     /// A free row that has a queue, because nothing is granted now, is not purged before the last of its waiters gives up.

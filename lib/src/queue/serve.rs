@@ -2,7 +2,7 @@
 
 use super::{Queue, begin::Begins};
 use crate::{
-    clock::Timestamp,
+    clock::{Timestamp, millis},
     error::Error,
     leases::{Candidate, Freed, Rows, TRIES},
     metrics::{self, Metric},
@@ -433,7 +433,7 @@ impl<S: Store> Queue<S> {
         mut row: Row,
         waiter: &TokenItem,
     ) -> Result<(Told, Option<Row>), Error> {
-        let mut told = self.tell(at, &row, &waiter.task_token).await?;
+        let mut told = self.tell(at, &row, waiter).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
             && let Some(latest) = self.token_item(&at.key, &waiter.request.digest).await?
@@ -444,7 +444,7 @@ impl<S: Store> Queue<S> {
                 return Ok((Told::Unknown(None), None));
             };
             (row, waiter) = (marked, latest);
-            told = match self.tell(at, &row, &waiter.task_token).await? {
+            told = match self.tell(at, &row, &waiter).await? {
                 Told::Refused => {
                     self.note_refusal(at, &row).await?;
                     Told::Unknown(None)
@@ -488,7 +488,7 @@ impl<S: Store> Queue<S> {
         let Some(row) = self.mark(at, row, Some(waiter.ticket)).await? else {
             return Ok(None);
         };
-        let told = self.tell(at, &row, &waiter.task_token).await?;
+        let told = self.tell(at, &row, waiter).await?;
         match told {
             Told::Accepted => self.forget_waiter(&at.key, waiter).await,
             Told::Refused if self.note_refusal(at, &row).await?.is_some() => {
@@ -559,16 +559,26 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    async fn tell(&self, at: &Address, row: &Row, token: &TaskToken) -> Result<Told, Error> {
+    async fn tell(&self, at: &Address, row: &Row, waiter: &TokenItem) -> Result<Told, Error> {
         let granted = self.granted(at.clone(), row.clone())?;
-        Ok(self.send_grant(token, granted).await)
+        let since = Some(Timestamp::from_millis(waiter.ticket));
+        Ok(self.send_grant(&waiter.task_token, granted, since).await)
     }
 
     /// Sends a lease to a task token, as the response that acquire would have given. If there was no response, it tries
-    /// once more; then a refusal may mean that the first call did arrive.
-    pub(crate) async fn send_grant(&self, token: &TaskToken, granted: Granted) -> Told {
+    /// once more; then a refusal may mean that the first call did arrive. `since` is when it joined the queue, if that is known.
+    pub(crate) async fn send_grant(
+        &self,
+        token: &TaskToken,
+        granted: Granted,
+        since: Option<Timestamp>,
+    ) -> Told {
         let (key, holder) = (granted.lease.key.clone(), granted.lease.holder.clone());
         let number = granted.lease.fencing_token.get();
+        let acquired_at = granted.lease.acquired_at;
+        let waited_ms = since.map(|since| millis(acquired_at.since(since)));
+        let after = granted.previous.clone();
+        let after = after.filter(|previous| previous.ended != Ended::Released);
         let output = serde_json::to_string(&Acquired::Granted(granted)).unwrap_or_default();
         let mut unknown = None;
         for first in [true, false] {
@@ -577,7 +587,18 @@ impl<S: Store> Queue<S> {
                 .succeed((&holder, token), output.clone(), self.limit());
             let error = match call.await {
                 Ok(Delivery::Delivered) => {
-                    tracing::info!(%key, %holder, fencing_token = number, "told");
+                    let after = after.as_ref();
+                    tracing::info!(
+                        %key,
+                        %holder,
+                        fencing_token = number,
+                        %acquired_at,
+                        waited_ms,
+                        previous_holder = after.map(|previous| previous.holder.as_str()),
+                        previous_token = after.map(|previous| previous.fencing_token.get()),
+                        previous_ended = after.map(|previous| previous.ended.as_str()),
+                        "told"
+                    );
                     return Told::Accepted;
                 }
                 Ok(Delivery::Refused) if first => {

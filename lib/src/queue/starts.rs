@@ -216,7 +216,7 @@ impl<S: Store> Queue<S> {
     /// another place, or its time is over.
     async fn accept_again(&self, item: &StartItem, known: Known) -> Result<Started, Error> {
         match known {
-            Known::Ours => drop(self.note_begun(item).await?),
+            Known::Ours => drop(self.note_begun(item, None).await?),
             Known::No if item.deadline > self.now() => {
                 let again = item.placed_at(self.now());
                 let if_held = IfHeld::Wait(WaitTime::DAY);

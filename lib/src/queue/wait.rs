@@ -9,6 +9,7 @@ use super::{
     serve::Told,
 };
 use crate::{
+    clock::Timestamp,
     error::{Error, TOKEN_USED},
     leases::{CALLS_WITHIN, Rows, Standing, changed, check_keep},
     metrics::{self, Metric},
@@ -154,7 +155,8 @@ impl<S: Store> Queue<S> {
         waiter: &TokenItem,
     ) -> Result<Queued, Error> {
         let granted = self.granted(at.clone(), row.clone())?;
-        let told = self.send_grant(&waiter.task_token, granted).await;
+        let since = Some(Timestamp::from_millis(waiter.ticket));
+        let told = self.send_grant(&waiter.task_token, granted, since).await;
         if matches!(told, Told::Refused | Told::Denied(_)) {
             // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
             let freed = self.take_back(at, &row).await?;
@@ -215,7 +217,7 @@ impl<S: Store> Queue<S> {
         };
         let granted: Granted = self.as_replay(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
-        let told = self.send_grant(&waiter.task_token, granted).await;
+        let told = self.send_grant(&waiter.task_token, granted, None).await;
         match (&told, told_by) {
             (Told::Accepted, Some(item)) => self.forget_waiter(key, &item).await,
             (Told::Refused, Some(item)) if self.note_refusal(at, &row).await?.is_some() => {

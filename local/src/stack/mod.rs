@@ -285,10 +285,13 @@ impl Stack {
             .collect()
     }
 
-    /// What points the AWS CLI, every SDK and the library at the stack: endpoints, Region, credentials, and the variables
-    /// that the template gives its functions.
+    /// What points the AWS CLI, every SDK, the library and our command line at the stack: endpoints, Region, credentials, the logs,
+    /// and the variables that the template gives its functions.
     #[must_use]
     pub fn variables(&self) -> BTreeMap<String, String> {
+        // Where `leasehold history` reads, wherever that is started.
+        let logs = self.run_directory().join("logs");
+        let logs = std::path::absolute(&logs).unwrap_or(logs);
         let own = [
             ("AWS_ENDPOINT_URL_CLOUDFORMATION", self.cloudformation_url()),
             ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb_url()),
@@ -299,6 +302,7 @@ impl Stack {
             ("AWS_ACCESS_KEY_ID", "local".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
             ("AWS_SESSION_TOKEN", session_token().to_owned()),
+            ("LEASEHOLD_LOGS", logs.display().to_string()),
         ];
         let ours = self.environment().clone().into_iter();
         let ours = ours.filter(|(name, _)| !name.starts_with("AWS_"));

@@ -6,6 +6,7 @@
 mod failing;
 mod fit;
 mod golden;
+mod history;
 mod log;
 mod malformed;
 mod runner;

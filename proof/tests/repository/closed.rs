@@ -68,7 +68,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
 const MINIMAL: &str = "local/minimal.json";
 
 /// The types of resources that open nothing by themselves. Whoever needs another one says here, or in [`closed`], why it is closed.
-const CLOSED: [&str; 15] = [
+const CLOSED: [&str; 16] = [
     "AWS::CloudFormation::Stack",
     "AWS::CloudWatch::Alarm",
     "AWS::CloudWatch::Dashboard",
@@ -81,6 +81,7 @@ const CLOSED: [&str; 15] = [
     "AWS::Lambda::Function",
     "AWS::Logs::LogGroup",
     "AWS::Logs::MetricFilter",
+    "AWS::Logs::QueryDefinition",
     "AWS::SQS::Queue",
     "AWS::SQS::QueuePolicy",
     "AWS::StepFunctions::StateMachine",

@@ -38,6 +38,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[
             (RUNBOOK, "### Lost\n", "### Loss\n"),
             (MONITORING, "\"ClocksAlarm\": {", "\"ClockAlarm\": {"),
+            (
+                TEMPLATE,
+                "https://${AWS::Region}.console",
+                "${AWS::Region}.console",
+            ),
         ],
     ),
     (
@@ -207,14 +212,25 @@ fn alarms(files: &Files) -> Vec<String> {
         })
         .collect();
     let mut wrong = Vec::new();
+    // What all of them end with, before the name: an address that can be opened.
+    for (id, stack) in of_type(files, "AWS::CloudFormation::Stack") {
+        let address = stack["Properties"]["Parameters"]["Runbook"].to_string();
+        if address != "null"
+            && !(address.contains("\"https://") && address.contains(&format!("{RUNBOOK}#\"")))
+        {
+            wrong.push(format!("{id}: the descriptions of alarms lead nowhere"));
+        }
+    }
     let (mut names, mut cost) = (BTreeSet::new(), 0);
     for (id, alarm) in of_type(files, "AWS::CloudWatch::Alarm") {
         let properties = &alarm["Properties"];
         let name = text(&properties["AlarmName"]).replace("${StackName}-", "");
         let tells = |actions: &str| properties[actions].to_string().contains("AlarmTopicArn");
         let treats = text(&properties["TreatMissingData"]);
+        let description = text(&properties["AlarmDescription"]);
         if id != logical_id(&name)
-            || !text(&properties["AlarmDescription"]).ends_with(&format!(" {RUNBOOK}#{name}"))
+            || !description.contains(" Do: ")
+            || !description.ends_with(&format!(" ${{Runbook}}{name}"))
             || !["breaching", "notBreaching", "ignore"].contains(&treats.as_str())
             || !tells("AlarmActions")
             || !tells("OKActions")

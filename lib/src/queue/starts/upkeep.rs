@@ -54,7 +54,7 @@ impl<S: Store> Queue<S> {
     /// not show it yet, or have forgotten it.
     pub(super) async fn settle_remembered(&self, item: &StartItem) -> Result<(), Error> {
         match self.known(item).await? {
-            Known::Ours => self.note_begun(item).await.map(drop),
+            Known::Ours => self.note_begun(item, None).await.map(drop),
             Known::No | Known::Unasked => {
                 // It may have been granted the key just before it gave up, or later, if nobody saw that.
                 let rows = self.read_rows_for(&item.key, item.request.permits).await?;
@@ -80,14 +80,14 @@ impl<S: Store> Queue<S> {
         match self.known(item).await? {
             // What has the key is settled when that has ended.
             Known::Another => Ok(()),
-            Known::Ours | Known::No | Known::Unasked => self.note_begun(item).await.map(drop),
+            Known::Ours | Known::No | Known::Unasked => self.note_begun(item, None).await.map(drop),
         }
     }
 
     pub(super) async fn fail_alone(&self, item: &StartItem, reason: String) -> Result<(), Error> {
         let failed = Settlement::Failed(reason.clone());
         if self.settle(item, &failed, None).await? == Settled::Done {
-            log_failed(item, &reason);
+            log_failed(item, &reason, None);
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl<S: Store> Queue<S> {
         if let Settlement::Failed(reason) = &settlement
             && settled
         {
-            log_failed(item, reason);
+            log_failed(item, reason, None);
         }
         Ok(())
     }
