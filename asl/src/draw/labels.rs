@@ -1,7 +1,7 @@
 //! The labels of shapes and lines: short, and escaped for Mermaid.
 
 use crate::escape::plain;
-use crate::expr;
+use crate::expr::{self, Expr, Path, Root};
 use crate::read::machine::{Kind, State};
 use crate::read::node::{Node, Value};
 
@@ -143,28 +143,42 @@ pub(super) fn condition(rule: &Node) -> String {
         return said.to_owned();
     }
     let mut fields: Vec<String> = Vec::new();
-    for field in fields_of(&expression::bare(said)) {
-        if !fields.contains(&field) {
-            fields.push(field);
-        }
-    }
+    add_fields(rule, &mut fields);
     if fields.is_empty() {
         return "a condition".to_owned();
     }
     format!("goes by {}", several(&fields))
 }
 
-/// The variables and paths in a text without literals, but no function and no number.
-fn fields_of(bare: &str) -> impl Iterator<Item = String> {
-    let in_path = |c: char| expression::is_name(c) || matches!(c, '.' | '$');
-    let words = bare.split_inclusive(move |c| !in_path(c));
-    words.filter_map(move |word| {
-        let name = word.trim_end_matches(|c| !in_path(c));
-        let is_variable = name.len() > 1 && name.starts_with('$');
-        let is_path = name.contains('.') && name.starts_with(char::is_alphabetic);
-        let is_call = word.ends_with('(');
-        (!is_call && (is_variable || is_path)).then(|| name.to_owned())
-    })
+/// Adds what a rule reads, each once.
+fn add_fields(rule: &Node, fields: &mut Vec<String>) {
+    let read = ["Condition", "Variable"].map(|key| rule.text_of(key).and_then(Expr::read));
+    for path in read.iter().flatten().flat_map(Expr::paths) {
+        let field = written(path).filter(|field| !fields.contains(field));
+        fields.extend(field);
+    }
+    for key in ["And", "Or"] {
+        let rules = rule.get(key).map(Node::list).unwrap_or_default();
+        rules.iter().for_each(|rule| add_fields(rule, fields));
+    }
+    if let Some(rule) = rule.get("Not") {
+        add_fields(rule, fields);
+    }
+}
+
+/// A path as it is written, without `$states.`; None for what the expression computes.
+fn written(path: &Path) -> Option<String> {
+    let root = match &path.root {
+        Root::Variable(name) => &format!("${name}"),
+        Root::Input => "input",
+        Root::Result => "result",
+        Root::ErrorOutput => "errorOutput",
+        Root::Context => "context",
+        Root::Data => "$",
+        Root::States | Root::Other => return None,
+    };
+    let steps = path.steps.iter().map(String::as_str);
+    Some([root].into_iter().chain(steps).collect::<Vec<_>>().join("."))
 }
 
 /// A rule as people write conditions.
