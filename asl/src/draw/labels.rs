@@ -159,7 +159,9 @@ fn add_fields(rule: &Node, fields: &mut Vec<String>) {
     }
     for key in ["And", "Or"] {
         let rules = rule.get(key).map(Node::list).unwrap_or_default();
-        rules.iter().for_each(|rule| add_fields(rule, fields));
+        for rule in rules {
+            add_fields(rule, fields);
+        }
     }
     if let Some(rule) = rule.get("Not") {
         add_fields(rule, fields);
@@ -178,7 +180,13 @@ fn written(path: &Path) -> Option<String> {
         Root::States | Root::Other => return None,
     };
     let steps = path.steps.iter().map(String::as_str);
-    Some([root].into_iter().chain(steps).collect::<Vec<_>>().join("."))
+    Some(
+        [root]
+            .into_iter()
+            .chain(steps)
+            .collect::<Vec<_>>()
+            .join("."),
+    )
 }
 
 /// A rule as people write conditions.

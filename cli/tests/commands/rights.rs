@@ -25,7 +25,7 @@ const SELDOM: [(&str, &str); 9] = [
 ];
 
 /// What sends no requests, or is played elsewhere.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 10] = [
     "check",
     "completions",
     "console",
