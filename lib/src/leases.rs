@@ -9,6 +9,7 @@ mod inspect;
 mod noted;
 mod notification;
 mod operate;
+mod pools;
 mod release;
 mod rows;
 mod sets;
@@ -40,6 +41,7 @@ use crate::{
     executions::Executions,
     outcomes::{Deadline, GrantKind, Granted, Lease, LeaseStatus},
     pagination::Cursor,
+    pool::InPool,
     retry::ConflictBackoff,
     row::{Frozen, Row, State, Stored, Term},
     rules::RulesSource,
@@ -298,6 +300,7 @@ impl<S: Store> Leases<S> {
             deadline: self.deadline_of(held.term),
             acquired_at: held.acquired_at,
             permit: address.permit,
+            pool: held.pool.as_deref().and_then(InPool::lease).map(Box::new),
             metadata: held.metadata,
         })
     }

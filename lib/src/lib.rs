@@ -31,6 +31,7 @@ mod leases;
 pub mod metrics;
 mod outcomes;
 mod pagination;
+mod pool;
 mod queue;
 // Public for the authors of other stores; not covered by versions.
 #[doc(hidden)]
@@ -80,6 +81,7 @@ pub use outcomes::{
     Lease, LeaseStatus, LifetimeKind, Previous, ReleaseOutcome, Released, Retry,
 };
 pub use pagination::{Cursor, PageSize};
+pub use pool::Pool;
 pub use queue::{
     Begun, Call, Delivery, Execution, GrantOf, IfHeld, Queue, Queued, Reaped, Receipt, Redrives,
     Stands, Start, Started, SweepBounds, Swept, WaiterOf, Workflows,

@@ -37,8 +37,24 @@ pub struct Lease {
     pub acquired_at: Timestamp,
     /// Which of a semaphore's permits; 0 for a mutex.
     pub permit: u16,
+    /// The permit of its pool. Release and extend are for both.
+    pub pool: Option<Box<PoolLease>>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
+}
+
+/// The permit of a pool that a lease has besides its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PoolLease {
+    /// The pool.
+    pub name: Key,
+    /// Which permit.
+    pub permit: u16,
+    /// Proof of ownership: a secret.
+    pub lease_id: LeaseId,
+    /// Public and ordered: every later grant of the permit has a larger one.
+    pub fencing_token: Counter,
 }
 
 /// The deadline of a lease, and how it was asked for.
@@ -100,6 +116,9 @@ pub(crate) struct Handle {
     /// Which of a semaphore's permits; 0 for a mutex.
     #[serde(default, deserialize_with = "crate::values::small")]
     permit: u16,
+    /// The permit of its pool, if it asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pool: Option<Box<PoolLease>>,
     /// What the holder wants others to see.
     #[serde(default)]
     metadata: Metadata,
@@ -140,6 +159,7 @@ impl From<Lease> for Handle {
             expires_at: deadline.map(|deadline| deadline.expires_at),
             safe_until: deadline.map(|deadline| deadline.safe_until),
             permit: lease.permit,
+            pool: lease.pool,
             metadata: lease.metadata,
         }
     }
@@ -179,6 +199,7 @@ impl TryFrom<Handle> for Lease {
             deadline,
             acquired_at: handle.acquired_at,
             permit: handle.permit,
+            pool: handle.pool,
             metadata: handle.metadata,
         })
     }

@@ -52,6 +52,7 @@ mod begin;
 mod ends;
 mod execution_check;
 mod maintenance;
+mod pool;
 mod reap;
 mod redriven;
 pub(crate) mod serve;

@@ -4,6 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
+    pool::{InPool, Pool},
     requests::Lifetime,
     row::attributes as at,
     row::{
@@ -25,7 +26,9 @@ pub struct Request {
     pub lifetime: Lifetime,
     /// Of how many permits it asks for one; none for the mutex.
     pub permits: Option<Permits>,
-    /// How long the row stays closed after the grant.
+    /// Of which pool it needs a permit besides.
+    pub pool: Option<Pool>,
+    /// How long the row stays closed after the grant; with a pool, after the grant there.
     pub at_least: AtLeast,
     /// What the holder wants others to see.
     pub metadata: Metadata,
@@ -88,6 +91,15 @@ impl Request {
         }
     }
 
+    /// What the row that it is granted says of its pool at first.
+    pub(crate) fn in_pool(&self) -> Option<InPool> {
+        let pool = self.pool.as_ref()?;
+        Some(InPool {
+            key: pool.key.clone(),
+            permit: None,
+        })
+    }
+
     /// Until when the row stays closed that is granted now; none if it does not.
     pub(crate) fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
         let closed = self.at_least > AtLeast::default();
@@ -103,6 +115,7 @@ impl Request {
             keys: None,
             lifetime: Lifetime::Execution { keep },
             permits: permits(item),
+            pool: Pool::read(item),
             at_least: at_least(item),
             metadata: item.get(at::METADATA).and_then(metadata)?,
             instead_of: InsteadOf::read(item),
@@ -124,6 +137,9 @@ impl Request {
             (at::AT_LEAST_MS, n(self.at_least.as_millis())),
             (at::METADATA, metadata_value(&self.metadata)),
         ];
-        all.into_iter().chain(instead_of)
+        let pool = self.pool.as_ref().map(Pool::attributes);
+        all.into_iter()
+            .chain(pool.into_iter().flatten())
+            .chain(instead_of)
     }
 }

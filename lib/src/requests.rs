@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::pool::Pool;
 use crate::values::{
     AtLeast, Holder, KeepTime, Key, Keys, Metadata, ObservedVersion, Permits, RequestId, TaskToken,
     Ttl, WaitTime,
@@ -48,6 +49,9 @@ pub struct Acquire<K = Key> {
     /// one when those with a lower one have ended. If not set, the key is a mutex: the request uses
     /// the first permit and does not look at others, which saves the query. Not with several keys.
     pub permits: Option<Permits>,
+    /// A permit of this pool besides, for a request that waits ([`crate::Queue::acquire_queued`]). It takes the key first, and is notified
+    /// once it has both.
+    pub pool: Option<Pool>,
     /// The key stays closed so long after the grant, also if it is given back before: nobody is granted it until then. With
     /// [`Acquire::permits`] the permit does, so that so many are granted in each span. By the clocks of two functions the
     /// distance is at least this one, as long as they differ by no more than the margin.
@@ -76,6 +80,7 @@ impl<K> Acquire<K> {
             request_id: RequestId::random(),
             metadata: Metadata::default(),
             permits: None,
+            pool: None,
             at_least: AtLeast::default(),
             observed_version: None,
             reentrant: false,
@@ -99,6 +104,15 @@ impl<K> Acquire<K> {
     pub fn permits(self, permits: Permits) -> Self {
         Self {
             permits: Some(permits),
+            ..self
+        }
+    }
+
+    /// With a permit of this pool besides.
+    #[must_use]
+    pub fn pool(self, pool: Pool) -> Self {
+        Self {
+            pool: Some(pool),
             ..self
         }
     }

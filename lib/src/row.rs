@@ -13,6 +13,8 @@ use crate::{
     },
 };
 
+pub use crate::pool::{InPool, PoolPermit};
+
 pub(crate) mod attributes;
 mod item;
 mod record;
@@ -136,6 +138,8 @@ pub struct Holding {
     /// How its holder is told of the grant: none if the response of acquire told it, or if it has shown since that it
     /// knows.
     pub notification: Option<Notification>,
+    /// The pool of which it needs a permit besides.
+    pub pool: Option<Box<InPool>>,
 }
 
 /// How a holder that waits with a task token is told of its grant.
@@ -266,6 +270,12 @@ impl Row {
             fencing_token,
             ended,
         }
+    }
+
+    /// Whether the grant waits for a permit of its pool: nobody has been notified of it.
+    pub(crate) fn waits_in_pool(&self) -> bool {
+        let pool = self.holding().and_then(|held| held.pool.as_ref());
+        pool.is_some_and(|pool| pool.permit.is_none())
     }
 
     /// Whether it was granted to a start of which no look has shown yet that it began.

@@ -362,6 +362,7 @@ fn granted(grant: &Grant) -> Holding {
         sweep_after: Some(grant.sweep_after),
         metadata: grant.request.metadata.clone(),
         notification: grant.by_token.then(|| Notification::first(grant.now, None)),
+        pool: grant.request.in_pool().map(Box::new),
     }
 }
 

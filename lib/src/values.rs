@@ -91,10 +91,40 @@ macro_rules! text_value {
 
 text_value!(
     /// What to lease: 1 to 1024 bytes of UTF-8 without control characters. Keys that differ in
-    /// any byte are different keys; nothing is normalised.
+    /// any byte are different keys; nothing is normalised. Those that begin with `leasehold pool ` are refused: pools have them.
     Key,
-    |text| plain(text, 1024)
+    |text| {
+        if text.starts_with(POOLS) {
+            return Err(BadValue(format!("must not begin with \"{POOLS}\", as the rows of pools do")));
+        }
+        plain(text, 1024)
+    }
 );
+
+/// Pools have a name space of their own, and so do their rows.
+const POOLS: &str = "leasehold pool ";
+
+impl Key {
+    /// That of the pool with this name.
+    #[must_use]
+    pub fn of_pool(name: &Self) -> Self {
+        Self(format!("{POOLS}{name}"))
+    }
+
+    /// The name of the pool, if it is one's.
+    #[must_use]
+    pub fn pool_name(&self) -> Option<&str> {
+        self.0.strip_prefix(POOLS)
+    }
+
+    /// That of a row, which may be a pool's.
+    pub(crate) fn of_row(pk: &str) -> Option<Self> {
+        match pk.strip_prefix(POOLS) {
+            Some(name) => Self::new(name).ok().map(|name| Self::of_pool(&name)),
+            None => Self::new(pk).ok(),
+        }
+    }
+}
 
 text_value!(
     /// Who asks: 1 to 1024 bytes. In a workflow the bare ARN of the execution.

@@ -4,7 +4,7 @@ mod token;
 
 pub use token::TokenItem;
 
-use crate::{clock::Timestamp, request::Request, start::StartItem};
+use crate::{clock::Timestamp, request::Request, row::Row, start::StartItem, store::Address};
 
 /// The item of one that waits.
 #[derive(Clone, Debug)]
@@ -13,6 +13,21 @@ pub(crate) enum Waiter {
     Token(Box<TokenItem>),
     /// A start: the call of `StartExecution` waits.
     Start(Box<StartItem>),
+    /// One of the two that has its key and waits in the queue of its pool.
+    InPool(Box<WaitsInPool>),
+}
+
+/// One that waits in the queue of a pool.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitsInPool {
+    /// The row of the key that it has.
+    pub(crate) at: Address,
+    /// As it was read.
+    pub(crate) row: Row,
+    /// What waits.
+    pub(crate) waiter: Waiter,
+    /// What it asks of the pool.
+    pub(crate) request: Request,
 }
 
 impl Waiter {
@@ -21,6 +36,7 @@ impl Waiter {
         match self {
             Self::Token(waiter) => &waiter.request,
             Self::Start(item) => &item.request,
+            Self::InPool(entry) => &entry.request,
         }
     }
 
@@ -28,7 +44,7 @@ impl Waiter {
     pub(crate) const fn ticket(&self) -> Option<u64> {
         match self {
             Self::Token(waiter) => Some(waiter.ticket),
-            Self::Start(_) => None,
+            Self::Start(_) | Self::InPool(_) => None,
         }
     }
 
@@ -37,6 +53,7 @@ impl Waiter {
         match self {
             Self::Token(waiter) => Timestamp::from_millis(waiter.ticket),
             Self::Start(item) => item.asked_at,
+            Self::InPool(entry) => entry.waiter.since(),
         }
     }
 
@@ -45,6 +62,7 @@ impl Waiter {
         match self {
             Self::Token(waiter) => waiter.deadline,
             Self::Start(item) => item.deadline,
+            Self::InPool(entry) => entry.waiter.deadline(),
         }
     }
 }

@@ -501,6 +501,7 @@ fn item_of(handle: &Value) -> Item {
             sweep_after: None,
             metadata: lease.metadata,
             notification: None,
+            pool: None,
         }),
     };
     row.to_item()

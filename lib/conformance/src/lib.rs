@@ -65,6 +65,7 @@ mod observing;
 mod operating;
 mod pace;
 mod permit_queue;
+mod pools;
 mod queue;
 mod queue_maintenance;
 mod reaping;
@@ -140,6 +141,7 @@ pub async fn all<B: Bench>(bench: &B) {
     apart(|| reaping::all(bench)).await;
     apart(|| starts::all(bench)).await;
     apart(|| accepted_starts::all(bench)).await;
+    apart(|| pools::all(bench)).await;
     apart(|| redriven::all(bench)).await;
     apart(|| strangers::all(bench)).await;
     // From here on the table has rules.

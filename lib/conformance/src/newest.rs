@@ -9,7 +9,7 @@ use leasehold::{
     Settings, Ttl, Wait,
     request::InsteadOf,
     store::{Joined, Operations as _},
-    transition::{Join, JoinRule},
+    transition::{Change, Join, JoinRule},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -95,13 +95,13 @@ async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
         waiter.task_token = case.queue("b", WAIT).task_token;
         waiter.request.instead_of = Some(InsteadOf::Waiters);
     });
-    let join = Join {
+    let join = Change::Join(Join {
         request: newest.request.digest.clone(),
         rule: JoinRule::Always,
         cap: 9,
-    };
-    let (store, key) = (case.leases.store(), &case.address.key);
-    let joined = store.join(key, &join, &newest, LIMIT).await;
+    });
+    let store = case.leases.store();
+    let joined = store.put_token(&case.address, &join, &newest, LIMIT).await;
     assert_eq!(joined.expect("an answer"), Joined::Done);
     case.has_waiting(&["a", "b"]).await;
     case.sweep().await;

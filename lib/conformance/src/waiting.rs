@@ -132,7 +132,7 @@ async fn asking_again_keeps_place<B: Bench>(bench: &B) {
 /// An older call of a waiter, delayed on its way, would store a token with which nobody waits.
 async fn overtaken_call_does_not_rejoin<B: Bench>(bench: &B) {
     let (case, _) = QueueCase::held(bench, "queue/overtaken", &["a"]).await;
-    let (store, key) = (case.leases.store(), &case.address.key);
+    let store = case.leases.store();
     let (limit, request) = (
         std::time::Duration::from_secs(1),
         QueueCase::<B>::digest("a"),
@@ -145,23 +145,23 @@ async fn overtaken_call_does_not_rejoin<B: Bench>(bench: &B) {
     });
     let left = store.apply(&case.address, &leave, limit).await;
     assert!(matches!(left, Ok(Applied::Done { .. })), "{left:?}");
-    let join = Join {
+    let join = Change::Join(Join {
         request,
         rule: JoinRule::IfTaken(TakeoverRule::by_clock(case.now())),
         cap: 1,
-    };
+    });
     let asking = |asked_at, token: &str| TokenItem {
         asked_at,
         task_token: case.queue(token, WAIT).task_token,
         ..first.clone()
     };
     let late = asking(first.asked_at.minus(MS), "late");
-    let joined = store.join(key, &join, &late, limit).await;
+    let joined = store.put_token(&case.address, &join, &late, limit).await;
     assert_eq!(joined.expect("an answer"), Joined::SupersededByLaterCall);
     case.has_waiting(&[]).await;
     assert_eq!(case.waiter("a").await, Some(first.clone()));
     let again = asking(first.asked_at.plus(MS), "again");
-    let joined = store.join(key, &join, &again, limit).await;
+    let joined = store.put_token(&case.address, &join, &again, limit).await;
     assert_eq!(joined.expect("an answer"), Joined::Done);
     assert_eq!(case.waiter("a").await, Some(again));
 }

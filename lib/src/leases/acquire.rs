@@ -65,6 +65,10 @@ impl<S: Store> Leases<S> {
             let problem = "goes with a mutex only, not with permits";
             return Err(Error::invalid("observed_version", problem));
         }
+        if request.pool.is_some() {
+            let problem = "goes with a wait in the queue only: with task_token or callback_id";
+            return Err(Error::invalid("pool", problem));
+        }
         let grant = self.grant(&request, None, false)?;
         if let Some(permits) = request.permits {
             let key = request.key;
@@ -221,6 +225,7 @@ impl<S: Store> Leases<S> {
                 keys,
                 lifetime: asked.lifetime,
                 permits: asked.permits,
+                pool: asked.pool.clone(),
                 at_least: asked.at_least,
                 metadata: asked.metadata.clone(),
                 instead_of: None,
@@ -379,6 +384,7 @@ impl<S: Store> Leases<S> {
             deadline: None,
             acquired_at: self.now(),
             permit: address.permit,
+            pool: None,
             metadata,
         };
         Ok(self.contention_for(lease, &row, asker))

@@ -176,9 +176,16 @@ impl<S: Store> Leases<S> {
             now: self.now(),
         });
         match self.store().apply(&address, &change, self.limit()).await? {
-            Applied::Done { row, .. } => self
-                .lease_of(address, row)
-                .map(|lease| Extended::Extended { lease }),
+            Applied::Done { row, .. } => {
+                if let Some(pool) = &lease.pool
+                    && !Box::pin(self.prove_pool(pool)).await?
+                {
+                    let how = format!("its permit of the pool {} was taken from it", pool.name);
+                    return Err(Error::Lost { key, how });
+                }
+                let lease = self.lease_of(address, row)?;
+                Ok(Extended::Extended { lease })
+            }
             Applied::Refused(Stored::Foreign(reason)) => Err(corrupt(key, reason)),
             Applied::Refused(stored) => {
                 let how = how_ended(stored.row(), lease.fencing_token);

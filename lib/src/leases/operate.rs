@@ -199,6 +199,7 @@ impl<S: Store> Leases<S> {
                     if self.now().since(noted_at) > self.settings().clock_margin {
                         self.note_forced(&address, &seen).await?;
                     }
+                    Box::pin(self.leave_pool_after(&address, &seen)).await;
                     return Ok(self.forced(address, &seen));
                 }
                 // The response was lost and others were granted the key since; or another operator did the same.

@@ -17,6 +17,8 @@ pub(crate) struct Freed {
     pub(crate) row: Row,
     /// Whether the grant had a deadline. Few semaphores with deadlines have a queue.
     pub(crate) had_deadline: bool,
+    /// The permit of its pool, which ended with it.
+    pub(crate) pool: Option<Box<Freed>>,
 }
 
 impl Freed {
@@ -26,6 +28,7 @@ impl Freed {
             at: at.clone(),
             row,
             had_deadline: false,
+            pool: None,
         }
     }
 }
@@ -60,6 +63,10 @@ impl<S: Store> Leases<S> {
     ) -> Result<(Released, Option<Freed>), Error> {
         self.follow_rules_if_possible().await?;
         let key = &lease.key;
+        let pool = match &lease.pool {
+            Some(pool) => Box::pin(self.release_pool(pool)).await?.map(Box::new),
+            None => None,
+        };
         let expired = lease.expires_at() <= self.now();
         let release = Release {
             lease_id: lease.lease_id.clone(),
@@ -93,6 +100,7 @@ impl<S: Store> Leases<S> {
             at,
             row,
             had_deadline: lease.deadline.is_some(),
+            pool,
         });
         Ok((Released { outcome, expired }, freed))
     }
@@ -138,6 +146,7 @@ impl<S: Store> Leases<S> {
             at: address.clone(),
             row: free,
             had_deadline: matches!(held.term, Term::Ttl { .. }),
+            pool: Box::pin(self.leave_pool_after(address, row)).await,
         }))
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     leases::{Leases, acquire::other_keys, corrupt, own_row},
     metrics::{self, Metric},
+    pool::Entry,
     row::{Row, Stored},
     start::StartStatus,
     store::{Address, Applied, Operations, Store},
@@ -14,7 +15,7 @@ use crate::{
         Change, Grant, GrantRefusal, Head, ReplaceIfUnchanged, transition, why_not_granted,
     },
     values::{Holder, Key, Permits, RequestDigest},
-    waiter::{TokenItem, Waiter},
+    waiter::{TokenItem, Waiter, WaitsInPool},
 };
 
 /// How a request stands to the rows of its key.
@@ -438,6 +439,9 @@ impl<S: Store> Leases<S> {
         key: &Key,
         request: &RequestDigest,
     ) -> Result<Option<Waiter>, Error> {
+        if let Some(entry) = Entry::of(request) {
+            return Box::pin(self.waiter_in_pool(key, entry)).await;
+        }
         if !request.is_start() {
             let item = self.token_item(key, request).await?;
             return Ok(item.map(|item| Waiter::Token(Box::new(item))));
@@ -445,5 +449,25 @@ impl<S: Store> Leases<S> {
         let item = self.store().start_item(key, request, self.limit()).await?;
         let item = item.filter(|item| item.status == StartStatus::Waiting);
         Ok(item.map(|item| Waiter::Start(Box::new(item))))
+    }
+
+    /// The same for a place in the queue of a pool: none if the grant that it is for has ended, or has a permit.
+    async fn waiter_in_pool(&self, pool: &Key, entry: Entry) -> Result<Option<Waiter>, Error> {
+        let row = self.read_row(&entry.at).await?;
+        let Some(row) = row.filter(|row| entry.is_held_in(row) && row.waits_in_pool()) else {
+            return Ok(None);
+        };
+        let waiter = self.waiter(&entry.at.key, &entry.request).await?;
+        Ok(waiter.and_then(|waiter| {
+            let request = waiter.request();
+            let pool = request.pool.as_ref().filter(|one| one.key == *pool)?;
+            let request = entry.request_in(pool, request);
+            Some(Waiter::InPool(Box::new(WaitsInPool {
+                at: entry.at,
+                row,
+                waiter,
+                request,
+            })))
+        }))
     }
 }

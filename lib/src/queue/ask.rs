@@ -13,7 +13,7 @@ use crate::{
     leases::{Rows, TRIES, changed, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::GrantKind,
-    row::{Row, Stored},
+    row::{Notification, Row, State, Stored},
     start::StartItem,
     store::{Address, Applied, Joined, Operations, PutStart, Store, foreign_item},
     transition::{
@@ -39,6 +39,18 @@ pub(super) struct Ask<'a> {
     pub(super) reentrant: bool,
 }
 
+impl Ask<'_> {
+    /// A token that waits for a permit of its pool has an item, and is found by it.
+    fn ticketed(self, mut granted: Row) -> Row {
+        if let (AskItem::Token(item), State::Held(held)) = (self.item, &mut granted.state)
+            && held.pool.is_some()
+        {
+            held.notification = Some(Notification::first(self.grant.now, Some(item.ticket)));
+        }
+        granted
+    }
+}
+
 /// What it does while somebody else has the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WhileHeld {
@@ -53,6 +65,8 @@ pub(super) enum WhileHeld {
 pub(super) enum AskItem<'a> {
     /// A task token.
     Token(&'a TokenItem),
+    /// A grant of a key that asks for a permit of its pool. Whoever serves that queue finds it by its name.
+    Entry,
     /// A start.
     Start {
         /// As it is to be stored.
@@ -125,7 +139,7 @@ impl<S: Store> Queue<S> {
         }
         if let Some((permit, granted)) = rows.grantable(ask.grant) {
             let key = ask.key.clone();
-            let at = Address { key, permit };
+            let (at, granted) = (Address { key, permit }, ask.ticketed(granted));
             let wrote = self.write_grant(ask, &at, &rows, &granted).await?;
             return self
                 .or_rows(ask, wrote, (rows, permit), || Asked::Granted(at, granted))
@@ -246,16 +260,17 @@ impl<S: Store> Queue<S> {
         }));
         let wrote = match ask.item {
             AskItem::Start { item, read } => self.put(item, read, Some((at, &change))).await?,
+            AskItem::Token(item) if item.request.pool.is_some() => {
+                self.store_token(at, &change, item).await?
+            }
+            AskItem::Entry => self.write_row(at, &change).await?,
             AskItem::Token(item) => {
                 // A join asks for the note itself. Where the row has the queue, nobody can be sent away between this read and the write.
                 let request = &item.request.digest;
                 if at.permit == 0 {
                     self.was_not_sent_away(ask.key, request).await?;
                 }
-                match self.store().apply(at, &change, self.limit()).await? {
-                    Applied::Done { .. } => Wrote::Done,
-                    Applied::Refused(stored) => Wrote::Faster(stored),
-                }
+                self.write_row(at, &change).await?
             }
         };
         if let Wrote::Done = wrote {
@@ -285,17 +300,32 @@ impl<S: Store> Queue<S> {
     }
 
     async fn write_place(&self, ask: Ask<'_>, join: &Join) -> Result<Wrote, Error> {
-        let (key, mut backoff) = (ask.key, self.conflict_backoff());
-        let item = match ask.item {
-            AskItem::Start { item, read } => {
-                let change = Change::Join(join.clone());
-                let first = Address::first(key);
-                return self.put(item, read, Some((&first, &change))).await;
-            }
-            AskItem::Token(item) => item,
-        };
+        let (first, change) = (Address::first(ask.key), Change::Join(join.clone()));
+        match ask.item {
+            AskItem::Start { item, read } => self.put(item, read, Some((&first, &change))).await,
+            AskItem::Token(item) => self.store_token(&first, &change, item).await,
+            AskItem::Entry => self.write_row(&first, &change).await,
+        }
+    }
+
+    async fn write_row(&self, at: &Address, change: &Change) -> Result<Wrote, Error> {
+        Ok(match self.store().apply(at, change, self.limit()).await? {
+            Applied::Done { .. } => Wrote::Done,
+            Applied::Refused(stored) => Wrote::Faster(stored),
+        })
+    }
+
+    /// Stores a task token together with its place, or with a grant of which it is not notified yet.
+    async fn store_token(
+        &self,
+        at: &Address,
+        change: &Change,
+        item: &TokenItem,
+    ) -> Result<Wrote, Error> {
+        let (key, mut backoff) = (&at.key, self.conflict_backoff());
         loop {
-            match self.store().join(key, join, item, self.limit()).await? {
+            let put = self.store().put_token(at, change, item, self.limit());
+            match put.await? {
                 Joined::Done => return Ok(Wrote::Done),
                 Joined::Refused(stored) => return Ok(Wrote::Faster(stored)),
                 Joined::Superseded(by) => {

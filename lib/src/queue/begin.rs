@@ -15,7 +15,7 @@
 //! "It has begun" is written whatever the item said before. Everything else is written only together with the row as it was read, so
 //! that whoever marks the row later decides.
 
-use super::{Queue, maintenance::place_in, workflows::Begun};
+use super::{Queue, maintenance::place_in, pool::Entered, workflows::Begun};
 use crate::{
     clock::millis,
     error::Error,
@@ -38,6 +38,8 @@ use crate::{
 pub(crate) enum Begins {
     /// Its execution has begun.
     Begun,
+    /// It waits in the queue of its pool.
+    InPool,
     /// It never will. The row is free, if it could be read since.
     Failed {
         /// Why.
@@ -72,6 +74,9 @@ impl<S: Store> Queue<S> {
             return Ok(Begins::Later);
         }
         if notification.refused_at.is_none() {
+            if row.waits_in_pool() {
+                return self.begin(at, row, item).await;
+            }
             let Some(marked) = self.mark(at, row, None).await? else {
                 return Ok(Begins::Later);
             };
@@ -139,6 +144,14 @@ impl<S: Store> Queue<S> {
         row: &Row,
         item: &StartItem,
     ) -> Result<Begins, Error> {
+        let row = &match Box::pin(self.enter(at, row, &item.request)).await? {
+            Entered::Yes(row) => row,
+            Entered::Waits => return Ok(Begins::InPool),
+            Entered::Lost => {
+                let reason = "an operator took its permit of the pool from it before it began";
+                return self.fail(at, row, item, reason.to_owned()).await;
+            }
+        };
         let Some(notification) = row.holding().and_then(|held| held.notification) else {
             return Ok(Begins::Later);
         };
@@ -328,28 +341,45 @@ impl<S: Store> Queue<S> {
     }
 
     /// Takes the grant back and keeps the start as one that has failed, both or neither.
-    async fn fail(
+    pub(super) async fn fail(
         &self,
         at: &Address,
         row: &Row,
         item: &StartItem,
         reason: String,
     ) -> Result<Begins, Error> {
+        let failed = Settlement::Failed(reason.clone());
+        let Some(free) = self.settle_with_grant(at, row, item, &failed).await? else {
+            return Ok(Begins::Later);
+        };
+        log_failed(item, &reason, Some(row));
+        Ok(Begins::Failed { reason, free })
+    }
+
+    /// Takes the grant of a start back and settles it, both or neither. None if one of the two has changed; the row, if it is free still.
+    pub(crate) async fn settle_with_grant(
+        &self,
+        at: &Address,
+        row: &Row,
+        item: &StartItem,
+        settlement: &Settlement,
+    ) -> Result<Option<Option<Freed>>, Error> {
         let back = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
             seen: Some(row.version),
             row: self.taken_back(row),
             head: Head::Any,
         }));
-        let failed = Settlement::Failed(reason.clone());
-        match self.settle(item, &failed, Some((at, &back))).await? {
-            Settled::Done => {}
-            _ => return Ok(Begins::Later),
+        if self.settle(item, settlement, Some((at, &back))).await? != Settled::Done {
+            return Ok(None);
         }
-        log_failed(item, &reason, Some(row));
+        let pool = Box::pin(self.leave_pool_after(at, row)).await;
         let free = self.read_row(at).await?;
         let free = free.filter(|row| row.holding().is_none());
-        let free = free.map(|row| Freed::of_execution(at, row));
-        Ok(Begins::Failed { reason, free })
+        let free = free.map(|row| Freed {
+            pool,
+            ..Freed::of_execution(at, row)
+        });
+        Ok(Some(free))
     }
 
     /// As [`Store::settle_start`], again after a conflict.

@@ -111,6 +111,7 @@ impl<S: Store> Queue<S> {
         let Some(evictable) = self.evictable(key, which).await? else {
             return Ok(ForceReleaseOutcome::NotHeld);
         };
+        let pool = evictable.row.holding().and_then(|held| held.pool.clone());
         let mut known = Known::No;
         if let NotBegun::Start(item) = &evictable.start
             && item.status == StartStatus::Waiting
@@ -122,6 +123,9 @@ impl<S: Store> Queue<S> {
         }
         let outcome = self.evict(evictable, known, because).await?;
         if let ForceReleaseOutcome::Forced { .. } = outcome {
+            if let Some(pool) = pool {
+                self.serve_key(&pool.key).await;
+            }
             self.serve_key(key).await;
         }
         Ok(outcome)

@@ -72,7 +72,14 @@ impl<S: Store> Queue<S> {
         row: &Row,
         (said, asked_at): (Option<Execution>, Timestamp),
     ) -> Result<Looked, Error> {
+        if let Some(looked) = Box::pin(self.follow_key(address, row)).await? {
+            return Ok(looked);
+        }
         let is_unbegun = row.is_unbegun_start();
+        if row.waits_in_pool() && !is_unbegun && matches!(said, Some(Execution::Ended { .. })) {
+            // It was never notified, so that nothing of it is at work under this lease.
+            return self.take_back_from(address, row).await;
+        }
         if is_unbegun && let Some(looked) = self.look_at_start(address, row, said).await? {
             return Ok(looked);
         }
@@ -220,7 +227,7 @@ impl<S: Store> Queue<S> {
                     Begins::Failed { free, .. } => Looked::Ended {
                         notified: self.serve(free).await,
                     },
-                    Begins::Begun | Begins::Later => Looked::Kept,
+                    Begins::Begun | Begins::InPool | Begins::Later => Looked::Kept,
                 }))
             }
             // Settled, or deleted, at the moment at which it was granted the key: it may have begun all the same.

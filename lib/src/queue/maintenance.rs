@@ -42,7 +42,7 @@ impl<S: Store> Queue<S> {
             metrics::record(Metric::QueueDepth, first.waiting().len() as u64);
             let was_free = first.holding().is_none();
             if !first.waiting().is_empty() {
-                notified += self.grant_to_next(key, rows.clone()).await?;
+                notified += Box::pin(self.grant_to_next(key, rows.clone())).await?;
                 if notified > 0 || was_free {
                     rows = self.read_rows(key).await?;
                 }
@@ -85,7 +85,7 @@ impl<S: Store> Queue<S> {
                 Standing::Has(permit, row) => {
                     let key = key.clone();
                     let at = Address { key, permit };
-                    match self.notify_again(&at, row).await? {
+                    match Box::pin(self.notify_again(&at, row)).await? {
                         Some(more) => {
                             notified += more;
                             *rows = self.read_rows(&at.key).await?;
@@ -172,6 +172,8 @@ impl<S: Store> Queue<S> {
             for waiter in &waiters {
                 match waiter {
                     Waiter::Token(item) => tokens.push(self.clear_one(key, &rows, item)),
+                    // Nobody waits in a pool by an item there.
+                    Waiter::InPool(_) => {}
                     Waiter::Start(_) if self.is_nearly_over() => return Ok(begun),
                     Waiter::Start(item) => {
                         begun += u64::from(self.see_to_stray(&rows, item).await?);
@@ -236,6 +238,7 @@ impl<S: Store> Queue<S> {
                     return Ok(self.read_queue_row(key).await?.unwrap_or(row));
                 }
                 Some(Waiter::Token(item)) => Some(item),
+                Some(Waiter::InPool(_)) => return Ok(row),
                 // Settled since, and perhaps placed anew: whoever comes to the head and does not wait is passed over there, by the version.
                 None if request.is_start() => return Ok(row),
                 None => None,

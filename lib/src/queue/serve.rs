@@ -1,12 +1,13 @@
 //! Grants a free key to whoever waits first, and tells it.
 
-use super::{Queue, begin::Begins};
+use super::{Queue, begin::Begins, pool::Entered};
 use crate::{
     clock::{Timestamp, millis},
     error::Error,
     leases::{Candidate, Freed, Rows, TRIES},
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
+    pool::Entry,
     queue::workflows::Delivery,
     request::Request,
     row::{Holding, Notification, Row, State, Stored},
@@ -28,24 +29,26 @@ struct Walk {
 }
 
 /// What a grant from the queue came to; with the row, if it is free again.
-enum Effect {
+pub(super) enum Effect {
     /// Whoever waited was told, or has begun.
     Told,
+    /// It waits in the queue of its pool.
+    InPool,
     /// It does not wait any more.
-    Gone(Row),
+    Gone(Freed),
     /// It may not be told.
-    Forbidden(Row),
+    Forbidden(Freed),
     /// The start has failed.
-    Never(Row),
+    Never(Freed),
     /// Sweep sees to it.
     Unknown,
 }
 
 impl Effect {
-    fn into_free(self) -> Option<Row> {
+    fn into_free(self) -> Option<Freed> {
         match self {
-            Self::Gone(row) | Self::Forbidden(row) | Self::Never(row) => Some(row),
-            Self::Told | Self::Unknown => None,
+            Self::Gone(free) | Self::Forbidden(free) | Self::Never(free) => Some(free),
+            Self::Told | Self::InPool | Self::Unknown => None,
         }
     }
 }
@@ -55,6 +58,8 @@ impl Effect {
 pub(crate) enum Told {
     /// The holder has its lease.
     Accepted,
+    /// Nobody was told: it waits in the queue of its pool.
+    InPool,
     /// The token is dead. If nobody told the holder before, it never knew.
     Refused,
     /// It is certain that this call told nobody: the role may not call this state machine.
@@ -69,7 +74,7 @@ impl Told {
         match self {
             Self::Denied(error) => Some(error),
             Self::Unknown(error) => error,
-            Self::Accepted | Self::Refused => None,
+            Self::Accepted | Self::InPool | Self::Refused => None,
         }
     }
 }
@@ -94,14 +99,18 @@ impl<S: Store> Queue<S> {
             at,
             row,
             had_deadline,
+            pool,
         }) = freed
         else {
             return false;
         };
+        let in_pool = Box::pin(self.serve(pool.map(|pool| *pool)));
+        // Whoever waits in the pool comes before the next of this key, who enters it after them.
+        let served = in_pool.await;
         if at.permit == 0 {
-            return self.serve_rows(&at.key, Rows::only_first(row)).await;
+            return self.serve_rows(&at.key, Rows::only_first(row)).await || served;
         }
-        !had_deadline && self.serve_key(&at.key).await
+        !had_deadline && self.serve_key(&at.key).await || served
     }
 
     /// The same for all rows of a key.
@@ -179,7 +188,8 @@ impl<S: Store> Queue<S> {
             metrics::record(Metric::QueueDepth, left as u64);
         }
         let has_more = permits.is_some_and(|permits| rows.room(permits, waits) > 1);
-        let effect = self.put_into_effect(&at, granted, next).await?;
+        // On the heap, because the future of every call contains it.
+        let effect = Box::pin(self.put_into_effect(&at, granted, next)).await?;
         self.after_grant(&at, rows, (effect, has_more), walk).await
     }
 
@@ -233,17 +243,26 @@ impl<S: Store> Queue<S> {
                     return Ok(None);
                 }
             }
+            Effect::InPool if !has_more => return Ok(None),
             // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
             // role is at fault, and no third one loses its place in this walk.
             Effect::Forbidden(_) if walk.forbidden => return Ok(None),
             Effect::Forbidden(_) => walk.forbidden = true,
             // A start that never begins leaves nobody waiting behind it, as far as there is time.
-            Effect::Never(_) | Effect::Gone(_) => {}
+            Effect::Never(_) | Effect::Gone(_) | Effect::InPool => {}
             // Sweep tells that one again; others may have room too.
             Effect::Unknown if has_more && walk.tries > 0 => walk.tries -= 1,
             Effect::Unknown => return Ok(None),
         }
-        Ok(Some(match effect.into_free() {
+        let free = match effect.into_free() {
+            Some(mut free) => {
+                let pool = free.pool.take().map(|pool| *pool);
+                Box::pin(self.serve(pool)).await;
+                Some(free.row)
+            }
+            None => None,
+        };
+        Ok(Some(match free {
             Some(free) if at.permit == 0 => rows.with(0, free),
             _ => self.read_rows(&at.key).await?,
         }))
@@ -275,7 +294,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Tells a waiter of its grant, or begins a start.
-    async fn put_into_effect(
+    pub(super) async fn put_into_effect(
         &self,
         at: &Address,
         granted: Row,
@@ -284,17 +303,22 @@ impl<S: Store> Queue<S> {
         Ok(match next {
             Waiter::Start(item) => match self.begin(at, &granted, &item).await? {
                 Begins::Begun => Effect::Told,
+                Begins::InPool => Effect::InPool,
                 Begins::Failed {
                     free: Some(free), ..
-                } => Effect::Never(free.row),
+                } => Effect::Never(free),
                 Begins::Failed { free: None, .. } | Begins::Later => Effect::Unknown,
             },
             Waiter::Token(item) => match self.tell_first(at, granted, &item).await? {
                 (Told::Accepted, _) => Effect::Told,
+                (Told::InPool, _) => Effect::InPool,
                 (Told::Refused, Some(free)) => Effect::Gone(free),
                 (Told::Denied(_), Some(free)) => Effect::Forbidden(free),
                 _ => Effect::Unknown,
             },
+            Waiter::InPool(entry) => {
+                Box::pin(self.put_entry_into_effect(at, granted, *entry)).await?
+            }
         })
     }
 
@@ -307,6 +331,10 @@ impl<S: Store> Queue<S> {
         }
         // Read after the row: its token is at least as new as that of the last notification.
         Ok(match self.waiter(&at.key, &row.request).await? {
+            Some(waiter) if row.waits_in_pool() && waiter.deadline() <= self.now() => {
+                Box::pin(self.end_wait_in_pool(at, row, &waiter)).await?;
+                Some(0)
+            }
             Some(Waiter::Token(item)) if Some(item.ticket) == ticket => {
                 let again = self.tell_again(at, row, &item).await?;
                 Some(u64::from(matches!(again, Some(Told::Accepted))))
@@ -315,7 +343,7 @@ impl<S: Store> Queue<S> {
                 Some(match self.begin_again(at, row, &item).await? {
                     Begins::Begun => 1,
                     Begins::Failed { free, .. } => u64::from(self.serve(free).await),
-                    Begins::Later => 0,
+                    Begins::InPool | Begins::Later => 0,
                 })
             }
             Some(Waiter::Start(item)) => {
@@ -323,7 +351,7 @@ impl<S: Store> Queue<S> {
                 self.settle_seen(&item).await?;
                 Some(0)
             }
-            Some(Waiter::Token(_)) | None => None,
+            Some(Waiter::Token(_) | Waiter::InPool(_)) | None => None,
         })
     }
 
@@ -345,7 +373,11 @@ impl<S: Store> Queue<S> {
             extended_at: None,
             sweep_after: Some(now.plus(self.settings().look)),
             metadata: request.metadata.clone(),
-            notification: Some(Notification::first(now, ticket)),
+            // A permit of a pool follows the grant of its key.
+            notification: Entry::of(&request.digest)
+                .is_none()
+                .then(|| Notification::first(now, ticket)),
+            pool: request.in_pool().map(Box::new),
         });
         let next = Row {
             purge_at: None,
@@ -365,7 +397,7 @@ impl<S: Store> Queue<S> {
                 held.lease_id == lease_id
                     && held
                         .notification
-                        .is_some_and(|told| told.tries == Counter::MIN)
+                        .is_none_or(|told| told.tries == Counter::MIN)
             })
         };
         let applied = if at.permit == 0
@@ -430,9 +462,14 @@ impl<S: Store> Queue<S> {
     pub(crate) async fn tell_first(
         &self,
         at: &Address,
-        mut row: Row,
+        row: Row,
         waiter: &TokenItem,
-    ) -> Result<(Told, Option<Row>), Error> {
+    ) -> Result<(Told, Option<Freed>), Error> {
+        let mut row = match Box::pin(self.enter(at, &row, &waiter.request)).await? {
+            Entered::Yes(row) => *row,
+            Entered::Waits => return Ok((Told::InPool, None)),
+            Entered::Lost => return Box::pin(self.lose_in_pool(at, &row, waiter)).await,
+        };
         let mut told = self.tell(at, &row, waiter).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
@@ -462,17 +499,17 @@ impl<S: Store> Queue<S> {
                 self.forget_waiter(&at.key, &waiter).await;
                 (told, None)
             }
-            Told::Unknown(_) => (told, None),
+            Told::Unknown(_) | Told::InPool => (told, None),
             Told::Refused => {
                 let free = self.take_back(at, &row).await?;
                 if free.is_some() {
                     self.forget_waiter(&at.key, &waiter).await;
                 }
-                (told, free.map(|free| free.row))
+                (told, free)
             }
             Told::Denied(_) => {
                 let free = self.take_back(at, &row).await?;
-                (told, free.map(|free| free.row))
+                (told, free)
             }
         })
     }
@@ -485,6 +522,11 @@ impl<S: Store> Queue<S> {
         row: &Row,
         waiter: &TokenItem,
     ) -> Result<Option<Told>, Error> {
+        if row.waits_in_pool() {
+            let (told, freed) = Box::pin(self.tell_first(at, row.clone(), waiter)).await?;
+            Box::pin(self.serve(freed)).await;
+            return Ok(Some(told));
+        }
         let Some(row) = self.mark(at, row, Some(waiter.ticket)).await? else {
             return Ok(None);
         };
@@ -496,7 +538,7 @@ impl<S: Store> Queue<S> {
             }
             // As a start that may not be begun: a role gets its policy, or others have the key after a while.
             Told::Denied(_) if self.is_past_grace(&row) => drop(self.note_refusal(at, &row).await?),
-            Told::Refused | Told::Denied(_) | Told::Unknown(_) => {}
+            Told::Refused | Told::Denied(_) | Told::Unknown(_) | Told::InPool => {}
         }
         Ok(Some(told))
     }
@@ -517,7 +559,9 @@ impl<S: Store> Queue<S> {
                 let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
                 let key = &at.key;
                 tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
-                Some(Freed::of_execution(at, free))
+                let pool = Box::pin(self.leave_pool_after(at, row)).await;
+                let freed = Freed::of_execution(at, free);
+                Some(Freed { pool, ..freed })
             }
             Applied::Refused(_) => None,
         })

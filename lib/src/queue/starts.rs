@@ -17,6 +17,7 @@ use crate::{
     error::Error,
     leases::{CALLS_WITHIN, Rows, Standing},
     outcomes::HeldLease,
+    pool::Pool,
     queue::{
         Queue,
         begin::{Begins, not_started_reason},
@@ -56,6 +57,8 @@ pub struct Start {
     pub if_held: IfHeld,
     /// Of how many permits the execution gets one. None for the mutex: the execution is alone with the key.
     pub permits: Option<Permits>,
+    /// Of which pool it gets a permit besides, before it begins.
+    pub pool: Option<Pool>,
     /// The key stays closed so long after its grant, also if the execution ends before: the next start begins no earlier.
     pub at_least: AtLeast,
     /// How long the lease stays after the execution failed, was stopped or timed out, so that a redrive finds it.
@@ -104,6 +107,7 @@ impl Start {
             input: ExecutionInput::default(),
             if_held: IfHeld::Wait(WaitTime::DAY),
             permits: None,
+            pool: None,
             at_least: AtLeast::default(),
             keep: KeepTime::default(),
             pass_lease: PassLease::Nothing,
@@ -297,6 +301,14 @@ impl<S: Store> Queue<S> {
         let skipped = Settlement::Skipped { purge_at };
         let rows = self.read_rows_for(key, item.request.permits).await?;
         match rows.standing(&request) {
+            Standing::Has(permit, row) if row.waits_in_pool() => {
+                let (key, row) = (key.clone(), row.clone());
+                let at = Address { key, permit };
+                let freed = Box::pin(self.settle_with_grant(&at, &row, &item, &skipped)).await?;
+                let was_settled = freed.is_some();
+                self.serve(freed.flatten()).await;
+                Ok(was_settled)
+            }
             // What became of it is written down by whoever began it, or by sweep.
             Standing::Has(..) | Standing::Had => Ok(false),
             Standing::InQueue(first) => {
@@ -337,7 +349,7 @@ impl<S: Store> Queue<S> {
                 self.serve(free).await;
                 Ok(false)
             }
-            Begins::Later => Ok(false),
+            Begins::InPool | Begins::Later => Ok(false),
         }
     }
 
@@ -375,6 +387,7 @@ impl<S: Store> Queue<S> {
                 keys: None,
                 lifetime: Lifetime::Execution { keep: start.keep },
                 permits: start.permits,
+                pool: start.pool,
                 at_least: start.at_least,
                 metadata: start.metadata,
                 instead_of: start.if_held.instead_of(),
@@ -445,6 +458,7 @@ impl<S: Store> Queue<S> {
     async fn answer_of_call(&self, begins: Begins, item: &StartItem) -> Result<Started, Error> {
         match begins {
             Begins::Begun => Ok(started(item)),
+            Begins::InPool => Ok(queued(item, None)),
             Begins::Failed { reason, free } => {
                 self.serve(free).await;
                 Err(not_started(item, reason))
@@ -488,7 +502,7 @@ fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
     }
 }
 
-fn waited_too_long(item: &StartItem) -> String {
+pub(super) fn waited_too_long(item: &StartItem) -> String {
     let waited = item.deadline.since(item.asked_at).as_secs();
     format!("the key was not free within its waiting time of {waited} seconds")
 }

@@ -7,7 +7,7 @@ use crate::{
     request::{InsteadOf, Request},
     row::Row,
     start::StartItem,
-    store::{Operations, Settled, Settlement, Store},
+    store::{Address, Operations, Settled, Settlement, Store},
     transition::{Leave, LeaveReason},
     values::{Holder, Key, RequestDigest},
     waiter::{TokenItem, Waiter},
@@ -104,7 +104,7 @@ impl<S: Store> Queue<S> {
                 Ok(left)
             }
             Some(Waiter::Token(item)) => self.supersede_token(*item, newest).await,
-            None => {
+            Some(Waiter::InPool(_)) | None => {
                 // Settled by another call, or deleted by hand: nobody can tell it.
                 self.pass_over(key, row, first).await?;
                 Ok(false)
@@ -164,6 +164,19 @@ impl<S: Store> Queue<S> {
             return Ok(());
         };
         let execution = holds.execution();
+        if row.waits_in_pool() {
+            // It runs nothing yet.
+            let superseded = Settlement::Superseded {
+                by: by.clone(),
+                purge_at: self.purge_start_at(),
+            };
+            let at = Address::first(key);
+            let freed = self
+                .settle_with_grant(&at, row, &holds, &superseded)
+                .await?;
+            self.serve(freed.flatten()).await;
+            return Ok(());
+        }
         let cause = format!("replaced by {by}");
         let stopped = self
             .workflows()

@@ -6,6 +6,7 @@ use super::{
     Queue,
     ask::{Ask, AskItem, Asked, WhileHeld, has_newer_token},
     maintenance::its_place_is_lost,
+    pool::Entered,
     serve::Told,
 };
 use crate::{
@@ -75,6 +76,11 @@ impl<S: Store> Queue<S> {
             reentrant: request.reentrant,
         };
         match self.ask(ask).await? {
+            Asked::Granted(at, row) if row.waits_in_pool() => {
+                let (told, freed) = self.tell_first(&at, row, &waiter).await?;
+                self.serve(freed).await;
+                answer(told, &waiter)
+            }
             Asked::Granted(at, row) => {
                 self.gives_up_if_sent_away(&at, &row).await?;
                 self.tell_at_once(&at, row, &waiter).await
@@ -162,7 +168,7 @@ impl<S: Store> Queue<S> {
             let freed = self.take_back(at, &row).await?;
             self.serve(freed).await;
         }
-        answer(told)
+        answer(told, waiter)
     }
 
     /// A repeated call of a request that waits: its token replaces the old one.
@@ -205,7 +211,15 @@ impl<S: Store> Queue<S> {
             let latest = self.store().update_task_token(key, waiter, self.limit());
             let latest = latest.await?;
             check_latest(&latest, waiter)?;
-            let marked = self.mark(at, &row, Some(latest.ticket)).await?;
+            let marked = if row.waits_in_pool() {
+                match Box::pin(self.enter(at, &row, &latest.request)).await? {
+                    Entered::Yes(row) => Some(*row),
+                    Entered::Waits => return Ok(queued(&latest)),
+                    Entered::Lost => None,
+                }
+            } else {
+                self.mark(at, &row, Some(latest.ticket)).await?
+            };
             told_by = Some(latest);
             marked.ok_or_else(|| changed(key))?
         } else {
@@ -230,7 +244,7 @@ impl<S: Store> Queue<S> {
             // more, and then nobody hears this answer.
             return Ok(Queued::Acquired);
         }
-        answer(told)
+        answer(told, waiter)
     }
 
     /// A process that was suspended since its mark tells nobody any more: a look may have taken the lease back.
@@ -288,9 +302,11 @@ fn is_untold_at_once(row: &Row) -> bool {
 }
 
 /// The response of a call whose own token was told of its lease.
-fn answer(told: Told) -> Result<Queued, Error> {
-    if let Told::Accepted = told {
-        return Ok(Queued::Acquired);
+fn answer(told: Told, waiter: &TokenItem) -> Result<Queued, Error> {
+    match told {
+        Told::Accepted => return Ok(Queued::Acquired),
+        Told::InPool => return Ok(queued(waiter)),
+        _ => {}
     }
     Err(told.into_error().unwrap_or_else(|| Error::Unavailable {
         problem: format!(

@@ -66,6 +66,14 @@ pub(crate) const AT_LEAST_MS: &str = "at_least_ms";
 /// otherwise 0.
 pub(crate) const PERMITS: &str = "permits";
 
+/// Of a held row whose grant needs a permit of a pool: which pool, and the permit once it has one. Of one that waits, or a start: which
+/// pool.
+pub(crate) const POOL: &str = "pool";
+/// Of one that waits, or a start: of how many permits of its pool it asks for one.
+pub(crate) const POOL_PERMITS: &str = "pool_permits";
+/// In [`POOL`] of a row: which permit.
+pub(crate) const POOL_PERMIT: &str = "permit";
+
 /// The queue, first come first: a list of the digests of the requests. It exists from the first grant on, because the
 /// removal of the first entry of a missing list is an error.
 pub(crate) const QUEUE: &str = "queue";
@@ -104,7 +112,7 @@ pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const ENDED_AT: &str = "ended_at";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 40] = [
+pub(crate) const ALL: [&str; 41] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -122,6 +130,7 @@ pub(crate) const ALL: [&str; 40] = [
     REQUEST,
     REQUEST_KEYS,
     PERMITS,
+    POOL,
     PAST_REQUESTS[0],
     PAST_REQUESTS[1],
     PAST_REQUESTS[2],
@@ -186,7 +195,7 @@ pub(crate) fn start_pk(key: &Key) -> String {
 
 /// The key of such a partition.
 pub(crate) fn key_of_start(pk: &str) -> Option<Key> {
-    Key::new(pk.strip_prefix(STARTS)?).ok()
+    Key::of_row(pk.strip_prefix(STARTS)?)
 }
 
 /// The sort key of a start's item.

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
+    pool::InPool,
     values::{
         AtLeast, Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, Permits, RequestDigest,
         Ttl,
@@ -143,15 +144,11 @@ impl Row {
                 if let Some(at) = held.sweep_after {
                     set(at::SWEEP_AFTER, instant(at));
                 }
+                if let Some(pool) = &held.pool {
+                    set(at::POOL, pool.to_value());
+                }
                 if let Some(notification) = held.notification {
-                    set(at::NOTIFICATIONS, n(notification.tries.get()));
-                    set(at::NOTIFIED_AT, instant(notification.at));
-                    if let Some(ticket) = notification.ticket {
-                        set(at::TICKET, n(ticket));
-                    }
-                    if let Some(at) = notification.refused_at {
-                        set(at::REFUSED_AT, instant(at));
-                    }
+                    notification.each(&mut set);
                 }
             }
             State::Free { ended, last_token } => {
@@ -162,6 +159,19 @@ impl Row {
             }
         }
         item
+    }
+}
+
+impl Notification {
+    fn each(self, mut set: impl FnMut(&'static str, AttributeValue)) {
+        set(at::NOTIFICATIONS, n(self.tries.get()));
+        set(at::NOTIFIED_AT, instant(self.at));
+        if let Some(ticket) = self.ticket {
+            set(at::TICKET, n(ticket));
+        }
+        if let Some(at) = self.refused_at {
+            set(at::REFUSED_AT, instant(at));
+        }
     }
 }
 
@@ -246,6 +256,7 @@ fn holding(item: &Item) -> Result<Holding, &'static str> {
             .and_then(metadata)
             .ok_or("metadata is not a map of strings")?,
         notification: notification(item),
+        pool: item.get(at::POOL).map(InPool::read).map(Box::new),
     })
 }
 

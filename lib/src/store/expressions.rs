@@ -116,7 +116,7 @@ const OWNED: &str = "#lease_id = :lease_id AND #fencing_token = :fencing_token";
 
 /// Everything that ends with the grant.
 const HOLDING: &str = "#holder, #lease_id, #ttl_ms, #acquired_at, #extended_at, #expires_at, \
-    #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata, #notifications, #notified_at, #refused_at, #ticket";
+    #keep_ms, #looked_at, #look_again_at, #sweep_after, #metadata, #notifications, #notified_at, #refused_at, #ticket, #pool";
 
 /// How the holder was told of the grant.
 const NOTIFICATION: &str = "#notifications, #notified_at, #refused_at, #ticket";

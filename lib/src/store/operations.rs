@@ -13,7 +13,7 @@ use crate::{
     row::{Holding, Stored},
     rules::TableRules,
     start::StartItem,
-    transition::{Change, Join, Leave, transition},
+    transition::{Change, Leave, transition},
     values::{Holder, Key, RequestDigest},
     waiter::TokenItem,
 };
@@ -99,18 +99,18 @@ pub trait Operations: Store {
         }
     }
 
-    /// Puts a request at the end of the queue of `key`'s first permit, and stores the waiter's item.
-    fn join(
+    /// Changes a row: puts a request at the end of the queue, or grants it the row; and stores the waiter's item, both or neither.
+    fn put_token(
         &self,
-        key: &Key,
-        join: &Join,
+        at: &Address,
+        change: &Change,
         waiter: &TokenItem,
         limit: Duration,
     ) -> impl Future<Output = Answer<Joined>> + Send {
         async move {
             let both = [
-                Write::Row(Address::first(key), Change::Join(join.clone())),
-                Write::Wait(key.clone(), waiter.clone()),
+                Write::Row(at.clone(), change.clone()),
+                Write::Wait(at.key.clone(), waiter.clone()),
             ];
             let parts = match self.write(&both, limit).await? {
                 Written::Done(_) => return Ok(Joined::Done),

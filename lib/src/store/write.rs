@@ -40,7 +40,7 @@ impl ItemAddress {
             let start = at::start_of(sk).map(|request| Self::Start(key.clone(), request));
             return start.or_else(|| Some(Self::Redrivable(key, at::ended_of(sk)?)));
         }
-        let key = Key::new(pk).ok()?;
+        let key = Key::of_row(pk)?;
         match at::permit_of(sk) {
             Some(permit) => Some(Self::Row(Address { key, permit })),
             None => Some(Self::Waiter(key, at::request_of(sk)?)),

@@ -149,6 +149,7 @@ impl Message {
                 keys: None,
                 lifetime: names::ttl(scope.ttl).into(),
                 permits: None,
+                pool: None,
                 at_least: AtLeast::default(),
                 metadata: Metadata::default(),
                 instead_of: None,

@@ -27,6 +27,7 @@ fn delayed(scenario: &Scenario) -> Grant {
             keys: None,
             lifetime: Ttl::new(TTL).unwrap().into(),
             permits: None,
+            pool: None,
             at_least: AtLeast::default(),
             metadata: Metadata::default(),
             instead_of: None,

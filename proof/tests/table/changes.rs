@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use leasehold::{
     Act, AtLeast, Counter, Ended, Holder, KeepTime, Key, Keys, KeysDigest, LeaseId, Lifetime,
-    Metadata, Operator, Permits, Previous, Reason, Record, RequestDigest, RequestId, TaskToken,
-    Timestamp, Ttl,
+    Metadata, Operator, Permits, Pool, Previous, Reason, Record, RequestDigest, RequestId,
+    TaskToken, Timestamp, Ttl,
     request::Request,
-    row::{Frozen, Holding, Limit, Notification, Row, State, Stored, Term},
+    row::{Frozen, Holding, InPool, Limit, Notification, PoolPermit, Row, State, Stored, Term},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Head, Join, JoinRule, Leave, LeaveReason,
         Look, Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
@@ -183,6 +183,7 @@ impl Written<'_> {
                     ttl(step.ttl).into()
                 },
                 permits: step.strict.then(|| of_permits(step.at)).flatten(),
+                pool: None,
                 at_least: at_least(step.at_least),
                 metadata: Metadata::default(),
                 instead_of: None,
@@ -254,6 +255,7 @@ pub fn waiter(step: &Step, at: u8) -> TokenItem {
             keys: None,
             lifetime: Lifetime::Execution { keep: keep(1 + at) },
             permits: Permits::new((at % 3).into()).ok(),
+            pool: (at % 3 == 0).then(imports),
             at_least: at_least(at % 2),
             metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
             instead_of: None,
@@ -417,9 +419,28 @@ fn told_again(row: Row) -> Row {
                 ticket: Some(41),
                 refused_at: Some(seconds(42)),
             }),
+            pool: matches!(held.term, Term::Execution { .. })
+                .then(in_pool)
+                .map(Box::new),
             ..held
         }),
         ..row
+    }
+}
+
+fn imports() -> Pool {
+    Pool::new(&Key::new("imports").unwrap(), Permits::new(2).unwrap())
+}
+
+/// A permit of a pool.
+fn in_pool() -> InPool {
+    InPool {
+        key: imports().key,
+        permit: Some(PoolPermit {
+            permit: 3,
+            lease_id: id(2),
+            fencing_token: Counter::MIN,
+        }),
     }
 }
 
@@ -435,6 +456,7 @@ fn another(row: Row, act: u8) -> Row {
             sweep_after: Some(seconds(37)),
             metadata: Metadata::new([("another".to_owned(), "one".to_owned())].into()).unwrap(),
             notification,
+            pool: (act == 7).then(in_pool).map(Box::new),
         })
     };
     Row {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold::{
     AtLeast, Counter, ExecutionInput, ExecutionName, Holder, KeepTime, Key, Lifetime, Memory,
-    Metadata, PassLease, RequestDigest, RequestId, StartItem, StartStatus, StateMachineArn,
-    TableRules, TaskToken, Timestamp,
+    Metadata, PassLease, Permits, Pool, RequestDigest, RequestId, StartItem, StartStatus,
+    StateMachineArn, TableRules, TaskToken, Timestamp,
     redrivable::Redrivable,
     request::{InsteadOf, Request},
     store::{
@@ -38,6 +38,7 @@ fn request(digest: RequestDigest) -> Request {
             keep: KeepTime::default(),
         },
         permits: None,
+        pool: None,
         at_least: AtLeast::default(),
         metadata: Metadata::default(),
         instead_of: None,
@@ -48,6 +49,7 @@ fn waiter(token: &str, asked_at: u64, superseded: bool) -> TokenItem {
     TokenItem {
         request: Request {
             instead_of: (token == "y").then_some(InsteadOf::Waiters),
+            pool: (token == "x").then(|| Pool::new(&key(), Permits::new(2).unwrap())),
             ..request(RequestDigest::of(
                 &holder("a"),
                 &RequestId::new("1").unwrap(),

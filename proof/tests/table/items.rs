@@ -22,13 +22,13 @@ pub fn plain(item: &Item) -> Item {
 
 /// The attributes that a stranger writes.
 #[rustfmt::skip]
-pub const ATTRIBUTES: [&str; 39] = [
+pub const ATTRIBUTES: [&str; 40] = [
     "holder", "lease_id", "ttl_ms", "acquired_at", "extended_at", "expires_at", "metadata", "sweep_after",
     "fencing_token", "version", "granted_to", "request", "past_request_1", "past_request_2", "past_request_3",
     "previous_holder", "previous_fencing_token", "ended", "purge_at", "request_keys", "operator", "queue",
     "last_fencing_token", "colour", "frozen", "keep_ms", "looked_at", "look_again_at",
     "past_release_1", "past_release_2", "past_release_3", "notifications", "notified_at", "ticket", "refused_at",
-    "limit", "kept_until", "opens_at", "permits",
+    "limit", "kept_until", "opens_at", "permits", "pool",
 ];
 
 pub fn attribute(name: &str) -> u8 {

@@ -215,12 +215,15 @@ impl Stores {
     /// The joining waiter, and its item: both or neither, and the same on both tables.
     async fn join(&self, address: &Address, stored: &Stored, step: &Step) -> Checked {
         let (join, waiter) = changes::join(stored, step);
-        let key = &address.key;
-        let ours = self.memory.join(key, &join, &waiter, LIMIT).await.unwrap();
-        let theirs = self.table.store().join(key, &join, &waiter, LIMIT).await;
+        let (key, join) = (&address.key, Change::Join(join));
+        let first = Address::of(key.as_str(), "LEASE#0000").unwrap();
+        let ours = self.memory.put_token(&first, &join, &waiter, LIMIT).await;
+        let ours = ours.unwrap();
+        let theirs = self.table.store();
+        let theirs = theirs.put_token(&first, &join, &waiter, LIMIT).await;
         same(&ours, &theirs.map_err(failed(step))?, step)?;
         if ours == Joined::Done {
-            self.count(&Change::Join(join.clone()));
+            self.count(&join);
         }
         self.same_waiters(key, step).await
     }

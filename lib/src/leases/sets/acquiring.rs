@@ -177,6 +177,7 @@ fn check(request: &AcquireAll) -> Result<(), Error> {
     for (field, given) in [
         ("observed_version", request.observed_version.is_some()),
         ("permits", request.permits.is_some()),
+        ("pool", request.pool.is_some()),
     ] {
         if given {
             return Err(Error::invalid(field, "goes with one key only"));

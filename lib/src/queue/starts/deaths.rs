@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Begun, Call, Delivery, Execution, ExecutionName, Holder, IfHeld, Leases, ManualClock, Queue,
-    RequestDigest, Settings, Start, StartRules, StartStatus, StateMachineArn, SweepBounds,
-    WaitTime, WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, ExecutionName, Holder, IfHeld, Key, Leases, ManualClock,
+    Pool, Queue, RequestDigest, Settings, Start, StartRules, StartStatus, StateMachineArn,
+    SweepBounds, WaitTime, WaiterOf, Workflows,
     clock::Clock as _,
+    row::Row,
     store::{
         Operations as _, ScanSegment, Store as _,
         wire::{Death, Life, Wire},
@@ -79,10 +80,15 @@ enum Act {
     EndAndSweep,
 }
 
-/// Of the mutex, and of two permits; and of the newest.
-const STORIES: [(Option<u16>, &[Act]); 3] = [
+/// How many may have a key, and a pool, if there is one: then the first letter of a name is its key.
+type Room = (Option<u16>, Option<u16>);
+
+const MUTEX: Room = (None, None);
+
+/// Of the mutex, and of two permits; of the newest; and of two tenants in a pool.
+const STORIES: [(Room, &[Act]); 5] = [
     (
-        None,
+        MUTEX,
         &[
             Act::Start("a"),
             Act::Start("b"),
@@ -93,7 +99,7 @@ const STORIES: [(Option<u16>, &[Act]); 3] = [
         ],
     ),
     (
-        None,
+        MUTEX,
         &[
             Act::Start("a"),
             Act::Start("b"),
@@ -104,7 +110,7 @@ const STORIES: [(Option<u16>, &[Act]); 3] = [
         ],
     ),
     (
-        Some(2),
+        (Some(2), None),
         &[
             Act::Start("a"),
             Act::Start("b"),
@@ -115,10 +121,34 @@ const STORIES: [(Option<u16>, &[Act]); 3] = [
             Act::EndAndReap,
         ],
     ),
+    (
+        (None, Some(1)),
+        &[
+            Act::Start("a1"),
+            Act::Start("b1"),
+            Act::Start("a2"),
+            Act::EndAndReap,
+            Act::Newest("b2"),
+            Act::EndAndSweep,
+            Act::EndAndReap,
+        ],
+    ),
+    (
+        (Some(2), Some(2)),
+        &[
+            Act::Start("a1"),
+            Act::Start("a2"),
+            Act::Start("a3"),
+            Act::Start("b1"),
+            Act::EndAndReap,
+            Act::EndAndSweep,
+            Act::EndAndReap,
+        ],
+    ),
 ];
 
 struct World {
-    permits: Option<u16>,
+    room: Room,
     life: Life,
     clock: Arc<ManualClock>,
     calls: Arc<FakeStepFunctions>,
@@ -129,7 +159,7 @@ struct World {
 }
 
 impl World {
-    fn new(permits: Option<u16>) -> Self {
+    fn new(room: Room) -> Self {
         let (life, clock) = (Life::default(), make::clock());
         let calls = Arc::new(FakeStepFunctions::default());
         let table = Wire::of(life.clone());
@@ -142,7 +172,7 @@ impl World {
             .with_workflows(Arc::new(mortal))
             .with_starts(StartRules::of(MACHINE).expect("valid"));
         Self {
-            permits,
+            room,
             life,
             clock,
             calls,
@@ -157,8 +187,12 @@ impl World {
     fn look(&mut self) {
         for execution in self.calls.started().into_keys().map(make::holder) {
             if !self.begun.contains(&execution) {
+                let key = self.key_of(&execution);
+                let same = self.running.iter();
+                let same = same.filter(|other| self.key_of(other) == key).count();
+                let (of_key, in_all) = (self.room.0.unwrap_or(1), self.room.1.unwrap_or(u16::MAX));
                 assert!(
-                    self.running.len() < self.permits.unwrap_or(1).into(),
+                    same < of_key.into() && self.running.len() < in_all.into(),
                     "{execution} begins while {:?} run",
                     self.running
                 );
@@ -166,6 +200,12 @@ impl World {
                 self.begun.push(execution);
             }
         }
+    }
+
+    /// By the name of the execution.
+    fn key_of(&self, execution: &Holder) -> Key {
+        let name = execution.as_str().rsplit(':').next().expect("a name");
+        make::key(self.room.1.map_or("k", |_| &name[..1]))
     }
 
     fn end(&mut self) -> Option<Holder> {
@@ -185,10 +225,13 @@ impl World {
         let leases = self.leases.clone();
         let died = match act {
             Act::Start(called) | Act::Newest(called) => {
-                let (key, name) = (make::key("k"), ExecutionName::new(called).expect("valid"));
+                let name = ExecutionName::new(called).expect("valid");
                 let machine = StateMachineArn::new(MACHINE).expect("valid");
+                let key = self.key_of(&machine.execution(&name));
+                let pool = |permits| Pool::new(&make::key("p"), make::permits(permits));
                 let start = Start {
-                    permits: self.permits.map(make::permits),
+                    permits: self.room.0.map(make::permits),
+                    pool: self.room.1.map(pool),
                     if_held: match act {
                         Act::Newest(_) => IfHeld::Latest(WaitTime::DAY),
                         _ => IfHeld::Wait(WaitTime::DAY),
@@ -245,7 +288,7 @@ impl World {
         let mut due = Vec::new();
         for execution in &self.accepted {
             let request = RequestDigest::of_start(execution);
-            let key = make::key("k");
+            let key = self.key_of(execution);
             let table = &self.leases.store().table;
             let item = table.start_item(&key, &request, Duration::MAX).await;
             let status = item.expect("an answer").map(|item| item.status);
@@ -254,14 +297,21 @@ impl World {
             }
         }
         let in_order = self.begun.iter().filter(|one| self.accepted.contains(one));
-        let in_order: Vec<_> = in_order.cloned().collect();
+        let mut in_order: Vec<_> = in_order.cloned().collect();
+        // Stable: of each key.
+        in_order.sort_by_key(|one| self.key_of(one));
+        due.sort_by_key(|one| self.key_of(one));
         assert_eq!(in_order, due, "each once, in the order of their calls");
+        for (_, _, item) in self.leases.store().table.all() {
+            let queue = Row::read(&item).map(|row| row.queue).unwrap_or_default();
+            assert_eq!(queue, [], "nobody waits");
+        }
     }
 }
 
 /// Plays all acts, and dies in one of them. Returns whether it did.
 async fn dies(
-    (permits, acts): (Option<u16>, &[Act]),
+    (room, acts): (Room, &[Act]),
     in_act: usize,
     death: Death,
     is_repeated: bool,
@@ -270,7 +320,7 @@ async fn dies(
         request: u32::MAX,
         is_sent: true,
     };
-    let (mut world, mut died) = (World::new(permits), false);
+    let (mut world, mut died) = (World::new(room), false);
     for (number, act) in acts.iter().copied().enumerate() {
         if number != in_act {
             world.act(act, never).await;
@@ -292,7 +342,7 @@ async fn sweep_finishes_what_dead_process_left() {
     }
 }
 
-async fn dies_everywhere(story: (Option<u16>, &[Act])) {
+async fn dies_everywhere(story: (Room, &[Act])) {
     let mut deaths = 0;
     for (number, act) in story.1.iter().enumerate() {
         for (is_sent, is_repeated) in [(false, false), (true, false), (false, true), (true, true)] {

@@ -15,7 +15,8 @@ use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::{
     Key,
     row::{Item, Stored},
-    store::{Joined, Operations as _},
+    store::{Address, Joined, Operations as _},
+    transition::Change,
 };
 use leasehold_conformance as conformance;
 use leasehold_proof::fixture::{TABLE, Table};
@@ -379,7 +380,14 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
     }
     let granted = stores.run(key.as_str(), &[grant(0, 1)]).await;
     granted.map_err(|e| e.to_string())?;
-    match store.join(&key, &join, &waiter, LIMIT).await {
+    let (first, join) = (
+        Address {
+            key: key.clone(),
+            permit: 0,
+        },
+        Change::Join(join),
+    );
+    match store.put_token(&first, &join, &waiter, LIMIT).await {
         Ok(Joined::ForeignItem) => {}
         joined => {
             return Err(format!(

@@ -1,0 +1,449 @@
+//! Pools: a permit of a semaphore that many keys share, besides the key.
+
+use std::time::Duration;
+
+use super::queue::{QueueCase, Turn, WAIT};
+use super::starts::{MACHINE, execution};
+use super::{Bench, Lost, MARGIN, MS, make, with};
+use leasehold::{
+    Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions, IfHeld, Key, LimitedTo,
+    Pool, Queued, Settings, Start, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    row::Row,
+    store::{Address, Operations as _},
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    Box::pin(a_pool_is_a_round_robin(bench)).await;
+    Box::pin(a_handle_is_for_both(bench)).await;
+    Box::pin(tokens_and_starts_share_a_pool(bench)).await;
+    Box::pin(keys_keep_their_own_number(bench)).await;
+    Box::pin(wait_in_pool_has_an_end(bench)).await;
+    Box::pin(dead_token_takes_no_permit(bench)).await;
+    Box::pin(lost_notification_keeps_the_permit(bench)).await;
+    Box::pin(ended_execution_leaves_the_pool(bench)).await;
+    Box::pin(force_release_leaves_the_pool(bench)).await;
+    Box::pin(an_operator_sets_its_size(bench)).await;
+    Box::pin(replaced_in_the_pool_is_dismissed(bench)).await;
+    Box::pin(dismissed_in_the_pool_is_skipped(bench)).await;
+    Box::pin(cooldown_counts_from_the_permit(bench)).await;
+    Box::pin(nobody_polls_for_a_pool(bench)).await;
+}
+
+/// Some tenants and their pool.
+struct PoolCase<'a, B: Bench> {
+    case: QueueCase<'a, B>,
+    /// How many may have a permit.
+    size: u16,
+    /// How many of a tenant.
+    each: Option<u16>,
+}
+
+impl<'a, B: Bench> PoolCase<'a, B> {
+    fn new(bench: &'a B, name: &str, size: u16) -> Self {
+        let mut case = QueueCase::with(bench, &format!("pools/{name}"), Settings::default());
+        let rules = StartRules::of(&format!("pools/*={MACHINE}")).expect("valid");
+        case.case.leases = case.case.leases.clone().with_starts(rules);
+        let each = None;
+        Self { case, size, each }
+    }
+
+    fn key(&self, tenant: &str) -> Key {
+        make::key(format!("{}/{tenant}", self.case.address.key))
+    }
+
+    fn pool(&self) -> Pool {
+        Pool::new(&self.case.address.key, make::permits(self.size))
+    }
+
+    /// "a1" is the first of the tenant "a".
+    fn start_of(&self, name: &str) -> Start {
+        let machine = StateMachineArn::new(MACHINE).expect("valid");
+        let name_of = ExecutionName::new(self.name(name)).expect("valid");
+        with(
+            Start::new(self.key(&name[..1]), machine, name_of),
+            |start| {
+                start.if_held = IfHeld::Wait(WaitTime::new(WAIT).expect("valid"));
+                start.permits = self.each.map(make::permits);
+                start.pool = Some(self.pool());
+            },
+        )
+    }
+
+    /// Names of executions are shared by all cases.
+    fn name(&self, name: &str) -> String {
+        let case = self.case.address.key.as_str().replace(['/', ' '], "-");
+        format!("{case}-{name}")
+    }
+
+    async fn start(&self, name: &str) -> Started {
+        let started = self.case.leases.start(self.start_of(name)).await;
+        started.expect("an answer")
+    }
+
+    async fn starts(&self, name: &str) {
+        let answer = self.start(name).await;
+        assert!(matches!(answer, Started::Started { .. }), "{answer:?}");
+    }
+
+    async fn queues(&self, name: &str) {
+        let answer = self.start(name).await;
+        assert!(matches!(answer, Started::Queued { .. }), "{answer:?}");
+    }
+
+    #[track_caller]
+    fn has_started(&self, names: &[&str]) {
+        let all = self.case.calls.started();
+        let mut wanted: Vec<_> = names
+            .iter()
+            .map(|name| execution(&self.name(name)).to_string())
+            .collect();
+        wanted.sort();
+        assert_eq!(all.into_keys().collect::<Vec<_>>(), wanted);
+    }
+
+    async fn ends(&self, name: &str) {
+        self.over(execution(&self.name(name)).as_str()).await;
+    }
+
+    async fn over(&self, arn: &str) {
+        let over = Execution::Ended {
+            stopped_at: self.case.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        self.case.calls.set_execution(arn, over);
+        self.case.pass(MS);
+        let reaped = self.case.leases.reap(&make::holder(arn)).await;
+        reaped.expect("an answer");
+    }
+
+    async fn ask(&self, who: &str) -> Queued {
+        self.case.is(who, Execution::Running);
+        let request = make::of_execution(self.key(&who[..1]), who)
+            .request_id(make::request_id(who))
+            .pool(self.pool());
+        let wait = self.case.queue(who, WAIT);
+        let answer = self.case.leases.acquire_queued(request, wait).await;
+        answer.expect("an answer")
+    }
+
+    async fn acquires(&self, who: &str) -> Turn {
+        assert_eq!(self.ask(who).await, Queued::Acquired);
+        self.case.turn_of(who)
+    }
+
+    async fn waits(&self, who: &str) {
+        let answer = self.ask(who).await;
+        assert!(matches!(answer, Queued::Queued { .. }), "{answer:?}");
+        self.case.expect_no_answers();
+    }
+
+    async fn row(&self, key: &Key, permit: u16) -> Option<Row> {
+        let key = key.clone();
+        let at = Address { key, permit };
+        let limit = Duration::from_secs(1);
+        let stored = self.case.leases.store().read_row(&at, limit).await;
+        match stored.expect("an answer") {
+            leasehold::row::Stored::Row(row) => Some(row),
+            _ => None,
+        }
+    }
+
+    /// Nobody has these tenants' keys, nor the pool, nor waits for one of them.
+    async fn all_is_free(&self, tenants: &[&str]) {
+        let keys = tenants.iter().map(|tenant| self.key(tenant));
+        for key in keys.chain([self.pool().key]) {
+            for permit in 0..self.size {
+                if let Some(row) = self.row(&key, permit).await {
+                    assert!(row.holding().is_none(), "{key}: {row:?}");
+                    assert_eq!(row.waiting(), [], "{key}");
+                }
+            }
+        }
+    }
+
+    async fn status(&self, name: &str) -> Option<StartStatus> {
+        let execution = execution(&self.name(name));
+        let request = leasehold::RequestDigest::of_start(&execution);
+        let (key, limit) = (self.key(&name[..1]), Duration::from_secs(1));
+        let item = self.case.leases.store().start_item(&key, &request, limit);
+        item.await.expect("an answer").map(|item| item.status)
+    }
+}
+
+async fn a_pool_is_a_round_robin<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "round robin", 1);
+    case.starts("a1").await;
+    for name in ["a2", "a3", "a4", "b1", "b2", "c1"] {
+        case.queues(name).await;
+    }
+    let order = ["a1", "b1", "c1", "a2", "b2", "a3", "a4"];
+    for n in 0..order.len() {
+        case.has_started(&order[..=n]);
+        case.ends(order[n]).await;
+    }
+    case.all_is_free(&["a", "b", "c"]).await;
+}
+
+async fn a_handle_is_for_both<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "handle", 1);
+    let turn = case.acquires("a1").await;
+    let pool = turn.output["lease"]["pool"].clone();
+    assert_eq!(pool["name"], case.case.address.key.as_str());
+    assert_eq!(pool["permit"], 0);
+    assert!(pool["lease_id"].is_string() && pool["fencing_token"].is_number());
+    case.waits("b1").await;
+    let lease = case.case.prove(&turn.lease).await;
+    case.case.release(&lease).await;
+    let next = case.case.turn_of("b1");
+    // Once more, as after a lost response: it ends nothing of the next one.
+    case.case.release(&lease).await;
+    let kept = case.case.prove(&next.lease).await;
+    // Its permit is taken from it, and the key is not.
+    let (pool, because) = (case.pool().key, make::because());
+    let options = ForceReleaseOptions::default();
+    let forced = case.case.leases.force_release(&pool, options, &because);
+    forced.await.expect("forced");
+    let lost = case.case.leases.extend(&kept, ExtendOptions::default());
+    assert!(matches!(lost.await, Err(Error::Lost { .. })));
+    case.case.release(&kept).await;
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn tokens_and_starts_share_a_pool<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "shared", 2);
+    let first = case.acquires("a1").await;
+    case.starts("b1").await;
+    case.queues("c1").await;
+    case.waits("d1").await;
+    // Asked for again, each keeps its place.
+    case.queues("c1").await;
+    case.waits("d1").await;
+    case.case.release(&first.lease).await;
+    case.has_started(&["b1", "c1"]);
+    case.ends("b1").await;
+    let last = case.case.turn_of("d1");
+    assert!(last.lease.pool.is_some());
+    case.ends("c1").await;
+    case.case.release(&last.lease).await;
+    case.all_is_free(&["a", "b", "c", "d"]).await;
+}
+
+async fn keys_keep_their_own_number<B: Bench>(bench: &B) {
+    let case = PoolCase {
+        each: Some(2),
+        ..PoolCase::new(bench, "two of each", 3)
+    };
+    for name in ["a1", "a2"] {
+        case.starts(name).await;
+    }
+    case.queues("a3").await;
+    case.starts("b1").await;
+    case.queues("b2").await;
+    case.ends("a1").await;
+    // The one of "b" entered first.
+    case.has_started(&["a1", "a2", "b1", "b2"]);
+    case.ends("b1").await;
+    case.has_started(&["a1", "a2", "a3", "b1", "b2"]);
+    for name in ["a2", "a3", "b2"] {
+        case.ends(name).await;
+    }
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn wait_in_pool_has_an_end<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "too late", 1);
+    case.starts("a1").await;
+    case.queues("b1").await;
+    case.waits("c1").await;
+    case.queues("b2").await;
+    let arn = execution(&case.name("a1"));
+    case.case
+        .calls
+        .set_execution(arn.as_str(), Execution::Running);
+    case.case.pass(WAIT + MS);
+    case.case.sweep().await;
+    case.case.sweep().await;
+    for name in ["b1", "b2"] {
+        let status = case.status(name).await;
+        assert!(matches!(status, Some(StartStatus::Failed(_))), "{status:?}");
+    }
+    let answers = case.case.answers();
+    assert!(
+        matches!(&answers[..], [(who, Err((name, _)))] if who == "c1" && name == "Lease.QueueTimeout"),
+        "{answers:?}"
+    );
+    case.ends("a1").await;
+    case.all_is_free(&["a", "b", "c"]).await;
+    case.starts("c2").await;
+    case.ends("c2").await;
+}
+
+async fn dead_token_takes_no_permit<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "dead", 1);
+    let first = case.acquires("a1").await;
+    case.waits("b1").await;
+    case.waits("b2").await;
+    case.waits("c1").await;
+    case.case.calls.expire_token(&case.case.token("b1"));
+    case.case.release(&first.lease).await;
+    // The next of "b" enters the pool after those who wait there.
+    let next = case.case.turn_of("c1");
+    case.case.release(&next.lease).await;
+    let last = case.case.turn_of("b2");
+    case.case.release(&last.lease).await;
+    case.case.sweep().await;
+    case.all_is_free(&["a", "b", "c"]).await;
+}
+
+async fn lost_notification_keeps_the_permit<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "lost", 1);
+    let first = case.acquires("a1").await;
+    case.waits("b1").await;
+    case.waits("c1").await;
+    let token = case.case.token("b1");
+    case.case.calls.lose(&token, Lost::Request, 2);
+    case.case.release(&first.lease).await;
+    case.case.expect_no_answers();
+    case.case.pass(Duration::from_mins(1));
+    case.case.sweep().await;
+    let next = case.case.turn_of("b1");
+    case.case.release(&next.lease).await;
+    let last = case.case.turn_of("c1");
+    case.case.release(&last.lease).await;
+    case.all_is_free(&["a", "b", "c"]).await;
+}
+
+async fn ended_execution_leaves_the_pool<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "ended", 1);
+    let first = case.acquires("a1").await;
+    for who in ["b1", "b2", "c1"] {
+        case.waits(who).await;
+    }
+    case.over(make::execution("b1").as_str()).await;
+    let row = case.row(&case.pool().key, 0).await.expect("a row");
+    // The next of "b" has entered it instead.
+    assert_eq!(row.waiting().len(), 2);
+    case.case.release(&first.lease).await;
+    let next = case.case.turn_of("c1");
+    case.case.release(&next.lease).await;
+    let last = case.case.turn_of("b2");
+    case.case.release(&last.lease).await;
+    case.case.sweep().await;
+    case.all_is_free(&["a", "b", "c"]).await;
+}
+
+async fn force_release_leaves_the_pool<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "forced", 1);
+    case.acquires("a1").await;
+    case.waits("b1").await;
+    case.waits("c1").await;
+    for tenant in ["b", "a"] {
+        let key = case.key(tenant);
+        let options = ForceReleaseOptions::default();
+        let because = make::because();
+        let forced = case.case.leases.force_release(&key, options, &because);
+        forced.await.expect("forced");
+    }
+    let next = case.case.turn_of("c1");
+    case.case.release(&next.lease).await;
+    case.case.sweep().await;
+    let answers = case.case.answers();
+    assert!(
+        matches!(&answers[..], [(who, Err(_))] if who == "b1"),
+        "{answers:?}"
+    );
+    case.all_is_free(&["a", "b", "c"]).await;
+}
+
+async fn an_operator_sets_its_size<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "limited", 1);
+    let (pool, because) = (case.pool().key, make::because());
+    let limit = async |permits: u16| {
+        let permits = LimitedTo::new(permits).expect("valid");
+        let limited = case.case.leases.limit_to(&pool, Some(permits), &because);
+        limited.await.expect("limited");
+    };
+    limit(0).await;
+    case.queues("a1").await;
+    case.waits("b1").await;
+    case.queues("c1").await;
+    limit(2).await;
+    case.has_started(&["a1"]);
+    let second = case.case.turn_of("b1");
+    case.ends("a1").await;
+    case.has_started(&["a1", "c1"]);
+    case.case.release(&second.lease).await;
+    case.ends("c1").await;
+    case.all_is_free(&["a", "b", "c"]).await;
+    let unlimited = case.case.leases.limit_to(&pool, None, &because);
+    unlimited.await.expect("an answer");
+}
+
+async fn replaced_in_the_pool_is_dismissed<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "replaced", 1);
+    case.starts("a1").await;
+    case.queues("b1").await;
+    let newest = with(case.start_of("b2"), |start| {
+        start.if_held = IfHeld::Replace(WaitTime::new(WAIT).expect("valid"));
+    });
+    let answer = case.case.leases.start(newest).await;
+    assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    let status = case.status("b1").await;
+    assert!(
+        matches!(status, Some(StartStatus::Superseded(_))),
+        "{status:?}"
+    );
+    assert_eq!(case.case.calls.take_stopped(), []);
+    case.ends("a1").await;
+    case.has_started(&["a1", "b2"]);
+    case.ends("b2").await;
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn dismissed_in_the_pool_is_skipped<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "dismissed", 1);
+    case.starts("a1").await;
+    case.queues("b1").await;
+    let (key, name) = (case.key("b"), execution(&case.name("b1")));
+    let dismissed = case.case.leases.dismiss_start(&key, &name);
+    assert!(dismissed.await.expect("an answer"));
+    assert_eq!(case.status("b1").await, Some(StartStatus::Skipped));
+    case.ends("a1").await;
+    case.has_started(&["a1"]);
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn cooldown_counts_from_the_permit<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "cooldown", 1);
+    let minute = Duration::from_mins(1);
+    let paced = |name: &str| {
+        with(case.start_of(name), |start| {
+            start.at_least = leasehold::AtLeast::new(minute).expect("valid");
+        })
+    };
+    case.starts("a1").await;
+    for name in ["b1", "b2"] {
+        let answer = case.case.leases.start(paced(name)).await;
+        assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    }
+    case.case.pass(minute + MARGIN);
+    case.ends("a1").await;
+    case.ends("b1").await;
+    case.has_started(&["a1", "b1"]);
+    case.case.pass(minute + MARGIN);
+    case.case.sweep().await;
+    case.has_started(&["a1", "b1", "b2"]);
+    case.ends("b2").await;
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn nobody_polls_for_a_pool<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "polled", 1);
+    let request = make::of_execution(case.key("a"), "a1").pool(case.pool());
+    let refused = case.case.leases.acquire(request).await;
+    assert!(
+        matches!(&refused, Err(Error::Invalid { field, .. }) if field.as_deref() == Some("pool")),
+        "{refused:?}"
+    );
+}
