@@ -38,6 +38,7 @@ const EVERY: [(&str, &str); 23] = [
     ("ReapConcurrency", "5"),
     ("ReapStatuses", "FAILED,TIMED_OUT,ABORTED"),
     ("ReleaseConcurrency", "10"),
+    ("RunbookUrl", "https://wiki.example.com/leases"),
     ("SecurityGroupIds", "sg-1"),
     ("StartConcurrency", "10"),
     (
