@@ -113,6 +113,8 @@ fn of_permit(
             facts.push(("holder", held.holder.to_string()));
             facts.push(("token", lease.fencing_token.to_string()));
             facts.push(("granted", instant(held.acquired_at, now)));
+            let extended = held.extended_at;
+            facts.extend(extended.map(|at| ("extended", instant(at, now))));
             facts.extend(of_lifetime(held));
             let entries = held.metadata.entries().iter();
             facts.extend(entries.map(|(name, value)| ("metadata", format!("{name} = {value}"))));
@@ -244,6 +246,9 @@ fn failed_starts(view: &KeyView, now: Timestamp) -> impl Iterator<Item = Fact> {
     })
 }
 
+/// Where a table of permits has the signs of life of each holder, which a table of leases does not have: behind its end.
+const SIGNS: usize = 3;
+
 /// A table of a semaphore's permits.
 fn permits(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> String {
     let row = |one: &Inspection| {
@@ -257,10 +262,19 @@ fn permits(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> String {
         if view.not_begun.contains(&one.lease.permit) {
             NOT_BEGUN.clone_into(&mut row[2]);
         }
+        let held = one.lease.held.as_ref();
+        let signs = [
+            held.map(|held| held.acquired_at),
+            held.and_then(|held| held.extended_at),
+        ];
+        let signs = signs.map(|at| at.map_or_else(String::new, |at| when(at, now)));
+        row.splice(SIGNS..SIGNS, signs);
         row
     };
+    let mut header = lease_text::HEADER.to_vec();
+    header.splice(SIGNS..SIGNS, ["GRANTED", "EXTENDED"]);
     let rows: Vec<_> = view.permits.iter().map(row).collect();
-    Columns::new(&lease_text::HEADER).page(&rows)
+    Columns::new(&header).page(&rows)
 }
 
 /// A table of those who wait, first come first.
@@ -317,8 +331,10 @@ mod tests {
     #[test]
     fn held_key_says_holder_and_end() {
         let act = json!({"act": "freeze", "who": "alice", "why": "incident 77", "at": at(30), "caller": "arn:aws:iam::1:role/o"});
+        let mut lease = held(0, "worker 7");
+        lease["extended_at"] = json!(at(40));
         let view = view(&json!({
-            "outcome": "found", "state": "held", "lease": held(0, "worker 7"), "frozen": true, "waiting": 2,
+            "outcome": "found", "state": "held", "lease": lease, "frozen": true, "waiting": 2,
             "previous": {"holder": "worker 6", "fencing_token": 5, "ended": "forced"}, "operator": act,
         }));
         let expected = "\
@@ -328,6 +344,7 @@ frozen     yes: no new grants
 holder     worker 7
 token      7
 granted    2027-01-15T08:00:00.000Z (1 min ago)
+extended   2027-01-15T08:00:40.000Z (20 s ago)
 ends       2027-01-15T08:10:00.000Z
 ttl        10 min
 metadata   order = 42
@@ -374,7 +391,9 @@ signed by  arn:aws:iam::1:role/o";
         first["limit"] = limit;
         let mut closed = permit("closed", free(1));
         closed["opens_at"] = json!(at(120));
-        let mut forced = permit("held", held(2, "c"));
+        let mut renewed = held(2, "c");
+        renewed["extended_at"] = json!(at(30));
+        let mut forced = permit("held", renewed);
         forced["operator"] =
             json!({"act": "force_release", "who": "bob", "why": "hangs", "at": at(50)});
         let mut answer = first.clone();
@@ -391,10 +410,10 @@ signed by  arn:aws:iam::1:role/o";
             assert!(facts.contains(fact), "{facts}");
         }
         let expected = "\
-KEY           STATE   ENDS      TOKEN  HOLDER
-orders/42     held    in 9 min  7      a
-orders/42 #1  closed  in 1 min  7
-orders/42 #2  held    in 9 min  7      c";
+KEY           STATE   ENDS      GRANTED    EXTENDED  TOKEN  HOLDER
+orders/42     held    in 9 min  1 min ago            7      a
+orders/42 #1  closed  in 1 min                       7
+orders/42 #2  held    in 9 min  1 min ago  30 s ago  7      c";
         assert_eq!(table, expected);
         assert_eq!(row(&view), ["orders/42", "2 of 3 held", "", "3", "", "a"]);
     }

@@ -81,7 +81,9 @@ fn has_it(site: &Site, seen: &Seen, permit: &Inspection, now: Timestamp) -> Mark
     let state = capitalised(&state);
     match (&permit.lease.held, permit.state) {
         (Some(held), _) => html! {
-            (holder(site, &held.holder)) " has had it for " (age(held.acquired_at, now)) ". " strong { (plain(&state)) } "."
+            (holder(site, &held.holder)) " has had it for " (age(held.acquired_at, now))
+            @if let Some(at) = held.extended_at { ", and extended it " (time(at, now)) }
+            ". " strong { (plain(&state)) } "."
         },
         (None, LeaseState::Closed) => html! {
             strong { "It is cooling down" } @if let Some(at) = permit.opens_at { ": it can be granted " (time(at, now)) } "."
@@ -151,7 +153,7 @@ fn permits(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
         h2 { "Permits" }
         table .cards {
             thead { tr {
-                @for name in ["Permit", "State", "Holder", "Since", "Token", "Before"] { th scope="col" { (name) } }
+                @for name in ["Permit", "State", "Holder", "Since", "Extended", "Token", "Before"] { th scope="col" { (name) } }
                 @if site.allow_changes { th scope="col" { "Change" } }
             } }
             tbody {
@@ -162,6 +164,7 @@ fn permits(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
                         td data-name="State" { (plain(&key_text::permit_state(view, permit, &seen.ended, now))) }
                         td .name data-name="Holder" { @if let Some(held) = held { (holder(site, &held.holder)) } }
                         td data-name="Since" { @if let Some(held) = held { (time(held.acquired_at, now)) } }
+                        td data-name="Extended" { @if let Some(at) = held.and_then(|held| held.extended_at) { (time(at, now)) } }
                         td .number data-name="Token" { (permit.lease.fencing_token) }
                         td data-name="Before" { @if let Some(previous) = &permit.previous { (plain(&key_text::previous(previous).1)) } }
                         @if site.allow_changes {
@@ -297,6 +300,8 @@ mod tests {
     #[test]
     fn page_says_why_a_key_is_stuck() {
         let mut view = queued();
+        let held = view.permits[0].lease.held.as_mut().unwrap();
+        held.extended_at = Some(at(40));
         let act = json!({"act": "freeze", "who": "alice", "why": "incident 77", "at": at(30)});
         view.permits[0].frozen = true;
         view.permits[0].operator = Some(serde_json::from_value::<Record>(act).unwrap());
@@ -306,7 +311,7 @@ mod tests {
         .unwrap();
         let said = shown(view, false);
         for sentence in [
-            "orders:7f3c has had it for 1 min. Held while its execution runs.",
+            "orders:7f3c has had it for 1 min, and extended it 20 s ago. Held while its execution runs.",
             "It is frozen by alice 30 s ago: incident 77. Nobody is granted it.",
             "2 wait for it, the first for 50 s: worker 1.",
             "leasehold force-release orders/42 --stop --who YOU --why REASON --table leases ends its lease.",
@@ -347,11 +352,14 @@ mod tests {
         let mut view = view("partner", &json!({}));
         let mut second = view.permits[0].clone();
         second.lease.permit = 1;
+        second.lease.held.as_mut().unwrap().extended_at = Some(at(40));
         view.permits.push(second);
         let said = shown(view, true);
         assert!(said.contains("2 of 2 permits are held."), "{said}");
         assert!(
-            said.contains("#1held, ends in 9 min unless extendedworker 71 min ago7Force-release…"),
+            said.contains(
+                "#1held, ends in 9 min unless extendedworker 71 min ago20 s ago7Force-release…"
+            ),
             "{said}"
         );
     }

@@ -118,6 +118,7 @@ mod tests {
                     safe_until: NOW,
                 },
                 acquired_at: NOW,
+                extended_at: None,
                 metadata: leasehold::Metadata::default(),
             });
             let lease = LeaseView {

@@ -111,6 +111,9 @@ pub struct HeldView {
     pub until: ViewUntil,
     /// When it was granted.
     pub acquired_at: Timestamp,
+    /// When it was last extended, if it ever was: the last sign of a holder that renews.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extended_at: Option<Timestamp>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
 }
@@ -351,6 +354,7 @@ impl<S: Store> Leases<S> {
                     },
                 },
                 acquired_at: held.acquired_at,
+                extended_at: held.extended_at,
                 metadata: held.metadata.clone(),
             }),
             fencing_token: row.fencing_token,

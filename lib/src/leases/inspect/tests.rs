@@ -2,8 +2,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
-    Acquire, AtLeast, KeepTime, KeyView, Lifetime, LimitedTo, ManualClock, Memory, Permits, Queue,
-    Queued, Settings, TaskToken, Wait, WaitTime,
+    Acquire, AtLeast, ExtendOptions, KeepTime, KeyView, Lifetime, LimitedTo, ManualClock, Memory,
+    Permits, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
     clock::slow::Slow,
     test_support::{FakeStepFunctions, grant, make},
 };
@@ -64,7 +64,7 @@ async fn answers() -> String {
     let mut lines = Vec::new();
     for name in [
         "held", "expired", "released", "forced", "closed", "frozen", "limited", "runs", "pool",
-        "queue", "never",
+        "queue", "renewed", "never",
     ] {
         let seen = leases.inspect(&make::key(name)).await.expect("an answer");
         lines.push(serde_json::to_string(&seen).expect("JSON"));
@@ -103,6 +103,7 @@ async fn fill(leases: &Queue<Memory>, clock: &ManualClock) {
     )
     .await;
     grant(leases, request("forced", "worker 1", 600)).await;
+    let renewed = grant(leases, request("renewed", "worker 4", 600)).await;
     leases
         .freeze(&make::key("frozen"), &because)
         .await
@@ -134,6 +135,8 @@ async fn fill(leases: &Queue<Memory>, clock: &ManualClock) {
         let queued = leases.acquire_queued(request, queue).await;
         assert!(matches!(queued, Ok(Queued::Queued { .. })), "{queued:?}");
     }
+    let extended = leases.extend(&renewed.lease, ExtendOptions::default());
+    let _ = extended.await.expect("extended");
 }
 
 #[tokio::test]
