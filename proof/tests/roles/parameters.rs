@@ -13,7 +13,7 @@ const SAMPLES: [(&str, &str); 2] = [("StepFunctionArn", ""), ("AccountsTableName
 
 /// Values for every parameter that is empty or off by default. A local stack fills in those of the samples, and has no table of
 /// another stack.
-const EVERY: [(&str, &str); 23] = [
+const EVERY: [(&str, &str); 24] = [
     ("AcquireConcurrency", "10"),
     ("AlarmTopicArn", "arn:aws:sns:us-east-1:123456789012:alarms"),
     ("DeletionProtection", "false"),
