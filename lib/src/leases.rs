@@ -29,7 +29,7 @@ pub use waiters::WaiterView;
 pub(crate) use acquire::check_keep;
 pub(crate) use hold::Keeper;
 pub(crate) use notification::CALLS_WITHIN;
-pub(crate) use operate::NotBegun;
+pub(crate) use operate::{Evictable, NotBegun};
 pub(crate) use release::Freed;
 pub(crate) use rows::{Candidate, Rows, Standing};
 

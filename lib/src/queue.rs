@@ -78,6 +78,7 @@ use crate::{
     pagination::SweptTo,
     start::StartRules,
     store::Store,
+    values::Key,
 };
 
 /// Leases whose waiters are notified: [`Leases`], and the engine that runs whoever waits.
@@ -91,6 +92,8 @@ pub struct Queue<S> {
     workflows: Arc<dyn Workflows>,
     starts: StartRules,
     swept_to: SweptTo,
+    /// The pool whose queue this call walks: what happens meanwhile begins no other walk of it.
+    serving: Option<Key>,
 }
 
 // Not derived: a derived impl would require `S: Clone`.
@@ -101,6 +104,7 @@ impl<S> Clone for Queue<S> {
             workflows: Arc::clone(&self.workflows),
             starts: self.starts.clone(),
             swept_to: self.swept_to.clone(),
+            serving: self.serving.clone(),
         }
     }
 }
@@ -123,6 +127,7 @@ impl<S: Store> Leases<S> {
             workflows,
             starts: StartRules::default(),
             swept_to: SweptTo::default(),
+            serving: None,
         }
     }
 }

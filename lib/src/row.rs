@@ -278,6 +278,12 @@ impl Row {
         pool.is_some_and(|pool| pool.permit.is_none())
     }
 
+    /// Whether nobody is to call for this grant any more.
+    pub(crate) fn is_refused(&self) -> bool {
+        let notification = self.holding().and_then(|held| held.notification);
+        notification.is_some_and(|notification| notification.refused_at.is_some())
+    }
+
     /// Whether it was granted to a start of which no look has shown yet that it began.
     pub(crate) fn is_unbegun_start(&self) -> bool {
         self.request.is_start()

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::queue::{QueueCase, Turn, WAIT};
 use super::starts::{MACHINE, execution};
-use super::{Bench, Lost, MARGIN, MS, make, with};
+use super::{Bench, Lost, MARGIN, MS, STALE, make, with};
 use leasehold::{
-    Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions, IfHeld, Key, LimitedTo,
-    Pool, Queued, Settings, Start, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions, ForceReleaseOutcome,
+    IfHeld, Key, Leases, LimitedTo, Pool, Queued, Reaped, Redrives, Settings, Stands, Start,
+    StartRules, StartStatus, Started, StateMachineArn, WaitTime,
     row::Row,
     store::{Address, Operations as _},
 };
@@ -27,6 +28,13 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(dismissed_in_the_pool_is_skipped(bench)).await;
     Box::pin(cooldown_counts_from_the_permit(bench)).await;
     Box::pin(nobody_polls_for_a_pool(bench)).await;
+    Box::pin(reentrant_request_waits_too(bench)).await;
+    Box::pin(taken_permit_is_not_replayed(bench)).await;
+    Box::pin(cancelled_in_the_pool_fails_at_once(bench)).await;
+    Box::pin(newest_sends_away_from_the_pool(bench)).await;
+    Box::pin(many_dead_tokens_are_passed_over(bench)).await;
+    Box::pin(redriven_start_gets_both_or_stops(bench)).await;
+    Box::pin(who_starts_nothing_fails_nobody(bench)).await;
 }
 
 /// Some tenants and their pool.
@@ -446,4 +454,164 @@ async fn nobody_polls_for_a_pool<B: Bench>(bench: &B) {
         matches!(&refused, Err(Error::Invalid { field, .. }) if field.as_deref() == Some("pool")),
         "{refused:?}"
     );
+}
+
+/// Another request of the holder whose first one has its key, and waits in the pool.
+async fn reentrant_request_waits_too<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "reentrant", 1);
+    let first = case.acquires("a1").await;
+    case.waits("b1").await;
+    let again = make::of_execution(case.key("b"), "b1").pool(case.pool());
+    let wait = case.case.queue("b1 again", WAIT);
+    let answer = case.case.leases.acquire_queued(again.reentrant(), wait);
+    let answer = answer.await.expect("an answer");
+    assert!(matches!(answer, Queued::Queued { .. }), "{answer:?}");
+    case.case.expect_no_answers();
+    // Its task has ended, and the second one is granted the key.
+    case.case.calls.expire_token(&case.case.token("b1"));
+    case.case.release(&first.lease).await;
+    let next = case.case.turn_of("b1 again");
+    assert!(next.lease.pool.is_some());
+    case.case.release(&next.lease).await;
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn taken_permit_is_not_replayed<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "taken", 1);
+    let first = case.acquires("a1").await;
+    let kept = case.case.prove(&first.lease).await;
+    let (pool, because) = (case.pool().key, make::because());
+    let options = ForceReleaseOptions::default();
+    let forced = case.case.leases.force_release(&pool, options, &because);
+    forced.await.expect("forced");
+    let again = make::of_execution(case.key("a"), "a1").pool(case.pool());
+    let wait = case.case.queue("a1 again", WAIT);
+    let answer = case.case.leases.acquire_queued(again.reentrant(), wait);
+    let answer = answer.await;
+    assert!(matches!(answer, Err(Error::Lost { .. })), "{answer:?}");
+    case.case.release(&kept).await;
+    case.all_is_free(&["a"]).await;
+}
+
+async fn cancelled_in_the_pool_fails_at_once<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "cancelled", 1);
+    case.starts("a1").await;
+    case.queues("b1").await;
+    let (key, because) = (case.key("b"), make::because());
+    let options = ForceReleaseOptions::default();
+    let forced = case.case.leases.force_release(&key, options, &because);
+    let forced = forced.await.expect("an answer");
+    assert!(
+        matches!(forced, ForceReleaseOutcome::Forced { .. }),
+        "{forced:?}"
+    );
+    let status = case.status("b1").await;
+    assert!(matches!(status, Some(StartStatus::Failed(_))), "{status:?}");
+    case.ends("a1").await;
+    case.has_started(&["a1"]);
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn newest_sends_away_from_the_pool<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "newest", 1);
+    case.starts("a1").await;
+    case.waits("b1").await;
+    let newest = with(case.start_of("b2"), |start| {
+        start.if_held = IfHeld::Latest(WaitTime::new(WAIT).expect("valid"));
+    });
+    let answer = case.case.leases.start(newest).await;
+    assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    let answers = case.case.answers();
+    assert!(
+        matches!(&answers[..], [(who, Err((name, _)))] if who == "b1" && name == "Lease.Superseded"),
+        "{answers:?}"
+    );
+    case.ends("a1").await;
+    case.has_started(&["a1", "b2"]);
+    case.ends("b2").await;
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn many_dead_tokens_are_passed_over<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "many dead", 1);
+    let first = case.acquires("a1").await;
+    let tenants = ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
+    for round in 1..=4 {
+        for tenant in tenants {
+            let who = format!("{tenant}{round}");
+            case.waits(&who).await;
+            case.case.calls.expire_token(&case.case.token(&who));
+        }
+    }
+    case.waits("l1").await;
+    case.case.release(&first.lease).await;
+    for _ in 0..3 {
+        case.case.sweep().await;
+    }
+    let last = case.case.turn_of("l1");
+    case.case.release(&last.lease).await;
+    case.case.sweep().await;
+    case.all_is_free(&tenants).await;
+}
+
+async fn redriven_start_gets_both_or_stops<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "redriven", 1);
+    let stands = |count, stands| {
+        let at = Some(case.case.now());
+        let execution = execution(&case.name("a1"));
+        let redrives = Redrives { count, at, stands };
+        case.case.calls.set_redrives(execution.as_str(), redrives);
+        execution
+    };
+    case.starts("a1").await;
+    let again = async |count| {
+        case.case.pass(STALE + MARGIN + MS);
+        let failed = stands(count, Stands::Redrivable);
+        let over = Execution::Ended {
+            stopped_at: case.case.now(),
+            redrivable: true,
+            all_answered: true,
+        };
+        case.case.calls.set_execution(failed.as_str(), over);
+        case.case.pass(STALE + MARGIN + MS);
+        let reaped = case.case.leases.reap(&failed).await;
+        reaped.expect("an answer");
+        stands(count + 1, Stands::Runs);
+        let runs = Execution::Running;
+        case.case.calls.set_execution(failed.as_str(), runs);
+        let redriven = case.case.leases.redriven(&failed).await;
+        redriven.expect("an answer")
+    };
+    assert!(matches!(again(0).await, Reaped::Redriven { taken: 1, .. }));
+    let row = case.row(&case.pool().key, 0).await.expect("a row");
+    assert_eq!(row.granted_to, execution(&case.name("a1")));
+    case.queues("b1").await;
+    // Now the other one is granted the permit before the redrive.
+    assert!(matches!(
+        again(1).await,
+        Reaped::Redriven { stopped: 1, .. }
+    ));
+    case.has_started(&["a1", "b1"]);
+    let row = case.row(&case.key("a"), 0).await.expect("a row");
+    assert!(row.holding().is_none(), "{row:?}");
+    case.ends("b1").await;
+    case.all_is_free(&["a", "b"]).await;
+}
+
+/// A program that may start nothing releases a key, and the next in the pool is a start.
+async fn who_starts_nothing_fails_nobody<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "no starts", 1);
+    let first = case.acquires("a1").await;
+    case.queues("b1").await;
+    let program = Leases::new(bench.store(), Settings::default())
+        .with_clock(case.case.clock.clone())
+        .with_workflows(case.case.calls.clone());
+    let released = program.release(&first.lease).await;
+    released.expect("released");
+    assert_eq!(case.status("b1").await, Some(StartStatus::Waiting));
+    case.case.pass(Duration::from_mins(1));
+    case.case.sweep().await;
+    case.has_started(&["b1"]);
+    case.ends("b1").await;
+    case.all_is_free(&["a", "b"]).await;
 }

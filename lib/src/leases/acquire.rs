@@ -308,6 +308,9 @@ impl<S: Store> Leases<S> {
     /// A lease that the holder has already. If it was to learn of it by a task token, it learns of it here: that is
     /// written first, because somebody may be about to take back what the holder was never told.
     async fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
+        if row.waits_in_pool() || !self.has_its_permit(&row).await? {
+            return Err(changed(&address.key));
+        }
         let untold = row.holding().filter(|held| held.notification.is_some());
         let row = match untold {
             None => row,

@@ -505,7 +505,7 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    fn forced(&self, address: Address, evicted: &Row) -> ForceReleaseOutcome {
+    pub(crate) fn forced(&self, address: Address, evicted: &Row) -> ForceReleaseOutcome {
         ForceReleaseOutcome::Forced {
             fencing_token: self.operators(evicted.fencing_token),
             evicted: Box::new(self.view(address, evicted)),

@@ -4,7 +4,7 @@ use super::{Freed, Leases, TRIES};
 use crate::{
     error::Error,
     outcomes::{Ended, PoolLease},
-    pool::{Entry, PoolPermit},
+    pool::{Entry, InPool, PoolPermit},
     row::{Row, Stored},
     store::{Address, Applied, Operations, Store},
     transition::{Change, Leave, LeaveReason, Prove, Release},
@@ -72,6 +72,15 @@ impl<S: Store> Leases<S> {
         Ok(matches!(applied, Applied::Done { .. }))
     }
 
+    /// Whether the grant in this row has its permit still, if it needs one: an operator may have taken it away.
+    pub(crate) async fn has_its_permit(&self, row: &Row) -> Result<bool, Error> {
+        let pool = row.holding().and_then(|held| held.pool.as_deref());
+        match pool.and_then(InPool::lease) {
+            Some(permit) => Box::pin(self.prove_pool(&permit)).await,
+            None => Ok(true),
+        }
+    }
+
     async fn release_permit(
         &self,
         pool: &Key,
@@ -129,11 +138,6 @@ impl<S: Store> Leases<S> {
         }
         Err(self.contention_error())
     }
-
-    /// The row of the grant that an entry names, as it is now.
-    pub(crate) async fn row_of_entry(&self, entry: &Entry) -> Result<Option<Row>, Error> {
-        self.read_row(&entry.at).await
-    }
 }
 
 impl Entry {
@@ -142,12 +146,5 @@ impl Entry {
         row.holding().is_some()
             && row.request == self.request
             && row.fencing_token == self.fencing_token
-    }
-
-    /// Whether the grant was taken back, as this row, that of the key, shows: nobody was ever notified of it.
-    pub(crate) fn was_taken_back(&self, row: &Row) -> bool {
-        let granted_again = row.request == self.request && row.fencing_token > self.fencing_token;
-        let forgotten = row.fencing_token == self.fencing_token && !row.remembers(&self.request);
-        granted_again || forgotten
     }
 }

@@ -96,12 +96,15 @@ impl<S: Store> Leases<S> {
                 ReleaseRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
             },
         };
-        let freed = row.map(|row| Freed {
-            at,
-            row,
-            had_deadline: lease.deadline.is_some(),
-            pool,
-        });
+        let freed = match row {
+            Some(row) => Some(Freed {
+                at,
+                row,
+                had_deadline: lease.deadline.is_some(),
+                pool,
+            }),
+            None => pool.map(|pool| *pool),
+        };
         Ok((Released { outcome, expired }, freed))
     }
 

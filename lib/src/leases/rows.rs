@@ -453,8 +453,13 @@ impl<S: Store> Leases<S> {
 
     /// The same for a place in the queue of a pool: none if the grant that it is for has ended, or has a permit.
     async fn waiter_in_pool(&self, pool: &Key, entry: Entry) -> Result<Option<Waiter>, Error> {
-        let row = self.read_row(&entry.at).await?;
-        let Some(row) = row.filter(|row| entry.is_held_in(row) && row.waits_in_pool()) else {
+        let row = match self.read_row(&entry.at).await {
+            // Nobody else waits for somebody to mend that.
+            Err(Error::Corrupt { .. }) => None,
+            row => row?,
+        };
+        let waits = |row: &Row| entry.is_held_in(row) && row.waits_in_pool() && !row.is_refused();
+        let Some(row) = row.filter(waits) else {
             return Ok(None);
         };
         let waiter = self.waiter(&entry.at.key, &entry.request).await?;

@@ -144,6 +144,9 @@ impl<S: Store> Queue<S> {
         row: &Row,
         item: &StartItem,
     ) -> Result<Begins, Error> {
+        if row.waits_in_pool() && self.starts.is_empty() {
+            return Ok(Begins::Later);
+        }
         let row = &match Box::pin(self.enter(at, row, &item.request)).await? {
             Entered::Yes(row) => row,
             Entered::Waits => return Ok(Begins::InPool),
@@ -375,11 +378,14 @@ impl<S: Store> Queue<S> {
         let pool = Box::pin(self.leave_pool_after(at, row)).await;
         let free = self.read_row(at).await?;
         let free = free.filter(|row| row.holding().is_none());
-        let free = free.map(|row| Freed {
+        let Some(row) = free else {
+            Box::pin(self.serve(pool.map(|pool| *pool))).await;
+            return Ok(Some(None));
+        };
+        Ok(Some(Some(Freed {
             pool,
             ..Freed::of_execution(at, row)
-        });
-        Ok(Some(free))
+        })))
     }
 
     /// As [`Store::settle_start`], again after a conflict.

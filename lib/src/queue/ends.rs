@@ -111,6 +111,12 @@ impl<S: Store> Queue<S> {
         let Some(evictable) = self.evictable(key, which).await? else {
             return Ok(ForceReleaseOutcome::NotHeld);
         };
+        if let NotBegun::Start(item) = &evictable.start
+            && item.status == StartStatus::Waiting
+            && evictable.row.waits_in_pool()
+        {
+            return self.cancel_in_pool(&evictable, item, because).await;
+        }
         let pool = evictable.row.holding().and_then(|held| held.pool.clone());
         let mut known = Known::No;
         if let NotBegun::Start(item) = &evictable.start

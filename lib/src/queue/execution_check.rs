@@ -76,7 +76,11 @@ impl<S: Store> Queue<S> {
             return Ok(looked);
         }
         let is_unbegun = row.is_unbegun_start();
-        if row.waits_in_pool() && !is_unbegun && matches!(said, Some(Execution::Ended { .. })) {
+        if row.waits_in_pool()
+            && !is_unbegun
+            && let (Some(Execution::Ended { stopped_at, .. }), Some(held)) = (said, row.holding())
+            && !self.may_be_redriven(row, held, (stopped_at, asked_at))
+        {
             // It was never notified, so that nothing of it is at work under this lease.
             return self.take_back_from(address, row).await;
         }

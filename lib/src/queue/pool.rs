@@ -12,24 +12,25 @@
 //! | the grant of the key | a place or a permit of the pool | a row that waits, unknown to the pool | sweep asks again |
 //! | a permit of the pool | the note of it | the same, and the pool has granted it | sweep, or a repeated request, notes it |
 //! | the note | the notification | as after any grant from the queue | sweep notifies again |
-//! | the end of the key's grant | the end in the pool | a permit or place of a grant that has ended | a place is passed over when it comes to the head; a permit ends by a check: at once if the grant was taken back, else with its execution |
+//! | the end of the key's grant | the end in the pool | a permit or place of a grant that has ended | a place is passed over when it comes to the head; a permit ends by a check of its row |
 //! | the end of a permit by its handle | the end of the key's grant | a key without its permit | the same release, or the end of the execution |
 
 use super::{
     Queue,
     ask::{Ask, AskItem, Asked, WhileHeld},
-    begin::Begins,
+    begin::{Begins, not_started_reason},
     execution_check::Looked,
     serve::{Effect, Told},
     starts::waited_too_long,
 };
 use crate::{
     error::Error,
-    leases::Freed,
+    leases::{AuditReason, Evictable, ForceReleaseOutcome, Freed, TRIES},
     outcomes::Ended,
     pool::{Entry, InPool, Pool, PoolPermit},
     request::Request,
     row::{Holding, Notification, Row, State},
+    start::{Known, StartItem},
     store::{Address, Applied, Store},
     transition::{Grant, Head, TakeoverRule, TokenFloor},
     values::LeaseId,
@@ -46,6 +47,12 @@ pub(crate) enum Entered {
     Lost,
 }
 
+/// How many may wait in a pool. A name is longer than that of a request, and whoever finds no place asks again only by a sweep.
+fn most_waiting(entry: &Entry) -> u16 {
+    let fit = 300_000 / entry.digest().as_bytes().len();
+    u16::try_from(fit.min(1000)).unwrap_or(1000)
+}
+
 impl<S: Store> Queue<S> {
     /// Asks for the permit of the pool that the grant in this row needs before its holder is notified.
     pub(crate) async fn enter(
@@ -54,8 +61,11 @@ impl<S: Store> Queue<S> {
         row: &Row,
         request: &Request,
     ) -> Result<Entered, Error> {
-        let (true, Some(pool)) = (row.waits_in_pool(), &request.pool) else {
+        if !row.waits_in_pool() {
             return Ok(Entered::Yes(Box::new(row.clone())));
+        }
+        let Some(pool) = request.pool.as_ref().filter(|_| !row.is_refused()) else {
+            return Ok(Entered::Waits);
         };
         let entry = Entry {
             request: row.request.clone(),
@@ -68,7 +78,7 @@ impl<S: Store> Queue<S> {
             grant: &grant,
             item: AskItem::Entry,
             while_held: WhileHeld::Waits,
-            cap: self.settings().queue_cap,
+            cap: most_waiting(&entry),
             reentrant: false,
         };
         match Box::pin(self.ask(ask)).await? {
@@ -81,7 +91,7 @@ impl<S: Store> Queue<S> {
             }
             Asked::InQueue | Asked::Joined(..) => {
                 // What came free before it waited was offered to nobody.
-                self.serve_key(&pool.key).await;
+                Box::pin(self.serve_key(&pool.key)).await;
                 Ok(Entered::Waits)
             }
             Asked::Had => Ok(Entered::Lost),
@@ -118,11 +128,47 @@ impl<S: Store> Queue<S> {
         request: &Request,
         (permit, granted): (&Address, &Row),
     ) -> Result<Option<Row>, Error> {
-        let (Some(held), Some(in_pool)) = (row.holding(), granted.holding()) else {
+        let Some(in_pool) = granted.holding() else {
             return Ok(None);
         };
+        let pool = InPool {
+            key: permit.key.clone(),
+            permit: Some(PoolPermit {
+                permit: permit.permit,
+                lease_id: in_pool.lease_id.clone(),
+                fencing_token: granted.fencing_token,
+            }),
+        };
+        let mut row = row.clone();
+        for _ in 0..TRIES {
+            let Some(next) = self.entered(&row, request, &pool) else {
+                return Ok(None);
+            };
+            if let Applied::Done { row, .. } = self.replace(at, &row, next, Head::Any).await? {
+                return Ok(Some(row));
+            }
+            let found = self.read_row(at).await?;
+            let is_same = |now: &Row| {
+                now.holding().is_some()
+                    && now.request == row.request
+                    && now.fencing_token == row.fencing_token
+            };
+            let Some(found) = found.filter(is_same) else {
+                let freed = self.end_as_read(permit, granted, Ended::Released).await?;
+                Box::pin(self.serve(freed)).await;
+                return Ok(None);
+            };
+            // Somebody has left the queue, say.
+            row = found;
+        }
+        Ok(None)
+    }
+
+    /// The row of the key once its grant has this permit; none if it has one.
+    fn entered(&self, row: &Row, request: &Request, pool: &InPool) -> Option<Row> {
+        let held = row.holding().filter(|_| row.waits_in_pool())?;
         let now = self.now();
-        let next = Row {
+        Some(Row {
             version: row.version.plus(1),
             opens_at: request.opens_at(now),
             state: State::Held(Holding {
@@ -131,33 +177,11 @@ impl<S: Store> Queue<S> {
                 notification: held
                     .notification
                     .map(|told| Notification::first(now, told.ticket)),
-                pool: Some(Box::new(InPool {
-                    key: permit.key.clone(),
-                    permit: Some(PoolPermit {
-                        permit: permit.permit,
-                        lease_id: in_pool.lease_id.clone(),
-                        fencing_token: granted.fencing_token,
-                    }),
-                })),
+                pool: Some(Box::new(pool.clone())),
                 ..held.clone()
             }),
             ..row.clone()
-        };
-        if row.waits_in_pool()
-            && let Applied::Done { row, .. } = self.replace(at, row, next, Head::Any).await?
-        {
-            return Ok(Some(row));
-        }
-        let is_held = |now: &Row| {
-            now.holding().is_some()
-                && now.request == row.request
-                && now.fencing_token == row.fencing_token
-        };
-        if !self.read_row(at).await?.as_ref().is_some_and(is_held) {
-            let freed = self.end_as_read(permit, granted, Ended::Released).await?;
-            Box::pin(self.serve(freed)).await;
-        }
-        Ok(None)
+        })
     }
 
     /// Notifies one that was granted its permit from the queue of its pool. The pool's row, if the permit is free again.
@@ -174,11 +198,15 @@ impl<S: Store> Queue<S> {
         let Some(row) = noted.await? else {
             return Ok(Effect::Unknown);
         };
-        let effect = Box::pin(self.put_into_effect(&at, row, waiter)).await?;
+        let inside = Self {
+            serving: Some(permit.key.clone()),
+            ..self.clone()
+        };
+        let effect = Box::pin(inside.put_into_effect(&at, row, waiter)).await?;
         // The permit went back with the grant. The next of the key enters after those who wait in the pool.
         let back = |mut free: Freed| async {
             let permit = free.pool.take();
-            Box::pin(self.serve(Some(free))).await;
+            Box::pin(inside.serve(Some(free))).await;
             permit
         };
         Ok(match effect {
@@ -200,10 +228,17 @@ impl<S: Store> Queue<S> {
         waiter: &Waiter,
     ) -> Result<(), Error> {
         let freed = match waiter {
-            Waiter::Start(item) => match self.fail(at, row, item, waited_too_long(item)).await? {
-                Begins::Failed { free, .. } => free,
-                _ => None,
-            },
+            Waiter::Start(item) => {
+                let known = self.known(item).await?;
+                if known == Known::Ours {
+                    return self.note_begun(item, Some(row)).await.map(drop);
+                }
+                let reason = not_started_reason(known, waited_too_long(item));
+                match self.fail(at, row, item, reason).await? {
+                    Begins::Failed { free, .. } => free,
+                    _ => None,
+                }
+            }
             Waiter::Token(item) => {
                 let late = Error::QueueTimeout {
                     key: at.key.clone(),
@@ -237,43 +272,43 @@ impl<S: Store> Queue<S> {
         Ok((Told::Refused, freed))
     }
 
-    /// What becomes of a permit of a pool, whose execution may have ended: it is that of a grant of a key, and follows it as long as its holder
-    /// may not have been notified. None if the service decides.
+    /// An operator ends the grant of a start that waits in its pool: nobody has called for it, so that it fails at once.
+    pub(super) async fn cancel_in_pool(
+        &self,
+        cancelled: &Evictable,
+        item: &StartItem,
+        because: &AuditReason,
+    ) -> Result<ForceReleaseOutcome, Error> {
+        let (at, row) = (&cancelled.address, &cancelled.row);
+        let reason = format!("an operator ended it before it began: {}", because.why);
+        let Begins::Failed { free, .. } = self.fail(at, row, item, reason).await? else {
+            return Err(self.contention_error());
+        };
+        Box::pin(self.serve(free)).await;
+        Ok(self.forced(at.clone(), row))
+    }
+
+    /// What becomes of a permit of a pool: it is that of a grant of a key, and ends when the key's row does not have it any more, or has another
+    /// permit. None if the service decides: while both last, as for any lease.
     pub(crate) async fn follow_key(
         &self,
         permit: &Address,
         row: &Row,
     ) -> Result<Option<Looked>, Error> {
-        let Some(entry) = Entry::of(&row.request) else {
+        let (Some(entry), Some(held)) = (Entry::of(&row.request), row.holding()) else {
             return Ok(None);
         };
-        let Some(of_key) = self.row_of_entry(&entry).await? else {
+        let Some(of_key) = self.read_row(&entry.at).await? else {
             return Ok(None);
         };
-        if entry.is_held_in(&of_key) {
-            let held = of_key.holding();
-            let pool = held.and_then(|held| held.pool.as_ref());
-            let noted = pool.and_then(|pool| pool.permit.as_ref());
-            let is_noted = noted.is_some_and(|noted| {
-                row.holding()
-                    .is_some_and(|held| held.lease_id == noted.lease_id)
-            });
-            if noted.is_some() && !is_noted {
-                // Two calls asked at once, and each was granted one.
-                return self
-                    .end_and_serve(permit, row, Ended::Released)
-                    .await
-                    .map(Some);
-            }
-            let may_not_know = held.is_some_and(|held| held.notification.is_some());
-            return Ok(may_not_know.then_some(Looked::Kept));
+        let pool = of_key.holding().and_then(|held| held.pool.as_ref());
+        let noted = pool.and_then(|pool| pool.permit.as_ref());
+        let has_another = noted.is_some_and(|noted| noted.lease_id != held.lease_id);
+        if !entry.is_held_in(&of_key) || has_another {
+            let ends = self.end_and_serve(permit, row, Ended::Released);
+            return ends.await.map(Some);
         }
-        if entry.was_taken_back(&of_key) {
-            return self
-                .end_and_serve(permit, row, Ended::Released)
-                .await
-                .map(Some);
-        }
-        Ok(None)
+        // The service may not know an execution that is to begin.
+        Ok(of_key.is_unbegun_start().then_some(Looked::Kept))
     }
 }

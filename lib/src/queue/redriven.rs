@@ -209,10 +209,26 @@ impl<S: Store> Queue<S> {
         let request = RequestId::new(format!("redrive/{}", redrives.count));
         let request = request.map_err(|problem| Error::invalid("request_id", problem))?;
         // The same request for the same redrive: whoever checks again gets the same lease.
-        let mut asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep })
+        let asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep })
             .request_id(request)
             .reentrant();
-        asks.permits = noted.permits;
+        // The pool first, so that nobody runs with the key alone. If it does not get the key it is stopped, and its permit ends with it.
+        if let Some(pool) = &noted.pool {
+            let mut of_pool = asks.clone();
+            (of_pool.key, of_pool.permits) = (pool.key.clone(), Some(pool.permits));
+            match self.acquire(of_pool).await {
+                Ok(Acquired::Granted(_)) | Err(Error::Consumed { .. }) => {}
+                Ok(Acquired::Held(contention)) => {
+                    let in_the_way = contention.held.to_string();
+                    return self.stop_beside(noted, &in_the_way, redrives, next).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let asks = Acquire {
+            permits: noted.permits,
+            ..asks
+        };
         let in_the_way = match self.acquire(asks).await {
             Ok(Acquired::Granted(granted)) => {
                 let token = granted.lease.fencing_token.get();

@@ -115,6 +115,9 @@ impl<S: Store> Queue<S> {
 
     /// The same for all rows of a key.
     pub(crate) async fn serve_key(&self, key: &Key) -> bool {
+        if self.serving.as_ref() == Some(key) {
+            return false;
+        }
         // On the heap, because every caller's future contains it.
         let rows = Box::pin(self.read_rows(key)).await;
         match rows {
@@ -125,6 +128,9 @@ impl<S: Store> Queue<S> {
 
     /// The same for rows that were read, or written.
     pub(crate) async fn serve_rows(&self, key: &Key, rows: Rows) -> bool {
+        if self.serving.as_ref() == Some(key) {
+            return false;
+        }
         match Box::pin(self.grant_to_next(key, rows)).await {
             Ok(served) => served > 0,
             Err(error) => left_to_sweep(key, &error),
@@ -206,7 +212,7 @@ impl<S: Store> Queue<S> {
             None => self.now().since(walk.began) < Connection::OPERATION,
         };
         // A team's function without starts leaves them to sweep.
-        let may_serve = in_time && !(head.is_start() && self.starts.is_empty());
+        let may_serve = in_time && !(is_start(&head) && self.starts.is_empty());
         may_serve.then_some(head)
     }
 
@@ -246,7 +252,11 @@ impl<S: Store> Queue<S> {
             Effect::InPool if !has_more => return Ok(None),
             // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
             // role is at fault, and no third one loses its place in this walk.
-            Effect::Forbidden(_) if walk.forbidden => return Ok(None),
+            Effect::Forbidden(_) if walk.forbidden => {
+                let pool = effect.into_free().and_then(|free| free.pool);
+                Box::pin(self.serve(pool.map(|pool| *pool))).await;
+                return Ok(None);
+            }
             Effect::Forbidden(_) => walk.forbidden = true,
             // A start that never begins leaves nobody waiting behind it, as far as there is time.
             Effect::Never(_) | Effect::Gone(_) | Effect::InPool => {}
@@ -263,7 +273,8 @@ impl<S: Store> Queue<S> {
             None => None,
         };
         Ok(Some(match free {
-            Some(free) if at.permit == 0 => rows.with(0, free),
+            // Others may have entered a pool since.
+            Some(free) if at.permit == 0 && at.key.pool_name().is_none() => rows.with(0, free),
             _ => self.read_rows(&at.key).await?,
         }))
     }
@@ -673,6 +684,11 @@ impl<S: Store> Queue<S> {
             tracing::warn!(%key, problem, "the item of a waiter that was told is left to sweep");
         }
     }
+}
+
+/// Whether it is a start, or the grant of one in the queue of its pool.
+fn is_start(waits: &RequestDigest) -> bool {
+    Entry::of(waits).map_or(waits.is_start(), |entry| entry.request.is_start())
 }
 
 fn left_to_sweep(key: &Key, error: &Error) -> bool {

@@ -376,6 +376,10 @@ impl<S: Store> Queue<S> {
                 "does not go with if_held \"replace\": of several executions it does not say which to stop",
             ));
         }
+        if start.pool.is_some() && matches!(start.if_held, IfHeld::Fail | IfHeld::Skip) {
+            let problem = "goes with if_held \"wait\", \"latest\" or \"replace\": a start may have its key and wait in its pool";
+            return Err(Error::invalid("pool", problem));
+        }
         let takes = start.input.takes(start.pass_lease);
         takes.map_err(|problem| Error::invalid("input", problem))?;
         let holder = start.state_machine.execution(&start.name);

@@ -8,7 +8,7 @@ use crate::{
     row::Row,
     start::StartItem,
     store::{Address, Operations, Settled, Settlement, Store},
-    transition::{Leave, LeaveReason},
+    transition::{Change, Head, Leave, LeaveReason, ReplaceIfUnchanged},
     values::{Holder, Key, RequestDigest},
     waiter::{TokenItem, Waiter},
 };
@@ -41,6 +41,11 @@ impl<S: Store> Queue<S> {
         };
         let row = self.supersede(row, newest).await?;
         if !row.waiting().contains(&request.digest) {
+            return Ok(None);
+        }
+        if row.waits_in_pool() && request.permits.is_none() {
+            // It has the key, and runs nothing yet: it waits as the others do.
+            self.send_away_from_pool(&row, newest).await?;
             return Ok(None);
         }
         if whom == InsteadOf::Holder {
@@ -115,15 +120,25 @@ impl<S: Store> Queue<S> {
     /// Takes the place of a task token away and notes why, in one write, and then tells it; if that fails, sweep does. If it has
     /// left, or has asked again, it is as it was. Whether it has left the queue.
     async fn supersede_token(&self, waiter: TokenItem, newest: Newest<'_>) -> Result<bool, Error> {
-        let (key, later, by) = (newest.0, &newest.1.digest, &newest.1.holder);
-        let leave = Leave {
+        let leave = Change::Leave(Leave {
             request: waiter.request.digest.clone(),
             place: 0,
-            because: LeaveReason::Superseded(later.clone()),
-        };
+            because: LeaveReason::Superseded(newest.1.digest.clone()),
+        });
+        let first = Address::first(newest.0);
+        self.supersede_with(waiter, (&first, &leave), newest).await
+    }
+
+    async fn supersede_with(
+        &self,
+        waiter: TokenItem,
+        (at, change): (&Address, &Change),
+        newest: Newest<'_>,
+    ) -> Result<bool, Error> {
+        let (key, by) = (newest.0, &newest.1.holder);
         let (store, mut backoff) = (self.store(), self.conflict_backoff());
         loop {
-            let settled = store.supersede_waiter(key, &waiter, by, &leave, self.limit());
+            let settled = store.supersede_waiter(at, change, &waiter, by, self.limit());
             match settled.await? {
                 Settled::Done => break,
                 Settled::NotWaiting | Settled::Refused(_) => return Ok(false),
@@ -141,6 +156,43 @@ impl<S: Store> Queue<S> {
         };
         self.fail_waiter(key, &superseded, error).await?;
         Ok(true)
+    }
+
+    /// One that has the key of the newest and waits in its pool: its grant is taken back, with its place.
+    async fn send_away_from_pool(&self, row: &Row, newest: Newest<'_>) -> Result<(), Error> {
+        let (key, by) = (newest.0, &newest.1.holder);
+        let at = Address::first(key);
+        match self.waiter(key, &row.request).await? {
+            Some(Waiter::Start(item)) => {
+                let superseded = Settlement::Superseded {
+                    by: by.clone(),
+                    purge_at: self.purge_start_at(),
+                };
+                let settled = self.settle_with_grant(&at, row, &item, &superseded);
+                if let Some(freed) = Box::pin(settled).await? {
+                    Box::pin(self.serve(freed)).await;
+                    return Ok(());
+                }
+            }
+            Some(Waiter::Token(item)) => {
+                let back = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+                    seen: Some(row.version),
+                    row: self.taken_back(row),
+                    head: Head::Any,
+                }));
+                if self.supersede_with(*item, (&at, &back), newest).await? {
+                    let pool = Box::pin(self.leave_pool_after(&at, row)).await;
+                    Box::pin(self.serve(pool.map(|pool| *pool))).await;
+                    Box::pin(self.serve_key(key)).await;
+                    return Ok(());
+                }
+            }
+            Some(Waiter::InPool(_)) | None => {}
+        }
+        Err(Error::Unavailable {
+            problem: format!("{} begins at this moment; {by} waits", row.granted_to),
+            source: None,
+        })
     }
 
     /// The start that has the key, if it is one. By its item, which no caller of acquire and no team can write: they may name
@@ -164,19 +216,6 @@ impl<S: Store> Queue<S> {
             return Ok(());
         };
         let execution = holds.execution();
-        if row.waits_in_pool() {
-            // It runs nothing yet.
-            let superseded = Settlement::Superseded {
-                by: by.clone(),
-                purge_at: self.purge_start_at(),
-            };
-            let at = Address::first(key);
-            let freed = self
-                .settle_with_grant(&at, row, &holds, &superseded)
-                .await?;
-            self.serve(freed.flatten()).await;
-            return Ok(());
-        }
         let cause = format!("replaced by {by}");
         let stopped = self
             .workflows()

@@ -229,6 +229,11 @@ impl<S: Store> Queue<S> {
             let marked = marked.filter(|row| self.is_in_time(row));
             marked.ok_or_else(|| changed(key))?
         };
+        if row.waits_in_pool() || !self.has_its_permit(&row).await? {
+            let how = "its permit of the pool was taken from it".to_owned();
+            let key = key.clone();
+            return Err(Error::Lost { key, how });
+        }
         let granted: Granted = self.as_replay(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
         let told = self.send_grant(&waiter.task_token, granted, None).await;

@@ -13,7 +13,7 @@ use crate::{
     row::{Holding, Stored},
     rules::TableRules,
     start::StartItem,
-    transition::{Change, Leave, transition},
+    transition::{Change, transition},
     values::{Holder, Key, RequestDigest},
     waiter::TokenItem,
 };
@@ -201,20 +201,20 @@ pub trait Operations: Store {
         }
     }
 
-    /// Takes a waiter out of the queue of `key`'s first permit, and notes in its item that `by` came later; if its token is
+    /// Takes a waiter out of the queue, or its grant back, and notes in its item that `by` came later; if its token is
     /// still the one that was read. From then on no copy of its request joins.
     fn supersede_waiter(
         &self,
-        key: &Key,
+        at: &Address,
+        change: &Change,
         waiter: &TokenItem,
         by: &Holder,
-        leave: &Leave,
         limit: Duration,
     ) -> impl Future<Output = Answer<Settled>> + Send {
         async move {
             let both = [
-                Write::Row(Address::first(key), Change::Leave(leave.clone())),
-                Write::Supersede(key.clone(), waiter.clone(), by.clone()),
+                Write::Row(at.clone(), change.clone()),
+                Write::Supersede(at.key.clone(), waiter.clone(), by.clone()),
             ];
             Ok(settled(self.write(&both, limit).await?, true))
         }

@@ -27,7 +27,7 @@ pub enum GrantRefusal {
 
 /// Interprets the stored item when a grant was refused. The order matters: a request's own lease comes before
 /// everything that would stop a new one. For a `reentrant` request, its holder's lease counts as its own, as long as
-/// it has not expired.
+/// it has not expired, and does not wait for a permit of its pool.
 #[must_use]
 pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantRefusal {
     let row = match stored {
@@ -51,7 +51,7 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
         }
     } else if row.remembers(&grant.request.digest) {
         GrantRefusal::Consumed
-    } else if reentrant && lasts && row.granted_to == grant.request.holder {
+    } else if reentrant && lasts && row.granted_to == grant.request.holder && !row.waits_in_pool() {
         GrantRefusal::Replayed(row)
     } else if row.frozen.is_some() {
         GrantRefusal::Frozen(row)

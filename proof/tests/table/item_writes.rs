@@ -137,6 +137,7 @@ fn of_notes() -> Vec<Write> {
             execution: holder("a"),
             started: true,
             permits: None,
+            pool: (version == 2).then(|| Pool::new(&key(), Permits::new(2).unwrap())),
             keep: KeepTime::default(),
             redrives,
             ended_at: Timestamp::from_millis(5),
