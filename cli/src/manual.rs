@@ -1,6 +1,5 @@
-//! `leasehold completions` and `man`, and the page `docs/reference/cli.md`, generated from the description of the command line.
+//! `leasehold completions` and `man`, generated from the description of the command line.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Command};
@@ -33,9 +32,12 @@ impl Completions {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  leasehold man | man -l -
+  leasehold man acquire | man -l -              the page of a command
   leasehold man --to ~/.local/share/man/man1    this page, and one for each command")]
 pub(crate) struct Man {
+    /// The command whose page is printed, such as `acquire` or `table create` [default: the page of the program]
+    #[arg(value_name = "COMMAND", conflicts_with = "to")]
+    of: Vec<String>,
     /// Write the pages of all commands into this directory
     #[arg(long, value_name = "DIRECTORY")]
     to: Option<PathBuf>,
@@ -50,7 +52,7 @@ impl Man {
             return Ok(Code::DONE);
         }
         let mut text = Vec::new();
-        clap_mangen::Man::new(shown(command))
+        clap_mangen::Man::new(page(shown(command), &self.of)?)
             .render(&mut text)
             .map_err(failed)?;
         output::write(&String::from_utf8_lossy(&text))?;
@@ -77,31 +79,17 @@ fn shown(command: &Command) -> Command {
     )
 }
 
-/// `docs/reference/cli.md`.
-#[must_use]
-pub fn manual(command: &Command) -> String {
-    let mut text = String::from(HEAD);
-    let mut command = shown(command);
+/// The command that these words name, below the program.
+fn page(mut command: Command, words: &[String]) -> Result<Command, Failure> {
     command.build();
-    page(&mut text, &command, "leasehold");
-    text + "\nRead next: [operate leases](../how-to/operate.md) · [runbook](../how-to/runbook.md) · [check rules](check-rules.md)\n"
-}
-
-const HEAD: &str = include_str!("manual.md");
-
-fn page(text: &mut String, command: &Command, name: &str) {
-    let mut one = command.clone().bin_name(name).term_width(100);
-    let help = one.render_long_help().to_string();
-    let lines: Vec<_> = help.lines().map(str::trim_end).collect();
-    let _ = writeln!(
-        text,
-        "\n## {name}\n\n```\n{}\n```",
-        lines.join("\n").trim_end()
-    );
-    for below in command
-        .get_subcommands()
-        .filter(|one| one.get_name() != "help")
-    {
-        page(text, below, &format!("{name} {}", below.get_name()));
+    let mut of = &command;
+    for word in words {
+        of = of.find_subcommand(word).ok_or_else(|| {
+            let known = of.get_subcommands().map(Command::get_name);
+            let known: Vec<_> = known.filter(|name| *name != "help").collect();
+            let advice = format!("the commands are {}", known.join(", "));
+            Failure::usage(format!("there is no command {word:?}")).advice(advice)
+        })?;
     }
+    Ok(of.clone())
 }
