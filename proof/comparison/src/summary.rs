@@ -1,4 +1,4 @@
-//! README's table: of each comparison one row, computed from the tables of `docs/explanation/performance.md`, with those in it in
+//! README's table: of each comparison one row, computed from the tables of `docs/contributing/benchmark.md`, with those in it in
 //! which ours costs more.
 
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn readme_has_performance_pages_figures() {
         let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
-        let expected = table(&read("docs/explanation/performance.md")).unwrap();
+        let expected = table(&read("docs/contributing/benchmark.md")).unwrap();
         let readme = read("README.md");
         assert!(
             readme.contains(&format!("-->\n\n{expected}\n<!--")),

@@ -68,7 +68,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         bracketed,
         &[
             (
-                "docs/explanation/design.md",
+                "docs/contributing/design.md",
                 "`spent_request_is_never_granted`",
                 "`a_spent_request_is_ever_granted_again`",
             ),
@@ -139,14 +139,14 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     ),
 ];
 
-const PROOFS: &str = "docs/PROOFS.md";
+const PROOFS: &str = "docs/contributing/proofs.md";
 const RELEASE: &str = ".github/workflows/release.yml";
 const UPDATES: &str = ".github/dependabot.yml";
 
-/// A row of PROOFS.md: its number, and its tests as path and name.
+/// A row of proofs.md: its number, and its tests as path and name.
 type Row<'a> = (&'a str, Vec<(&'a str, &'a str)>);
 
-/// The rows of PROOFS.md, and what is wrong with others.
+/// The rows of proofs.md, and what is wrong with others.
 fn rows(files: &Files) -> (Vec<Row<'_>>, Vec<String>) {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     let lines = files.text(PROOFS).lines();
@@ -217,7 +217,7 @@ fn promises(files: &Files) -> Vec<String> {
     wrong
 }
 
-/// PROOFS.md says when each target is run that proves a promise, and which tests `make test` does not run.
+/// proofs.md says when each target is run that proves a promise, and which tests `make test` does not run.
 fn shown(files: &Files) -> Vec<String> {
     let (rows, _) = rows(files);
     let said = |start: &str| -> BTreeSet<&str> {
@@ -599,7 +599,7 @@ fn regions(files: &Files) -> Vec<String> {
     wrong
 }
 
-const HOUR: &str = "docs/how-to/an-hour-on-aws.md";
+const HOUR: &str = "docs/contributing/an-hour-on-aws.md";
 const RECORDED: &str = "docs/explanation/aws.md";
 
 /// A name of AWS's that a machine catches, or that the checker knows, has its line in one of the two, and no other has.
