@@ -28,13 +28,14 @@ const WAYS: [(&str, &str); 4] = [
     ("plain Retry", "plain Retry"),
 ];
 
+/// Ours first, by the names that they have among ours.
 const ALL_WAYS: [(&str, &str); 6] = [
-    WAYS[0],
-    WAYS[1],
-    ("Leasehold, with-lease", "with-lease"),
-    ("Leasehold, polling", "polling"),
-    WAYS[2],
-    WAYS[3],
+    ("one state", "Leasehold"),
+    ("start", "started through the key"),
+    ("with-lease", "with-lease"),
+    ("critical-section", "polling"),
+    ("AWS's sample", "AWS's semaphore"),
+    ("plain Retry", "plain Retry"),
 ];
 
 const LOCKS: [(&str, &str); 4] = [
