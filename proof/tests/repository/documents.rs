@@ -80,6 +80,15 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         )],
     ),
     (
+        "every row of a table has as many cells as its head",
+        cells,
+        &[(
+            "docs/reference/configuration.md",
+            "| `LEASE_QUEUE_CAP` |",
+            "|",
+        )],
+    ),
+    (
         "every picture below docs/ is shown by a page",
         pictures,
         &[("README.md", "](docs/pictures/timeline.svg)", "")],
@@ -439,6 +448,27 @@ fn headings(text: &str) -> BTreeSet<String> {
         names.extend(name);
     }
     names
+}
+
+fn cells(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (document, text) in documents(files) {
+        let (mut code, mut head) = (false, None);
+        for line in text.lines() {
+            code ^= line.trim_start().starts_with("```");
+            if code || !line.starts_with('|') {
+                head = None;
+                continue;
+            }
+            let cells = line.replace("\\|", "").trim_end().matches('|').count();
+            if *head.get_or_insert(cells) != cells {
+                wrong.push(format!(
+                    "{document}: a row has other cells than its head: {line}"
+                ));
+            }
+        }
+    }
+    wrong
 }
 
 fn contents(files: &Files) -> Vec<String> {
