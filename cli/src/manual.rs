@@ -1,6 +1,6 @@
 //! `leasehold completions` and `man`, generated from the description of the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -46,18 +46,31 @@ pub(crate) struct Man {
 impl Man {
     pub(crate) fn run(&self, command: &Command) -> Result<Code, Failure> {
         let failed = |error: std::io::Error| Failure::new(Code::FAILURE, error);
+        let mut all = shown(command).disable_help_subcommand(true);
+        all.build();
         if let Some(directory) = &self.to {
             std::fs::create_dir_all(directory).map_err(failed)?;
-            clap_mangen::generate_to(shown(command), directory).map_err(failed)?;
+            write_all(all, directory).map_err(failed)?;
             return Ok(Code::DONE);
         }
         let mut text = Vec::new();
-        clap_mangen::Man::new(page(shown(command), &self.of)?)
-            .render(&mut text)
-            .map_err(failed)?;
+        let one = named(&all, &self.of)?.clone();
+        page(one).render(&mut text).map_err(failed)?;
         output::write(&String::from_utf8_lossy(&text))?;
         Ok(Code::DONE)
     }
+}
+
+fn page(command: Command) -> clap_mangen::Man {
+    clap_mangen::Man::new(command).source(concat!("leasehold ", env!("CARGO_PKG_VERSION")))
+}
+
+/// The page of this command, and of each below it.
+fn write_all(command: Command, directory: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands() {
+        write_all(below.clone(), directory)?;
+    }
+    page(command).generate_to(directory).map(drop)
 }
 
 /// The command line without the hidden commands by which the program calls itself.
@@ -80,16 +93,16 @@ fn shown(command: &Command) -> Command {
 }
 
 /// The command that these words name, below the program.
-fn page(mut command: Command, words: &[String]) -> Result<Command, Failure> {
-    command.build();
-    let mut of = &command;
-    for word in words {
-        of = of.find_subcommand(word).ok_or_else(|| {
-            let known = of.get_subcommands().map(Command::get_name);
-            let known: Vec<_> = known.filter(|name| *name != "help").collect();
-            let advice = format!("the commands are {}", known.join(", "));
-            Failure::usage(format!("there is no command {word:?}")).advice(advice)
-        })?;
-    }
-    Ok(of.clone())
+fn named<'a>(program: &'a Command, words: &[String]) -> Result<&'a Command, Failure> {
+    words.iter().try_fold(program, |of, word| {
+        of.find_subcommand(word).ok_or_else(|| {
+            let known: Vec<_> = of.get_subcommands().map(Command::get_name).collect();
+            let problem = format!("there is no command {word:?}");
+            let advice = match &known[..] {
+                [] => format!("{} has no commands below it", of.get_name()),
+                known => format!("the commands are {}", known.join(", ")),
+            };
+            Failure::usage(problem).advice(advice)
+        })
+    })
 }

@@ -174,6 +174,10 @@ async fn completions_and_manual_show_nothing_hidden() {
     let ran = fixture.run(&["man", "acquires"]).await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("acquire, extend"), "{}", ran.err);
+    let version = concat!("\"leasehold ", env!("CARGO_PKG_VERSION"), "\"");
+    let ran = fixture.run(&["man", "acquire"]).await;
+    assert!(ran.out.contains(version), "{}", ran.out);
+    assert!(!fixture.run(&["man"]).await.out.contains("leasehold\\-help"));
     let directory = fixture.home().join("man1");
     let ran = fixture
         .run(&["man", "--to", directory.to_str().unwrap()])
