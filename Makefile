@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick demo local local-stack local-programs pytest-example browser test check package semver build invoke one-function built-size sizes dist command-line local-wheel dist-test deploy clean
+.PHONY: help quick demo local local-stack local-programs pytest-example browser book test check package semver build invoke one-function built-size sizes dist command-line local-wheel dist-test deploy clean
 
 include tools/tools.mk tools/check.mk
 
@@ -63,6 +63,10 @@ browser: ## install Chromium and its driver by apt-get, if they are missing
 	@command -v chromedriver > /dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq chromium chromium-driver > /dev/null; } \
 	  || { echo "Chromium is missing and cannot be installed here: install the packages chromium and chromium-driver" >&2; exit 1; }
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+
+# Its tools take minutes to build, once. That each page is in the contents and each link leads somewhere, tests show in any case.
+book: $(BOOK_ROOT)/bin/mdbook $(MERMAID_ROOT)/bin/mdbook-mermaid ## build the documents as a book, with search, and follow its links (target/book)
+	python3 tools/book.py $^
 
 # The tests start the functions' binaries, hence the build before them, and run the TypeScript client with the tools' Node.
 test: translated browser $(SAM_ENV)/complete ## build everything, run every test in two lanes, list the slowest ten, and count

@@ -25,6 +25,10 @@ FUZZ_ROOT := target/tools/cargo-fuzz-$(FUZZ_VERSION)
 MUTANTS_VERSION := 27.1.0
 MUTANTS_ROOT := target/tools/cargo-mutants-$(MUTANTS_VERSION)
 MUTANTS_BIN := $(MUTANTS_ROOT)/bin/cargo-mutants
+BOOK_VERSION := 0.5.4
+BOOK_ROOT := target/tools/mdbook-$(BOOK_VERSION)
+MERMAID_VERSION := 0.17.1
+MERMAID_ROOT := target/tools/mdbook-mermaid-$(MERMAID_VERSION)
 # For programs that run for seconds or only have to be built.
 QUICKLY := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 
@@ -60,6 +64,8 @@ endef
 $(eval $(call cargo-program,$(SEMVER),$(SEMVER_ROOT),cargo-semver-checks@$(SEMVER_VERSION)))
 $(eval $(call cargo-program,$(FUZZ_ROOT)/bin/cargo-fuzz,$(FUZZ_ROOT),cargo-fuzz@$(FUZZ_VERSION)))
 $(eval $(call cargo-program,$(MUTANTS_BIN),$(MUTANTS_ROOT),cargo-mutants@$(MUTANTS_VERSION)))
+$(eval $(call cargo-program,$(BOOK_ROOT)/bin/mdbook,$(BOOK_ROOT),mdbook@$(BOOK_VERSION) --no-default-features --features search))
+$(eval $(call cargo-program,$(MERMAID_ROOT)/bin/mdbook-mermaid,$(MERMAID_ROOT),mdbook-mermaid@$(MERMAID_VERSION)))
 
 tools-lock: $(SAM_ENV)/complete ## rewrite the locks in tools/, clients/ and proof/second-engine/ from requirements.in and package.json
 	python3 -m venv target/tools/lock

@@ -86,12 +86,10 @@ pub(crate) enum Verb {
     Weave(Weave),
     /// Print completions for a shell
     Completions(Completions),
-    /// Print the manual page, or write the pages of all commands
+    /// Print the manual page of a command, or write the pages of all
     Man(Man),
     #[command(hide = true, name = "__guard")]
     Guard,
     #[command(hide = true, name = "__launch")]
     Launch(Launch),
-    #[command(hide = true, name = "__manual")]
-    Manual,
 }

@@ -1,6 +1,6 @@
 //! The operators' command line: it inspects leases, ends and freezes them, and runs a command under one.
 //!
-//! [`command`] describes all commands and options; help, completions, man pages and `docs/reference/cli.md` are generated from it.
+//! [`command`] describes all commands and options; help, completions and man pages are generated from it.
 //! [`run`] is the program. All access to leases goes through the crate `leasehold`: no DynamoDB expression is written here.
 
 mod acquire;
@@ -83,7 +83,6 @@ pub fn run() -> ExitCode {
         Verb::Weave(weave) => return weave.run(),
         Verb::Completions(completions) => completions.run(&command()),
         Verb::Man(man) => man.run(&command()),
-        Verb::Manual => output::write(&manual::manual(&command())).map(|()| Code::DONE),
         Verb::Guard => on_one_thread(acquire::guard::run()),
         Verb::Launch(launch) => launch.run(),
     };

@@ -1,7 +1,6 @@
-//! `leasehold completions` and `man`, and the page `docs/reference/cli.md`, generated from the description of the command line.
+//! `leasehold completions` and `man`, generated from the description of the command line.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -33,9 +32,12 @@ impl Completions {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  leasehold man | man -l -
+  leasehold man acquire | man -l -              the page of a command
   leasehold man --to ~/.local/share/man/man1    this page, and one for each command")]
 pub(crate) struct Man {
+    /// The command whose page is printed, such as `acquire` or `table create` [default: the page of the program]
+    #[arg(value_name = "COMMAND", conflicts_with = "to")]
+    of: Vec<String>,
     /// Write the pages of all commands into this directory
     #[arg(long, value_name = "DIRECTORY")]
     to: Option<PathBuf>,
@@ -44,18 +46,31 @@ pub(crate) struct Man {
 impl Man {
     pub(crate) fn run(&self, command: &Command) -> Result<Code, Failure> {
         let failed = |error: std::io::Error| Failure::new(Code::FAILURE, error);
+        let mut all = shown(command).disable_help_subcommand(true);
+        all.build();
         if let Some(directory) = &self.to {
             std::fs::create_dir_all(directory).map_err(failed)?;
-            clap_mangen::generate_to(shown(command), directory).map_err(failed)?;
+            write_all(all, directory).map_err(failed)?;
             return Ok(Code::DONE);
         }
         let mut text = Vec::new();
-        clap_mangen::Man::new(shown(command))
-            .render(&mut text)
-            .map_err(failed)?;
+        let one = named(&all, &self.of)?.clone();
+        page(one).render(&mut text).map_err(failed)?;
         output::write(&String::from_utf8_lossy(&text))?;
         Ok(Code::DONE)
     }
+}
+
+fn page(command: Command) -> clap_mangen::Man {
+    clap_mangen::Man::new(command).source(concat!("leasehold ", env!("CARGO_PKG_VERSION")))
+}
+
+/// The page of this command, and of each below it.
+fn write_all(command: Command, directory: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands() {
+        write_all(below.clone(), directory)?;
+    }
+    page(command).generate_to(directory).map(drop)
 }
 
 /// The command line without the hidden commands by which the program calls itself.
@@ -77,31 +92,17 @@ fn shown(command: &Command) -> Command {
     )
 }
 
-/// `docs/reference/cli.md`.
-#[must_use]
-pub fn manual(command: &Command) -> String {
-    let mut text = String::from(HEAD);
-    let mut command = shown(command);
-    command.build();
-    page(&mut text, &command, "leasehold");
-    text + "\nRead next: [operate leases](../how-to/operate.md) · [runbook](../how-to/runbook.md) · [check rules](check-rules.md)\n"
-}
-
-const HEAD: &str = include_str!("manual.md");
-
-fn page(text: &mut String, command: &Command, name: &str) {
-    let mut one = command.clone().bin_name(name).term_width(100);
-    let help = one.render_long_help().to_string();
-    let lines: Vec<_> = help.lines().map(str::trim_end).collect();
-    let _ = writeln!(
-        text,
-        "\n## {name}\n\n```\n{}\n```",
-        lines.join("\n").trim_end()
-    );
-    for below in command
-        .get_subcommands()
-        .filter(|one| one.get_name() != "help")
-    {
-        page(text, below, &format!("{name} {}", below.get_name()));
-    }
+/// The command that these words name, below the program.
+fn named<'a>(program: &'a Command, words: &[String]) -> Result<&'a Command, Failure> {
+    words.iter().try_fold(program, |of, word| {
+        of.find_subcommand(word).ok_or_else(|| {
+            let known: Vec<_> = of.get_subcommands().map(Command::get_name).collect();
+            let problem = format!("there is no command {word:?}");
+            let advice = match &known[..] {
+                [] => format!("{} has no commands below it", of.get_name()),
+                known => format!("the commands are {}", known.join(", ")),
+            };
+            Failure::usage(problem).advice(advice)
+        })
+    })
 }

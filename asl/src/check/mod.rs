@@ -2,6 +2,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod checker;
+mod examples;
 pub(crate) mod finding;
 mod handle_flow;
 pub(crate) mod items;

@@ -1,9 +1,11 @@
-//! The rules. Their names, texts and examples are those of the page docs/reference/check-rules.md. Its examples are excerpts of the
-//! corpus, so the tests check every definition that is shown.
+//! The rules. Their names and texts, and the states of the corpus that show each, are in rules.md, in the order of [`Rule`].
 
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-const PAGE: &str = include_str!("../../../docs/reference/check-rules.md");
+use crate::check::examples::excerpt;
+
+const RULES: &str = include_str!("rules.md");
 
 /// The rule that a finding breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,19 +62,16 @@ pub enum Rule {
     TooLarge,
 }
 
-/// The name of each rule and its part of the page.
+/// The name of each rule and its part of rules.md.
 static SECTIONS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-    let (page, _) = PAGE.rsplit_once("\nRead next: ").unwrap_or((PAGE, ""));
-    let sections = page
-        .split("\n## ")
-        .filter_map(|part| part.split_once("\n\n"));
+    let sections = RULES.trim_start_matches("## ").split("\n## ");
     sections
-        .filter(|(_, text)| text.contains("\n\nCure: "))
+        .filter_map(|part| part.split_once("\n\n"))
         .collect()
 });
 
 impl Rule {
-    /// All of them, in the order of the page.
+    /// All of them, in the order of rules.md.
     pub const ALL: &[Self] = &[
         Self::NoRelease,
         Self::Outlasts,
@@ -132,19 +131,26 @@ impl Rule {
     }
 }
 
-/// The explanation of a rule, for the terminal: its part of the page, without links and fences.
+/// The explanation of a rule, for the terminal: what it says, and the states of the corpus that break it and keep it.
 #[must_use]
 pub fn explain(rule: Rule) -> String {
     let (id, text) = SECTIONS[rule as usize];
     let mut out = format!("{id}: ");
-    for line in text.lines().filter(|line| !line.starts_with("```")) {
-        match line.split_once(" ([").zip(line.split_once("](")) {
-            Some(((word, _), (link, _))) => {
-                let file = &link[word.len() + 3..];
-                out.extend([word, " (", file, "):\n"]);
+    for line in text.trim_end().lines() {
+        let example = ["Bad", "Good"].into_iter().find_map(|word| {
+            let (file, states) = line
+                .strip_prefix(word)?
+                .strip_prefix(": ")?
+                .split_once(": ")?;
+            Some((word, file, states))
+        });
+        let _ = match example {
+            Some((word, file, states)) => {
+                write!(out, "{word} ({file}):\n\n{}\n", excerpt(file, states))
             }
-            None => out.extend([line, "\n"]),
-        }
+            None => writeln!(out, "{line}"),
+        };
     }
-    out
+    out.truncate(out.trim_end().len());
+    out + "\n"
 }

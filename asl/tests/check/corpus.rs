@@ -88,28 +88,55 @@ fn rules_have_good_and_bad_examples() {
     let expected = expected();
     for rule in Rule::ALL.iter().filter(|rule| **rule != Rule::TooLarge) {
         let explained = explain(*rule);
-        let file = |word: &str| Some(explained.split_once(word)?.1.split_once("):\n")?.0);
-        let bad = file("\nBad (faulty/").unwrap();
-        assert!(expected[bad].starts_with(&format!("{} ", rule.id())));
-        assert!(file("\nGood (sound/").is_some(), "{explained}");
+        let (_, bad) = explained.split_once("\nBad (faulty/").unwrap();
+        let (bad, good) = bad.split_once("\nGood (sound/").unwrap();
+        let (file, _) = bad.split_once(')').unwrap();
+        assert!(expected[file].starts_with(&format!("{} ", rule.id())));
+        // As many states as are named, each from its first line to its last.
+        for (word, shown) in [("Bad", bad), ("Good", good)] {
+            let (_, states) = shown.split_once("):\n\n").unwrap();
+            let first = |line: &&str| line.starts_with('"') || line.ends_with(':');
+            let starts = states.lines().filter(|line| !line.starts_with(' '));
+            let starts = starts.filter(first).count();
+            assert_eq!(starts, named(rule.id(), word), "{explained}");
+            assert!(starts > 0, "{explained}");
+        }
     }
+}
+
+/// How many states a rule names as an example.
+fn named(rule: &str, word: &str) -> usize {
+    let rules = format!("\n{}", text("asl/src/check/rules.md"));
+    let (_, section) = rules.split_once(&format!("\n## {rule}\n")).unwrap();
+    let (_, line) = section.split_once(&format!("\n{word}: ")).unwrap();
+    line.lines().next().unwrap().split(", ").count()
+}
+
+#[test]
+fn page_has_each_rule() {
+    let page = text("docs/reference/check-rules.md");
+    for rule in Rule::ALL {
+        let section = format!("\n### {}\n\n{}\n", rule.id(), rule.statement());
+        assert!(page.contains(&section), "check-rules.md has no {section}");
+    }
+    let rules = page.lines().filter_map(|line| line.strip_prefix("### "));
+    let unknown: Vec<_> = rules.filter(|id| Rule::of(id).is_none()).collect();
+    assert_eq!(unknown, Vec::<&str>::new());
 }
 
 #[test]
 fn page_excerpts_match_their_files() {
     let bare = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    for (page, count) in [("reference/check-rules.md", 48), ("how-to/weave.md", 3)] {
-        let page = text(&format!("docs/{page}"));
-        let links = page.split("](../../asl/corpus/").skip(1);
-        assert_eq!(links.clone().count(), count);
-        for link in links {
-            let (file, rest) = link.split_once(')').unwrap();
-            let block = rest.split("\n```").nth(1).unwrap();
-            let written = bare(&text(&format!("asl/corpus/{file}")));
-            // Each state that is shown begins at the margin.
-            for part in block.split_once('\n').unwrap().1.split("\n\"") {
-                assert!(written.contains(&bare(part)), "{file}:\n{part}");
-            }
+    let page = text("docs/how-to/weave.md");
+    let links = page.split("](../../asl/corpus/").skip(1);
+    assert_eq!(links.clone().count(), 3);
+    for link in links {
+        let (file, rest) = link.split_once(')').unwrap();
+        let block = rest.split("\n```").nth(1).unwrap();
+        let written = bare(&text(&format!("asl/corpus/{file}")));
+        // Each state that is shown begins at the margin.
+        for part in block.split_once('\n').unwrap().1.split("\n\"") {
+            assert!(written.contains(&bare(part)), "{file}:\n{part}");
         }
     }
 }

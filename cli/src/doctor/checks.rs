@@ -1,6 +1,6 @@
 //! The table of checks: the promise that each one shows, and what to do if it fails.
 
-/// One row of the report. [`PROOFS`](../../../docs/PROOFS.md) has the promises.
+/// One row of the report. [`PROOFS`](../../../docs/contributing/proofs.md) has the promises.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
     pub(super) id: &'static str,
@@ -232,7 +232,10 @@ mod tests {
     fn every_check_is_complete() {
         let ids: BTreeSet<_> = checks().map(|check| check.id).collect();
         assert_eq!(ids.len(), checks().count());
-        let proofs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOFS.md");
+        let proofs = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/contributing/proofs.md"
+        );
         let proofs = std::fs::read_to_string(proofs).unwrap();
         for check in checks() {
             // A feature may be split into parts there, as in F2a and F2b.

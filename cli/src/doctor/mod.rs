@@ -42,7 +42,7 @@ Examples:
   leasehold doctor --stack leasehold --format json | jq -r '.checks[] | select(.outcome == \"failed\") | .check'
 
 The report is Markdown that you can paste into an issue. It lists the checks that failed, with what was found and what to do,
-then those that could not be made, then those that passed. Each names its promise in docs/PROOFS.md. The report contains
+then those that could not be made, then those that passed. Each names its promise in docs/contributing/proofs.md. The report has
 neither lease ids nor the account's number.
 
 Doctor calls the stack's functions. The keys of its leases begin with leasehold-doctor/ and a random text. It also starts two

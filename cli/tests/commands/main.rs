@@ -10,6 +10,7 @@ mod fixture;
 mod history;
 mod hostile;
 mod listing;
+mod manual;
 mod operate;
 mod readme;
 mod rights;

@@ -3,7 +3,7 @@
 //!
 //! [`clients`] has ours and the others behind one trait; [`sections`], [`waiting`], [`workflows`] and [`instructions`]
 //! are what is measured of them; [`report`] is what comes of it,
-//! and [`summary`] what README shows of that.
+//! and [`summary`] what README and the page of performance show of that.
 #![allow(
     clippy::missing_panics_doc,
     clippy::unwrap_used,

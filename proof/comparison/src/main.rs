@@ -32,10 +32,10 @@ struct Arguments {
     /// Where report.json, report.md and the charts go [default: target/bench].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// A document that gets the tables too, where it has the marks for them, and the charts beside it. README.md's table is computed
-    /// from it.
-    #[arg(long, value_name = "FILE")]
-    document: Option<PathBuf>,
+    /// Write the tables into docs/contributing/benchmark.md too, and from it the short ones of README.md and
+    /// docs/explain/performance.md, with the charts of that page.
+    #[arg(long)]
+    documents: bool,
 }
 
 const EXIT_CODES: &str =
@@ -95,9 +95,10 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     let out = arguments.out.unwrap_or_else(|| root().join("target/bench"));
     report::write(&out, &all);
     let _ = writeln!(std::io::stdout(), "wrote {}", out.display());
-    if let Some(document) = &arguments.document {
-        report::write_into(document, &all);
-        summary::write_into(&root().join("README.md"), document);
+    if arguments.documents {
+        let document = root().join("docs/contributing/benchmark.md");
+        report::write_into(&document, &root().join("docs/explain/performance"), &all);
+        summary::write_into(root(), &document);
         let _ = writeln!(std::io::stdout(), "wrote {}", document.display());
     }
     let missed: Vec<_> = all

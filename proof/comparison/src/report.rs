@@ -161,12 +161,12 @@ pub fn write(directory: &Path, all: &[(Part, Found)]) {
     charts(directory, all);
 }
 
-/// Puts each part's table into a document, and the charts into the directory `performance` beside it.
-pub fn write_into(document: &Path, all: &[(Part, Found)]) {
+/// Puts each part's table into a document, and the charts into this directory.
+pub fn write_into(document: &Path, pictures: &Path, all: &[(Part, Found)]) {
     for (part, found) in all {
         put_between(document, &part.name(), &table(&found.measures));
     }
-    charts(&document.with_file_name("performance"), all);
+    charts(pictures, all);
 }
 
 /// Puts a table into a document, between `<!-- measured: NAME -->` and `<!-- end of NAME -->`.

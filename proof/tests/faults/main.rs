@@ -1,4 +1,4 @@
-//! What breaks, row by row: the faults X1 to X17 of docs/PROOFS.md, done to acquire, extend and release on a real DynamoDB
+//! What breaks, row by row: the faults X1 to X17 of docs/contributing/proofs.md, done to acquire, extend and release on a real DynamoDB
 //! API behind a proxy that breaks requests and answers, or to the real function binaries.
 #![allow(clippy::unwrap_used, missing_docs)]
 

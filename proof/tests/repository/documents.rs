@@ -59,6 +59,36 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[("README.md", "](docs/", "](doc/")],
     ),
     (
+        "every link to a part of a document leads to a heading",
+        anchors,
+        &[
+            (
+                "docs/contributing/design.md",
+                "\n## Invariants",
+                "\n## What holds",
+            ),
+            ("README.md", "#known-bugs-of-other-locks", "#bugs-of-others"),
+        ],
+    ),
+    (
+        "every page below docs/ is in the contents, docs/README.md",
+        contents,
+        &[(
+            "docs/README.md",
+            "](contributing/choices.md)",
+            "](contributing/design.md)",
+        )],
+    ),
+    (
+        "every row of a table has as many cells as its head",
+        cells,
+        &[(
+            "docs/reference/configuration.md",
+            "| `LEASE_QUEUE_CAP` |",
+            "|",
+        )],
+    ),
+    (
         "every picture below docs/ is shown by a page",
         pictures,
         &[("README.md", "](docs/pictures/timeline.svg)", "")],
@@ -68,7 +98,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         bracketed,
         &[
             (
-                "docs/explanation/design.md",
+                "docs/contributing/design.md",
                 "`spent_request_is_never_granted`",
                 "`a_spent_request_is_ever_granted_again`",
             ),
@@ -139,14 +169,14 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     ),
 ];
 
-const PROOFS: &str = "docs/PROOFS.md";
+const PROOFS: &str = "docs/contributing/proofs.md";
 const RELEASE: &str = ".github/workflows/release.yml";
 const UPDATES: &str = ".github/dependabot.yml";
 
-/// A row of PROOFS.md: its number, and its tests as path and name.
+/// A row of proofs.md: its number, and its tests as path and name.
 type Row<'a> = (&'a str, Vec<(&'a str, &'a str)>);
 
-/// The rows of PROOFS.md, and what is wrong with others.
+/// The rows of proofs.md, and what is wrong with others.
 fn rows(files: &Files) -> (Vec<Row<'_>>, Vec<String>) {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     let lines = files.text(PROOFS).lines();
@@ -217,7 +247,7 @@ fn promises(files: &Files) -> Vec<String> {
     wrong
 }
 
-/// PROOFS.md says when each target is run that proves a promise, and which tests `make test` does not run.
+/// proofs.md says when each target is run that proves a promise, and which tests `make test` does not run.
 fn shown(files: &Files) -> Vec<String> {
     let (rows, _) = rows(files);
     let said = |start: &str| -> BTreeSet<&str> {
@@ -359,6 +389,98 @@ fn links(files: &Files) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Of links with a `#`; those without a path lead to a heading of the same document.
+fn anchors(files: &Files) -> Vec<String> {
+    let headings: BTreeMap<_, _> = documents(files)
+        .map(|(document, text)| (document, headings(text)))
+        .collect();
+    let mut wrong = Vec::new();
+    for (document, text) in documents(files) {
+        for link in text.split("](").skip(1) {
+            let link = link.split([')', ' ']).next().unwrap_or_default();
+            let Some((path, anchor)) = link.split_once('#').filter(|_| !link.contains("://"))
+            else {
+                continue;
+            };
+            let path = match path {
+                "" => document.to_owned(),
+                path => joined(document, path),
+            };
+            let known = headings.get(path.as_str());
+            if known.is_some_and(|known| !known.contains(anchor)) {
+                wrong.push(format!("{document}: {path} has no heading #{anchor}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// The names by which a code host links to the headings of a document.
+fn headings(text: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut code = false;
+    for line in text.lines() {
+        code ^= line.trim_start().starts_with("```");
+        if code || !line.starts_with('#') {
+            continue;
+        }
+        // Of a link only its text is in the name.
+        let mut title = String::new();
+        for (at, part) in line.trim_start_matches('#').split("](").enumerate() {
+            let part = if at == 0 {
+                Some(part)
+            } else {
+                part.split_once(')').map(|(_, rest)| rest)
+            };
+            title.push_str(part.unwrap_or_default());
+        }
+        let title = title.trim().to_lowercase();
+        let kept = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let name: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let again = (1..).map(|nth| format!("{name}-{nth}"));
+        let name = std::iter::once(name.clone())
+            .chain(again)
+            .find(|name| !names.contains(name));
+        names.extend(name);
+    }
+    names
+}
+
+fn cells(files: &Files) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (document, text) in documents(files) {
+        let (mut code, mut head) = (false, None);
+        for line in text.lines() {
+            code ^= line.trim_start().starts_with("```");
+            if code || !line.starts_with('|') {
+                head = None;
+                continue;
+            }
+            let cells = line.replace("\\|", "").trim_end().matches('|').count();
+            if *head.get_or_insert(cells) != cells {
+                wrong.push(format!(
+                    "{document}: a row has other cells than its head: {line}"
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+fn contents(files: &Files) -> Vec<String> {
+    const CONTENTS: &str = "docs/README.md";
+    let links = files.text(CONTENTS).split("](").skip(1);
+    let links = links.filter_map(|link| link.split([')', '#']).next());
+    let listed: BTreeSet<String> = links.map(|link| joined(CONTENTS, link)).collect();
+    let pages = files.all("docs/", ".md").map(|(path, _)| path);
+    let missing = pages.filter(|path| *path != CONTENTS && !listed.contains(*path));
+    missing
+        .map(|path| format!("{CONTENTS}: does not list {path}"))
+        .collect()
 }
 
 fn pictures(files: &Files) -> Vec<String> {
@@ -599,7 +721,7 @@ fn regions(files: &Files) -> Vec<String> {
     wrong
 }
 
-const HOUR: &str = "docs/how-to/an-hour-on-aws.md";
+const HOUR: &str = "docs/contributing/an-hour-on-aws.md";
 const RECORDED: &str = "docs/explanation/aws.md";
 
 /// A name of AWS's that a machine catches, or that the checker knows, has its line in one of the two, and no other has.

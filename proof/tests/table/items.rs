@@ -40,7 +40,7 @@ pub fn attribute(name: &str) -> u8 {
 pub const STRANGE: u8 = 12;
 
 /// What a stranger writes. No fraction, and no list of anything but strings: a condition cannot see
-/// one, and docs/explanation/design.md says so.
+/// one, and docs/contributing/design.md says so.
 pub fn strange(value: u8) -> Option<AttributeValue> {
     let n = |text: &str| AttributeValue::N(text.to_owned());
     Some(match value {

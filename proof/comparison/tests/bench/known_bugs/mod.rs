@@ -1,6 +1,6 @@
 //! Known bugs of other locks, each on the lock itself, as published, and then on ours, under the same fault.
 //!
-//! A test fails when the other lock does not do it any more, too: then its row in docs/explanation/performance.md has to go.
+//! A test fails when the other lock does not do it any more, too: then its row in docs/contributing/benchmark.md has to go.
 
 mod dynamodb_lease;
 mod fixture;
