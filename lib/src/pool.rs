@@ -4,18 +4,15 @@
 //! it is notified, and has the key while it waits there. So nobody who waits has a permit of a pool, and no order of requests can
 //! deadlock; and a key is in a pool's queue as often at most as it has permits, which makes that queue a round robin.
 //!
-//! The pool's rows and queue have a name for each grant of a key ([`Entry`]), and not for each request: one that was taken back and is
+//! The pool's rows and queue have a name for each grant of a key (`Entry`), and not for each request: one that was taken back and is
 //! granted again is another. The name says which row has the grant, so that who waits in a pool has no item there.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
-    outcomes::PoolLease,
-    request::Request,
     row::attributes as at,
     row::{Item, n, s, text, whole},
-    store::Address,
-    values::{AtLeast, Counter, Key, LeaseId, Permits, RequestDigest},
+    values::{Counter, Key, Permits, RequestDigest},
 };
 
 /// Of which pool a request needs a permit besides its key, and how many it says there are.
@@ -53,75 +50,15 @@ impl Pool {
     }
 }
 
-/// What a held row says of the pool of its grant.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct InPool {
-    /// The key of the pool.
-    pub key: Key,
-    /// The permit; none while it waits for one. Then nobody has been notified of the grant.
-    pub permit: Option<PoolPermit>,
-}
-
-/// A permit of a pool: what ends it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PoolPermit {
-    /// Which.
-    pub permit: u16,
-    /// Proof of ownership.
-    pub lease_id: LeaseId,
-    /// Its token.
-    pub fencing_token: Counter,
-}
-
-impl InPool {
-    /// One that cannot be read is a pool without a name, which nobody enters.
-    pub(crate) fn read(value: &AttributeValue) -> Self {
-        let empty = Item::new();
-        let fields = value.as_m().unwrap_or(&empty);
-        let permit = || {
-            Some(PoolPermit {
-                permit: whole(fields, at::POOL_PERMIT)?.try_into().ok()?,
-                lease_id: LeaseId::stored(text(fields, at::LEASE_ID)?),
-                fencing_token: whole(fields, at::FENCING_TOKEN).and_then(Counter::new)?,
-            })
-        };
-        Self {
-            key: Key::stored(text(fields, at::NAME).unwrap_or_default()),
-            permit: permit(),
-        }
-    }
-
-    pub(crate) fn to_value(&self) -> AttributeValue {
-        let mut fields = Item::from([(at::NAME.to_owned(), s(self.key.as_str()))]);
-        if let Some(permit) = &self.permit {
-            fields.extend([
-                (at::POOL_PERMIT.to_owned(), n(permit.permit.into())),
-                (at::LEASE_ID.to_owned(), s(permit.lease_id.expose())),
-                (at::FENCING_TOKEN.to_owned(), n(permit.fencing_token.get())),
-            ]);
-        }
-        AttributeValue::M(fields)
-    }
-
-    /// The same for the handle; none while it waits.
-    pub(crate) fn lease(&self) -> Option<PoolLease> {
-        let permit = self.permit.clone()?;
-        Some(PoolLease {
-            name: Key::stored(self.key.pool_name()?),
-            permit: permit.permit,
-            lease_id: permit.lease_id,
-            fencing_token: permit.fencing_token,
-        })
-    }
-}
-
 /// The grant of a key for which a permit of a pool is asked for: its name in the pool's rows and queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The request that was granted the key.
     pub(crate) request: RequestDigest,
-    /// The row that has the grant.
-    pub(crate) at: Address,
+    /// The key.
+    pub(crate) key: Key,
+    /// Which of its rows has the grant.
+    pub(crate) permit: u16,
     /// Its token.
     pub(crate) fencing_token: Counter,
 }
@@ -129,27 +66,12 @@ pub(crate) struct Entry {
 const MARK: u8 = b':';
 
 impl Entry {
-    /// The request for a permit of the pool.
-    pub(crate) fn request_in(&self, pool: &Pool, request: &Request) -> Request {
-        Request {
-            holder: request.holder.clone(),
-            digest: self.digest(),
-            keys: None,
-            lifetime: request.lifetime,
-            permits: Some(pool.permits),
-            pool: None,
-            at_least: AtLeast::default(),
-            metadata: request.metadata.clone(),
-            instead_of: None,
-        }
-    }
-
     pub(crate) fn digest(&self) -> RequestDigest {
         let mut bytes = self.request.as_bytes().to_vec();
         bytes.push(MARK);
-        bytes.extend(self.at.permit.to_be_bytes());
+        bytes.extend(self.permit.to_be_bytes());
         bytes.extend(self.fencing_token.get().to_be_bytes());
-        bytes.extend(self.at.key.as_str().as_bytes());
+        bytes.extend(self.key.as_str().as_bytes());
         RequestDigest::stored(&bytes)
     }
 
@@ -164,10 +86,8 @@ impl Entry {
         let (token, key) = rest.split_first_chunk()?;
         Some(Self {
             request: RequestDigest::stored(request),
-            at: Address {
-                key: Key::new(std::str::from_utf8(key).ok()?).ok()?,
-                permit: u16::from_be_bytes(*permit),
-            },
+            key: Key::new(std::str::from_utf8(key).ok()?).ok()?,
+            permit: u16::from_be_bytes(*permit),
             fencing_token: Counter::new(u64::from_be_bytes(*token))?,
         })
     }
@@ -185,10 +105,8 @@ mod tests {
         for request in [token, start] {
             let entry = Entry {
                 request: request.clone(),
-                at: Address {
-                    key: make::key("tenants/a"),
-                    permit: 300,
-                },
+                key: make::key("tenants/a"),
+                permit: 300,
                 fencing_token: Counter::new(7).expect("valid"),
             };
             let digest = entry.digest();
@@ -196,21 +114,5 @@ mod tests {
             assert!(!digest.is_start());
             assert_eq!(Entry::of(&request), None);
         }
-    }
-
-    #[test]
-    fn pool_of_row_is_read_as_written() {
-        let key = Key::of_pool(&make::key("imports"));
-        let permit = PoolPermit {
-            permit: 3,
-            lease_id: LeaseId::random(),
-            fencing_token: Counter::new(7).expect("valid"),
-        };
-        for permit in [None, Some(permit)] {
-            let key = key.clone();
-            let pool = InPool { key, permit };
-            assert_eq!(InPool::read(&pool.to_value()), pool);
-        }
-        assert!(Key::new(key.as_str()).is_err(), "it is no key of a caller");
     }
 }

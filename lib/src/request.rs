@@ -4,11 +4,12 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
-    pool::{InPool, Pool},
+    pool::Pool,
     requests::Lifetime,
     row::attributes as at,
     row::{
-        Item, Term, at_least, metadata, metadata_value, n, permits, permits_value, s, text, whole,
+        InPool, Item, Term, at_least, metadata, metadata_value, n, permits, permits_value, s, text,
+        whole,
     },
     values::{AtLeast, Holder, KeepTime, KeysDigest, Metadata, Permits, RequestDigest},
 };

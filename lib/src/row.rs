@@ -13,12 +13,12 @@ use crate::{
     },
 };
 
-pub use crate::pool::{InPool, PoolPermit};
-
 pub(crate) mod attributes;
 mod item;
+mod pool;
 mod record;
 
+pub use pool::{InPool, PoolPermit};
 pub(crate) use record::because;
 pub use record::{Act, Record};
 

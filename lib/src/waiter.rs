@@ -4,7 +4,7 @@ mod token;
 
 pub use token::TokenItem;
 
-use crate::{clock::Timestamp, request::Request, row::Row, start::StartItem, store::Address};
+use crate::{clock::Timestamp, pool::Entry, request::Request, row::Row, start::StartItem};
 
 /// The item of one that waits.
 #[derive(Clone, Debug)]
@@ -20,9 +20,9 @@ pub(crate) enum Waiter {
 /// One that waits in the queue of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitsInPool {
-    /// The row of the key that it has.
-    pub(crate) at: Address,
-    /// As it was read.
+    /// The grant of its key.
+    pub(crate) entry: Entry,
+    /// The row that has it, as it was read.
     pub(crate) row: Row,
     /// What waits.
     pub(crate) waiter: Waiter,

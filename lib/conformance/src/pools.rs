@@ -607,7 +607,7 @@ async fn who_starts_nothing_fails_nobody<B: Bench>(bench: &B) {
         .with_clock(case.case.clock.clone())
         .with_workflows(case.case.calls.clone());
     let released = program.release(&first.lease).await;
-    released.expect("released");
+    let _ = released.expect("released");
     assert_eq!(case.status("b1").await, Some(StartStatus::Waiting));
     case.case.pass(Duration::from_mins(1));
     case.case.sweep().await;

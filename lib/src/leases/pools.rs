@@ -4,11 +4,12 @@ use super::{Freed, Leases, TRIES};
 use crate::{
     error::Error,
     outcomes::{Ended, PoolLease},
-    pool::{Entry, InPool, PoolPermit},
-    row::{Row, Stored},
+    pool::{Entry, Pool},
+    request::Request,
+    row::{InPool, PoolPermit, Row, Stored},
     store::{Address, Applied, Operations, Store},
     transition::{Change, Leave, LeaveReason, Prove, Release},
-    values::{Key, RequestDigest},
+    values::{AtLeast, Key, RequestDigest},
 };
 
 impl<S: Store> Leases<S> {
@@ -25,11 +26,7 @@ impl<S: Store> Leases<S> {
         if let Some(permit) = &pool.permit {
             return self.release_permit(&pool.key, permit).await;
         }
-        let entry = Entry {
-            request: ended.request.clone(),
-            at: at.clone(),
-            fencing_token: ended.fencing_token,
-        };
+        let entry = Entry::in_row(at, ended);
         self.leave_as(&pool.key, &entry.digest()).await
     }
 
@@ -141,6 +138,39 @@ impl<S: Store> Leases<S> {
 }
 
 impl Entry {
+    /// That of the grant in this row.
+    pub(crate) fn in_row(at: &Address, row: &Row) -> Self {
+        Self {
+            request: row.request.clone(),
+            key: at.key.clone(),
+            permit: at.permit,
+            fencing_token: row.fencing_token,
+        }
+    }
+
+    /// The row that has the grant.
+    pub(crate) fn at(&self) -> Address {
+        Address {
+            key: self.key.clone(),
+            permit: self.permit,
+        }
+    }
+
+    /// The request for a permit of the pool.
+    pub(crate) fn request_in(&self, pool: &Pool, request: &Request) -> Request {
+        Request {
+            holder: request.holder.clone(),
+            digest: self.digest(),
+            keys: None,
+            lifetime: request.lifetime,
+            permits: Some(pool.permits),
+            pool: None,
+            at_least: AtLeast::default(),
+            metadata: request.metadata.clone(),
+            instead_of: None,
+        }
+    }
+
     /// Whether this row has the grant.
     pub(crate) fn is_held_in(&self, row: &Row) -> bool {
         row.holding().is_some()

@@ -453,7 +453,7 @@ impl<S: Store> Leases<S> {
 
     /// The same for a place in the queue of a pool: none if the grant that it is for has ended, or has a permit.
     async fn waiter_in_pool(&self, pool: &Key, entry: Entry) -> Result<Option<Waiter>, Error> {
-        let row = match self.read_row(&entry.at).await {
+        let row = match self.read_row(&entry.at()).await {
             // Nobody else waits for somebody to mend that.
             Err(Error::Corrupt { .. }) => None,
             row => row?,
@@ -462,13 +462,13 @@ impl<S: Store> Leases<S> {
         let Some(row) = row.filter(waits) else {
             return Ok(None);
         };
-        let waiter = self.waiter(&entry.at.key, &entry.request).await?;
+        let waiter = self.waiter(&entry.key, &entry.request).await?;
         Ok(waiter.and_then(|waiter| {
             let request = waiter.request();
             let pool = request.pool.as_ref().filter(|one| one.key == *pool)?;
             let request = entry.request_in(pool, request);
             Some(Waiter::InPool(Box::new(WaitsInPool {
-                at: entry.at,
+                entry,
                 row,
                 waiter,
                 request,

@@ -27,9 +27,9 @@ use crate::{
     error::Error,
     leases::{AuditReason, Evictable, ForceReleaseOutcome, Freed, TRIES},
     outcomes::Ended,
-    pool::{Entry, InPool, Pool, PoolPermit},
+    pool::{Entry, Pool},
     request::Request,
-    row::{Holding, Notification, Row, State},
+    row::{Holding, InPool, Notification, PoolPermit, Row, State},
     start::{Known, StartItem},
     store::{Address, Applied, Store},
     transition::{Grant, Head, TakeoverRule, TokenFloor},
@@ -67,11 +67,7 @@ impl<S: Store> Queue<S> {
         let Some(pool) = request.pool.as_ref().filter(|_| !row.is_refused()) else {
             return Ok(Entered::Waits);
         };
-        let entry = Entry {
-            request: row.request.clone(),
-            at: at.clone(),
-            fencing_token: row.fencing_token,
-        };
+        let entry = Entry::in_row(at, row);
         let grant = self.grant_in_pool(&entry, pool, request);
         let ask = Ask {
             key: &pool.key,
@@ -192,8 +188,9 @@ impl<S: Store> Queue<S> {
         entered: WaitsInPool,
     ) -> Result<Effect, Error> {
         let WaitsInPool {
-            at, row, waiter, ..
+            entry, row, waiter, ..
         } = entered;
+        let at = entry.at();
         let noted = self.note_entered(&at, &row, waiter.request(), (permit, &granted));
         let Some(row) = noted.await? else {
             return Ok(Effect::Unknown);
@@ -298,7 +295,7 @@ impl<S: Store> Queue<S> {
         let (Some(entry), Some(held)) = (Entry::of(&row.request), row.holding()) else {
             return Ok(None);
         };
-        let Some(of_key) = self.read_row(&entry.at).await? else {
+        let Some(of_key) = self.read_row(&entry.at()).await? else {
             return Ok(None);
         };
         let pool = of_key.holding().and_then(|held| held.pool.as_ref());

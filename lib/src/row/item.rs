@@ -3,12 +3,12 @@
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
 use super::{
-    Frozen, Holding, Item, Limit, Notification, Record, Row, State, Stored, Term, attributes as at,
+    Frozen, Holding, InPool, Item, Limit, Notification, Record, Row, State, Stored, Term,
+    attributes as at,
 };
 use crate::{
     clock::Timestamp,
     outcomes::{Ended, Previous},
-    pool::InPool,
     values::{
         AtLeast, Counter, Holder, KeepTime, KeysDigest, LeaseId, Metadata, Permits, RequestDigest,
         Ttl,
