@@ -24,6 +24,9 @@
 //!
 //! Where only the newest is to wait, it joins as everybody does, and then sends away who waits before it (`supersede`).
 //!
+//! What is due at an instant for those who wait (a key opens, a lease expires, a wait or a grace ends) has nobody who could tell: a
+//! scheduled sweep that finds it due before its own time is over stays for it (`stay`).
+//!
 //! # If a process dies between two writes
 //!
 //! The index has held rows and the items of those who wait. Sweep finds a free row by the items of its waiters alone, so an item
@@ -56,6 +59,7 @@ mod reap;
 mod redriven;
 pub(crate) mod serve;
 mod starts;
+mod stay;
 mod supersede;
 mod sweep;
 mod wait;
@@ -90,6 +94,7 @@ pub struct Queue<S> {
     workflows: Arc<dyn Workflows>,
     starts: StartRules,
     swept_to: SweptTo,
+    own_grants: stay::OwnGrants,
 }
 
 // Not derived: a derived impl would require `S: Clone`.
@@ -100,6 +105,7 @@ impl<S> Clone for Queue<S> {
             workflows: Arc::clone(&self.workflows),
             starts: self.starts.clone(),
             swept_to: self.swept_to.clone(),
+            own_grants: self.own_grants.clone(),
         }
     }
 }
@@ -122,6 +128,7 @@ impl<S: Store> Leases<S> {
             workflows,
             starts: StartRules::default(),
             swept_to: SweptTo::default(),
+            own_grants: stay::OwnGrants::default(),
         }
     }
 }
