@@ -35,7 +35,8 @@ impl Request {
     fn bounds(self) -> Result<SweepBounds, Error> {
         match (self.key, self.limit, self.cursor) {
             (Some(key), None, None) => Ok(SweepBounds::Key(key)),
-            (Some(_), ..) => Err(Error::invalid("key", "goes without limit and cursor")),
+            (Some(_), Some(_), _) => Err(Error::invalid("limit", "does not go with key")),
+            (Some(_), None, Some(_)) => Err(Error::invalid("cursor", "does not go with key")),
             (None, limit, cursor) => Ok(SweepBounds::Call {
                 limit: limit.unwrap_or_default().get(),
                 cursor,

@@ -208,8 +208,9 @@ async fn release_of_permit_reads_first_row() {
         case.requests();
         case.released(&lease).await;
         let reads = (lease.permit > 0).then_some(1);
-        assert_eq!(case.requests().get("GetItem").copied(), reads);
-        assert_eq!(case.requests().get("Query"), None);
+        let requests = case.requests();
+        assert_eq!(requests.get("GetItem").copied(), reads);
+        assert_eq!(requests.get("Query"), None);
     }
 }
 
