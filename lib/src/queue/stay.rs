@@ -94,7 +94,10 @@ impl Agenda {
 /// How long a key stays closed is counted from its grant, by the clock of who wrote that. Anybody else allows for a clock that differs by
 /// the margin. Whoever wrote it need not.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OwnGrants(Option<Arc<Mutex<BTreeMap<(Key, u16), Counter>>>>);
+pub(super) struct OwnGrants(Option<Arc<Mutex<TokenByRow>>>);
+
+/// The fencing token of the last grant, by key and permit.
+type TokenByRow = BTreeMap<(Key, u16), Counter>;
 
 impl OwnGrants {
     pub(super) fn note(&self, at: &Address, row: &Row) {
