@@ -9,8 +9,8 @@ use serde::Deserialize;
 use crate::connect::TableArgs;
 use crate::exit::{Code, Failure};
 use crate::lease_text::when;
-use crate::output::{json, print};
-use crate::{durations, text_file};
+use crate::output::{json, print, print_error};
+use crate::{durations, next, text_file};
 
 #[derive(Args, Debug)]
 struct HandleArgs {
@@ -102,7 +102,8 @@ Examples:
   leasehold release --handle handle.json
 
 Release is idempotent, and never frees somebody else's lease. --json prints the response of the function release.
-Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 released, now or before, 79 the lease expired and was taken over, or an operator ended it.")]
 pub(crate) struct ReleaseArgs {
@@ -135,6 +136,9 @@ impl ReleaseArgs {
             print(&json(&released)?)?;
         } else {
             print(&words)?;
+        }
+        if code == Code::DONE && next::serve(&table_client, key).await {
+            print_error("whoever waited first has it now");
         }
         Ok(code)
     }

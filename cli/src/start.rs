@@ -16,7 +16,7 @@ use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
 use crate::output::{json, print, print_error};
 use crate::step_functions::OneStart;
-use crate::{durations, lease_text, text_file};
+use crate::{durations, lease_text, next, text_file};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -277,6 +277,7 @@ pub(crate) async fn dismiss(
         let advice = "one that has its turn is ended by `leasehold force-release --stop`";
         return Err(Failure::new(Code::FAILURE, what).advice(advice));
     }
+    next::serve(table_client, key).await;
     Ok(format!("deleted: {execution}"))
 }
 

@@ -116,6 +116,86 @@ impl Workflows for OneStart {
     }
 }
 
+/// Step Functions for everybody who waits, with the rights of the person. Whoever may not be told or started by this person keeps what
+/// it was granted: a refusal is no answer here, and sweep, which has the rights, calls again.
+#[derive(Debug)]
+pub(crate) struct Everybody(StepFunctions);
+
+impl Everybody {
+    /// None if the table is not AWS's own, and nobody says where its Step Functions are: there the credentials are not sent to AWS.
+    pub(crate) fn of(table_client: &TableClient) -> Option<Self> {
+        let elsewhere = environment::text("AWS_ENDPOINT_URL_DYNAMODB").is_some();
+        let mut given = ["AWS_ENDPOINT_URL_SFN", "AWS_ENDPOINT_URL"].into_iter();
+        if elsewhere && !given.any(|name| environment::text(name).is_some()) {
+            return None;
+        }
+        let config = config(table_client).ok()?;
+        Some(Self(StepFunctions::new(&config)))
+    }
+}
+
+/// The answer of a call that may have been refused for want of a right.
+fn or_left_to_the_stack<'a, T: Send + 'a>(call: Call<'a, T>) -> Call<'a, T> {
+    Box::pin(async {
+        match call.await {
+            Err(Error::Denied { .. }) => left_to_the_stack().await,
+            answer => answer,
+        }
+    })
+}
+
+impl Workflows for Everybody {
+    fn succeed<'a>(
+        &'a self,
+        whose: WaiterOf<'a>,
+        output: String,
+        limit: Duration,
+    ) -> Call<'a, Delivery> {
+        if whose.0.is_durable_execution() {
+            return left_to_the_stack();
+        }
+        or_left_to_the_stack(self.0.succeed(whose, output, limit))
+    }
+
+    fn fail<'a>(
+        &'a self,
+        whose: WaiterOf<'a>,
+        error: &'a str,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, Delivery> {
+        if whose.0.is_durable_execution() {
+            return left_to_the_stack();
+        }
+        or_left_to_the_stack(self.0.fail(whose, error, cause, limit))
+    }
+
+    fn describe_execution<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Execution> {
+        or_left_to_the_stack(self.0.describe_execution(execution, limit))
+    }
+
+    fn start_execution<'a>(
+        &'a self,
+        what: (&'a StateMachineArn, &'a ExecutionName),
+        input: String,
+        limit: Duration,
+    ) -> Call<'a, Begun> {
+        or_left_to_the_stack(self.0.start_execution(what, input, limit))
+    }
+
+    fn execution_input<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, Option<String>> {
+        or_left_to_the_stack(self.0.execution_input(execution, limit))
+    }
+}
+
 fn left_to_the_stack<'a, T>() -> Call<'a, T>
 where
     T: Send + 'a,

@@ -24,6 +24,9 @@
 //!
 //! Where only the newest is to wait, it joins as everybody does, and then sends away who waits before it (`supersede`).
 //!
+//! What is due at an instant for those who wait (a key opens, a lease expires, a wait or a grace ends) has nobody who could tell: a
+//! scheduled sweep that finds it due before its own time is over stays for it (`stay`).
+//!
 //! # If a process dies between two writes
 //!
 //! The index has held rows and the items of those who wait. Sweep finds a free row by the items of its waiters alone, so an item
@@ -57,6 +60,7 @@ mod reap;
 mod redriven;
 pub(crate) mod serve;
 mod starts;
+mod stay;
 mod supersede;
 mod sweep;
 mod wait;
@@ -94,6 +98,7 @@ pub struct Queue<S> {
     swept_to: SweptTo,
     /// The pool whose queue this call walks: what happens meanwhile begins no other walk of it.
     serving: Option<Key>,
+    own_grants: stay::OwnGrants,
 }
 
 // Not derived: a derived impl would require `S: Clone`.
@@ -105,6 +110,7 @@ impl<S> Clone for Queue<S> {
             starts: self.starts.clone(),
             swept_to: self.swept_to.clone(),
             serving: self.serving.clone(),
+            own_grants: self.own_grants.clone(),
         }
     }
 }
@@ -128,6 +134,7 @@ impl<S: Store> Leases<S> {
             starts: StartRules::default(),
             swept_to: SweptTo::default(),
             serving: None,
+            own_grants: stay::OwnGrants::default(),
         }
     }
 }

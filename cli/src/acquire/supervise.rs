@@ -17,6 +17,7 @@ use super::renew::{HeldLease, LeaseEnd};
 use crate::connect::TableClient;
 use crate::exit::{Code, Failure, in_full};
 use crate::instants::Instants;
+use crate::next;
 use crate::output::print_error;
 use crate::signals::Signals;
 
@@ -209,6 +210,9 @@ async fn release(table_client: &TableClient, lease: &Lease) -> bool {
     for tries in 1.. {
         match table_client.leases.release(lease).await {
             Ok(released) => {
+                if released.outcome != ReleaseOutcome::Lost {
+                    next::serve(table_client, &lease.key).await;
+                }
                 return match released.outcome {
                     ReleaseOutcome::Released => true,
                     ReleaseOutcome::AlreadyReleased => was_released(table_client, lease).await,

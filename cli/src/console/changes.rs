@@ -329,6 +329,7 @@ pub(super) async fn carry_out(
             let done = change
                 .carry_out(&table_client.leases, view, &because)
                 .await?;
+            let done = done.and_serves(table_client, &asked.key).await;
             done.words.into_iter().chain(done.note).collect()
         }
         Deed::Stop(execution) => {

@@ -6,7 +6,9 @@ use leasehold::{
 };
 use serde::Serialize;
 
+use crate::connect::TableClient;
 use crate::exit::{Code, Failure};
+use crate::next;
 use crate::output::json;
 
 /// What to do to a key.
@@ -33,6 +35,8 @@ pub(crate) struct Done {
     pub(crate) words: Vec<String>,
     /// What else there is to know.
     pub(crate) note: Option<String>,
+    /// Who waits for what was freed, if anybody does.
+    waits: Option<String>,
     pub(crate) code: Code,
 }
 
@@ -42,13 +46,24 @@ impl Done {
             json: json(answer)?,
             words: vec![words],
             note: None,
+            waits: None,
             code,
         })
     }
 
-    /// Adds who waits, whom this command does not serve.
+    /// With who waits.
     fn and_who_waits(mut self, view: &KeyView) -> Self {
-        self.words.extend(who_waits(view));
+        self.waits = who_waits(view);
+        self
+    }
+
+    /// Serves whoever waits first, and says who does it otherwise.
+    pub(crate) async fn and_serves(mut self, table_client: &TableClient, key: &Key) -> Self {
+        if let Some(waits) = self.waits.take() {
+            let is_served = next::serve(table_client, key).await;
+            let words = is_served.then(|| "whoever waited first has it now".to_owned());
+            self.words.push(words.unwrap_or(waits));
+        }
         self
     }
 }

@@ -22,7 +22,8 @@ holder. With --stop the execution is stopped instead, and the lease ends as afte
 answered, which the command waits for. If it is kept, for the grace time of the stack or for a redrive (keep_seconds), the
 command says so and does not wait. The execution of a start that has its turn and has not begun is begun first.
 
-Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 ended, 1 nobody holds the key, you declined, or the lease of a stopped execution is kept.")]
 pub(crate) struct ForceRelease {

@@ -102,6 +102,7 @@ impl OperatorArgs {
         self.confirm(view, permits, &change.question(&self.key))?;
         let leases = &table_client.leases;
         let done = change.carry_out(leases, view, &self.because()).await?;
+        let done = done.and_serves(table_client, &self.key).await;
         if self.json {
             print(&done.json)?;
         } else {
@@ -149,7 +150,8 @@ impl FreezeArgs {
 Examples:
   leasehold unfreeze deploy/production --who alice --why 'incident 77 is over'
 
-Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
 pub(crate) struct UnfreezeArgs {
@@ -211,7 +213,8 @@ takes effect at once, and a lower one as leases end. A key whose requests send n
 With 0 nobody is granted the key. Unlike a frozen key's, its queue stays open: who waits keeps the place, and others may join.
 Who does not wait gets Lease.Frozen, which says who has set the limit and why, or Lease.Held while somebody has the key or waits.
 
-Requests that wait in the queue are served by the next sweep of the stack, which runs every minute.
+Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
+your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
 Exit codes: 0 stored, or removed, 1 there was no limit to remove, or you declined.")]
 pub(crate) struct LimitArgs {

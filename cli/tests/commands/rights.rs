@@ -12,16 +12,12 @@ const WAITS: &str = "arn:aws:states:us-east-1:123456789012:execution:orders:wait
 const FAILED: &str = "arn:aws:states:us-east-1:123456789012:execution:missing:one";
 
 /// What a command asks for only in cases that are not played here: a release whose outcome is unknown, who waits, …
-const SELDOM: [(&str, &str); 9] = [
-    ("acquire", "Query"),
-    ("dismiss-start", "Query"),
+const SELDOM: [(&str, &str); 5] = [
     ("force-release", "GetItem"),
     ("freeze", "GetItem"),
-    ("limit", "GetItem"),
     ("repeat-start", "DeleteItem"),
     ("repeat-start", "Query"),
     ("start", "DeleteItem"),
-    ("unfreeze", "GetItem"),
 ];
 
 /// What sends no requests, or is played elsewhere.

@@ -153,12 +153,13 @@ async fn key_with_waiters_only_is_listed() {
         "limit", "k", "none", "--who", "alice", "--why", "test", "--yes",
     ];
     let ran = all.run(&none).await;
-    let who = "2 wait in the queue: the next sweep of the stack, within a minute, grants it to the first\n";
+    let who = "\nwhoever waited first has it now\n";
     assert!(ran.out.ends_with(who), "{ran:?}");
+    assert_eq!(all.server.runs().len(), 1, "it is started");
 }
 
 #[tokio::test]
-async fn eviction_shows_who_waits() {
+async fn eviction_serves_who_waits() {
     let all = Starts::new().await;
     all.fixture.grant("k", "worker", LONG).await;
     let ran = all.start("k", &[]).await;
@@ -173,7 +174,30 @@ async fn eviction_shows_who_waits() {
         "--yes",
     ];
     let ran = all.run(&evict).await;
+    let who = "\nwhoever waited first has it now\n";
+    assert!(ran.out.ends_with(who), "{ran:?}");
+}
+
+/// A missing right costs nobody the place: who was granted the key is told by the stack.
+#[tokio::test]
+async fn who_may_not_start_leaves_it_to_the_stack() {
+    let all = Starts::new().await;
+    all.fixture.grant("k", "worker", LONG).await;
+    all.start("k", &[]).await;
+    all.server.fail_with(Some("AccessDeniedException"));
+    let evict = [
+        "force-release",
+        "k",
+        "--who",
+        "alice",
+        "--why",
+        "test",
+        "--yes",
+    ];
+    let ran = all.run(&evict).await;
     assert!(ran.out.contains("\none waits in the queue: "), "{ran:?}");
+    assert_eq!(ran.code, Some(0));
+    assert_eq!(all.failed().await, json!({"starts": []}));
 }
 
 #[tokio::test]

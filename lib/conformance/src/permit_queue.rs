@@ -16,7 +16,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     hopeless_waiter_is_passed_over(bench).await;
     sweep_tells_of_untold_permit(bench).await;
     a_frozen_queue_keeps_its_places(bench).await;
-    sweep_passes_on_expired_permit(bench).await;
+    permit_with_deadline_is_passed_on(bench).await;
     ended_execution_passes_permit_on(bench).await;
     reap_ends_every_permit_held(bench).await;
     unused_permit_goes_to_waiter(bench).await;
@@ -292,7 +292,7 @@ async fn a_frozen_queue_keeps_its_places<B: Bench>(bench: &B) {
     case.has_waiting(&[]).await;
 }
 
-async fn sweep_passes_on_expired_permit<B: Bench>(bench: &B) {
+async fn permit_with_deadline_is_passed_on<B: Bench>(bench: &B) {
     let case = QueueCase::new(bench, "permits/ttl");
     let mut held = Vec::new();
     for n in 0..2 {
@@ -302,9 +302,8 @@ async fn sweep_passes_on_expired_permit<B: Bench>(bench: &B) {
     }
     case.waits_for_permit(2, "a").await;
     case.waits_for_permit(2, "b").await;
-    // Given back, and run out.
+    // Given back, which serves at once, and run out.
     case.release(with_own_row(&held)).await;
-    case.sweep().await;
     case.turn_of("a");
     case.case.expire();
     case.sweep().await;

@@ -103,7 +103,8 @@ impl Rows {
         self.stored(permit).row()
     }
 
-    fn each(&self) -> impl DoubleEndedIterator<Item = (u16, &Row)> {
+    /// Each row with its permit.
+    pub(crate) fn each(&self) -> impl DoubleEndedIterator<Item = (u16, &Row)> {
         let rows = self.by_permit.iter();
         rows.filter_map(|(permit, stored)| Some((*permit, stored.row()?)))
     }

@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     leases::{Rows, Standing, TRIES, corrupt},
     metrics::{self, Metric},
-    queue::workflows::Delivery,
+    queue::{stay::Later, workflows::Delivery},
     retry::some_at_a_time,
     row::{Row, Stored},
     store::{Address, Applied, Operations, Store},
@@ -25,17 +25,26 @@ pub(crate) type DueWaiter = (RequestDigest, Option<Timestamp>);
 /// How many items to remove before the row and the time are checked again.
 const BETWEEN_LOOKS: usize = 100;
 
+/// What became of the queue of a key.
+#[derive(Debug)]
+pub(crate) struct Maintained {
+    /// How many were notified of their grant.
+    pub(crate) notified: u64,
+    /// What there is to be done later.
+    pub(crate) later: Option<Later>,
+}
+
 impl<S: Store> Queue<S> {
     /// Maintains the queue of `key`: grants the free key to the first waiter, notifies one again that may not know of its grant, removes
     /// those whose waiting time has passed, and sees to the items of those who are neither in the queue nor granted the
-    /// key. The row stays for as long as anybody waits, which is `until` this instant. Returns how many were notified of their grant.
+    /// key. The row stays for as long as anybody waits, which is `until` this instant.
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
         waiting: &[DueWaiter],
         until: Option<Timestamp>,
         at_once: usize,
-    ) -> Result<u64, Error> {
+    ) -> Result<Maintained, Error> {
         let mut rows = self.read_rows(key).await?;
         let mut notified = 0;
         if let Some(first) = rows.first() {
@@ -59,7 +68,10 @@ impl<S: Store> Queue<S> {
             let (more, strays) = self.see_to_each(key, &some, &mut rows).await?;
             notified += more + self.see_to_strays(key, &strays, at_once).await?;
         }
-        Ok(notified)
+        Ok(Maintained {
+            notified,
+            later: self.later(key, &rows, waiting),
+        })
     }
 
     /// Sees to waiters that are due, or were granted the key and may not know; as far as there is time. Returns how many were notified,

@@ -141,6 +141,7 @@ impl<S: Store> Queue<S> {
                 return Ok(None);
             };
             if let Applied::Done { row, .. } = self.replace(at, &row, next, Head::Any).await? {
+                self.own_grants.note(at, &row);
                 return Ok(Some(row));
             }
             let found = self.read_row(at).await?;

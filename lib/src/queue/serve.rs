@@ -92,8 +92,8 @@ impl<S: Store> Queue<S> {
     }
 
     /// Serves whoever waits for a row that is free, by a caller whose own work is done: what fails here is left to sweep. The queue is
-    /// in the first row. For another permit it is read after the end of an execution lease only: those of a semaphore without a
-    /// queue cost no request more. Returns whether somebody was told.
+    /// in the first row. Of another permit with a deadline that row is read first: few of those semaphores have a queue, and a query
+    /// of all their rows would cost more than the release. Returns whether somebody was told.
     pub(crate) async fn serve(&self, freed: Option<Freed>) -> bool {
         let Some(Freed {
             at,
@@ -110,7 +110,14 @@ impl<S: Store> Queue<S> {
         if at.permit == 0 {
             return self.serve_rows(&at.key, Rows::only_first(row)).await || served;
         }
-        !had_deadline && self.serve_key(&at.key).await || served
+        if had_deadline {
+            match Box::pin(self.read_queue_row(&at.key)).await {
+                Ok(Some(first)) if first.head().is_some() => {}
+                Ok(_) => return served,
+                Err(error) => return left_to_sweep(&at.key, &error) || served,
+            }
+        }
+        self.serve_key(&at.key).await || served
     }
 
     /// The same for all rows of a key.
@@ -178,6 +185,7 @@ impl<S: Store> Queue<S> {
             // A late copy of a request that has its permit, or had it.
             return self.without_first(key, rows, &head, walk).await;
         }
+        self.open_by_own_clock(key, &mut rows);
         let waits = Candidate::Waits(self.takeover_deadline());
         let Some(permit) = rows.free(permits, waits) else {
             return Ok(None);
@@ -426,6 +434,7 @@ impl<S: Store> Queue<S> {
         };
         let kind = GrantKind::after(row.previous.as_ref());
         metrics::record(Metric::of_grant(kind), 1);
+        self.own_grants.note(at, &row);
         Ok(Ok(row))
     }
 

@@ -14,6 +14,7 @@ use crate::{
         Queue,
         execution_check::Looked,
         maintenance::{DueWaiter, Waiting},
+        stay::{Agenda, Later},
     },
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
@@ -34,6 +35,8 @@ pub enum SweepBounds {
         /// Where to continue; from the start if not given.
         cursor: Option<Cursor>,
     },
+    /// One key, of which somebody knows that it is free or over: its leases, and who is the next to get it.
+    Key(Key),
 }
 
 /// What a sweep did.
@@ -42,7 +45,7 @@ pub enum SweepBounds {
 #[cfg_attr(feature = "schema", schemars(transform = with_outcome_swept))]
 #[serde(tag = "outcome", rename = "swept")]
 pub struct Swept {
-    /// Held leases and waiting requests that were examined.
+    /// Held leases and waiting requests that were examined; 1 of a sweep of one key.
     pub examined: u64,
     /// Leases that had expired and are free now.
     pub freed: u64,
@@ -97,20 +100,34 @@ enum Read {
     Due(Address, Box<Row>),
 }
 
-/// What sweep reads: a row, or all rows of a key for which somebody waits.
+/// What sweep reads: a row, or all rows of a key for which somebody waits, for the first time in this sweep or again.
 enum ToRead {
     Row(Address),
     Contended(Key),
+    Again(Key),
 }
 
 /// What sweep sees to on a page of the index.
 #[derive(Default)]
-struct Page {
+pub(super) struct Page {
     rows: Vec<Address>,
     waiting: Waiting,
+    /// Whether it saw to these before: then it asks only about executions that are due for a look.
+    again: bool,
     /// Executions whose leases have ended, and that may be redriven.
     ended: Vec<(Key, RequestDigest)>,
     corrupt: u64,
+}
+
+impl Page {
+    /// Those who wait for these keys, which this sweep saw before.
+    pub(super) fn seen_before(waiting: Waiting) -> Self {
+        Self {
+            waiting,
+            again: true,
+            ..Self::default()
+        }
+    }
 }
 
 impl Swept {
@@ -155,7 +172,9 @@ impl<S: Store> Queue<S> {
     /// throttles, or for which it does not respond, is counted and left to the next sweep.
     ///
     /// A scheduled sweep that runs out of time continues where it stopped, in the next call on these leases or on a
-    /// clone of them.
+    /// clone of them. One that has time left ([`Queue::for_call`]) stays for what is due within it for those who wait: a key that
+    /// opens, a lease that expires, the end of a wait or of a grace, a look. It reads again then, and serves. Without
+    /// a deadline nobody says for how long it may stay, and it ends at once.
     ///
     /// # Errors
     /// Those of reading the index; and [`Error::Denied`] by the table and [`Error::Misconfigured`], which concern the whole table.
@@ -165,21 +184,44 @@ impl<S: Store> Queue<S> {
         match bounds {
             SweepBounds::Call { limit, cursor } => {
                 let from = cursor.unwrap_or_else(|| Cursor::start(0));
-                self.sweep_from(from, limit).await
+                let nothing = &mut Agenda::until(None);
+                self.sweep_from(from, limit, nothing).await
             }
-            SweepBounds::Schedule => {
-                let start = || Cursor::start(self.now().as_millis());
-                let from = self.swept_to.get().unwrap_or_else(start);
-                let swept = self.sweep_from(from.clone(), u32::MAX).await?;
-                // If there was no progress, the next sweep starts elsewhere.
-                let stopped_at = swept.cursor.clone().filter(|cursor| *cursor != from);
-                self.swept_to.set(stopped_at);
+            SweepBounds::Schedule => self.on_schedule().sweep_and_stay().await,
+            SweepBounds::Key(key) => {
+                let mut swept = Swept {
+                    examined: 1,
+                    ..Swept::default()
+                };
+                let page = Page {
+                    waiting: Waiting::from([(key, Vec::new())]),
+                    ..Page::default()
+                };
+                let nothing = &mut Agenda::until(None);
+                self.sweep_page(page, &mut swept, nothing).await?;
                 Ok(swept)
             }
         }
     }
 
-    async fn sweep_from(&self, mut cursor: Cursor, mut left: u32) -> Result<Swept, Error> {
+    async fn sweep_and_stay(&self) -> Result<Swept, Error> {
+        let start = || Cursor::start(self.now().as_millis());
+        let from = self.swept_to.get().unwrap_or_else(start);
+        let mut agenda = Agenda::until(self.stays_until());
+        let mut swept = self.sweep_from(from.clone(), u32::MAX, &mut agenda).await?;
+        // If there was no progress, the next sweep starts elsewhere.
+        let stopped_at = swept.cursor.clone().filter(|cursor| *cursor != from);
+        self.swept_to.set(stopped_at);
+        self.stay(agenda, &mut swept).await?;
+        Ok(swept)
+    }
+
+    async fn sweep_from(
+        &self,
+        mut cursor: Cursor,
+        mut left: u32,
+        agenda: &mut Agenda,
+    ) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         loop {
             let (entries, next) = match self.page(cursor.clone(), left.min(PAGE)).await {
@@ -192,7 +234,8 @@ impl<S: Store> Queue<S> {
             };
             left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
             swept.examined += entries.len() as u64;
-            let in_time = self.sweep_page(self.to_see_to(entries), &mut swept).await?;
+            let page = self.to_see_to(entries);
+            let in_time = self.sweep_page(page, &mut swept, agenda).await?;
             match next {
                 // Continue from the start of this page: the rows that were freed are no longer on it.
                 _ if !in_time => {
@@ -237,12 +280,24 @@ impl<S: Store> Queue<S> {
     }
 
     /// First the leases that have ended, then the queues: whoever waits is served by what was freed. False if there was no time for
-    /// all of it.
-    async fn sweep_page(&self, page: Page, swept: &mut Swept) -> Result<bool, Error> {
+    /// all of it. What there is to be done later for those who wait is noted on the agenda.
+    pub(super) async fn sweep_page(
+        &self,
+        page: Page,
+        swept: &mut Swept,
+        agenda: &mut Agenda,
+    ) -> Result<bool, Error> {
         swept.skipped_corrupt += page.corrupt;
-        let waiting = page.waiting;
+        let (waiting, again) = (page.waiting, page.again);
+        let contended = |key| {
+            if again {
+                ToRead::Again(key)
+            } else {
+                ToRead::Contended(key)
+            }
+        };
         let (rows, keys) = (page.rows.into_iter().map(ToRead::Row), waiting.keys());
-        let reads = rows.chain(keys.cloned().map(ToRead::Contended));
+        let reads = rows.chain(keys.cloned().map(contended));
         let reads = reads.map(|due| self.free_or_due(due));
         let (mut all, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
         let freed = some_at_a_time(AT_ONCE, reads.collect()).await;
@@ -263,7 +318,13 @@ impl<S: Store> Queue<S> {
         let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
         let looks = waiting.iter();
         let looks = looks.map(|(key, waiting)| self.look_after(key, waiting, width));
-        all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
+        let looked = some_at_a_time(AT_ONCE, looks.collect()).await;
+        for (key, (seen, later)) in waiting.keys().zip(looked) {
+            all.push(seen);
+            if let Some(later) = later {
+                agenda.note(key, later);
+            }
+        }
         let (looked, failed) = self.check_all_redrivable(&page.ended).await;
         swept.looked += looked;
         swept.failed += failed;
@@ -287,10 +348,13 @@ impl<S: Store> Queue<S> {
                     let permit = address.permit;
                     vec![(permit, row)]
                 }),
-            ToRead::Contended(key) => self.store().read_key(key, self.limit()).await,
+            ToRead::Contended(key) | ToRead::Again(key) => {
+                self.store().read_key(key, self.limit()).await
+            }
         };
         let (key, contended) = match due {
             ToRead::Row(address) => (address.key, false),
+            ToRead::Again(key) => (key, false),
             ToRead::Contended(key) => (key, true),
         };
         let rows = match read {
@@ -370,20 +434,25 @@ impl<S: Store> Queue<S> {
         key: &Key,
         waiting: &[DueWaiter],
         width: usize,
-    ) -> Result<Seen, Error> {
+    ) -> (Result<Seen, Error>, Option<Later>) {
         if self.is_nearly_over() {
-            return Ok(Seen::LEFT);
+            return (Ok(Seen::LEFT), None);
         }
         let until = waiting.iter().filter_map(|(_, due)| *due).max();
         // Whoever is due at once waits nevertheless; the row is written once a day for it.
         let until = until.map(|until| until.max(end_of_tomorrow(self.now())));
-        let granted = self.maintain_queue(key, waiting, until, width);
-        let seen = granted.await.map(|granted| Seen {
-            granted,
-            left: self.is_nearly_over(),
-            ..Seen::default()
-        });
-        one_bad_key_is_not_all(seen, key)
+        let (seen, later) = match self.maintain_queue(key, waiting, until, width).await {
+            Ok(maintained) => {
+                let seen = Seen {
+                    granted: maintained.notified,
+                    left: self.is_nearly_over(),
+                    ..Seen::default()
+                };
+                (Ok(seen), maintained.later)
+            }
+            Err(error) => (Err(error), None),
+        };
+        (one_bad_key_is_not_all(seen, key), later)
     }
 
     async fn free(&self, address: Address, stored: Stored, contended: bool) -> Result<Read, Error> {
@@ -409,9 +478,12 @@ impl<S: Store> Queue<S> {
         let Some(freed) = self.end_as_read(&address, &row, Ended::Expired).await? else {
             return nothing();
         };
+        // Of another permit the queue is in the first row: it is looked after below, if anybody waits.
+        let has_queue = address.permit == 0;
+        let granted = has_queue && self.serve(Some(freed)).await;
         Ok(Read::Seen(Seen {
             freed: 1,
-            granted: u64::from(self.serve(Some(freed)).await),
+            granted: u64::from(granted),
             ..Seen::default()
         }))
     }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_net::Listener;
 use serde_json::{Value, json};
@@ -82,7 +83,8 @@ impl Stack {
     pub async fn start(options: Options) -> Result<Self, Error> {
         let binaries = options.binaries()?;
         let has_work = functions::work_is_built(&binaries);
-        let (template, roles) = read(&options, has_work)?;
+        let (mut template, roles) = read(&options, has_work)?;
+        limit_scheduled(&mut template, options.schedules);
         functions::all_are_built(&template, &binaries)?;
         let run_directory = RunDirectory::open(options.run_directory.as_deref())?;
         let logs = run_directory.path().join("logs");
@@ -376,6 +378,26 @@ impl Stack {
                     self.schedules.push(task);
                 }
             }
+        }
+    }
+}
+
+/// Here a run that stays delays the next one. Where they come more often than the template says, none stays for much longer than that.
+fn limit_scheduled(template: &mut Template, schedules: Schedules) {
+    const TO_FINISH: Duration = Duration::from_secs(4);
+    let Schedules::Every(period) = schedules else {
+        return;
+    };
+    let timed = template.rules.iter().filter(|rule| rule.every.is_some());
+    let targets = timed.flat_map(|rule| &rule.targets);
+    for (target, _) in targets {
+        if let Target::Function(id) = target
+            && let Some(function) = template
+                .functions
+                .iter_mut()
+                .find(|function| function.logical_id == *id)
+        {
+            function.timeout = function.timeout.min(period + TO_FINISH);
         }
     }
 }

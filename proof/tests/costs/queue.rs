@@ -194,6 +194,26 @@ async fn permit_hand_over_costs_five_requests() {
     }
 }
 
+/// Where nobody waits, the end of a permit with a deadline costs a read of the row that would say so.
+#[tokio::test]
+async fn release_of_permit_reads_first_row() {
+    let case = Waiting::start().await;
+    let mut held = Vec::new();
+    for n in 0..2 {
+        let request = request("permits", &format!("h{n}"), "1").permits(Permits::new(2).unwrap());
+        let granted = case.leases.acquire(request).await;
+        held.push(granted.unwrap().granted().unwrap().lease);
+    }
+    for lease in held {
+        case.requests();
+        case.released(&lease).await;
+        let reads = (lease.permit > 0).then_some(1);
+        let requests = case.requests();
+        assert_eq!(requests.get("GetItem").copied(), reads);
+        assert_eq!(requests.get("Query"), None);
+    }
+}
+
 #[tokio::test]
 async fn newest_pays_for_each_sent_away() {
     let case = Waiting::start().await;

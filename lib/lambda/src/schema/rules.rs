@@ -71,6 +71,12 @@ pub fn inspect(schema: &mut Schema) {
     );
 }
 
+/// One key, or a page of all.
+pub fn sweep(schema: &mut Schema) {
+    let alone = json!({"properties": {"limit": false, "cursor": false}});
+    add(schema, json!({"dependentSchemas": {"key": alone}}));
+}
+
 /// Fields that go with one operation only.
 pub fn operate(schema: &mut Schema) {
     let only = |operation: &str, fields: Value| json!({"if": {"properties": {"operation": {"const": operation}}}, "else": {"properties": fields}});

@@ -170,6 +170,7 @@ fn runs_see_all_queue_events() {
         "told again",
         "a refusal noted",
         "Shown",
+        "a stay",
         "Missing { waits: false }",
         "Unreadable",
     ] {

@@ -121,6 +121,8 @@ pub struct Environment {
     pub now: u64,
     /// A function at work may take one step.
     pub turn: bool,
+    /// The function that has just taken a step sleeps until then.
+    pub sleeps_until: Option<u64>,
     /// What befalls it there.
     pub fault: Option<DeliveryFault>,
     pub clocks_differ: bool,
@@ -314,6 +316,9 @@ impl Environment {
 /// When a simulation begins.
 pub const START: u64 = 1_800_000_000_000;
 
+/// Longer than any pause between two attempts.
+const A_STAY: Duration = Duration::from_millis(300);
+
 /// Somebody's clock, so many milliseconds before the true time, or behind it.
 pub struct Skewed(pub Shared, pub i64);
 
@@ -323,9 +328,21 @@ impl Clock for Skewed {
         Timestamp::from_millis(now.saturating_add_signed(self.1))
     }
 
-    /// A sleep by this clock ends at once.
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(std::future::ready(()))
+    /// A pause between two attempts ends at once. Who stays until something is due sleeps until the time has passed, whatever happens
+    /// meanwhile.
+    fn sleep(&self, length: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        if length < A_STAY {
+            return Box::pin(std::future::ready(()));
+        }
+        let length = u64::try_from(length.as_millis()).expect("short");
+        let until = self.0.get().now + length;
+        self.0.get().saw("a stay");
+        Box::pin(async move {
+            while self.0.get().now < until {
+                self.0.get().sleeps_until = Some(until);
+                self.0.step("sleep".to_owned()).await;
+            }
+        })
     }
 }
 

@@ -5,15 +5,17 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use super::{
     oracle::SKEW,
+    schedule::one_in,
     shared::{DeliveryFault, Skewed},
     step_functions::FaultyStepFunctions,
     store::FaultyStore,
     workflow::{AcquireKind, Workflow},
-    world::Simulation,
+    world::{LIFE, Simulation},
 };
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, AuditReason, Error, ExtendOptions, ExtendedAll,
@@ -173,7 +175,11 @@ impl Simulation {
     }
 
     pub fn sweep(&mut self) {
-        let queue = self.queue(false);
+        let mut queue = self.queue(false);
+        // One with a deadline stays for what is due.
+        if one_in(&mut self.rng, 2) {
+            queue = queue.for_call(queue.now().plus(Duration::from_millis(LIFE)));
+        }
         let due = self.due();
         self.spawn("sweep".into(), TaskKind::Sweep(due), async move {
             Answer::Done(queue.sweep(SweepBounds::Schedule).await.map(drop))
@@ -229,6 +235,7 @@ impl Simulation {
             let mut shared = self.shared.get();
             shared.actor.clone_from(&task.name);
             shared.turn = true;
+            shared.sleeps_until = None;
             shared.fault = fault;
         }
         let polled = task

@@ -239,6 +239,11 @@ impl Simulation {
     pub fn finish(&mut self) {
         while !self.tasks.is_empty() && self.wrong().is_none() {
             self.step(0, None);
+            let sleeps_until = self.shared.get().sleeps_until.take();
+            if let Some(until) = sleeps_until {
+                let now = self.shared.get().now;
+                self.jump(until - now);
+            }
         }
     }
 

@@ -130,6 +130,7 @@ fn runs_see_all_that_befalls_starts() {
         "begins",
         "started",
         "queued",
+        "a stay",
         "skipped",
         "superseded",
         "Lease.NotStarted",

@@ -208,7 +208,8 @@ impl Judge {
         if self.has_key(who)
             && let Some(run) = self.starts[who].run_mut()
         {
-            run.is_free = false;
+            // Its own release may be under way since before.
+            run.is_free = run.redriven.gave_back;
             self.seen.push("redriven with its key");
         }
     }

@@ -43,6 +43,7 @@ fn turn(world: &mut World) {
     let now = world.now();
     let awake: Vec<_> = (0..world.tasks.len())
         .filter(|place| world.tasks[*place].asleep_until <= now)
+        .filter(|place| world.tasks[*place].stays_until <= now)
         .collect();
     if let Some(place) = world.rng.choice(&awake).copied()
         && world.rng.bool()
@@ -75,7 +76,7 @@ fn go_on(world: &mut World, place: usize) {
             return;
         }
         let fault = draw_fault(world);
-        if !world.step(place, fault) {
+        if !world.step(place, fault) || world.tasks[place].stays_until > world.now() {
             return;
         }
     }
@@ -406,6 +407,8 @@ fn comes_to_rest(world: &mut World, redrives: bool) -> bool {
 fn finish_one(world: &mut World) {
     // A call that does not end by itself is a fault of the library.
     for _ in 0..5_000 {
+        let stays_until = world.tasks[0].stays_until;
+        world.jump(stays_until.saturating_sub(world.now()));
         if !world.step(0, None) {
             return;
         }

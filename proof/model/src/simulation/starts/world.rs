@@ -93,6 +93,8 @@ pub struct Task {
     set_out: u64,
     /// It is suspended until then.
     pub asleep_until: u64,
+    /// It sleeps until then, because it wants to.
+    pub stays_until: u64,
     future: Pin<Box<dyn Future<Output = Answer>>>,
 }
 
@@ -304,8 +306,8 @@ impl World {
             return queue;
         }
         // As in a function of Lambda.
-        let ends = queue.now().plus(Duration::from_secs(30));
-        queue.for_call(ends)
+        let seconds = [30, 62][self.rng.usize(..2)];
+        queue.for_call(queue.now().plus(Duration::from_secs(seconds)))
     }
 
     /// As in a Lambda function, some of which may start nothing.
@@ -327,6 +329,7 @@ impl World {
             call,
             set_out: self.now(),
             asleep_until: 0,
+            stays_until: 0,
             future: Box::pin(future),
         });
     }
@@ -670,6 +673,7 @@ impl World {
             let mut shared = self.shared.get();
             shared.turn = false;
             shared.fault = None;
+            task.stays_until = shared.sleeps_until.take().unwrap_or_default();
             shared.met.clear();
         }
         // Whoever was told goes on first: the function's own answer comes later.
