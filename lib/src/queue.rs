@@ -54,6 +54,7 @@ mod execution_check;
 mod maintenance;
 mod reap;
 mod redriven;
+mod results;
 pub(crate) mod serve;
 mod starts;
 mod supersede;
@@ -66,7 +67,8 @@ pub use starts::{IfHeld, Start, Started};
 pub use sweep::{SweepBounds, Swept};
 pub use wait::Queued;
 pub use workflows::{
-    Begun, Call, Delivery, Execution, GrantOf, Receipt, Redrives, Stands, WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, Failure, GrantOf, Outcome, Receipt, Redrives, Stands,
+    WaiterOf, Workflows,
 };
 
 use std::{ops::Deref, sync::Arc};

@@ -70,6 +70,7 @@ mod queue_maintenance;
 mod reaping;
 mod redriven;
 mod release;
+mod results;
 mod rules;
 mod semaphores;
 mod sets;
@@ -140,6 +141,7 @@ pub async fn all<B: Bench>(bench: &B) {
     apart(|| reaping::all(bench)).await;
     apart(|| starts::all(bench)).await;
     apart(|| accepted_starts::all(bench)).await;
+    apart(|| results::all(bench)).await;
     apart(|| redriven::all(bench)).await;
     apart(|| strangers::all(bench)).await;
     // From here on the table has rules.

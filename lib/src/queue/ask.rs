@@ -15,7 +15,7 @@ use crate::{
     outcomes::GrantKind,
     row::{Row, Stored},
     start::StartItem,
-    store::{Address, Applied, Joined, Operations, PutStart, Store, foreign_item},
+    store::{Address, Applied, AwaitedResult, Joined, Operations, PutStart, Store, foreign_item},
     transition::{
         Change, Grant, Head, Join, JoinRefusal, JoinRule, ReplaceIfUnchanged, transition,
         why_not_joined,
@@ -59,6 +59,8 @@ pub(super) enum AskItem<'a> {
         item: &'a StartItem,
         /// As it was read: it has failed, or has no place. None for one that nobody has accepted yet.
         read: Option<&'a StartItem>,
+        /// The task that waits for its result, if one does.
+        result: Option<&'a AwaitedResult>,
     },
 }
 
@@ -245,7 +247,9 @@ impl<S: Store> Queue<S> {
             },
         }));
         let wrote = match ask.item {
-            AskItem::Start { item, read } => self.put(item, read, Some((at, &change))).await?,
+            AskItem::Start { item, read, result } => {
+                self.put((item, read, result), Some((at, &change))).await?
+            }
             AskItem::Token(item) => {
                 // A join asks for the note itself. Where the row has the queue, nobody can be sent away between this read and the write.
                 let request = &item.request.digest;
@@ -287,10 +291,12 @@ impl<S: Store> Queue<S> {
     async fn write_place(&self, ask: Ask<'_>, join: &Join) -> Result<Wrote, Error> {
         let (key, mut backoff) = (ask.key, self.conflict_backoff());
         let item = match ask.item {
-            AskItem::Start { item, read } => {
+            AskItem::Start { item, read, result } => {
                 let change = Change::Join(join.clone());
                 let first = Address::first(key);
-                return self.put(item, read, Some((&first, &change))).await;
+                return self
+                    .put((item, read, result), Some((&first, &change)))
+                    .await;
             }
             AskItem::Token(item) => item,
         };
@@ -313,13 +319,14 @@ impl<S: Store> Queue<S> {
     /// Stores a start in the place of what was read, and changes a row.
     async fn put(
         &self,
-        item: &StartItem,
-        read: Option<&StartItem>,
+        (item, read, result): (&StartItem, Option<&StartItem>, Option<&AwaitedResult>),
         with: Option<(&Address, &Change)>,
     ) -> Result<Wrote, Error> {
         let mut backoff = self.conflict_backoff();
         loop {
-            let put = self.store().put_start(item, read, with, self.limit());
+            let put = self
+                .store()
+                .put_start(item, read, result, with, self.limit());
             match put.await? {
                 PutStart::Done => return Ok(Wrote::Done),
                 PutStart::Refused(stored) => return Ok(Wrote::Faster(stored)),
@@ -341,7 +348,7 @@ impl<S: Store> Queue<S> {
         item: &StartItem,
         read: Option<&StartItem>,
     ) -> Result<Option<StartItem>, Error> {
-        match self.put(item, read, None).await? {
+        match self.put((item, read, None), None).await? {
             Wrote::Found(found) => Ok(Some(found)),
             Wrote::Done | Wrote::Faster(_) => Ok(None),
         }

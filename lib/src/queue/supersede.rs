@@ -100,6 +100,7 @@ impl<S: Store> Queue<S> {
                 let left = self.settle_in_queue(row, &item, &superseded, later).await?;
                 if left {
                     tracing::info!(%key, execution = %item.execution(), by = %holder, "superseded");
+                    self.answer_if_over(key, first).await;
                 }
                 Ok(left)
             }
