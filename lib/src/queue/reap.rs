@@ -9,7 +9,11 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
     queue::workflows::Execution,
-    queue::{Queue, execution_check::Looked, results::Answered},
+    queue::{
+        Queue,
+        execution_check::Looked,
+        results::{Answered, Caller},
+    },
     retry::{AT_ONCE, some_at_a_time},
     row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Entry, ItemAddress, Operations, Store},
@@ -264,7 +268,7 @@ impl<S: Store> Queue<S> {
 
     /// What cannot be answered holds up no lease, and is answered by a later call, or by sweep.
     async fn reap_task(&self, key: &Key, request: &RequestDigest) -> Done {
-        match Box::pin(self.check_result(key, request)).await {
+        match Box::pin(self.check_result(key, request, Caller::LeftToSweep)).await {
             Ok(Answered::NoTask) => Done::Nothing,
             Ok(Answered::Yes) => Done::Answered,
             // The service does not show the end yet, or a start of this name only waits.

@@ -52,6 +52,15 @@ pub(crate) enum Answered {
     NotYet,
 }
 
+/// What a look does about the execution with which the started one is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Whether it has ended is asked: by sweep.
+    LookedUp,
+    /// Others may not look it up, nor stop what it has started.
+    LeftToSweep,
+}
+
 impl<S: Store> Queue<S> {
     /// What is stored of a task that waits for the result of a start.
     pub(crate) fn awaited(&self, item: &StartItem, to: ResultTo) -> AwaitedResult {
@@ -89,7 +98,7 @@ impl<S: Store> Queue<S> {
 
     /// Answers the task that waits for a start, if one does and the start is over. What fails is left to sweep, which looks at once.
     pub(crate) async fn answer_if_over(&self, key: &Key, request: &RequestDigest) {
-        if let Err(error) = Box::pin(self.check_result(key, request)).await {
+        if let Err(error) = Box::pin(self.check_result(key, request, Caller::LeftToSweep)).await {
             error.count();
             let problem = error.in_full();
             tracing::warn!(%key, problem, "a task that waits for a result is left to sweep");
@@ -103,7 +112,7 @@ impl<S: Store> Queue<S> {
             if self.is_nearly_over() {
                 return true;
             }
-            match Box::pin(self.check_result(key, request)).await {
+            match Box::pin(self.check_result(key, request, Caller::LookedUp)).await {
                 Ok(_) => true,
                 Err(error) => {
                     error.count();
@@ -123,12 +132,13 @@ impl<S: Store> Queue<S> {
         &self,
         key: &Key,
         request: &RequestDigest,
+        caller: Caller,
     ) -> Result<Answered, Error> {
         let item = self.store().result_item(key, request, self.limit()).await?;
         let Some(item) = item else {
             return Ok(Answered::NoTask);
         };
-        let answered = Box::pin(self.look_for_result(&item)).await;
+        let answered = Box::pin(self.look_for_result(&item, caller)).await;
         if answered.is_err() {
             // Nobody has to wait for the next look that is due.
             let at_once = with_look(item, self.now());
@@ -137,7 +147,7 @@ impl<S: Store> Queue<S> {
         answered
     }
 
-    async fn look_for_result(&self, item: &ResultItem) -> Result<Answered, Error> {
+    async fn look_for_result(&self, item: &ResultItem, caller: Caller) -> Result<Answered, Error> {
         let request = item.request();
         let start = self.store().start_item(&item.key, &request, self.limit());
         let start = start.await?;
@@ -159,10 +169,10 @@ impl<S: Store> Queue<S> {
         match said {
             Outcome::Ended(Some(result)) if is_ours => self.answer(item, result).await,
             Outcome::Ended(None) if is_ours => self.answer(item, Err(unread(item))).await,
-            Outcome::Runs if is_ours => self.runs_on(item).await,
+            Outcome::Runs if is_ours => self.runs_on(item, caller).await,
             _ => match start {
                 Some(start) if start.status == StartStatus::Waiting => {
-                    self.waits_on(item, &start).await
+                    self.waits_on(item, &start, caller).await
                 }
                 _ => self.is_missing(item).await,
             },
@@ -170,8 +180,13 @@ impl<S: Store> Queue<S> {
     }
 
     /// The start has not begun: it waits for its key, unless it was to stop with its caller.
-    async fn waits_on(&self, item: &ResultItem, start: &StartItem) -> Result<Answered, Error> {
-        if self.caller_has_ended(item).await?
+    async fn waits_on(
+        &self,
+        item: &ResultItem,
+        start: &StartItem,
+        caller: Caller,
+    ) -> Result<Answered, Error> {
+        if self.caller_has_ended(item, caller).await?
             && Box::pin(self.dismiss_start(&item.key, &start.execution())).await?
         {
             return Ok(Answered::Yes);
@@ -180,8 +195,8 @@ impl<S: Store> Queue<S> {
     }
 
     /// The execution runs, unless it is to stop with its caller.
-    async fn runs_on(&self, item: &ResultItem) -> Result<Answered, Error> {
-        if self.caller_has_ended(item).await?
+    async fn runs_on(&self, item: &ResultItem, caller: Caller) -> Result<Answered, Error> {
+        if self.caller_has_ended(item, caller).await?
             && let Some(caller) = &item.stop_with
         {
             let (key, execution) = (&item.key, &item.execution);
@@ -198,8 +213,12 @@ impl<S: Store> Queue<S> {
 
     /// Whether the execution with which the started one is to stop has ended since it asked. An end before that is of an earlier run, as
     /// long as the service may not show that it was redriven.
-    async fn caller_has_ended(&self, item: &ResultItem) -> Result<bool, Error> {
-        let Some(caller) = &item.stop_with else {
+    async fn caller_has_ended(&self, item: &ResultItem, looks: Caller) -> Result<bool, Error> {
+        let Some(caller) = item
+            .stop_with
+            .as_ref()
+            .filter(|_| looks == Caller::LookedUp)
+        else {
             return Ok(false);
         };
         let said = self.workflows().describe_execution(caller, self.limit());

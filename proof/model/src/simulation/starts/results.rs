@@ -181,9 +181,10 @@ impl Judge {
         }
     }
 
-    /// Of these starts somebody waits for the result.
-    pub fn nobody_waits_for_results(&mut self) {
-        let waiting = self.starts.iter().filter(|record| record.asking.waits);
+    /// All tasks were answered, but for those whose executions nobody may ask about.
+    pub fn nobody_waits_for_results(&mut self, unaskable: bool) {
+        let is_left = |record: &&Record| record.asking.waits && !(record.fickle && unaskable);
+        let waiting = self.starts.iter().filter(is_left);
         let waiting: Vec<_> = waiting.map(|record| record.name().to_owned()).collect();
         for name in waiting {
             self.is_wrong(format!("stuck: the task of {name} was not answered"));

@@ -520,6 +520,8 @@ fn can_be_asked(world: &World, who: usize) -> bool {
 /// Nothing is left but what has failed, whole; and the keys can be taken.
 fn is_at_rest(world: &mut World) {
     world.judge(Judge::at_the_end);
+    let unaskable = world.service(|starts| !starts.denied.is_empty());
+    world.judge(|judge| judge.nobody_waits_for_results(unaskable));
     let segment = ScanSegment {
         segment: 0,
         total: 1,
