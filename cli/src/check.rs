@@ -162,7 +162,7 @@ impl Check {
             Ok(Code::DONE)
         } else {
             // Not clean: a function of a name that is not known hides every fault.
-            let problem = "no call that acquires, extends or releases was recognised, and no start of with-lease, so no lease was checked";
+            let problem = "no call that acquires, extends or releases was recognised, and no start of with-lease or through a key, so no lease was checked";
             let advice = "name the functions with --acquire NAME, --extend NAME and --release NAME";
             Err(Failure::usage(problem).advice(advice))
         }

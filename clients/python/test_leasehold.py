@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import boto3
 
 import leasehold
-from leasehold import (ERRORS, Leasehold, LeaseConsumed, LeaseError, LeaseExpired, LeaseFrozen, LeaseHeld, LeaseInvalid,
+from leasehold import (ERRORS, ExecutionFailed, Leasehold, LeaseConsumed, LeaseError, LeaseExpired, LeaseFrozen, LeaseHeld, LeaseInvalid,
                        LeaseLost, LeaseQueueFull, LeaseThrottled, LeaseUnavailable, fence)
 
 SETTINGS = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local",
@@ -292,6 +292,36 @@ def start_begins_or_waits_for_key():
     assert error.details["field"] == "state_machine_arn"
 
 
+class Describes:
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def describe_execution(self, *, executionArn):
+        assert executionArn.endswith("python-result")
+        return self.answers.pop(0)
+
+
+def start_waits_for_result():
+    machine = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders"
+    start = {"key": "python/result", "name": "python-result", "state_machine_arn": machine, "wait": True}
+    runs = {"status": "RUNNING"}
+    answers = Describes(runs, runs, {"status": "SUCCEEDED", "output": '{"made": 1}'})
+    equal(client(step_functions=answers).start(**start).output, {"made": 1})
+    stopped = client(step_functions=Describes({"status": "ABORTED", "error": "Mine", "cause": "why"}))
+    try:
+        stopped.start(**start)
+    except ExecutionFailed as error:
+        equal((error.status, error.error, error.cause), ("ABORTED", "Mine", "why"))
+    else:
+        raise AssertionError("it was stopped")
+    try:
+        ME.start(**start)
+    except ValueError as error:
+        assert "step_functions" in str(error)
+    else:
+        raise AssertionError("nobody can be asked")
+
+
 def a_block_releases_however_it_ends():
     with ME.lease("python/block", ttl_seconds=60) as lease:
         raises(LeaseHeld, OTHER.acquire, "python/block", ttl_seconds=60)
@@ -480,7 +510,7 @@ for scene in (acquire_extend_and_release, a_held_key_names_its_holder,
               same_request_gets_same_lease, taken_over_lease_is_lost,
               expired_lease_is_refused_or_revived, a_malformed_request_names_its_field, frozen_key_is_granted_to_nobody,
               permits_are_leases_of_their_own, several_keys_come_all_or_none,
-              queued_waiter_gets_lease_by_token, start_begins_or_waits_for_key,
+              queued_waiter_gets_lease_by_token, start_begins_or_waits_for_key, start_waits_for_result,
               a_block_releases_however_it_ends,
               block_reports_lost_lease, block_never_begins_after_lease,
               failed_invocation_is_repeated_unchanged,

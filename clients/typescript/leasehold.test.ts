@@ -8,7 +8,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { inspect } from "node:util";
 import * as leasehold from "./leasehold.ts";
-import { ERRORS, Leasehold, fence, type Handle, type Invoker, type Lease } from "./leasehold.ts";
+import { ERRORS, Leasehold, fence, type Describer, type Handle, type Invoker, type Lease } from "./leasehold.ts";
 
 const { AWS_ENDPOINT_URL_LAMBDA, AWS_ENDPOINT_URL_DYNAMODB, AWS_SESSION_TOKEN, EVENTS, SCHEMAS, GOLDEN, NOTIFIED } = process.env as Record<
   string,
@@ -234,6 +234,20 @@ const scenes: Record<string, () => Promise<void>> = {
     }
     const unlisted = me.start({ ...request, stateMachineArn: stateMachineArn.replace("started", "other") });
     assert.equal((await throws("LeaseInvalid", unlisted)).details.field, "state_machine_arn");
+  },
+  async start_waits_for_result() {
+    const stateMachineArn = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders";
+    const start = { key: "typescript/result", name: "typescript-result", stateMachineArn, wait: true };
+    const asks = (...answers: Awaited<ReturnType<Describer["describeExecution"]>>[]) => {
+      const stepFunctions = { describeExecution: async () => answers.shift() ?? {} };
+      return new Leasehold(LAMBDA, { ...NAMES, holder: "me", stepFunctions, sleep: async () => {} });
+    };
+    const runs = { status: "RUNNING" };
+    const waits = asks(runs, runs, { status: "SUCCEEDED", output: '{"made": 1}' });
+    assert.deepEqual((await waits.start(start)).output, { made: 1 });
+    const stopped = asks({ status: "ABORTED", error: "Mine", cause: "why" });
+    await assert.rejects(stopped.start(start), { name: "ExecutionFailed", status: "ABORTED", error: "Mine", cause: "why" });
+    await assert.rejects(me.start(start), /stepFunctions/);
   },
   async a_block_releases_however_it_ends() {
     const request = { key: "typescript/block", ttlSeconds: 60 };

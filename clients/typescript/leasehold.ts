@@ -155,6 +155,8 @@ export interface Options {
   acquire: string; extend: string; release: string;
   /** The same of StartFunction, if `start` is used. */
   start?: string | undefined;
+  /** A client of Step Functions, if `start` is to wait for results. */
+  stepFunctions?: Describer | undefined;
   /** The holder, unless an acquire names another one. */
   holder: string;
   attempts?: number | undefined;
@@ -214,12 +216,41 @@ export interface Start {
   /** How long the key stays closed after the execution got it, in seconds, also if that ends before. */
   atLeastSeconds?: number | undefined;
   metadata?: Record<string, string> | undefined;
+  /**
+   * Return when the execution has ended, with its `output`, or throw ExecutionFailed if it did not succeed. It asks `stepFunctions`,
+   * at intervals of up to ten seconds.
+   */
+  wait?: boolean | undefined;
+}
+/** The part of a Step Functions client that waiting for a result needs, as `SFN` of @aws-sdk/client-sfn. */
+export interface Describer {
+  describeExecution(input: { executionArn: string }): Promise<{
+    status?: string | undefined; output?: string | undefined; error?: string | undefined; cause?: string | undefined;
+  }>;
+}
+/** An execution that was waited for has failed, was stopped, or has timed out, as its `status` says. */
+export class ExecutionFailed extends Error {
+  readonly executionArn: string;
+  readonly status: string;
+  readonly error: string | undefined;
+  override readonly cause: string | undefined;
+
+  constructor(executionArn: string, status: string, error: string | undefined, cause: string | undefined) {
+    super(`${executionArn} is ${status}: ${error ?? "no error"}: ${cause ?? "no cause"}`);
+    this.name = "ExecutionFailed";
+    this.executionArn = executionArn;
+    this.status = status;
+    this.error = error;
+    this.cause = cause;
+  }
 }
 /** What became of a start, and who has the key, if somebody else has. */
 export interface Started {
   outcome: "started" | "queued" | "skipped" | "superseded"; executionArn: string; held: Details | undefined;
   /** The execution that came later and waited instead, of a repeated call whose outcome is "superseded". */
   by: string | undefined;
+  /** What the execution came to, if the call has waited for it. */
+  output?: unknown;
 }
 
 /** When the SDK of durable functions repeats a step. */
@@ -300,11 +331,26 @@ export class Leasehold {
    * Starts an execution as soon as it can have the key: now, or when those before it have ended. Throws LeaseNotStarted if the
    * start has failed: Step Functions refuses it, or the key was not free in time.
    */
-  async start(request: Start): Promise<Started> {
-    const answer = await this.call("start", { name: crypto.randomUUID(), ...fieldsOf(request) });
-    const { outcome, execution_arn: executionArn, held, by } = answer as
-      { outcome: Started["outcome"]; execution_arn: string; held?: Details; by?: string };
-    return { outcome, executionArn, held, by };
+  async start({ wait, ...request }: Start): Promise<Started> {
+    const client = this.#options.stepFunctions;
+    if (wait && client === undefined) throw new Error("this client cannot wait: pass stepFunctions, new SFN({})");
+    const event = { name: crypto.randomUUID(), ...fieldsOf(request) };
+    for (let pause = 1000; ; pause = Math.min(10_000, 1.5 * pause)) {
+      const answer = await this.call("start", event);
+      const { outcome, execution_arn: executionArn, held, by } = answer as
+        { outcome: Started["outcome"]; execution_arn: string; held?: Details; by?: string };
+      const started = { outcome, executionArn, held, by };
+      if (!wait || client === undefined || outcome === "skipped" || outcome === "superseded") return started;
+      // One that waits in the queue is asked for again: the same call says whether it has failed meanwhile.
+      while (outcome === "started") {
+        const { status = "", output = "null", error, cause } = await client.describeExecution({ executionArn });
+        if (status === "SUCCEEDED") return { ...started, output: JSON.parse(output) as unknown };
+        if (status !== "RUNNING" && status !== "PENDING_REDRIVE") throw new ExecutionFailed(executionArn, status, error, cause);
+        await this.#sleep(pause);
+        pause = Math.min(10_000, 1.5 * pause);
+      }
+      await this.#sleep(pause);
+    }
   }
   /** The lease of a handle that another process acquired. Calls no function. */
   resume(handle: Handle): Lease { return new Lease(this, handle); }

@@ -83,15 +83,16 @@ pub use outcomes::{
 pub use pagination::{Cursor, PageSize};
 pub use pool::Pool;
 pub use queue::{
-    Begun, Call, Delivery, Execution, GrantOf, IfHeld, Queue, Queued, Reaped, Receipt, Redrives,
-    Stands, Start, Started, SweepBounds, Swept, WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, Failure, GrantOf, IfHeld, Outcome, Queue, Queued, Reaped,
+    Receipt, Redrives, Stands, Start, Started, SweepBounds, Swept, WaiterOf, Workflows,
 };
 pub use requests::{Acquire, AcquireAll, ExtendOptions, Lifetime, Wait};
 pub use row::{Act, Limit, Record};
 pub use rules::TableRules;
 pub use settings::{Environment, Settings};
 pub use start::{
-    ExecutionInput, ExecutionName, PassLease, StartItem, StartRules, StartStatus, StateMachineArn,
+    ExecutionInput, ExecutionName, PassLease, ResultItem, ResultTo, StartItem, StartRules,
+    StartStatus, StateMachineArn,
 };
 pub use store::{Connection, DynamoDb, Memory};
 pub use values::{

@@ -58,6 +58,7 @@ mod maintenance;
 mod pool;
 mod reap;
 mod redriven;
+mod results;
 pub(crate) mod serve;
 mod starts;
 mod stay;
@@ -71,7 +72,8 @@ pub use starts::{IfHeld, Start, Started};
 pub use sweep::{SweepBounds, Swept};
 pub use wait::Queued;
 pub use workflows::{
-    Begun, Call, Delivery, Execution, GrantOf, Receipt, Redrives, Stands, WaiterOf, Workflows,
+    Begun, Call, Delivery, Execution, Failure, GrantOf, Outcome, Receipt, Redrives, Stands,
+    WaiterOf, Workflows,
 };
 
 use std::{ops::Deref, sync::Arc};

@@ -4,6 +4,7 @@ mod allowed;
 mod item;
 mod names;
 mod pass;
+mod result;
 
 pub use allowed::StartRules;
 pub(crate) use item::ANSWERS_FOR;
@@ -11,6 +12,7 @@ pub(crate) use item::FAILED;
 pub use item::{StartItem, StartStatus};
 pub use names::{ExecutionInput, ExecutionName, StateMachineArn};
 pub use pass::PassLease;
+pub use result::{ResultItem, ResultTo};
 
 /// What the service says of the execution that a start names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

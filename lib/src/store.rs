@@ -31,7 +31,7 @@ pub(crate) use failures::failed;
 pub use failures::{lacks_credentials, refusal};
 pub use memory::Memory;
 pub use operations::Operations;
-pub use write::{ItemAddress, Note, Slot, Write};
+pub use write::{AwaitedResult, ItemAddress, Note, Slot, Write};
 
 /// The address of a lease row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

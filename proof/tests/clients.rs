@@ -14,7 +14,7 @@ use leasehold_proof::{
 use tokio::process::Command;
 
 /// What both clients have to show, in this order.
-const SCENES: [&str; 21] = [
+const SCENES: [&str; 22] = [
     "acquire_extend_and_release",
     "a_held_key_names_its_holder",
     "waiter_asks_until_free_or_late",
@@ -27,6 +27,7 @@ const SCENES: [&str; 21] = [
     "several_keys_come_all_or_none",
     "queued_waiter_gets_lease_by_token",
     "start_begins_or_waits_for_key",
+    "start_waits_for_result",
     "a_block_releases_however_it_ends",
     "block_reports_lost_lease",
     "block_never_begins_after_lease",

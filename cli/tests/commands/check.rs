@@ -52,6 +52,7 @@ fn findings_show_line_path_and_cure() {
 #[test]
 fn exit_code_shows_findings_and_unreadable() {
     assert_eq!(run(&["sound/01-smallest.asl.json"]).code, Some(0));
+    assert_eq!(run(&["sound/32-start-and-wait.asl.json"]).code, Some(0));
     assert_eq!(
         run(&[
             "sound/01-smallest.asl.json",

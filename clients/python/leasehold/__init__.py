@@ -26,7 +26,7 @@ import threading
 import time
 import uuid
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
@@ -187,6 +187,16 @@ class Started:
     """Who has the key, if somebody else has."""
     by: Optional[str] = None
     """The execution that came later and waited instead, if the outcome is "superseded"."""
+    output: Any = None
+    """What the execution came to, if the call has waited for it."""
+
+
+class ExecutionFailed(Exception):
+    """An execution that was waited for has failed, was stopped, or has timed out, as its `status` says."""
+
+    def __init__(self, execution_arn: str, status: str, error: Optional[str], cause: Optional[str]) -> None:
+        super().__init__(f"{execution_arn} is {status}: {error or 'no error'}: {cause or 'no cause'}")
+        self.execution_arn, self.status, self.error, self.cause = execution_arn, status, error, cause
 
 
 class Lease:
@@ -247,9 +257,10 @@ class Leasehold:
     """
 
     def __init__(self, client: Any, *, acquire: str, extend: str, release: str, holder: str, start: Optional[str] = None,
-                 attempts: int = 4, clock: Callable[[], float] = time.time,
+                 step_functions: Any = None, attempts: int = 4, clock: Callable[[], float] = time.time,
                  sleep: Callable[[float], None] = time.sleep) -> None:
         self._client = client
+        self._step_functions = step_functions
         self._functions = {"acquire": acquire, "extend": extend, "release": release}
         if start is not None:
             self._functions["start"] = start
@@ -330,7 +341,7 @@ class Leasehold:
     def start(self, key: str, *, state_machine_arn: str, input: Optional[Any] = None, name: Optional[str] = None,
               if_held: Optional[str] = None, wait_seconds: Optional[float] = None, keep_seconds: Optional[float] = None,
               pass_lease: Union[bool, str] = False, metadata: Optional[Mapping[str, str]] = None,
-              permits: Optional[int] = None, at_least_seconds: Optional[float] = None) -> Started:
+              permits: Optional[int] = None, at_least_seconds: Optional[float] = None, wait: bool = False) -> Started:
         """Starts an execution as soon as it can have the key: now, or when those before it have ended.
 
         `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which sends away those
@@ -343,15 +354,35 @@ class Leasehold:
         The key stays closed for `at_least_seconds` after the execution got it, also if that ends before.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
+
+        With `wait` it returns when the execution has ended, with its `output`, and raises ExecutionFailed if it did not succeed. It asks
+        Step Functions, by the client that the constructor got as `step_functions`, at intervals of up to ten seconds.
         """
+        if wait and self._step_functions is None:
+            raise ValueError('this client cannot wait: pass step_functions, boto3.client("stepfunctions")')
         if "start" not in self._functions:
             raise ValueError("this client starts nothing: pass start, the stack's output StartFunctionArn")
         event = {"key": key, "state_machine_arn": state_machine_arn, "input": input, "name": name or str(uuid.uuid4()),
                  "if_held": if_held, "wait_seconds": wait_seconds, "keep_seconds": keep_seconds,
                  "pass_lease": pass_lease or None, "metadata": metadata, "permits": permits,
                  "at_least_seconds": at_least_seconds}
-        answer = self.call("start", event)
-        return Started(answer["outcome"], answer["execution_arn"], answer.get("held"), answer.get("by"))
+        pause = 1.0
+        while True:
+            answer = self.call("start", event)
+            started = Started(answer["outcome"], answer["execution_arn"], answer.get("held"), answer.get("by"))
+            if not wait or started.outcome in ("skipped", "superseded"):
+                return started
+            # One that waits in the queue is asked for again: the same call says whether it has failed meanwhile.
+            while started.outcome == "started":
+                described = self._step_functions.describe_execution(executionArn=started.execution_arn)
+                if described["status"] == "SUCCEEDED":
+                    return replace(started, output=json.loads(described["output"]))
+                if described["status"] not in ("RUNNING", "PENDING_REDRIVE"):
+                    raise ExecutionFailed(started.execution_arn, described["status"], described.get("error"), described.get("cause"))
+                self._sleep(pause)
+                pause = min(10.0, 1.5 * pause)
+            self._sleep(pause)
+            pause = min(10.0, 1.5 * pause)
 
     def resume(self, handle: Mapping[str, Any]) -> Lease:
         """The lease of a handle that another process acquired. Calls no function."""

@@ -149,7 +149,7 @@ variable "sweep_schedule" {
   nullable    = false
   description = <<-EOT
     How often sweep frees the leases of crashed holders, as an EventBridge rate or cron expression. Safety does not depend
-    on it; notifying waiters in time does.
+    on it; notifying waiters in time does. A run stays for what is due within a minute.
   EOT
 
   validation {

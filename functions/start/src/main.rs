@@ -4,8 +4,8 @@
 
 use leasehold::{
     AtLeast, Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Metadata,
-    PassLease, Permits, Queue, RequestDigest, RequestId, Start, Started, StateMachineArn, WaitTime,
-    store::Store,
+    PassLease, Permits, Queue, RequestDigest, RequestId, ResultTo, Start, Started, StateMachineArn,
+    TaskToken, WaitTime, store::Store,
 };
 use leasehold_lambda::{Delivered, Fatal, Function, Handled, Names};
 use serde::Deserialize;
@@ -46,6 +46,13 @@ pub(crate) struct Request {
     /// What others may see of the lease.
     #[serde(default)]
     metadata: Metadata,
+    /// The token of the task that waits for the result: it is answered with the output of the execution, or with its error, once.
+    task_token: Option<TaskToken>,
+    /// Stop the execution if that of the task ends before.
+    #[serde(default)]
+    stop_with_caller: bool,
+    /// The execution of the task, as $$.Execution.Id has it; only if it is to stop with it.
+    caller: Option<Holder>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, PartialEq)]
@@ -79,6 +86,9 @@ impl leasehold_lambda::Request for Request {
             keep_seconds: _,
             pass_lease: _,
             metadata: _,
+            task_token: _,
+            stop_with_caller: _,
+            caller: _,
         } = self;
         Names::default().key(key)
     }
@@ -116,6 +126,28 @@ impl Request {
             (IfHeldWord::Fail, None) => IfHeld::Fail,
             (IfHeldWord::Skip, None) => IfHeld::Skip,
         };
+        let result_to = match (self.task_token, self.stop_with_caller, self.caller) {
+            (Some(task_token), true, Some(caller)) => Some(ResultTo {
+                task_token,
+                stop_with: Some(caller),
+            }),
+            (Some(task_token), false, None) => Some(ResultTo {
+                task_token,
+                stop_with: None,
+            }),
+            (None, false, None) => None,
+            (None, true, _) => {
+                return Err(Error::invalid("stop_with_caller", "goes with a task_token"));
+            }
+            (Some(_), true, None) => {
+                let problem = "is missing: with stop_with_caller it is $$.Execution.Id";
+                return Err(Error::invalid("caller", problem));
+            }
+            (_, false, Some(_)) => {
+                let problem = "goes with stop_with_caller and a task_token";
+                return Err(Error::invalid("caller", problem));
+            }
+        };
         let name = match self.name {
             Some(name) => name,
             None => name_of(&self.key, message)?,
@@ -138,6 +170,7 @@ impl Request {
         start.keep = self.keep_seconds;
         start.pass_lease = self.pass_lease;
         start.metadata = self.metadata;
+        start.result_to = result_to;
         Ok(start)
     }
 }

@@ -489,6 +489,7 @@ async fn reap_decides_as_sweep_does<B: Bench>(bench: &B) {
         kept,
         left: 0,
         undecided: 0,
+        answered: 0,
     };
     let reap = || async { case.leases.reap(&holder).await.expect("an answer") };
     let lease = case.of_execution(&execution, Duration::ZERO).await;

@@ -71,6 +71,7 @@ mod queue_maintenance;
 mod reaping;
 mod redriven;
 mod release;
+mod results;
 mod rules;
 mod semaphores;
 mod sets;
@@ -142,6 +143,7 @@ pub async fn all<B: Bench>(bench: &B) {
     apart(|| starts::all(bench)).await;
     apart(|| accepted_starts::all(bench)).await;
     apart(|| pools::all(bench)).await;
+    apart(|| results::all(bench)).await;
     apart(|| redriven::all(bench)).await;
     apart(|| strangers::all(bench)).await;
     // From here on the table has rules.

@@ -25,6 +25,7 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
         kept: 0,
         left,
         undecided: 0,
+        answered: 0,
     }
 }
 
@@ -36,6 +37,7 @@ fn undecided(undecided: u64) -> Reaped {
         kept: 0,
         left: 0,
         undecided,
+        answered: 0,
     }
 }
 
@@ -109,6 +111,7 @@ async fn possibly_working_execution_gets_grace<B: Bench>(bench: &B) {
         kept: 0,
         left: 0,
         undecided: 1,
+        answered: 0,
     };
     assert_eq!(case.reap(execution).await, cut);
     // It is not freed, and nobody is notified.

@@ -515,7 +515,7 @@ async fn start_without_place_gets_one<B: Bench>(bench: &B) {
         .case
         .leases
         .store()
-        .put_start(&stray, None, None, limit)
+        .put_start(&stray, None, None, None, limit)
         .await;
     assert_eq!(put.expect("an answer"), PutStart::Done);
     // For a minute the service may not show that it has begun.
@@ -548,7 +548,7 @@ async fn a_place_lost_too_late_fails<B: Bench>(bench: &B) {
         ..named(waiting, "b")
     };
     let (store, limit) = (case.case.leases.store(), Duration::from_secs(1));
-    let put = store.put_start(&stored, None, None, limit).await;
+    let put = store.put_start(&stored, None, None, None, limit).await;
     assert_eq!(put.expect("an answer"), PutStart::Done);
     case.case.swept().await;
     assert_eq!(case.status("b").await, StartStatus::Waiting);
@@ -781,7 +781,7 @@ async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
             cap: 9,
         });
         let (store, with) = (case.case.leases.store(), Some((&case.case.address, &join)));
-        let put = store.put_start(&newest, None, with, LIMIT).await;
+        let put = store.put_start(&newest, None, None, with, LIMIT).await;
         assert_eq!(put.expect("an answer"), PutStart::Done);
         case.case.swept().await;
         let by_b = StartStatus::Superseded(execution("b"));

@@ -6,8 +6,8 @@ use aws_config::SdkConfig;
 #[cfg(feature = "https-client")]
 use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
-    StateMachineArn, WaiterOf, Workflows,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Outcome, Receipt,
+    Redrives, StateMachineArn, WaiterOf, Workflows,
 };
 
 #[cfg(feature = "durable-functions")]
@@ -140,6 +140,26 @@ impl<const LOOKS: bool> Workflows for ExecutionServices<LOOKS> {
             return self.step_functions.stop_redriven(execution, cause, limit);
         }
         never_looks()
+    }
+
+    fn stop_called<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        if LOOKS {
+            return self.step_functions.stop_called(execution, cause, limit);
+        }
+        never_looks()
+    }
+
+    fn outcome<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, (Option<String>, Outcome)> {
+        self.step_functions.outcome(execution, limit)
     }
 
     fn execution_input<'a>(

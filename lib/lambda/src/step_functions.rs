@@ -15,13 +15,14 @@ use aws_smithy_types::retry::RetryConfig;
 #[cfg(feature = "https-client")]
 use leasehold::Connection;
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
-    StateMachineArn, WaiterOf, Workflows, stopwatch,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Outcome, Receipt,
+    Redrives, StateMachineArn, WaiterOf, Workflows, stopwatch,
 };
 
 use crate::service_calls::{CALL, delivered, failed, instant, is_one_of, timeouts};
 
 mod history;
+mod outcome;
 mod redrives;
 
 use history::{History, Known, Received, known};
@@ -359,6 +360,23 @@ impl Workflows for StepFunctions {
         limit: Duration,
     ) -> Call<'a, bool> {
         Box::pin(self.stop(execution, "Leasehold.Redriven", cause, limit))
+    }
+
+    fn stop_called<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        Box::pin(self.stop(execution, "Leasehold.CallerEnded", cause, limit))
+    }
+
+    fn outcome<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, (Option<String>, Outcome)> {
+        Box::pin(self.outcome_of(execution, limit))
     }
 
     fn execution_input<'a>(

@@ -15,7 +15,7 @@ use crate::{
     outcomes::GrantKind,
     row::{Notification, Row, State, Stored},
     start::StartItem,
-    store::{Address, Applied, Joined, Operations, PutStart, Store, foreign_item},
+    store::{Address, Applied, AwaitedResult, Joined, Operations, PutStart, Store, foreign_item},
     transition::{
         Change, Grant, Head, Join, JoinRefusal, JoinRule, ReplaceIfUnchanged, transition,
         why_not_joined,
@@ -73,6 +73,8 @@ pub(super) enum AskItem<'a> {
         item: &'a StartItem,
         /// As it was read: it has failed, or has no place. None for one that nobody has accepted yet.
         read: Option<&'a StartItem>,
+        /// The task that waits for its result, if one does.
+        result: Option<&'a AwaitedResult>,
     },
 }
 
@@ -259,7 +261,9 @@ impl<S: Store> Queue<S> {
             },
         }));
         let wrote = match ask.item {
-            AskItem::Start { item, read } => self.put(item, read, Some((at, &change))).await?,
+            AskItem::Start { item, read, result } => {
+                self.put((item, read, result), Some((at, &change))).await?
+            }
             AskItem::Token(item) if item.request.pool.is_some() => {
                 self.store_token(at, &change, item).await?
             }
@@ -302,7 +306,10 @@ impl<S: Store> Queue<S> {
     async fn write_place(&self, ask: Ask<'_>, join: &Join) -> Result<Wrote, Error> {
         let (first, change) = (Address::first(ask.key), Change::Join(join.clone()));
         match ask.item {
-            AskItem::Start { item, read } => self.put(item, read, Some((&first, &change))).await,
+            AskItem::Start { item, read, result } => {
+                self.put((item, read, result), Some((&first, &change)))
+                    .await
+            }
             AskItem::Token(item) => self.store_token(&first, &change, item).await,
             AskItem::Entry => self.write_row(&first, &change).await,
         }
@@ -343,13 +350,14 @@ impl<S: Store> Queue<S> {
     /// Stores a start in the place of what was read, and changes a row.
     async fn put(
         &self,
-        item: &StartItem,
-        read: Option<&StartItem>,
+        (item, read, result): (&StartItem, Option<&StartItem>, Option<&AwaitedResult>),
         with: Option<(&Address, &Change)>,
     ) -> Result<Wrote, Error> {
         let mut backoff = self.conflict_backoff();
         loop {
-            let put = self.store().put_start(item, read, with, self.limit());
+            let put = self
+                .store()
+                .put_start(item, read, result, with, self.limit());
             match put.await? {
                 PutStart::Done => return Ok(Wrote::Done),
                 PutStart::Refused(stored) => return Ok(Wrote::Faster(stored)),
@@ -371,7 +379,7 @@ impl<S: Store> Queue<S> {
         item: &StartItem,
         read: Option<&StartItem>,
     ) -> Result<Option<StartItem>, Error> {
-        match self.put(item, read, None).await? {
+        match self.put((item, read, None), None).await? {
             Wrote::Found(found) => Ok(Some(found)),
             Wrote::Done | Wrote::Faster(_) => Ok(None),
         }

@@ -322,7 +322,9 @@ impl<S: Store> Queue<S> {
                 status: StartStatus::Waiting,
                 ..item.clone()
             };
-            let put = self.store().put_start(&waits, None, None, self.limit());
+            let put = self
+                .store()
+                .put_start(&waits, None, None, None, self.limit());
             let _ = put.await?;
             let _ = self.settle(item, &begun, None).await?;
         }

@@ -21,7 +21,6 @@ use super::{
     begin::{Begins, not_started_reason},
     execution_check::Looked,
     serve::{Effect, Told},
-    starts::waited_too_long,
 };
 use crate::{
     error::Error,
@@ -231,9 +230,12 @@ impl<S: Store> Queue<S> {
                 if known == Known::Ours {
                     return self.note_begun(item, Some(row)).await.map(drop);
                 }
-                let reason = not_started_reason(known, waited_too_long(item));
+                let reason = not_started_reason(known, item.waited_too_long());
                 match self.fail(at, row, item, reason).await? {
-                    Begins::Failed { free, .. } => free,
+                    Begins::Failed { free, .. } => {
+                        self.answer_if_over(&item.key, &item.digest()).await;
+                        free
+                    }
                     _ => None,
                 }
             }
@@ -282,6 +284,7 @@ impl<S: Store> Queue<S> {
         let Begins::Failed { free, .. } = self.fail(at, row, item, reason).await? else {
             return Err(self.contention_error());
         };
+        self.answer_if_over(&item.key, &item.digest()).await;
         Box::pin(self.serve(free)).await;
         Ok(self.forced(at.clone(), row))
     }

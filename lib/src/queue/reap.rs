@@ -9,7 +9,11 @@ use crate::{
     metrics::{self, Metric},
     outcomes::{Ended, is_zero},
     queue::workflows::Execution,
-    queue::{Queue, execution_check::Looked},
+    queue::{
+        Queue,
+        execution_check::Looked,
+        results::{Answered, Caller},
+    },
     retry::{AT_ONCE, some_at_a_time},
     row::{Holding, Row, Stored, Term},
     store::{Address, Applied, Entry, ItemAddress, Operations, Store},
@@ -48,6 +52,9 @@ pub enum Reaped {
         kept: u64,
         /// Waiters that were removed from queues.
         left: u64,
+        /// Tasks that waited for its result, and were answered.
+        #[serde(skip_serializing_if = "is_zero")]
+        answered: u64,
         /// Leases and waiters of which a later call may say more: the execution may have been redriven, or is unknown, or its
         /// history may not show its last answers yet.
         #[serde(skip_serializing_if = "is_zero")]
@@ -75,6 +82,8 @@ enum Left {
     Lease(Address, Box<Row>),
     /// With the row that has the queue.
     Waiter(Key, RequestDigest, Box<Row>),
+    /// A task that waits for its result.
+    Task(Key, RequestDigest),
 }
 
 impl<S: Store> Queue<S> {
@@ -105,7 +114,8 @@ impl<S: Store> Queue<S> {
     /// Those of [`crate::Workflows::describe_execution`] and of [`Store::write`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         self.follow_rules().await?;
-        let (mut released, mut cut, mut kept, mut left, mut undecided) = (0, 0, 0, 0, 0);
+        let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
+        let (mut answered, mut undecided) = (0, 0);
         let (mut from, mut tries) = (None, TRIES);
         loop {
             let (mut changed, mut kept_here, mut undecided_here) = (0, 0, 0);
@@ -128,6 +138,7 @@ impl<S: Store> Queue<S> {
                         undecided_here += u64::from(for_now);
                     }
                     Done::Left => left += 1,
+                    Done::Answered => answered += 1,
                     Done::Changed => changed += 1,
                     Done::Undecided => undecided_here += 1,
                     Done::Nothing => {}
@@ -150,6 +161,7 @@ impl<S: Store> Queue<S> {
             cut,
             kept,
             left,
+            answered,
             undecided,
         })
     }
@@ -225,6 +237,7 @@ impl<S: Store> Queue<S> {
                     Err(error) => return Err(error),
                 }
             }
+            Some(ItemAddress::Result(key, request)) => Some(Left::Task(key, request)),
             Some(ItemAddress::Redrivable(..) | ItemAddress::Rules) | None => None,
         })
     }
@@ -237,6 +250,7 @@ impl<S: Store> Queue<S> {
         self.check_time()?;
         let done = match one {
             Left::Lease(address, row) => self.reap_lease(address, row, (said, asked_at)).await,
+            Left::Task(key, request) => Ok(self.reap_task(key, request).await),
             Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Undecided),
             Left::Waiter(key, request, row) => {
                 let left = self.leave_from(key, request, row).await;
@@ -249,6 +263,22 @@ impl<S: Store> Queue<S> {
                 Ok(Done::Nothing)
             }
             done => done,
+        }
+    }
+
+    /// What cannot be answered holds up no lease, and is answered by a later call, or by sweep.
+    async fn reap_task(&self, key: &Key, request: &RequestDigest) -> Done {
+        match Box::pin(self.check_result(key, request, Caller::LeftToSweep)).await {
+            Ok(Answered::NoTask) => Done::Nothing,
+            Ok(Answered::Yes) => Done::Answered,
+            // The service does not show the end yet, or a start of this name only waits.
+            Ok(Answered::NotYet) => Done::Undecided,
+            Err(error) => {
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%key, problem, "a task that waits for a result could not be answered");
+                Done::Undecided
+            }
         }
     }
 
@@ -359,6 +389,7 @@ enum Done {
         for_now: bool,
     },
     Left,
+    Answered,
     /// The row has changed since it was read.
     Changed,
     /// The service does not say enough yet.
@@ -535,6 +566,7 @@ mod tests {
                     released: 0,
                     cut: 0,
                     kept: 0,
+                    answered: 0,
                     left: 0,
                     undecided: 1
                 }

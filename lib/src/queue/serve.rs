@@ -323,10 +323,11 @@ impl<S: Store> Queue<S> {
             Waiter::Start(item) => match self.begin(at, &granted, &item).await? {
                 Begins::Begun => Effect::Told,
                 Begins::InPool => Effect::InPool,
-                Begins::Failed {
-                    free: Some(free), ..
-                } => Effect::Never(free),
-                Begins::Failed { free: None, .. } | Begins::Later => Effect::Unknown,
+                Begins::Failed { free, .. } => {
+                    self.answer_if_over(&item.key, &item.digest()).await;
+                    free.map_or(Effect::Unknown, Effect::Never)
+                }
+                Begins::Later => Effect::Unknown,
             },
             Waiter::Token(item) => match self.tell_first(at, granted, &item).await? {
                 (Told::Accepted, _) => Effect::Told,
@@ -361,7 +362,10 @@ impl<S: Store> Queue<S> {
             Some(Waiter::Start(item)) if row.is_unbegun_start() => {
                 Some(match self.begin_again(at, row, &item).await? {
                     Begins::Begun => 1,
-                    Begins::Failed { free, .. } => u64::from(self.serve(free).await),
+                    Begins::Failed { free, .. } => {
+                        self.answer_if_over(&item.key, &item.digest()).await;
+                        u64::from(self.serve(free).await)
+                    }
                     Begins::InPool | Begins::Later => 0,
                 })
             }

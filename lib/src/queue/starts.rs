@@ -27,7 +27,8 @@ use crate::{
     requests::Lifetime,
     row::Row,
     start::{
-        ExecutionInput, ExecutionName, Known, PassLease, StartItem, StartStatus, StateMachineArn,
+        ExecutionInput, ExecutionName, Known, PassLease, ResultTo, StartItem, StartStatus,
+        StateMachineArn,
     },
     store::{Address, Operations, Settled, Settlement, Store},
     values::{AtLeast, Holder, KeepTime, Key, Metadata, Permits, RequestDigest, WaitTime},
@@ -67,6 +68,8 @@ pub struct Start {
     pub pass_lease: PassLease,
     /// What others may see of the lease.
     pub metadata: Metadata,
+    /// Which task is answered with the result of the execution, if one is to be.
+    pub result_to: Option<ResultTo>,
 }
 
 /// What a start does while somebody else has the key.
@@ -112,6 +115,7 @@ impl Start {
             keep: KeepTime::default(),
             pass_lease: PassLease::Nothing,
             metadata: Metadata::default(),
+            result_to: None,
         }
     }
 
@@ -165,6 +169,9 @@ impl<S: Store> Queue<S> {
     /// The same name again answers the same, also after the execution has ended, and starts nothing twice. If the future is
     /// dropped, the start may or may not have been accepted: repeat the call.
     ///
+    /// With [`Start::result_to`] the task is answered once, when the execution has ended or never begins. An error of this call is
+    /// the answer to its task.
+    ///
     /// With [`IfHeld::Replace`] the start has its place before the other execution is stopped. A repeated call stops again, also
     /// one that has begun since.
     ///
@@ -175,14 +182,20 @@ impl<S: Store> Queue<S> {
     /// accepted.
     pub async fn start(&self, start: Start) -> Result<Started, Error> {
         self.follow_rules().await?;
+        let result_to = start.result_to.clone();
         let (item, if_held) = self.item_of(start)?;
-        let (item, read) = (&item, None);
-        self.accept(Offer {
-            item,
-            read,
+        let result = result_to.map(|to| self.awaited(&item, to));
+        let started = Box::pin(self.accept(Offer {
+            item: &item,
+            read: None,
+            result: result.as_ref(),
             if_held,
-        })
-        .await
+        }));
+        let started = started.await;
+        if let (Some(result), Err(Error::NotStarted { .. })) = (&result, &started) {
+            self.drop_result(result).await;
+        }
+        started
     }
 
     /// A start whose item waits is asked for again: what has a place is answered before anything that refuses a new one.
@@ -228,6 +241,7 @@ impl<S: Store> Queue<S> {
                 return Box::pin(self.accept(Offer {
                     item,
                     read,
+                    result: None,
                     if_held,
                 }))
                 .await;
@@ -238,7 +252,7 @@ impl<S: Store> Queue<S> {
                 if known != Known::Another && self.now() < over_at {
                     return Err(not_known(item));
                 }
-                let reason = not_started_reason(known, waited_too_long(item));
+                let reason = not_started_reason(known, item.waited_too_long());
                 self.fail_alone(item, reason).await?;
             }
         }
@@ -277,6 +291,7 @@ impl<S: Store> Queue<S> {
         self.accept(Offer {
             item,
             read,
+            result: None,
             if_held,
         })
         .await
@@ -300,27 +315,28 @@ impl<S: Store> Queue<S> {
         let purge_at = self.purge_start_at();
         let skipped = Settlement::Skipped { purge_at };
         let rows = self.read_rows_for(key, item.request.permits).await?;
-        match rows.standing(&request) {
+        let dismissed = match rows.standing(&request) {
             Standing::Has(permit, row) if row.waits_in_pool() => {
                 let (key, row) = (key.clone(), row.clone());
                 let at = Address { key, permit };
                 let freed = Box::pin(self.settle_with_grant(&at, &row, &item, &skipped)).await?;
                 let was_settled = freed.is_some();
                 self.serve(freed.flatten()).await;
-                Ok(was_settled)
+                was_settled
             }
             // What became of it is written down by whoever began it, or by sweep.
-            Standing::Has(..) | Standing::Had => Ok(false),
+            Standing::Has(..) | Standing::Had => false,
             Standing::InQueue(first) => {
                 let first = first.clone();
-                self.settle_in_queue(first, &item, &skipped, None).await
+                self.settle_in_queue(first, &item, &skipped, None).await?
             }
             // It has no place, until sweep gives it one.
-            Standing::Unknown => {
-                let settled = self.settle(&item, &skipped, None).await?;
-                Ok(settled == Settled::Done)
-            }
+            Standing::Unknown => self.settle(&item, &skipped, None).await? == Settled::Done,
+        };
+        if dismissed {
+            self.answer_if_over(key, &request).await;
         }
+        Ok(dismissed)
     }
 
     /// For an operator: begins a start that has its turn and may not have begun. Returns whether it has begun.
@@ -346,6 +362,7 @@ impl<S: Store> Queue<S> {
         match self.begin_again(&at, row, &item).await? {
             Begins::Begun => Ok(true),
             Begins::Failed { free, .. } => {
+                self.answer_if_over(&at.key, &request).await;
                 self.serve(free).await;
                 Ok(false)
             }
@@ -379,6 +396,18 @@ impl<S: Store> Queue<S> {
         if start.pool.is_some() && matches!(start.if_held, IfHeld::Fail | IfHeld::Skip) {
             let problem = "goes with if_held \"wait\", \"latest\" or \"replace\": a start may have its key and wait in its pool";
             return Err(Error::invalid("pool", problem));
+        }
+        if let Some(to) = &start.result_to {
+            if matches!(start.if_held, IfHeld::Skip) {
+                return Err(Error::invalid(
+                    "if_held",
+                    "cannot be \"skip\" with a task_token, as a task that waits has to be answered: use \"fail\" and catch Lease.Held",
+                ));
+            }
+            if let Some(caller) = &to.stop_with {
+                let checked = self.executions().check(caller);
+                checked.map_err(|problem| Error::invalid("caller", problem))?;
+            }
         }
         let takes = start.input.takes(start.pass_lease);
         takes.map_err(|problem| Error::invalid("input", problem))?;
@@ -504,11 +533,6 @@ fn answer_of(item: &StartItem) -> Option<Result<Started, Error>> {
         })),
         StartStatus::Failed(reason) => Some(Err(not_started(item, reason.clone()))),
     }
-}
-
-pub(super) fn waited_too_long(item: &StartItem) -> String {
-    let waited = item.deadline.since(item.asked_at).as_secs();
-    format!("the key was not free within its waiting time of {waited} seconds")
 }
 
 fn started(item: &StartItem) -> Started {

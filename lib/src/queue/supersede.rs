@@ -105,6 +105,7 @@ impl<S: Store> Queue<S> {
                 let left = self.settle_in_queue(row, &item, &superseded, later).await?;
                 if left {
                     tracing::info!(%key, execution = %item.execution(), by = %holder, "superseded");
+                    self.answer_if_over(key, first).await;
                 }
                 Ok(left)
             }
@@ -170,6 +171,7 @@ impl<S: Store> Queue<S> {
                 };
                 let settled = self.settle_with_grant(&at, row, &item, &superseded);
                 if let Some(freed) = Box::pin(settled).await? {
+                    self.answer_if_over(key, &item.digest()).await;
                     Box::pin(self.serve(freed)).await;
                     return Ok(());
                 }

@@ -116,6 +116,8 @@ pub(super) struct Page {
     again: bool,
     /// Executions whose leases have ended, and that may be redriven.
     ended: Vec<(Key, RequestDigest)>,
+    /// Tasks that wait for the results of starts.
+    results: Vec<(Key, RequestDigest)>,
     corrupt: u64,
 }
 
@@ -263,7 +265,12 @@ impl<S: Store> Queue<S> {
                 Some(ItemAddress::Redrivable(key, request)) if is_due(entry.sweep_after) => {
                     page.ended.push((key, request));
                 }
-                Some(ItemAddress::Row(_) | ItemAddress::Redrivable(..)) => {}
+                Some(ItemAddress::Result(key, request)) if is_due(entry.sweep_after) => {
+                    page.results.push((key, request));
+                }
+                Some(
+                    ItemAddress::Row(_) | ItemAddress::Redrivable(..) | ItemAddress::Result(..),
+                ) => {}
                 // It has failed, and waits for somebody to repeat it.
                 Some(ItemAddress::Start(..)) if entry.sweep_after.is_none() => {}
                 Some(ItemAddress::Waiter(key, request) | ItemAddress::Start(key, request)) => {
@@ -325,9 +332,12 @@ impl<S: Store> Queue<S> {
                 agenda.note(key, later);
             }
         }
-        let (looked, failed) = self.check_all_redrivable(&page.ended).await;
-        swept.looked += looked;
-        swept.failed += failed;
+        let redrivable = self.check_all_redrivable(&page.ended).await;
+        let results = Box::pin(self.check_all_results(&page.results)).await;
+        for (looked, failed) in [redrivable, results] {
+            swept.looked += looked;
+            swept.failed += failed;
+        }
         let mut in_time = !self.is_nearly_over();
         for seen in all {
             in_time &= swept.count(seen?);
@@ -421,6 +431,10 @@ impl<S: Store> Queue<S> {
                         Looked::Kept | Looked::Changed => Seen::default(),
                     });
             let seen = one_bad_key_is_not_all(looked, &address.key)?;
+            if seen.ended > 0 && row.request.is_start() {
+                // No event has said that it ended, or its task would have been answered.
+                self.answer_if_over(&address.key, &row.request).await;
+            }
             all.ended += seen.ended;
             all.granted += seen.granted;
             all.corrupt += seen.corrupt;

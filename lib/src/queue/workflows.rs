@@ -41,6 +41,26 @@ pub enum Execution {
     Unknown,
 }
 
+/// How an execution stands whose result somebody waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No such execution is known.
+    Unknown,
+    /// It runs, or is about to run again.
+    Runs,
+    /// It has ended, with this output or this failure; none if they may not be read.
+    Ended(Option<Result<String, Failure>>),
+}
+
+/// How an execution failed, was stopped, or timed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The name of the error.
+    pub error: String,
+    /// Its cause.
+    pub cause: String,
+}
+
 /// Whether an execution received a lease through a task token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
@@ -184,6 +204,29 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, bool> {
         let _ = (execution, cause, limit);
+        Box::pin(std::future::ready(Err(starts_nothing())))
+    }
+
+    /// As [`Workflows::stop_execution`], for an execution that was to stop with its caller. An engine that starts nothing need not
+    /// implement it.
+    fn stop_called<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        let _ = (execution, cause, limit);
+        Box::pin(std::future::ready(Err(starts_nothing())))
+    }
+
+    /// The input of an execution, if that may be read, and how it stands. The response may be half a minute old. An engine that starts
+    /// nothing need not implement it.
+    fn outcome<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, (Option<String>, Outcome)> {
+        let _ = (execution, limit);
         Box::pin(std::future::ready(Err(starts_nothing())))
     }
 

@@ -105,6 +105,10 @@ pub(crate) const PASS_LEASE: &str = "pass_lease";
 pub(crate) const STATUS: &str = "status";
 pub(crate) const REASON: &str = "reason";
 
+/// In the item of a task that waits for the result of a start, together with holder, `task_token`, `asked_at`, `sweep_after` and `purge_at`.
+pub(crate) const STOP_WITH: &str = "stop_with";
+pub(crate) const MISSING_SINCE: &str = "missing_since";
+
 /// In the item of an execution whose lease has ended and that may be redriven, together with holder, permits, `keep_ms`, version,
 /// `sweep_after` and `purge_at`.
 pub(crate) const STARTED: &str = "started";
@@ -206,6 +210,16 @@ pub(crate) fn start_sk(request: &RequestDigest) -> String {
 /// The sort key of the item of an execution whose lease has ended and that may be redriven.
 pub(crate) fn ended_sk(request: &RequestDigest) -> String {
     format!("ENDED#{}", hex(request.as_bytes()))
+}
+
+/// The sort key of the item of a task that waits for the result of a start.
+pub(crate) fn result_sk(request: &RequestDigest) -> String {
+    format!("RESULT#{}", hex(request.as_bytes()))
+}
+
+/// The start in such a sort key.
+pub(crate) fn result_of(sk: &str) -> Option<RequestDigest> {
+    start_of(&format!("START#{}", sk.strip_prefix("RESULT#")?))
 }
 
 /// The execution in such a sort key.

@@ -104,6 +104,12 @@ impl StartItem {
         }
     }
 
+    /// Why it fails, once its wait is over.
+    pub(crate) fn waited_too_long(&self) -> String {
+        let waited = self.deadline.since(self.asked_at).as_secs();
+        format!("the key was not free within its waiting time of {waited} seconds")
+    }
+
     /// Whether another call asks for the same.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.state_machine == other.state_machine

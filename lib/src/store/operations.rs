@@ -3,8 +3,8 @@
 use std::{future::Future, time::Duration};
 
 use super::{
-    Address, Applied, AppliedAll, ItemAddress, Joined, Note, PutStart, Settled, Settlement, Slot,
-    Store, Write, Written, foreign_item, foreign_rules,
+    Address, Applied, AppliedAll, AwaitedResult, ItemAddress, Joined, Note, PutStart, Settled,
+    Settlement, Slot, Store, Write, Written, foreign_item, foreign_rules,
 };
 use crate::{
     clock::Timestamp,
@@ -12,7 +12,7 @@ use crate::{
     redrivable::Redrivable,
     row::{Holding, Stored},
     rules::TableRules,
-    start::StartItem,
+    start::{ResultItem, StartItem},
     transition::{Change, transition},
     values::{Holder, Key, RequestDigest},
     waiter::TokenItem,
@@ -220,28 +220,35 @@ pub trait Operations: Store {
         }
     }
 
-    /// Stores a start, if there is none under its name, or if the one that was `read` is there still; and changes a row of its
-    /// key, both or neither.
+    /// Stores a start, if there is none under its name, or if the one that was `read` is there still; the task that waits for its
+    /// result; and changes a row of its key, all or nothing.
     fn put_start(
         &self,
         item: &StartItem,
         read: Option<&StartItem>,
+        result: Option<&AwaitedResult>,
         with: Option<(&Address, &Change)>,
         limit: Duration,
     ) -> impl Future<Output = Answer<PutStart>> + Send {
         async move {
             let row = with.map(|(address, change)| Write::Row(address.clone(), change.clone()));
+            let place = usize::from(row.is_some());
             let put = match read {
                 None => Write::Start(item.clone()),
                 Some(read) => Write::Restart(item.clone(), Box::new(read.clone())),
             };
-            let writes: Vec<_> = row.into_iter().chain([put]).collect();
+            let result = result.map(|result| Write::Result(result.clone()));
+            let writes: Vec<_> = row.into_iter().chain([put]).chain(result).collect();
             let parts = match self.write(&writes, limit).await? {
                 Written::Done(_) => return Ok(PutStart::Done),
                 Written::Conflict => return Ok(PutStart::Conflict),
                 Written::Refused(parts) => parts,
             };
-            let Some(found) = parts.get(writes.len() - 1).and_then(Option::as_ref) else {
+            // A later call's token, of a start whose item is gone: the next try finds out.
+            if parts.iter().take(place + 1).all(Option::is_none) {
+                return Ok(PutStart::Conflict);
+            }
+            let Some(found) = parts.get(place).and_then(Option::as_ref) else {
                 return Ok(PutStart::Refused(first(&parts).row()));
             };
             Ok(match found.read(StartItem::read) {
@@ -329,6 +336,62 @@ pub trait Operations: Store {
     ) -> impl Future<Output = Answer<()>> + Send {
         async move {
             let write = [Write::ForgetNote(noted.clone())];
+            self.write(&write, limit).await.map(|_| ())
+        }
+    }
+
+    /// Reads the task that waits for the result of a start; none if none does, or the item is not ours.
+    fn result_item(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<Option<ResultItem>>> + Send {
+        async move {
+            let item = ItemAddress::Result(key.clone(), request.clone());
+            Ok(read_one(self, item, limit).await?.read(ResultItem::read))
+        }
+    }
+
+    /// Stores such a task, unless a later call has stored another token. Returns whether its token is stored.
+    fn put_result(
+        &self,
+        result: &AwaitedResult,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<bool>> + Send {
+        async move {
+            let write = [Write::Result(result.clone())];
+            Ok(match self.write(&write, limit).await? {
+                Written::Done(_) => true,
+                Written::Conflict => return Err(busy(self.name())),
+                Written::Refused(parts) => {
+                    let stored = first(&parts).read(ResultItem::read);
+                    stored.is_some_and(|stored| stored.task_token == result.item.task_token)
+                }
+            })
+        }
+    }
+
+    /// Writes down when to look at such a task next, if its token is still the same.
+    fn look_at_result(
+        &self,
+        result: &AwaitedResult,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<()>> + Send {
+        async move {
+            let write = [Write::LookAtResult(result.clone())];
+            self.write(&write, limit).await.map(|_| ())
+        }
+    }
+
+    /// Deletes such a task, if its token is still the same.
+    fn forget_result(
+        &self,
+        item: &ResultItem,
+        limit: Duration,
+    ) -> impl Future<Output = Answer<()>> + Send {
+        async move {
+            let write = [Write::ForgetResult(item.clone())];
             self.write(&write, limit).await.map(|_| ())
         }
     }

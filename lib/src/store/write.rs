@@ -11,7 +11,7 @@ use crate::{
     row::attributes as at,
     row::{Item, Stored, b, instant, n, s, whole},
     rules::TableRules,
-    start::{FAILED, StartItem},
+    start::{FAILED, ResultItem, StartItem},
     transition::{Change, transition},
     values::{Holder, Key, RequestDigest},
     waiter::TokenItem,
@@ -28,6 +28,8 @@ pub enum ItemAddress {
     Start(Key, RequestDigest),
     /// The item of an execution whose lease has ended and that may be redriven.
     Redrivable(Key, RequestDigest),
+    /// The item of a task that waits for the result of a start.
+    Result(Key, RequestDigest),
     /// The rules of the table.
     Rules,
 }
@@ -38,7 +40,8 @@ impl ItemAddress {
     pub fn of(pk: &str, sk: &str) -> Option<Self> {
         if let Some(key) = at::key_of_start(pk) {
             let start = at::start_of(sk).map(|request| Self::Start(key.clone(), request));
-            return start.or_else(|| Some(Self::Redrivable(key, at::ended_of(sk)?)));
+            let start = start.or_else(|| Some(Self::Redrivable(key.clone(), at::ended_of(sk)?)));
+            return start.or_else(|| Some(Self::Result(key, at::result_of(sk)?)));
         }
         let key = Key::of_row(pk)?;
         match at::permit_of(sk) {
@@ -55,6 +58,7 @@ impl ItemAddress {
             Self::Waiter(key, request) => (key.as_str().to_owned(), at::wait_sk(request)),
             Self::Start(key, request) => StartItem::address(key, request),
             Self::Redrivable(key, request) => Redrivable::address(key, request),
+            Self::Result(key, request) => ResultItem::address(key, request),
             Self::Rules => (TableRules::PK.to_owned(), TableRules::SK.to_owned()),
         }
     }
@@ -64,7 +68,10 @@ impl ItemAddress {
     pub const fn key(&self) -> Option<&Key> {
         match self {
             Self::Row(row) => Some(&row.key),
-            Self::Waiter(key, _) | Self::Start(key, _) | Self::Redrivable(key, _) => Some(key),
+            Self::Waiter(key, _)
+            | Self::Start(key, _)
+            | Self::Redrivable(key, _)
+            | Self::Result(key, _) => Some(key),
             Self::Rules => None,
         }
     }
@@ -133,6 +140,12 @@ pub enum Write {
     Note(Note),
     /// Deletes such a note, if its version is still the same.
     ForgetNote(Redrivable),
+    /// Stores a task that waits for the result of a start, unless a later call has stored another token.
+    Result(AwaitedResult),
+    /// Writes down when to look at it next, if its token is still the one that was read.
+    LookAtResult(AwaitedResult),
+    /// Deletes it, if its token is still the one that was read.
+    ForgetResult(ResultItem),
     /// Publishes the table's rules, unless that would lower the token floor.
     Rules(TableRules),
 }
@@ -144,6 +157,17 @@ pub struct Note {
     pub noted: Redrivable,
     /// The version that was seen; none if there was no note.
     pub seen: Option<u64>,
+    /// When sweep looks at it next.
+    pub look_at: Timestamp,
+    /// When DynamoDB may delete it, in epoch seconds.
+    pub purge_at: u64,
+}
+
+/// See [`Write::Result`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AwaitedResult {
+    /// The task.
+    pub item: ResultItem,
     /// When sweep looks at it next.
     pub look_at: Timestamp,
     /// When DynamoDB may delete it, in epoch seconds.
@@ -168,6 +192,9 @@ impl Write {
             Self::Note(Note { noted, .. }) | Self::ForgetNote(noted) => {
                 ItemAddress::Redrivable(noted.key.clone(), noted.request())
             }
+            Self::Result(AwaitedResult { item, .. })
+            | Self::LookAtResult(AwaitedResult { item, .. })
+            | Self::ForgetResult(item) => ItemAddress::Result(item.key.clone(), item.request()),
             Self::Rules(_) => ItemAddress::Rules,
         }
     }
@@ -263,6 +290,35 @@ impl Write {
                 let same = Test::Is(at::VERSION, n(noted.version));
                 if_all(vec![same], Effect::Delete)
             }
+            Self::Result(AwaitedResult {
+                item,
+                look_at,
+                purge_at,
+            }) => {
+                let not_later = Test::AtMost(at::ASKED_AT, item.asked_at.as_millis());
+                let (mut set, remove) = item.asked();
+                set.extend(ResultItem::looks((*look_at, *purge_at)));
+                ItemPlan {
+                    any_of: vec![vec![Test::Absent], vec![not_later]],
+                    effect: set_and_remove(set, remove),
+                }
+            }
+            Self::LookAtResult(AwaitedResult {
+                item,
+                look_at,
+                purge_at,
+            }) => {
+                let mut set = Vec::from(ResultItem::looks((*look_at, *purge_at)));
+                let remove = match item.missing_since {
+                    Some(since) => {
+                        set.push((at::MISSING_SINCE, instant(since)));
+                        Vec::new()
+                    }
+                    None => vec![at::MISSING_SINCE],
+                };
+                if_all(vec![same_task(item)], set_and_remove(set, remove))
+            }
+            Self::ForgetResult(item) => if_all(vec![same_task(item)], Effect::Delete),
             Self::Rules(rules) => {
                 let floor = TableRules::TOKEN_FLOOR;
                 let not_above = Test::AtMost(floor, rules.token_floor.get());
@@ -380,6 +436,11 @@ fn unless_asked_later(waiter: &TokenItem, effect: Effect) -> ItemPlan {
 fn if_token_is(waiter: &TokenItem, effect: Effect) -> ItemPlan {
     let token = s(waiter.task_token.expose());
     if_all(vec![Test::Is(at::TASK_TOKEN, token)], effect)
+}
+
+/// The task that waits for a result has not asked again since it was read.
+fn same_task(item: &ResultItem) -> Test {
+    Test::Is(at::TASK_TOKEN, s(item.task_token.expose()))
 }
 
 /// A start as it was read, and not one that was given a place since.

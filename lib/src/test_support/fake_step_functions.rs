@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
-    StateMachineArn, TaskToken, WaiterOf, Workflows,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, Failure, GrantOf, Holder, Outcome,
+    Receipt, Redrives, StateMachineArn, TaskToken, WaiterOf, Workflows,
 };
 
 /// An in-memory fake of Step Functions: it records every callback and returns what it was set to. As in Step
@@ -38,6 +38,8 @@ struct State {
     /// Why executions were to stop, in the order of the calls.
     stopped: Vec<(String, String)>,
     redrives: HashMap<String, Option<Redrives>>,
+    /// What those that have ended came to; none if it may not be read.
+    results: HashMap<String, Option<Result<String, Failure>>>,
 }
 
 struct Act(Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -115,6 +117,11 @@ impl FakeStepFunctions {
         self.state().denied.insert(token.to_owned());
     }
 
+    /// They may arrive again.
+    pub fn allow_token(&self, token: &str) {
+        self.state().denied.remove(token);
+    }
+
     /// From now on `execution` may not be looked up, nor stopped, nor its input read.
     pub fn deny_execution(&self, execution: &str) {
         self.state().denied.insert(execution.to_owned());
@@ -144,6 +151,11 @@ impl FakeStepFunctions {
     pub fn set_redrives(&self, execution: &str, redrives: impl Into<Option<Redrives>>) {
         let redrives = redrives.into();
         self.state().redrives.insert(execution.to_owned(), redrives);
+    }
+
+    /// Sets what an execution came to, if that may be read. All others that have ended have the output {}.
+    pub fn set_result(&self, execution: &str, result: Option<Result<String, Failure>>) {
+        self.state().results.insert(execution.to_owned(), result);
     }
 
     /// Sets what an execution's history shows of its lease. That of all others is [`Receipt::Unreadable`].
@@ -357,6 +369,40 @@ impl Workflows for FakeStepFunctions {
         limit: Duration,
     ) -> Call<'a, bool> {
         self.stop_execution(execution, cause, limit)
+    }
+
+    fn stop_called<'a>(
+        &'a self,
+        execution: &'a Holder,
+        cause: String,
+        limit: Duration,
+    ) -> Call<'a, bool> {
+        self.stop_execution(execution, cause, limit)
+    }
+
+    fn outcome<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: Duration,
+    ) -> Call<'a, (Option<String>, Outcome)> {
+        let state = self.state();
+        let execution = execution.as_str();
+        let said = if state.denied.contains(execution) {
+            Err(denied("states:DescribeExecution", execution))
+        } else {
+            let outcome = match state.executions.get(execution) {
+                None | Some(Execution::Unknown) => Outcome::Unknown,
+                Some(Execution::Running) => Outcome::Runs,
+                Some(Execution::Ended { .. }) => {
+                    let result = state.results.get(execution).cloned();
+                    Outcome::Ended(result.unwrap_or_else(|| Some(Ok("{}".to_owned()))))
+                }
+            };
+            let may_be_read = !matches!(outcome, Outcome::Ended(None));
+            let input = state.started.get(execution).filter(|_| may_be_read);
+            Ok((input.cloned(), outcome))
+        };
+        Box::pin(std::future::ready(said))
     }
 
     fn execution_input<'a>(

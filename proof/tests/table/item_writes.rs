@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use leasehold::{
     AtLeast, Counter, ExecutionInput, ExecutionName, Holder, KeepTime, Key, Lifetime, Memory,
-    Metadata, PassLease, Permits, Pool, RequestDigest, RequestId, StartItem, StartStatus,
-    StateMachineArn, TableRules, TaskToken, Timestamp,
+    Metadata, PassLease, Permits, Pool, RequestDigest, RequestId, ResultItem, StartItem,
+    StartStatus, StateMachineArn, TableRules, TaskToken, Timestamp,
     redrivable::Redrivable,
     request::{InsteadOf, Request},
     store::{
-        AttributeValue, Blob, ItemAddress, Note, Settlement, Slot, Store as _, Write, Written,
+        AttributeValue, AwaitedResult, Blob, ItemAddress, Note, Settlement, Slot, Store as _,
+        Write, Written,
     },
     waiter::TokenItem,
 };
@@ -157,6 +158,33 @@ fn of_notes() -> Vec<Write> {
     writes.into_iter().chain(forget).collect()
 }
 
+fn of_results() -> Vec<Write> {
+    let result = |token: &str, asked_at, missing: bool| AwaitedResult {
+        item: ResultItem {
+            key: key(),
+            execution: holder("a"),
+            task_token: TaskToken::new(token).unwrap(),
+            stop_with: (token == "x").then(|| holder("caller")),
+            asked_at: Timestamp::from_millis(asked_at),
+            missing_since: missing.then(|| Timestamp::from_millis(8)),
+        },
+        look_at: Timestamp::from_millis(9),
+        purge_at: 9,
+    };
+    let (first, later) = (result("x", 5, false), result("y", 6, false));
+    let missing = result("x", 5, true);
+    vec![
+        Write::Result(first.clone()),
+        Write::Result(later.clone()),
+        Write::Result(result("z", 4, false)),
+        Write::LookAtResult(missing),
+        Write::LookAtResult(first.clone()),
+        Write::LookAtResult(later.clone()),
+        Write::ForgetResult(first.item),
+        Write::ForgetResult(later.item),
+    ]
+}
+
 fn of_rules() -> Vec<Write> {
     let rules = |floor, stopped| {
         Write::Rules(TableRules {
@@ -203,6 +231,13 @@ fn may(write: &Write, slot: &Slot) -> bool {
         Write::Forget(_, waiter) | Write::Supersede(_, waiter, _) => {
             text("task_token") == Some(waiter.task_token.expose())
         }
+        Write::Result(AwaitedResult { item, .. }) => {
+            let earlier = |at| at <= item.asked_at.as_millis();
+            is_absent || number("asked_at").is_some_and(earlier)
+        }
+        Write::LookAtResult(AwaitedResult { item, .. }) | Write::ForgetResult(item) => {
+            text("task_token") == Some(item.task_token.expose())
+        }
         Write::Start(_) | Write::Note(Note { seen: None, .. }) => is_absent,
         Write::Restart(_, read) => waits_as_read(read, read.status.word()),
         Write::Settle(_, Settlement::Begun { .. }) => value("status").is_some(),
@@ -222,6 +257,13 @@ fn gone(write: &Write) -> &'static [&'static str] {
     match write {
         Write::Forget(_, waiter) if waiter.superseded_by.is_some() => {
             &["holder", "sweep_after", "task_token"]
+        }
+        Write::Result(AwaitedResult { item, .. }) if item.stop_with.is_none() => {
+            &["stop_with", "missing_since"]
+        }
+        Write::Result(_) => &["missing_since"],
+        Write::LookAtResult(AwaitedResult { item, .. }) if item.missing_since.is_none() => {
+            &["missing_since"]
         }
         Write::Restart(..) => &["reason"],
         Write::Start(item) if item.status == StartStatus::Skipped => &["holder", "sweep_after"],
@@ -268,7 +310,13 @@ async fn stored(store: &impl leasehold::store::Store, address: &ItemAddress) -> 
 async fn item_writes_match_pure_functions() {
     let table = Table::patient().await;
     let store = table.store();
-    for writes in [of_waiters(), of_starts(), of_notes(), of_rules()] {
+    for writes in [
+        of_waiters(),
+        of_starts(),
+        of_notes(),
+        of_results(),
+        of_rules(),
+    ] {
         let address = writes[0].address();
         let mut states = vec![Slot::EMPTY, strange(&address), of_another(&writes[0])];
         let (mut at, mut done) = (0, vec![false; writes.len()]);

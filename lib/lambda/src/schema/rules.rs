@@ -37,7 +37,8 @@ pub fn acquire(schema: &mut Schema) {
     );
 }
 
-/// A waiting time only for who waits; of several that run it does not say which to replace.
+/// A waiting time only for who waits; of several that run it does not say which to replace. A task that waits is answered, and may say
+/// with which caller the execution stops.
 pub fn start(schema: &mut Schema) {
     add(
         schema,
@@ -45,7 +46,11 @@ pub fn start(schema: &mut Schema) {
             "dependentSchemas": {
                 "wait_seconds": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
                 "permits": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "skip"]}}},
+                "task_token": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "replace"]}}},
+                "caller": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
             },
+            "if": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
+            "then": {"required": ["task_token", "caller"]},
         }),
     );
 }

@@ -14,7 +14,7 @@ use crate::{
     },
     row::Row,
     start::{StartItem, StartStatus},
-    store::{Address, Operations, Store},
+    store::{Address, AwaitedResult, Operations, Store},
     transition::{Grant, TakeoverRule, TokenFloor},
     values::LeaseId,
 };
@@ -26,6 +26,8 @@ pub(super) struct Offer<'a> {
     pub(super) item: &'a StartItem,
     /// As it was read: it has failed, or has no place. None for one that nobody has accepted yet.
     pub(super) read: Option<&'a StartItem>,
+    /// The task that waits for its result, with the token of this call.
+    pub(super) result: Option<&'a AwaitedResult>,
     pub(super) if_held: IfHeld,
 }
 
@@ -34,13 +36,14 @@ impl<S: Store> Queue<S> {
         let Offer {
             item,
             read,
+            result,
             if_held,
         } = offer;
         let grant = self.grant_of(item);
         let ask = Ask {
             key: &item.key,
             grant: &grant,
-            item: AskItem::Start { item, read },
+            item: AskItem::Start { item, read, result },
             while_held: match if_held {
                 IfHeld::Wait(_) | IfHeld::Latest(_) => WhileHeld::Waits,
                 IfHeld::Replace(_) => WhileHeld::Replaces,
@@ -62,7 +65,7 @@ impl<S: Store> Queue<S> {
                 self.answer_waiting(row, item).await
             }
             Asked::Has(..) | Asked::InQueue | Asked::Had => self.was_accepted(offer).await,
-            Asked::Found(found) => self.answer_from_item(item, found).await,
+            Asked::Found(found) => self.answer_from_item(offer, found).await,
             Asked::Taken(first, rows) => self.skip_or_refuse(offer, &first, &rows, &grant).await,
             Asked::Refused(error) => self.refuse(offer, error).await,
         }
@@ -94,7 +97,7 @@ impl<S: Store> Queue<S> {
                         execution_arn: skipped.execution(),
                         held: self.held_now(first, &skipped),
                     }),
-                    Some(found) => self.answer_from_item(offer.item, found).await,
+                    Some(found) => self.answer_from_item(offer, found).await,
                 }
             }
             Ok(held) => self.refuse(offer, Error::Held(Box::new(held))).await,
@@ -110,7 +113,7 @@ impl<S: Store> Queue<S> {
             return Err(error);
         }
         match self.stored(offer.item).await? {
-            Some(found) => self.answer_from_item(offer.item, found).await,
+            Some(found) => self.answer_from_item(offer, found).await,
             None => Err(error),
         }
     }
@@ -126,7 +129,7 @@ impl<S: Store> Queue<S> {
             found = self.put_alone(offer.item, None).await?;
         }
         let found = found.unwrap_or_else(|| offer.item.clone());
-        self.answer_from_item(offer.item, found).await
+        self.answer_from_item(offer, found).await
     }
 
     /// By rows that are read once more; by its item, if it has left them since.
@@ -145,17 +148,21 @@ impl<S: Store> Queue<S> {
     }
 
     /// What was accepted before, by another call or an earlier one.
-    async fn answer_from_item(&self, item: &StartItem, found: StartItem) -> Result<Started, Error> {
-        if !found.is(item) {
+    async fn answer_from_item(&self, offer: Offer<'_>, found: StartItem) -> Result<Started, Error> {
+        if !found.is(offer.item) {
             return Err(Error::invalid(
                 "name",
                 "is in use by another start through this key: with another input, machine or pass_lease",
             ));
         }
-        match answer_of(&found) {
-            Some(answer) => answer,
-            None => Box::pin(self.asked_again(&found)).await,
+        let answer = match answer_of(&found) {
+            Some(answer) => answer?,
+            None => Box::pin(self.asked_again(&found)).await?,
+        };
+        if let Some(result) = offer.result {
+            self.renew_result(result).await?;
         }
+        Ok(answer)
     }
 
     fn grant_of(&self, item: &StartItem) -> Grant {

@@ -1,11 +1,11 @@
 //! A process may die before or after each request that it makes for a start: whatever it left, the next sweeps bring to an end.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     Begun, Call, Delivery, Execution, ExecutionName, Holder, IfHeld, Key, Leases, ManualClock,
-    Pool, Queue, RequestDigest, Settings, Start, StartRules, StartStatus, StateMachineArn,
-    SweepBounds, WaitTime, WaiterOf, Workflows,
+    Outcome, Pool, Queue, RequestDigest, ResultTo, Settings, Start, StartRules, StartStatus,
+    StateMachineArn, SweepBounds, TaskToken, WaitTime, WaiterOf, Workflows,
     clock::Clock as _,
     row::Row,
     store::{
@@ -24,18 +24,31 @@ struct MortalCalls {
 }
 
 impl Workflows for MortalCalls {
-    fn succeed<'a>(&'a self, _: WaiterOf<'a>, _: String, _: Duration) -> Call<'a, Delivery> {
-        unreachable!("nobody waits with a token")
+    fn succeed<'a>(
+        &'a self,
+        to: WaiterOf<'a>,
+        output: String,
+        limit: Duration,
+    ) -> Call<'a, Delivery> {
+        Box::pin(self.life.request(self.calls.succeed(to, output, limit)))
     }
 
     fn fail<'a>(
         &'a self,
-        _: WaiterOf<'a>,
-        _: &'a str,
-        _: String,
-        _: Duration,
+        to: WaiterOf<'a>,
+        error: &'a str,
+        cause: String,
+        limit: Duration,
     ) -> Call<'a, Delivery> {
-        unreachable!("nobody waits with a token")
+        Box::pin(self.life.request(self.calls.fail(to, error, cause, limit)))
+    }
+
+    fn outcome<'a>(
+        &'a self,
+        execution: &'a Holder,
+        limit: Duration,
+    ) -> Call<'a, (Option<String>, Outcome)> {
+        Box::pin(self.life.request(self.calls.outcome(execution, limit)))
     }
 
     fn describe_execution<'a>(
@@ -156,6 +169,11 @@ struct World {
     accepted: Vec<Holder>,
     begun: Vec<Holder>,
     running: Vec<Holder>,
+    /// The last token of each start, which is known to be accepted; and how many there were.
+    tokens: BTreeMap<Holder, String>,
+    calls_made: u32,
+    /// What tasks were answered.
+    answers: BTreeMap<String, Result<String, String>>,
 }
 
 impl World {
@@ -180,11 +198,22 @@ impl World {
             accepted: Vec::new(),
             begun: Vec::new(),
             running: Vec::new(),
+            tokens: BTreeMap::new(),
+            calls_made: 0,
+            answers: BTreeMap::new(),
         }
     }
 
-    /// What has begun since, only as long as not too many run.
+    /// What has begun since, only as long as not too many run; and which tasks were answered, none before the end.
     fn look(&mut self) {
+        for answer in self.calls.take_answers() {
+            let result = answer.result.map_err(|(error, _)| error);
+            if let Ok(execution) = &result {
+                let runs = |one: &Holder| one.as_str() == execution.trim_matches('"');
+                assert!(!self.running.iter().any(runs), "{execution} runs");
+            }
+            self.answers.insert(answer.token, result);
+        }
         for execution in self.calls.started().into_keys().map(make::holder) {
             if !self.begun.contains(&execution) {
                 let key = self.key_of(&execution);
@@ -216,6 +245,8 @@ impl World {
             redrivable: false,
             all_answered: true,
         };
+        let output = format!("\"{execution}\"");
+        self.calls.set_result(execution.as_str(), Some(Ok(output)));
         self.calls.set_execution(execution.as_str(), over);
         Some(execution)
     }
@@ -229,7 +260,13 @@ impl World {
                 let machine = StateMachineArn::new(MACHINE).expect("valid");
                 let key = self.key_of(&machine.execution(&name));
                 let pool = |permits| Pool::new(&make::key("p"), make::permits(permits));
+                self.calls_made += 1;
+                let token = format!("{called} {}", self.calls_made);
                 let start = Start {
+                    result_to: Some(ResultTo {
+                        task_token: TaskToken::new(token.clone()).expect("valid"),
+                        stop_with: None,
+                    }),
                     permits: self.room.0.map(make::permits),
                     pool: self.room.1.map(pool),
                     if_held: match act {
@@ -242,6 +279,7 @@ impl World {
                 let started = self.life.lives(death, Box::pin(leases.start(start))).await;
                 if let Some(started) = &started {
                     assert!(started.is_ok(), "{started:?}");
+                    self.tokens.insert(execution.clone(), token);
                     self.accepted.push(execution);
                 }
                 started.is_none()
@@ -266,7 +304,7 @@ impl World {
 
     /// Nobody calls any more: every minute there is a sweep, until nothing is left to be done.
     async fn comes_to_rest(&mut self) {
-        for _ in 0..30 {
+        for _ in 0..100 {
             self.end();
             self.clock.advance(Duration::from_mins(1));
             let swept = Box::pin(self.leases.sweep(SweepBounds::Schedule)).await;
@@ -292,9 +330,15 @@ impl World {
             let table = &self.leases.store().table;
             let item = table.start_item(&key, &request, Duration::MAX).await;
             let status = item.expect("an answer").map(|item| item.status);
-            if !matches!(status, Some(StartStatus::Superseded(_))) {
+            let is_superseded = matches!(status, Some(StartStatus::Superseded(_)));
+            let expected = if is_superseded {
+                Err("Lease.Superseded".to_owned())
+            } else {
                 due.push(execution.clone());
-            }
+                Ok(format!("\"{execution}\""))
+            };
+            let answer = &self.answers.get(&self.tokens[execution]);
+            assert_eq!(*answer, Some(&expected), "{execution}");
         }
         let in_order = self.begun.iter().filter(|one| self.accepted.contains(one));
         let mut in_order: Vec<_> = in_order.cloned().collect();

@@ -184,7 +184,9 @@ async fn placed_again_while_its_retry_is() {
         // Its row was deleted, and its place with it.
         let stored = leases.item_of(race.start("a", IfHeld::Wait(WaitTime::DAY)));
         let (item, _) = stored.expect("valid");
-        let put = store.table.put_start(&item, None, None, Duration::MAX);
+        let put = store
+            .table
+            .put_start(&item, None, None, None, Duration::MAX);
         let _ = put.await.expect("stored");
         race.clock.advance(Duration::from_mins(2));
         let swept = leases.sweep(SweepBounds::Schedule).await;
@@ -264,7 +266,7 @@ async fn joined_while_free_key_is_taken() {
             cap: 9,
         });
         let (first, store) = (Address::first(&item.key), leases.store());
-        let put = store.put_start(&item, None, Some((&first, &join)), Duration::MAX);
+        let put = store.put_start(&item, None, None, Some((&first, &join)), Duration::MAX);
         assert_eq!(put.await.expect("an answer"), PutStart::Done);
     });
     // The first; then the grant.

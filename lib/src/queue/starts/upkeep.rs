@@ -1,6 +1,6 @@
 //! Sweep's maintenance of starts.
 
-use super::{Started, waited_too_long};
+use super::Started;
 use crate::{
     error::Error,
     leases::{CALLS_WITHIN, Rows, Standing},
@@ -20,8 +20,16 @@ impl<S: Store> Queue<S> {
         match rows.standing(&item.digest()) {
             // It has got its place since.
             Standing::InQueue(_) | Standing::Has(..) => Ok(false),
-            Standing::Had => self.settle_remembered(item).await.map(|()| false),
-            Standing::Unknown => self.has_no_place(item).await,
+            Standing::Had => {
+                self.settle_remembered(item).await?;
+                self.answer_if_over(&item.key, &item.digest()).await;
+                Ok(false)
+            }
+            Standing::Unknown => {
+                let begun = self.has_no_place(item).await?;
+                self.answer_if_over(&item.key, &item.digest()).await;
+                Ok(begun)
+            }
         }
     }
 
@@ -99,13 +107,14 @@ impl<S: Store> Queue<S> {
             Known::Ours => Settlement::Begun {
                 purge_at: self.purge_start_at(),
             },
-            known => Settlement::Failed(not_started_reason(known, waited_too_long(item))),
+            known => Settlement::Failed(not_started_reason(known, item.waited_too_long())),
         };
         let settled = self.settle_in_queue(row, item, &settlement, None).await?;
         if let Settlement::Failed(reason) = &settlement
             && settled
         {
             log_failed(item, reason, None);
+            self.answer_if_over(&item.key, &item.digest()).await;
         }
         Ok(())
     }

@@ -83,6 +83,10 @@ pub enum Broken {
     StopsNothing,
     /// The rule that redrives are only counted is not followed.
     RuleIgnored,
+    /// Whoever reads that a task waits for a result forgets it, although it was not answered yet.
+    ResultForgotten,
+    /// An execution that runs is taken for one that has succeeded.
+    ResultGuessed,
 }
 
 /// How an execution comes to its end. Whatever the end, a function of its may still be at work: that

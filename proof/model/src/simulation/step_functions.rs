@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::shared::{
     Broken, Delayed, DeliveryFault, End, Environment, Shared, TaskResult, no_answer, too_busy,
 };
-use super::starts::SIGNATURE;
+use super::starts::{Judge, SIGNATURE};
 use leasehold::{
-    Begun, Call, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Receipt, Redrives,
-    StateMachineArn, TaskToken, WaiterOf, Workflows,
+    Begun, Call, Delivery, Error, Execution, ExecutionName, Failure, GrantOf, Holder, Outcome,
+    Receipt, Redrives, StateMachineArn, TaskToken, WaiterOf, Workflows,
 };
 
 pub struct FaultyStepFunctions {
@@ -227,6 +227,54 @@ impl Workflows for FaultyStepFunctions {
                 set_out = judge.set_out;
             });
             self.stop(execution, Some(set_out)).await
+        })
+    }
+
+    fn stop_called<'a>(&'a self, execution: &'a Holder, _: String, _: Duration) -> Call<'a, bool> {
+        Box::pin(async move {
+            self.shared.get().saw("stopped with its caller");
+            let stops = |judge: &mut Judge| judge.stops_with_caller(execution);
+            self.shared.get().judge(stops);
+            self.stop(execution, None).await
+        })
+    }
+
+    fn outcome<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: Duration,
+    ) -> Call<'a, (Option<String>, Outcome)> {
+        Box::pin(async move {
+            if self
+                .shared
+                .step("ask for result".to_owned())
+                .await
+                .is_some()
+            {
+                return Err(no_answer());
+            }
+            let mut shared = self.shared.get();
+            shared.may("DescribeExecution", execution.as_str())?;
+            let age = shared.age(self.stale);
+            let standing = shared.status(execution.as_str(), age);
+            let input = standing.and_then(|_| shared.input_of(execution));
+            let output = || Outcome::Ended(Some(Ok(format!("\"{execution}\""))));
+            let outcome = match standing {
+                None | Some(Execution::Unknown) => Outcome::Unknown,
+                Some(Execution::Running) if shared.broken == Some(Broken::ResultGuessed) => {
+                    output()
+                }
+                Some(Execution::Running) => Outcome::Runs,
+                Some(Execution::Ended {
+                    redrivable: false, ..
+                }) => output(),
+                Some(Execution::Ended { .. }) => Outcome::Ended(Some(Err(Failure {
+                    error: "Failed".to_owned(),
+                    cause: String::new(),
+                }))),
+            };
+            shared.note(|| format!("  {outcome:?}"));
+            Ok((input, outcome))
         })
     }
 

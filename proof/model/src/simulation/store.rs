@@ -15,7 +15,7 @@ use super::{
 };
 use crate::design::{Flaw, flawed};
 use leasehold::{
-    Counter, Ended, Error, Holder, Key,
+    Counter, Ended, Error, Holder, Key, ResultItem,
     redrivable::Redrivable,
     row::{Holding, Row, Stored},
     store::{
@@ -325,6 +325,13 @@ impl FaultyStore {
                     let _ = at_once(self.memory.write(&[Write::ForgetNote(found)], LIMIT))?;
                 }
             }
+            ItemAddress::Result(..) => {
+                if self.is_broken(Broken::ResultForgotten)
+                    && let Some(found) = slot.item().and_then(ResultItem::read)
+                {
+                    let _ = at_once(self.memory.write(&[Write::ForgetResult(found)], LIMIT))?;
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -478,6 +485,9 @@ fn name_of(writes: &[Write]) -> String {
         [.., Write::Settle(..)] => "settle start".to_owned(),
         [Write::Note(_)] => "note".to_owned(),
         [Write::ForgetNote(_)] => "forget note".to_owned(),
+        [.., Write::Result(_)] => "await result".to_owned(),
+        [Write::LookAtResult(_)] => "look at result later".to_owned(),
+        [Write::ForgetResult(_)] => "forget result".to_owned(),
         _ => "write all".to_owned(),
     }
 }
@@ -500,6 +510,14 @@ impl Store for FaultyStore {
         }
         let key = key_of(writes.iter().map(Write::address));
         let mut call = Call::write(name_of(writes), key.as_ref());
+        // By clocks that differ an earlier call's token may count as the later.
+        if let [Write::Result(..)] = writes {
+            let shared = self.shared.get();
+            call.is_write = !shared
+                .starts
+                .as_ref()
+                .is_some_and(|it| it.judge.clocks_differ);
+        }
         if let [Write::NewToken(..)] = writes {
             call.is_write = !self.shared.get().clocks_differ;
         }
@@ -524,6 +542,7 @@ impl Store for FaultyStore {
             [ItemAddress::Waiter(..)] => "read waiter",
             [ItemAddress::Start(..)] => "read start",
             [ItemAddress::Redrivable(..)] => "read note",
+            [ItemAddress::Result(..)] => "read result",
             _ => "read all",
         };
         let key = key_of(items.iter().cloned());

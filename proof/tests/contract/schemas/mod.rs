@@ -237,7 +237,7 @@ fn request_names_all_keys_and_holders() {
 
 /// What only the function sees: how many bytes all metadata has, whether a ttl is longer than the guard, whether a holder is
 /// an execution that may be looked up, what an input has in it, whether two handles are of the same lease. Function, field, and how its value begins.
-const BEYOND_SCHEMAS: [&str; 11] = [
+const BEYOND_SCHEMAS: [&str; 12] = [
     "acquire metadata {\"a\":\"xxxxxxxxxxxxxx",
     "acquire ttl_seconds 1",
     "acquire holder \"somebody\"",
@@ -248,6 +248,7 @@ const BEYOND_SCHEMAS: [&str; 11] = [
     "acquire holder \"a process\"",
     "start input \"{\\\"order\\\": 1}\"",
     "start input {\"leasehold\":1}",
+    "start caller \"worker 7\"",
     "extend leases [{\"acquired_at\":\"202",
 ];
 

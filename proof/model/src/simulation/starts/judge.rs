@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, collections::HashMap};
 
-use super::{super::oracle::SKEW, redriven::Redriven};
+use super::{super::oracle::SKEW, redriven::Redriven, results::Asking};
 use leasehold::{
     Ended, Error, Holder, IfHeld, Key, LeaseId, RequestDigest, Start, StartItem, StartStatus,
     Started, Timestamp,
@@ -38,6 +38,8 @@ pub struct Record {
     pub dismissing: bool,
     pub cancelling: bool,
     run: Option<Run>,
+    /// Who waits for its result.
+    pub asking: Asking,
 }
 
 /// The execution that a start has become.
@@ -71,6 +73,7 @@ struct KeyRecord {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Judge {
     /// How many may run at once for a key.
     pub permits: usize,
@@ -95,6 +98,7 @@ pub struct Judge {
     pub set_out: u64,
     /// Redrives are counted only.
     pub counted: bool,
+    pub clocks_differ: bool,
     /// How many that ran beside others were stopped, or counted only, since somebody was asked.
     pub decided: u64,
     /// What went wrong, in order.
@@ -198,7 +202,7 @@ impl Judge {
         self.by_request.get(request).copied()
     }
 
-    pub fn enters(&mut self, start: Start, fickle: bool, now: u64) {
+    pub fn enters(&mut self, start: Start, (fickle, asking): (bool, Asking), now: u64) {
         let request = RequestDigest::of_start(&start.execution());
         self.by_request.insert(request.clone(), self.starts.len());
         self.starts.push(Record {
@@ -217,6 +221,7 @@ impl Judge {
             dismissing: false,
             cancelling: false,
             run: None,
+            asking,
         });
     }
 
@@ -573,6 +578,9 @@ impl Judge {
         {
             run.ended = Some((now, proven, success));
             run.redriven.is_over(now);
+            let asking = &mut self.starts[who].asking;
+            asking.has_failed |= !success;
+            asking.must_stop = false;
         }
     }
 
@@ -684,6 +692,10 @@ impl Judge {
                 | Error::QueueFull { .. }
                 | Error::Held(_),
             ) => None,
+            // Whether one that has lost its place has begun, the service shows later.
+            Err(Error::Unavailable { .. }) if record.displaced => None,
+            // By clocks that differ its token is older than that of a call before.
+            Err(Error::Unavailable { .. }) if record.asking.wants && self.clocks_differ => None,
             Err(Error::Unavailable { .. } | Error::Throttled { .. }) if !self.calm => None,
             // What has the key has not begun, and could not be stopped.
             Err(Error::Unavailable { .. })

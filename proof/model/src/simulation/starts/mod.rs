@@ -9,6 +9,7 @@
 mod judge;
 mod plan;
 mod redriven;
+mod results;
 mod schedule;
 mod service;
 mod world;
@@ -97,6 +98,8 @@ fn broken_starts_are_found_out() {
         Broken::StopsWhoAcquires,
         Broken::StopsNothing,
         Broken::RuleIgnored,
+        Broken::ResultForgotten,
+        Broken::ResultGuessed,
     ] {
         let failed = failures(5_000, Some(broken));
         let first = failed.iter().next();
@@ -128,6 +131,11 @@ fn runs_see_all_that_befalls_starts() {
     println!("{seen:?}");
     for what in [
         "begins",
+        "a result",
+        "a failure as a result",
+        "a refusal as a result",
+        "a caller is stopped",
+        "stopped with its caller",
         "started",
         "queued",
         "a stay",

@@ -144,6 +144,12 @@ fn execution(world: &World, who: usize) -> Holder {
 /// An execution that was started ends, gives its key back, or is redriven.
 fn ends(world: &mut World) {
     let runs = |world: &World, who| world.judge(|judge| judge.is_running(who));
+    let called = |world: &World, who| world.judge(|judge| judge.can_lose_caller(who));
+    if world.rng.u8(..8) == 0
+        && let Some(who) = some(world, called)
+    {
+        return world.caller_ends(who);
+    }
     match world.rng.u8(..10) {
         0 => {
             if let Some(who) = some(world, runs) {
@@ -469,7 +475,8 @@ fn goes_on(world: &mut World) {
     let known = world.judge(|judge| judge.starts.len());
     for who in 0..known {
         // What runs without its key runs on until somebody sees to it.
-        let stays = world.judge(|judge| judge.is_beside(who)) && can_be_asked(world, who);
+        let stays = |judge: &mut Judge| judge.is_beside(who) || judge.starts[who].asking.must_stop;
+        let stays = world.judge(stays) && can_be_asked(world, who);
         if world.judge(|judge| judge.is_running(who)) && !stays && world.rng.bool() {
             let end = [End::Succeeded, End::Failed][world.rng.usize(..2)];
             let proven = world.rng.u8(..4) > 0;
@@ -516,6 +523,8 @@ fn can_be_asked(world: &World, who: usize) -> bool {
 /// Nothing is left but what has failed, whole; and the keys can be taken.
 fn is_at_rest(world: &mut World) {
     world.judge(Judge::at_the_end);
+    let unaskable = world.service(|starts| !starts.denied.is_empty());
+    world.judge(|judge| judge.nobody_waits_for_results(unaskable));
     let segment = ScanSegment {
         segment: 0,
         total: 1,
@@ -528,7 +537,7 @@ fn is_at_rest(world: &mut World) {
                 at_once(item).expect("memory does not fail")
             }
             // Nobody may ask, and DynamoDB deletes it.
-            Some(ItemAddress::Redrivable(..))
+            Some(ItemAddress::Redrivable(..) | ItemAddress::Result(..))
                 if world.service(|starts| !starts.denied.is_empty()) =>
             {
                 continue;

@@ -20,11 +20,12 @@ use super::{
     },
     judge::{Judge, Waiting},
     plan::Plan,
+    results::RESULTS,
     service::{FICKLE, SIGNATURE, Starts},
 };
 use leasehold::{
     Acquire, AuditReason, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
-    Holder, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease,
+    Holder, IfHeld, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease,
     Permits, Queue, Queued, Reason, RequestDigest, RequestId, Settings, Start, StartRules, Started,
     StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
     metrics::{Counts, Metric, counted},
@@ -106,6 +107,8 @@ pub enum Call {
         had_place: bool,
         /// How often it had been stored.
         puts: u64,
+        /// The token of the task that waits for the result.
+        token: Option<TaskToken>,
     },
     Ask {
         who: usize,
@@ -156,6 +159,7 @@ impl World {
         let margin = u64::try_from(settings.clock_margin.as_millis()).expect("small");
         let mut judge = Judge::new(permits, plan.grace, margin);
         judge.counted = plan.counted;
+        judge.clocks_differ = plan.clocks_differ;
         let shared = Shared::default();
         {
             let mut shared = shared.get();
@@ -347,26 +351,31 @@ impl World {
         start.keep = self.plan.keep(&mut self.rng);
         start.pass_lease = [PassLease::Nothing, PassLease::Handle][self.rng.usize(..2)];
         let request = RequestDigest::of_start(&start.execution());
+        let asking = self.draw_asking(who, !matches!(start.if_held, IfHeld::Skip));
         let mut shared = self.shared.get();
         let now = shared.now;
         shared.oracle.names.insert(request, format!("s{who}"));
         shared.note(|| format!("s{who} is {:?}, fickle: {fickle}", start.if_held));
-        shared.judge(|judge| judge.enters(start, fickle, now));
+        shared.judge(|judge| judge.enters(start, (fickle, asking), now));
         who
     }
 
     /// One more call for this start.
     pub fn ask(&mut self, who: usize) {
-        let (start, had_place, puts) = self.judge(|judge| {
+        let result_to = self.asks_for_result(who);
+        let (mut start, had_place, puts) = self.judge(|judge| {
             let record = &judge.starts[who];
             let has_place = judge.has_place(&record.start.key, &record.request);
             (record.start.clone(), has_place, record.puts)
         });
+        let token = result_to.as_ref().map(|to| to.task_token.clone());
+        start.result_to = result_to;
         let queue = self.queue();
         let call = Call::Start {
             who,
             had_place,
             puts,
+            token,
         };
         self.spawn(format!("start s{who}"), call, async move {
             Answer::Started(queue.start(start).await)
@@ -384,6 +393,7 @@ impl World {
             who,
             had_place: false,
             puts,
+            token: None,
         };
         self.spawn(format!("repeat s{who}"), call, async move {
             let execution = start.execution();
@@ -639,7 +649,10 @@ impl World {
     fn hear(&mut self) {
         let results = std::mem::take(&mut self.shared.get().results);
         for (who, result) in results {
-            self.token_is_told(who, result);
+            match who.checked_sub(RESULTS) {
+                Some(start) => self.task_is_told(start, &result),
+                None => self.token_is_told(who, result),
+            }
         }
     }
 
@@ -698,6 +711,11 @@ impl World {
         match task.call {
             Call::Ask { who, attempt, .. } => self.asks_again(who, attempt),
             Call::Release(who) => self.end_token(who),
+            Call::Start {
+                who,
+                token: Some(token),
+                ..
+            } => self.task_call_is_over(who, &token, false),
             _ => {}
         }
     }
@@ -733,21 +751,8 @@ impl World {
             self.judge(|judge| judge.have_counted(unguarded));
         }
         match (call, answer) {
-            (
-                Call::Start {
-                    who,
-                    had_place,
-                    puts,
-                },
-                Answer::Started(answer),
-            ) => {
-                self.judge(|judge| {
-                    let record = &judge.starts[who];
-                    let has_place = judge.has_place(&record.start.key, &record.request);
-                    // It was stored again by other calls, once more than by this one.
-                    let is_stale = had_place && record.status.is_none() || record.puts > puts + 1;
-                    judge.answered(who, &answer, (had_place && has_place, is_stale), now);
-                });
+            (call @ Call::Start { .. }, Answer::Started(answer)) => {
+                self.start_is_answered(call, &answer, now);
             }
             (
                 Call::Ask {
@@ -811,6 +816,28 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    fn start_is_answered(&mut self, call: Call, answer: &Result<Started, Error>, now: u64) {
+        let Call::Start {
+            who,
+            had_place,
+            puts,
+            token,
+        } = call
+        else {
+            return;
+        };
+        if let Some(token) = token {
+            self.task_call_is_over(who, &token, answer.is_ok());
+        }
+        self.judge(|judge| {
+            let record = &judge.starts[who];
+            let has_place = judge.has_place(&record.start.key, &record.request);
+            // It was stored again by other calls, once more than by this one.
+            let is_stale = had_place && record.status.is_none() || record.puts > puts + 1;
+            judge.answered(who, answer, (had_place && has_place, is_stale), now);
+        });
     }
 
     pub fn is_wrong(&self, what: String) {

@@ -1,0 +1,343 @@
+//! Tasks that wait for the results of starts.
+
+use std::time::Duration;
+
+use super::starts::{StartCase, execution};
+use super::{Bench, LIMIT, MS, StartFate, invalid, make, with};
+use leasehold::{
+    Error, Execution, Failure, IfHeld, RequestDigest, ResultTo, Start, StartRules, Started,
+    SweepBounds, TaskToken, WaitTime, store::Operations as _,
+};
+
+pub(super) async fn all<B: Bench>(bench: &B) {
+    output_is_sent_once(bench).await;
+    each_failure_keeps_its_name(bench).await;
+    sweep_sends_without_an_event(bench).await;
+    a_later_token_takes_its_place(bench).await;
+    over_before_it_was_asked(bench).await;
+    own_refusal_is_not_sent(bench).await;
+    later_refusals_are_sent(bench).await;
+    denied_token_keeps_no_lease(bench).await;
+    execution_stops_with_its_caller(bench).await;
+    waiting_start_leaves_with_its_caller(bench).await;
+    unknown_execution_is_told_of(bench).await;
+    a_task_cannot_be_skipped(bench).await;
+}
+
+const CALLER: &str = "caller";
+
+impl<B: Bench> StartCase<'_, B> {
+    fn waits(&self, name: &str, token: &str, stop_with: Option<&str>) -> Start {
+        with(self.request(name), |start| {
+            start.result_to = Some(ResultTo {
+                task_token: TaskToken::new(self.token(token)).expect("valid"),
+                stop_with: stop_with.map(make::execution),
+            });
+        })
+    }
+
+    fn token(&self, token: &str) -> String {
+        format!("{} {token}", self.case.address.key)
+    }
+
+    async fn call(&self, name: &str, token: &str) -> Result<Started, Error> {
+        self.case.leases.start(self.waits(name, token, None)).await
+    }
+
+    /// Every task that was answered since, with the output or the name of the error.
+    fn are_told(&self, expected: &[(&str, &str)]) {
+        let answers = self.calls.take_answers().into_iter();
+        let answers: Vec<_> = answers
+            .map(|answer| {
+                let result = answer.result.unwrap_or_else(|(error, _)| error);
+                (answer.token, result)
+            })
+            .collect();
+        let expected = expected.iter();
+        let expected: Vec<_> = expected
+            .map(|(token, result)| (self.token(token), (*result).to_owned()))
+            .collect();
+        assert_eq!(answers, expected);
+    }
+
+    async fn nobody_waits(&self, name: &str) {
+        let request = RequestDigest::of_start(&execution(name));
+        let store = self.case.leases.store();
+        let item = store.result_item(&self.case.address.key, &request, LIMIT);
+        assert_eq!(item.await.expect("an answer"), None);
+    }
+
+    async fn sweeps_after(&self, pause: Duration) {
+        self.case.pass(pause);
+        let swept = self.case.leases.sweep(SweepBounds::Schedule).await;
+        swept.expect("swept");
+    }
+
+    fn is_over(&self, execution: &str, result: Option<Result<&str, (&str, &str)>>) {
+        let over = Execution::Ended {
+            stopped_at: self.case.now(),
+            redrivable: false,
+            all_answered: true,
+        };
+        let result = result.map(|result| {
+            let owned = |(error, cause): (&str, &str)| Failure {
+                error: error.to_owned(),
+                cause: cause.to_owned(),
+            };
+            result.map(str::to_owned).map_err(owned)
+        });
+        self.calls.set_result(execution, result);
+        self.calls.set_execution(execution, over);
+    }
+}
+
+const LOOK: Duration = Duration::from_mins(5);
+
+async fn output_is_sent_once<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "result");
+    let started = case.call("a", "one").await;
+    assert!(
+        matches!(started, Ok(Started::Started { .. })),
+        "{started:?}"
+    );
+    case.are_told(&[]);
+    case.is_over(execution("a").as_str(), Some(Ok("[9007199254740993]")));
+    case.case.pass(MS);
+    for _ in 0..2 {
+        let reaped = case.case.leases.reap(&execution("a")).await;
+        reaped.expect("an answer");
+    }
+    case.are_told(&[("one", "[9007199254740993]")]);
+    case.is_free().await;
+    case.nobody_waits("a").await;
+    // A copy of the call comes after all.
+    let again = case.call("a", "one").await;
+    assert!(matches!(again, Ok(Started::Started { .. })), "{again:?}");
+    case.are_told(&[]);
+    case.nobody_waits("a").await;
+}
+
+async fn each_failure_keeps_its_name<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "failures");
+    for (name, result, expected) in [
+        ("a", Some(Err(("Mine", "why"))), "Mine"),
+        ("b", None, "Lease.NoOutput"),
+    ] {
+        case.call(name, name).await.expect("started");
+        case.is_over(execution(name).as_str(), result);
+        case.case.pass(MS);
+        let reaped = case.case.leases.reap(&execution(name)).await;
+        reaped.expect("an answer");
+        case.are_told(&[(name, expected)]);
+    }
+}
+
+async fn sweep_sends_without_an_event<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "no event");
+    case.call("a", "one").await.expect("started");
+    case.sweeps_after(LOOK).await;
+    case.are_told(&[]);
+    case.is_over(execution("a").as_str(), Some(Ok("1")));
+    case.sweeps_after(2 * LOOK).await;
+    case.are_told(&[("one", "1")]);
+    case.is_free().await;
+    case.nobody_waits("a").await;
+}
+
+async fn a_later_token_takes_its_place<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "later token").await;
+    case.call("a", "one").await.expect("queued");
+    case.case.pass(MS);
+    case.call("a", "two").await.expect("queued");
+    // The first call is delivered once more, and its token was stored before.
+    case.ends("first").await;
+    case.is_over(execution("a").as_str(), Some(Ok("1")));
+    case.case.pass(MS);
+    let reaped = case.case.leases.reap(&execution("a")).await;
+    reaped.expect("an answer");
+    case.are_told(&[("two", "1")]);
+    case.nobody_waits("a").await;
+}
+
+/// The task calls anew, after its first call has started what is over by then.
+async fn over_before_it_was_asked<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "over");
+    case.starts("a").await;
+    case.is_over(execution("a").as_str(), Some(Ok("1")));
+    case.case.pass(MS);
+    let started = case.call("a", "one").await;
+    assert!(
+        matches!(started, Ok(Started::Started { .. })),
+        "{started:?}"
+    );
+    case.are_told(&[("one", "1")]);
+    case.nobody_waits("a").await;
+    // Its end was so fast that its item does not say that it began.
+    let case = StartCase::new(bench, "fast");
+    case.calls.script_starts("b", &[StartFate::AnswerLost]);
+    case.call("b", "two").await.expect("queued");
+    case.is_over(execution("b").as_str(), Some(Ok("2")));
+    case.case.pass(MS);
+    let reaped = case.case.leases.reap(&execution("b")).await;
+    reaped.expect("an answer");
+    case.are_told(&[("two", "2")]);
+}
+
+async fn own_refusal_is_not_sent<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "own refusal");
+    case.calls.script_starts("a", &[StartFate::Refused]);
+    refused!(case.call("a", "one").await, NotStarted);
+    case.are_told(&[]);
+    case.nobody_waits("a").await;
+    refused!(case.call("a", "two").await, NotStarted);
+    case.nobody_waits("a").await;
+    case.starts("b").await;
+    let fails = with(case.waits("c", "three", None), |start| {
+        start.if_held = IfHeld::Fail;
+    });
+    refused!(case.case.leases.start(fails).await, Held);
+    case.are_told(&[]);
+    case.nobody_waits("c").await;
+    case.ends("b").await;
+}
+
+async fn later_refusals_are_sent<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "later refusals").await;
+    for name in ["refused", "dismissed", "superseded"] {
+        case.call(name, name).await.expect("queued");
+    }
+    let late = with(case.waits("late", "late", None), |start| {
+        start.if_held = IfHeld::Wait(WaitTime::new(Duration::from_secs(1)).expect("valid"));
+    });
+    case.case.leases.start(late).await.expect("queued");
+    case.sweeps_after(Duration::from_secs(2)).await;
+    case.are_told(&[("late", "Lease.QueueTimeout")]);
+    let key = &case.case.address.key;
+    let dismissed = case
+        .case
+        .leases
+        .dismiss_start(key, &execution("dismissed"))
+        .await;
+    assert!(dismissed.expect("an answer"));
+    case.are_told(&[("dismissed", "Lease.NotStarted")]);
+    case.calls.script_starts("refused", &[StartFate::Refused]);
+    case.ends("first").await;
+    case.are_told(&[("refused", "Lease.NotStarted")]);
+    case.call("next", "next").await.expect("queued");
+    let newest = with(case.request("newest"), |start| {
+        start.if_held = IfHeld::Latest(WaitTime::DAY);
+    });
+    case.case.leases.start(newest).await.expect("queued");
+    case.are_told(&[("next", "Lease.Superseded")]);
+    case.ends("superseded").await;
+    case.are_told(&[("superseded", "{}")]);
+    case.ends("newest").await;
+    for name in ["late", "dismissed", "refused", "next", "superseded"] {
+        case.nobody_waits(name).await;
+    }
+}
+
+async fn denied_token_keeps_no_lease<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "denied token");
+    case.calls.deny_token(&case.token("one"));
+    case.call("a", "one").await.expect("started");
+    case.ends("a").await;
+    case.is_free().await;
+    // As long as it may not be answered, every sweep tries.
+    case.sweeps_after(Duration::from_mins(1)).await;
+    case.are_told(&[]);
+    case.calls.allow_token(&case.token("one"));
+    case.sweeps_after(Duration::from_mins(1)).await;
+    case.are_told(&[("one", "{}")]);
+    case.nobody_waits("a").await;
+}
+
+async fn execution_stops_with_its_caller<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "stops");
+    let caller = make::execution(CALLER);
+    case.calls
+        .set_execution(caller.as_str(), Execution::Running);
+    let start = case.waits("a", "one", Some(CALLER));
+    case.case.leases.start(start).await.expect("started");
+    let ended_at = |stopped_at| Execution::Ended {
+        stopped_at,
+        redrivable: true,
+        all_answered: true,
+    };
+    case.sweeps_after(LOOK).await;
+    assert_eq!(case.calls.take_stopped(), []);
+    // It fails, is redriven, and asks again: the answer that it has ended may be old.
+    let before = case.case.now();
+    case.calls.set_execution(caller.as_str(), ended_at(before));
+    case.case.pass(Duration::from_mins(1));
+    let again = case.waits("a", "two", Some(CALLER));
+    case.case.leases.start(again).await.expect("started");
+    assert_eq!(case.calls.take_stopped(), []);
+    let now = case.case.now();
+    case.calls.set_execution(caller.as_str(), ended_at(now));
+    case.sweeps_after(LOOK).await;
+    let stopped = case.calls.take_stopped();
+    assert!(
+        matches!(&stopped[..], [(one, why)] if one == execution("a").as_str() && why.contains(CALLER)),
+        "{stopped:?}"
+    );
+    case.nobody_waits("a").await;
+    case.are_told(&[]);
+    case.ends("a").await;
+}
+
+async fn waiting_start_leaves_with_its_caller<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "leaves").await;
+    let caller = make::execution(CALLER);
+    let start = case.waits("a", "one", Some(CALLER));
+    case.case.leases.start(start).await.expect("queued");
+    case.calls.expire_token(&case.token("one"));
+    let now = case.case.now();
+    let over = Execution::Ended {
+        stopped_at: now,
+        redrivable: true,
+        all_answered: true,
+    };
+    case.calls.set_execution(caller.as_str(), over);
+    case.sweeps_after(LOOK).await;
+    case.ends("first").await;
+    case.has_started(&["first"]);
+    case.is_free().await;
+    case.nobody_waits("a").await;
+    // Whom this stack may not look up cannot be waited for.
+    let stranger = with(case.request("b"), |start| {
+        start.result_to = Some(ResultTo {
+            task_token: TaskToken::new("two").expect("valid"),
+            stop_with: Some(make::holder("worker 7")),
+        });
+    });
+    invalid(case.case.leases.start(stranger).await, "caller");
+}
+
+async fn unknown_execution_is_told_of<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "unknown");
+    case.call("a", "one").await.expect("started");
+    case.calls
+        .set_execution(execution("a").as_str(), Execution::Unknown);
+    case.sweeps_after(LOOK).await;
+    case.are_told(&[]);
+    case.sweeps_after(Duration::from_mins(16)).await;
+    case.are_told(&[("one", "Lease.NoOutput")]);
+    case.nobody_waits("a").await;
+    case.sweeps_after(Duration::from_hours(1)).await;
+}
+
+async fn a_task_cannot_be_skipped<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "skipped task");
+    let skips = with(case.waits("a", "one", None), |start| {
+        start.if_held = IfHeld::Skip;
+    });
+    invalid(case.case.leases.start(skips).await, "if_held");
+    // One that may start nothing leaves the task to others.
+    let none = case.case.leases.clone().with_starts(StartRules::default());
+    invalid(
+        none.start(case.waits("a", "one", None)).await,
+        "state_machine_arn",
+    );
+    case.nobody_waits("a").await;
+}

@@ -1,0 +1,340 @@
+//! A task that waits for the result of a start: it is answered with the output of the execution, or with its error.
+//!
+//! Its token has an item of its own beside that of the start, [`ResultItem`], and the item is the sign that the task may not have been
+//! answered: whoever has answered it deletes it. It is in the index under the execution that the start becomes, so that reap finds it
+//! when an event says that this has ended, and sweep without an event. The lease of the execution knows nothing of it, and ends
+//! whether or not the token can be answered.
+//!
+//! A later call of the same start stores its token in the place of the earlier one, and looks whether the execution has ended meanwhile.
+//! What a call of start refuses is its own answer, and is not sent to the token.
+//!
+//! # If a process dies between two requests
+//!
+//! | after | and before | what is left | who does the rest |
+//! |---|---|---|---|
+//! | start has stored the start, its place and the token | its own answer | all of them | the task is told of an error, and calls again with a new token |
+//! | the token of a repeated call is stored | the look at the execution | the item | reap, or sweep |
+//! | the execution has begun | that its item says so | a start that waits, the execution, the item | whoever looks: the execution of that name has the start's input |
+//! | a start is settled without having begun | its token is answered | the item | sweep, as the start's item says how it was settled |
+//! | the execution has ended | an event is handled | the item | reap when the event comes again, or sweep |
+//! | the token is answered | the item is deleted | the item | sweep: the token is refused, and the item goes |
+//! | the execution that has to stop with its caller is stopped | the item is deleted | the item | reap, by the end of the execution: nobody waits with the token any more |
+
+use std::time::Duration;
+
+use super::{Execution, Queue, ask::has_newer_token, workflows::Outcome};
+use crate::{
+    clock::Timestamp,
+    error::Error,
+    leases::LATEST_ANSWER,
+    queue::workflows::{Delivery, Failure},
+    retry::{AT_ONCE, some_at_a_time},
+    row::Row,
+    start::{ANSWERS_FOR, ResultItem, ResultTo, StartItem, StartStatus},
+    store::{AwaitedResult, Operations, Store},
+    values::{Key, RequestDigest},
+};
+
+/// The longest time between two looks at an execution whose result somebody waits for.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+
+/// The error that a task is answered with whose execution has a result that cannot be read.
+const NO_OUTPUT: &str = "Lease.NoOutput";
+
+/// What a look at a task that waits for a result came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// No task waits.
+    NoTask,
+    /// It was answered, or does not wait any more.
+    Yes,
+    /// It waits on.
+    NotYet,
+}
+
+/// What a look does about the execution with which the started one is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Whether it has ended is asked: by sweep.
+    LookedUp,
+    /// Others may not look it up, nor stop what it has started.
+    LeftToSweep,
+}
+
+impl<S: Store> Queue<S> {
+    /// What is stored of a task that waits for the result of a start.
+    pub(crate) fn awaited(&self, item: &StartItem, to: ResultTo) -> AwaitedResult {
+        let result = ResultItem {
+            key: item.key.clone(),
+            execution: item.execution(),
+            task_token: to.task_token,
+            stop_with: to.stop_with,
+            asked_at: self.now(),
+            missing_since: None,
+        };
+        with_look(result, self.now().plus(self.settings().look))
+    }
+
+    /// A call has found its start accepted before: its token takes the place of the earlier one. The execution may have ended before
+    /// the token was stored.
+    pub(crate) async fn renew_result(&self, result: &AwaitedResult) -> Result<(), Error> {
+        if !self.store().put_result(result, self.limit()).await? {
+            return Err(has_newer_token());
+        }
+        self.answer_if_over(&result.item.key, &result.item.request())
+            .await;
+        Ok(())
+    }
+
+    /// The call that brought this token fails for good, which is the answer to its task.
+    pub(crate) async fn drop_result(&self, result: &AwaitedResult) {
+        let forgotten = self.store().forget_result(&result.item, self.limit());
+        if let Err(error) = forgotten.await {
+            error.count();
+            let (key, problem) = (&result.item.key, error.in_full());
+            tracing::warn!(%key, problem, "the token of a task that has failed is left to sweep");
+        }
+    }
+
+    /// Answers the task that waits for a start, if one does and the start is over. What fails is left to sweep, which looks at once.
+    pub(crate) async fn answer_if_over(&self, key: &Key, request: &RequestDigest) {
+        if let Err(error) = Box::pin(self.check_result(key, request, Caller::LeftToSweep)).await {
+            error.count();
+            let problem = error.in_full();
+            tracing::warn!(%key, problem, "a task that waits for a result is left to sweep");
+        }
+    }
+
+    /// Looks at those that are due. One that fails is counted and logged, and does not stop the others. Returns how many were
+    /// looked at, and how many failed.
+    pub(crate) async fn check_all_results(&self, due: &[(Key, RequestDigest)]) -> (u64, u64) {
+        let checks = due.iter().map(|(key, request)| async move {
+            if self.is_nearly_over() {
+                return true;
+            }
+            match Box::pin(self.check_result(key, request, Caller::LookedUp)).await {
+                Ok(_) => true,
+                Err(error) => {
+                    error.count();
+                    let problem = error.in_full();
+                    tracing::error!(%key, problem, "a task that waits for a result could not be answered");
+                    false
+                }
+            }
+        });
+        let done = some_at_a_time(AT_ONCE, checks.collect()).await;
+        let failed = done.iter().filter(|done| !**done).count();
+        ((done.len() - failed) as u64, failed as u64)
+    }
+
+    /// Answers the task that waits for a start, if the start is over.
+    pub(crate) async fn check_result(
+        &self,
+        key: &Key,
+        request: &RequestDigest,
+        caller: Caller,
+    ) -> Result<Answered, Error> {
+        let item = self.store().result_item(key, request, self.limit()).await?;
+        let Some(item) = item else {
+            return Ok(Answered::NoTask);
+        };
+        let answered = Box::pin(self.look_for_result(&item, caller)).await;
+        if answered.is_err() {
+            // Nobody has to wait for the next look that is due.
+            let at_once = with_look(item, self.now());
+            let _ = self.store().look_at_result(&at_once, self.limit()).await;
+        }
+        answered
+    }
+
+    async fn look_for_result(&self, item: &ResultItem, caller: Caller) -> Result<Answered, Error> {
+        let request = item.request();
+        let start = self.store().start_item(&item.key, &request, self.limit());
+        let start = start.await?;
+        if let Some(refusal) = start.as_ref().and_then(refusal_of) {
+            let refusal = Failure {
+                error: refusal.name().to_owned(),
+                cause: refusal.as_cause(&item.key),
+            };
+            return self.answer(item, Err(refusal)).await;
+        }
+        let said = self.workflows().outcome(&item.execution, self.limit());
+        let (input, said) = said.await?;
+        // An execution whose input may not be read is that of a start which says that it has begun.
+        let is_ours = match (&start, input) {
+            (Some(start), Some(input)) => start.input.is(&input, start.pass_lease),
+            (Some(start), None) => start.status == StartStatus::Begun,
+            (None, _) => true,
+        };
+        match said {
+            Outcome::Ended(Some(result)) if is_ours => self.answer(item, result).await,
+            Outcome::Ended(None) if is_ours => self.answer(item, Err(unread(item))).await,
+            Outcome::Runs if is_ours => self.runs_on(item, caller).await,
+            _ => match start {
+                Some(start) if start.status == StartStatus::Waiting => {
+                    self.waits_on(item, &start, caller).await
+                }
+                _ => self.is_missing(item).await,
+            },
+        }
+    }
+
+    /// The start has not begun: it waits for its key, unless it was to stop with its caller.
+    async fn waits_on(
+        &self,
+        item: &ResultItem,
+        start: &StartItem,
+        caller: Caller,
+    ) -> Result<Answered, Error> {
+        if self.caller_has_ended(item, caller).await?
+            && Box::pin(self.dismiss_start(&item.key, &start.execution())).await?
+        {
+            return Ok(Answered::Yes);
+        }
+        self.look_later(item).await
+    }
+
+    /// The execution runs, unless it is to stop with its caller.
+    async fn runs_on(&self, item: &ResultItem, caller: Caller) -> Result<Answered, Error> {
+        if self.caller_has_ended(item, caller).await?
+            && let Some(caller) = &item.stop_with
+        {
+            let (key, execution) = (&item.key, &item.execution);
+            let cause = format!("{caller} waited for it, and has ended");
+            let stopped = self.workflows().stop_called(execution, cause, self.limit());
+            if stopped.await? {
+                tracing::info!(%key, %execution, %caller, "stopped with its caller");
+                self.store().forget_result(item, self.limit()).await?;
+                return Ok(Answered::Yes);
+            }
+        }
+        self.look_later(item).await
+    }
+
+    /// Whether the execution with which the started one is to stop has ended since it asked. An end before that is of an earlier run, as
+    /// long as the service may not show that it was redriven.
+    async fn caller_has_ended(&self, item: &ResultItem, looks: Caller) -> Result<bool, Error> {
+        let Some(caller) = item
+            .stop_with
+            .as_ref()
+            .filter(|_| looks == Caller::LookedUp)
+        else {
+            return Ok(false);
+        };
+        let said = self.workflows().describe_execution(caller, self.limit());
+        let margin = self.settings().clock_margin;
+        Ok(match said.await? {
+            Execution::Ended { stopped_at, .. } => {
+                stopped_at.plus(margin) >= item.asked_at
+                    || self.now() >= self.shows_after(item.asked_at)
+            }
+            Execution::Running | Execution::Unknown => false,
+        })
+    }
+
+    /// The start has begun, and the service does not know its execution: not yet, or not any more.
+    async fn is_missing(&self, item: &ResultItem) -> Result<Answered, Error> {
+        let patience = self.settings().reap_grace.max(LATEST_ANSWER);
+        let since = item.missing_since.unwrap_or_else(|| self.now());
+        let until = since.plus(patience);
+        if item.missing_since.is_some() && until <= self.now() {
+            let gone = Failure {
+                error: NO_OUTPUT.to_owned(),
+                cause: format!("Step Functions does not know {}", item.execution),
+            };
+            return self.answer(item, Err(gone)).await;
+        }
+        let missing = ResultItem {
+            missing_since: Some(since),
+            ..item.clone()
+        };
+        let look = with_look(missing, until);
+        self.store().look_at_result(&look, self.limit()).await?;
+        Ok(Answered::NotYet)
+    }
+
+    /// Twice as long after each look, as for a lease; but whoever is to stop with its caller is looked at as often as at first.
+    async fn look_later(&self, item: &ResultItem) -> Result<Answered, Error> {
+        let (now, look) = (self.now(), self.settings().look);
+        let pause = match item.stop_with {
+            Some(_) => look,
+            None => now.since(item.asked_at).clamp(look, LONGEST_PAUSE),
+        };
+        let seen = ResultItem {
+            missing_since: None,
+            ..item.clone()
+        };
+        let later = with_look(seen, now.plus(pause));
+        self.store().look_at_result(&later, self.limit()).await?;
+        Ok(Answered::NotYet)
+    }
+
+    /// Answers the task, and then deletes its item.
+    async fn answer(
+        &self,
+        item: &ResultItem,
+        answer: Result<String, Failure>,
+    ) -> Result<Answered, Error> {
+        let (to, limit) = ((&item.execution, &item.task_token), self.limit());
+        let (key, execution) = (&item.key, &item.execution);
+        let outcome = answer
+            .as_ref()
+            .map_or_else(|failure| failure.error.clone(), |_| "success".to_owned());
+        let delivery = match answer {
+            Ok(output) => self.workflows().succeed(to, output, limit).await?,
+            Err(Failure { error, cause }) => {
+                self.workflows().fail(to, &error, cause, limit).await?
+            }
+        };
+        match delivery {
+            Delivery::Delivered => tracing::info!(%key, %execution, outcome, "its result was sent"),
+            Delivery::Refused => tracing::info!(%key, %execution, "nobody waits for its result"),
+        }
+        self.store().forget_result(item, self.limit()).await?;
+        Ok(Answered::Yes)
+    }
+}
+
+/// As long as it is looked at, it is not purged.
+fn with_look(item: ResultItem, look_at: Timestamp) -> AwaitedResult {
+    let purge_at = look_at.plus(ANSWERS_FOR).as_seconds_rounded_up();
+    AwaitedResult {
+        item,
+        look_at,
+        purge_at: purge_at.min(Row::NEVER),
+    }
+}
+
+/// Why a start never begins, by its item; none if it waits or has begun.
+fn refusal_of(start: &StartItem) -> Option<Error> {
+    let key = start.key.clone();
+    Some(match &start.status {
+        StartStatus::Waiting | StartStatus::Begun => return None,
+        StartStatus::Failed(reason) if *reason == start.waited_too_long() => {
+            Error::QueueTimeout { key }
+        }
+        StartStatus::Failed(reason) => Error::NotStarted {
+            key,
+            reason: reason.clone(),
+        },
+        StartStatus::Superseded(by) => {
+            let by = by.clone();
+            Error::Superseded { key, by }
+        }
+        StartStatus::Skipped => Error::NotStarted {
+            key,
+            reason: "an operator has taken it out of the queue".to_owned(),
+        },
+    })
+}
+
+fn unread(item: &ResultItem) -> Failure {
+    Failure {
+        error: NO_OUTPUT.to_owned(),
+        cause: format!(
+            "{} has ended, and its result may not be read: give the functions of the stack kms:Decrypt with the key of its state \
+             machine, or let it store its result where you read it",
+            item.execution
+        ),
+    }
+}
