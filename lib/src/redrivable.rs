@@ -4,6 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
+    pool::Pool,
     row::attributes as at,
     row::{Item, instant, n, permits, permits_value, s, text, time, whole},
     values::{Holder, KeepTime, Key, Permits, RequestDigest},
@@ -20,6 +21,8 @@ pub struct Redrivable {
     pub started: bool,
     /// Of how many permits it had one; none for the mutex.
     pub permits: Option<Permits>,
+    /// Of which pool it had a permit besides.
+    pub pool: Option<Pool>,
     /// How long its lease stays after a failure.
     pub keep: KeepTime,
     /// How often it had been redriven by the last look; none if nobody has looked.
@@ -55,6 +58,7 @@ impl Redrivable {
             execution: Holder::stored(text(item, at::HOLDER)?),
             started: whole(item, at::STARTED)? == 1,
             permits: permits(item),
+            pool: Pool::read(item),
             keep: whole(item, at::KEEP_MS).and_then(KeepTime::stored)?,
             redrives: count(at::REDRIVES),
             ended_at: time(item, at::ENDED_AT)?,
@@ -77,6 +81,7 @@ impl Redrivable {
             (at::SWEEP_AFTER, instant(next)),
             (at::PURGE_AT, n(purge_at)),
         ];
+        all.extend(self.pool.iter().flat_map(Pool::attributes));
         all.extend(self.redrives.map(|count| (at::REDRIVES, n(count.into()))));
         all
     }

@@ -46,19 +46,25 @@ impl<S: Store> Leases<S> {
         redrives: Option<u32>,
     ) -> Result<(), Error> {
         let (key, execution) = (&address.key, &row.granted_to);
+        if key.pool_name().is_some() {
+            // The note of its key is for both.
+            return Ok(());
+        }
         let request = RequestDigest::of_start(execution);
         let (now, is_start) = (self.now(), row.request.is_start());
-        let permits = if is_start {
+        let asked = if is_start {
             let item = self.store().start_item(key, &request, self.limit()).await?;
-            item.and_then(|item| item.request.permits)
+            item.map(|item| (item.request.permits, item.request.pool))
         } else {
             None
         };
+        let (permits, pool) = asked.unwrap_or_default();
         let mut noted = Redrivable {
             key: key.clone(),
             execution: execution.clone(),
             started: is_start,
             permits,
+            pool,
             keep: row
                 .holding()
                 .map(|held| held.term.keep())
@@ -81,6 +87,7 @@ impl<S: Store> Leases<S> {
                 seen = Some(before.version);
                 noted.started |= before.started;
                 noted.permits = before.permits.or(noted.permits);
+                noted.pool = before.pool.or(noted.pool);
                 noted.redrives =
                     redrives.map(|count| before.redrives.map_or(count, |known| known.max(count)));
                 noted.version = before.version + 1;
@@ -107,7 +114,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for, and for
-    /// how long its lease stays after a failure.
+    /// how long its lease stays after a failure. After a key comes that of its pool.
     ///
     /// # Errors
     /// Those of [`Store::write`].
@@ -128,23 +135,26 @@ impl<S: Store> Leases<S> {
                 else {
                     continue;
                 };
-                if keys.iter().any(|(known, _, _)| *known == key) {
+                let is_known = keys.iter().any(|(known, _, _)| *known == key);
+                if is_known || key.pool_name().is_some() {
                     continue;
                 }
                 let noted = self
                     .store()
                     .redrivable(&key, &started, self.limit())
                     .await?;
-                let (permits, keep) = if let Some(noted) = noted {
-                    (noted.permits, noted.keep)
+                let (permits, pool, keep) = if let Some(noted) = noted {
+                    (noted.permits, noted.pool, noted.keep)
                 } else {
                     let start = self.store().start_item(&key, &started, self.limit());
-                    let start = start
-                        .await?
-                        .map(|start| (start.request.permits, start.request.keep()));
+                    let start = start.await?.map(|start| {
+                        let keep = start.request.keep();
+                        (start.request.permits, start.request.pool, keep)
+                    });
                     start.unwrap_or_default()
                 };
                 keys.push((key, permits, keep));
+                keys.extend(pool.map(|pool| (pool.key, Some(pool.permits), keep)));
             }
             from = page.next;
             if from.is_none() {

@@ -144,10 +144,9 @@ impl Entry {
             && row.fencing_token == self.fencing_token
     }
 
-    /// Whether the grant was taken back, as this row, that of the key, shows: nobody was ever notified of it.
-    pub(crate) fn was_taken_back(&self, row: &Row) -> bool {
-        let granted_again = row.request == self.request && row.fencing_token > self.fencing_token;
-        let forgotten = row.fencing_token == self.fencing_token && !row.remembers(&self.request);
-        granted_again || forgotten
+    /// Whether the grant has ended, as this row, that of the key, shows: then its permit ends too. A row that was restored from a backup
+    /// shows nothing.
+    pub(crate) fn has_ended_in(&self, row: &Row) -> bool {
+        row.fencing_token >= self.fencing_token && !self.is_held_in(row)
     }
 }

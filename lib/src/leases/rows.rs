@@ -451,10 +451,16 @@ impl<S: Store> Leases<S> {
         Ok(item.map(|item| Waiter::Start(Box::new(item))))
     }
 
-    /// The same for a place in the queue of a pool: none if the grant that it is for has ended, or has a permit.
+    /// The same for a place in the queue of a pool: none if the grant that it is for has ended, has a permit, or was cancelled by an
+    /// operator.
     async fn waiter_in_pool(&self, pool: &Key, entry: Entry) -> Result<Option<Waiter>, Error> {
         let row = self.read_row(&entry.at).await?;
-        let Some(row) = row.filter(|row| entry.is_held_in(row) && row.waits_in_pool()) else {
+        let is_cancelled = |row: &Row| {
+            let told = row.holding().and_then(|held| held.notification);
+            told.is_some_and(|told| told.refused_at.is_some())
+        };
+        let waits = |row: &Row| entry.is_held_in(row) && row.waits_in_pool() && !is_cancelled(row);
+        let Some(row) = row.filter(waits) else {
             return Ok(None);
         };
         let waiter = self.waiter(&entry.at.key, &entry.request).await?;

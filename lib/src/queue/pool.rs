@@ -12,7 +12,7 @@
 //! | the grant of the key | a place or a permit of the pool | a row that waits, unknown to the pool | sweep asks again |
 //! | a permit of the pool | the note of it | the same, and the pool has granted it | sweep, or a repeated request, notes it |
 //! | the note | the notification | as after any grant from the queue | sweep notifies again |
-//! | the end of the key's grant | the end in the pool | a permit or place of a grant that has ended | a place is passed over when it comes to the head; a permit ends by a check: at once if the grant was taken back, else with its execution |
+//! | the end of the key's grant | the end in the pool | a permit or place of a grant that has ended | a place is passed over when it comes to the head; a permit ends by a check |
 //! | the end of a permit by its handle | the end of the key's grant | a key without its permit | the same release, or the end of the execution |
 
 use super::{
@@ -85,8 +85,10 @@ impl<S: Store> Queue<S> {
                 Ok(Entered::Waits)
             }
             Asked::Had => Ok(Entered::Lost),
-            // The pool is full of those who wait, or frozen by hand: sweep asks again.
+            // The pool is full of those who wait, or frozen by hand: sweep asks again. Of those who wait some may have ended since, whom
+            // nobody else passes over.
             Asked::Refused(error) => {
+                self.serve_key(&pool.key).await;
                 error.count();
                 let (key, problem) = (&at.key, error.in_full());
                 tracing::error!(%key, pool = %pool.key, problem, "has its key, and no place in the queue of its pool");
@@ -237,8 +239,8 @@ impl<S: Store> Queue<S> {
         Ok((Told::Refused, freed))
     }
 
-    /// What becomes of a permit of a pool, whose execution may have ended: it is that of a grant of a key, and follows it as long as its holder
-    /// may not have been notified. None if the service decides.
+    /// What becomes of a permit of a pool, whose execution may have ended: it is that of a grant of a key, and ends with it. As long as its
+    /// holder may not have been notified, it stays. None if the service decides.
     pub(crate) async fn follow_key(
         &self,
         permit: &Address,
@@ -268,7 +270,7 @@ impl<S: Store> Queue<S> {
             let may_not_know = held.is_some_and(|held| held.notification.is_some());
             return Ok(may_not_know.then_some(Looked::Kept));
         }
-        if entry.was_taken_back(&of_key) {
+        if entry.has_ended_in(&of_key) {
             return self
                 .end_and_serve(permit, row, Ended::Released)
                 .await

@@ -205,8 +205,9 @@ impl<S: Store> Queue<S> {
             Some(_) => !self.is_nearly_over(),
             None => self.now().since(walk.began) < Connection::OPERATION,
         };
-        // A team's function without starts leaves them to sweep.
-        let may_serve = in_time && !(head.is_start() && self.starts.is_empty());
+        // A team's function without starts leaves them to sweep, in the queue of a pool too.
+        let is_start = Entry::of(&head).map_or(head.is_start(), |entry| entry.request.is_start());
+        let may_serve = in_time && !(is_start && self.starts.is_empty());
         may_serve.then_some(head)
     }
 

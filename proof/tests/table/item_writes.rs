@@ -137,6 +137,7 @@ fn of_notes() -> Vec<Write> {
             execution: holder("a"),
             started: true,
             permits: None,
+            pool: redrives.map(|_| Pool::new(&key(), Permits::new(2).expect("valid"))),
             keep: KeepTime::default(),
             redrives,
             ended_at: Timestamp::from_millis(5),
