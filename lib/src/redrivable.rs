@@ -21,7 +21,7 @@ pub struct Redrivable {
     pub started: bool,
     /// Of how many permits it had one; none for the mutex.
     pub permits: Option<Permits>,
-    /// Of which pool it had one besides.
+    /// Of which pool it had a permit besides.
     pub pool: Option<Pool>,
     /// How long its lease stays after a failure.
     pub keep: KeepTime,

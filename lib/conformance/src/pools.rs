@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::queue::{QueueCase, Turn, WAIT};
 use super::starts::{MACHINE, execution};
-use super::{Bench, Lost, MARGIN, MS, STALE, make, with};
+use super::{Bench, Lost, MARGIN, MS, STALE, counted, make, with};
 use leasehold::{
     Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions, ForceReleaseOutcome,
-    IfHeld, Key, Leases, LimitedTo, Pool, Queued, Reaped, Redrives, Settings, Stands, Start,
-    StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    IfHeld, Key, LimitedTo, Pool, Queued, Reaped, Redrives, ReleaseOutcome, Settings, Stands,
+    Start, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    metrics::Metric,
     row::Row,
     store::{Address, Operations as _},
 };
@@ -33,8 +34,12 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(cancelled_in_the_pool_fails_at_once(bench)).await;
     Box::pin(newest_sends_away_from_the_pool(bench)).await;
     Box::pin(many_dead_tokens_are_passed_over(bench)).await;
-    Box::pin(redriven_start_gets_both_or_stops(bench)).await;
-    Box::pin(who_starts_nothing_fails_nobody(bench)).await;
+    Box::pin(starts_are_left_to_who_begins_them(bench)).await;
+    Box::pin(cancelled_in_the_pool_never_begins(bench)).await;
+    Box::pin(permit_of_an_ended_grant_comes_back(bench)).await;
+    Box::pin(redriven_has_both_again(bench)).await;
+    Box::pin(redriven_without_a_permit_is_stopped(bench)).await;
+    Box::pin(dead_places_do_not_fill_a_pool(bench)).await;
 }
 
 /// Some tenants and their pool.
@@ -494,7 +499,7 @@ async fn taken_permit_is_not_replayed<B: Bench>(bench: &B) {
 }
 
 async fn cancelled_in_the_pool_fails_at_once<B: Bench>(bench: &B) {
-    let case = PoolCase::new(bench, "cancelled", 1);
+    let case = PoolCase::new(bench, "cancelled now", 1);
     case.starts("a1").await;
     case.queues("b1").await;
     let (key, because) = (case.key("b"), make::because());
@@ -554,64 +559,172 @@ async fn many_dead_tokens_are_passed_over<B: Bench>(bench: &B) {
     case.all_is_free(&tenants).await;
 }
 
-async fn redriven_start_gets_both_or_stops<B: Bench>(bench: &B) {
-    let case = PoolCase::new(bench, "redriven", 1);
-    let stands = |count, stands| {
-        let at = Some(case.case.now());
-        let execution = execution(&case.name("a1"));
-        let redrives = Redrives { count, at, stands };
-        case.case.calls.set_redrives(execution.as_str(), redrives);
-        execution
-    };
-    case.starts("a1").await;
-    let again = async |count| {
-        case.case.pass(STALE + MARGIN + MS);
-        let failed = stands(count, Stands::Redrivable);
-        let over = Execution::Ended {
-            stopped_at: case.case.now(),
-            redrivable: true,
-            all_answered: true,
-        };
-        case.case.calls.set_execution(failed.as_str(), over);
-        case.case.pass(STALE + MARGIN + MS);
-        let reaped = case.case.leases.reap(&failed).await;
-        reaped.expect("an answer");
-        stands(count + 1, Stands::Runs);
-        let runs = Execution::Running;
-        case.case.calls.set_execution(failed.as_str(), runs);
-        let redriven = case.case.leases.redriven(&failed).await;
-        redriven.expect("an answer")
-    };
-    assert!(matches!(again(0).await, Reaped::Redriven { taken: 1, .. }));
-    let row = case.row(&case.pool().key, 0).await.expect("a row");
-    assert_eq!(row.granted_to, execution(&case.name("a1")));
-    case.queues("b1").await;
-    // Now the other one is granted the permit before the redrive.
-    assert!(matches!(
-        again(1).await,
-        Reaped::Redriven { stopped: 1, .. }
-    ));
-    case.has_started(&["a1", "b1"]);
-    let row = case.row(&case.key("a"), 0).await.expect("a row");
-    assert!(row.holding().is_none(), "{row:?}");
-    case.ends("b1").await;
-    case.all_is_free(&["a", "b"]).await;
-}
-
-/// A program that may start nothing releases a key, and the next in the pool is a start.
-async fn who_starts_nothing_fails_nobody<B: Bench>(bench: &B) {
-    let case = PoolCase::new(bench, "no starts", 1);
+/// A team's function may serve the pool, and begins nothing.
+async fn starts_are_left_to_who_begins_them<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "of a team", 1);
     let first = case.acquires("a1").await;
     case.queues("b1").await;
-    let program = Leases::new(bench.store(), Settings::default())
-        .with_clock(case.case.clock.clone())
-        .with_workflows(case.case.calls.clone());
-    let released = program.release(&first.lease).await;
-    let _ = released.expect("released");
+    let leases = case.case.leases.clone();
+    let of_a_team = leases.with_starts(StartRules::default());
+    let released = of_a_team.release(&first.lease).await;
+    assert_eq!(
+        released.expect("an answer").outcome,
+        ReleaseOutcome::Released
+    );
     assert_eq!(case.status("b1").await, Some(StartStatus::Waiting));
-    case.case.pass(Duration::from_mins(1));
     case.case.sweep().await;
     case.has_started(&["b1"]);
     case.ends("b1").await;
     case.all_is_free(&["a", "b"]).await;
+}
+
+async fn cancelled_in_the_pool_never_begins<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "cancelled", 1);
+    case.starts("a1").await;
+    for name in ["b1", "c1"] {
+        case.queues(name).await;
+    }
+    let (key, options) = (case.key("b"), ForceReleaseOptions::default());
+    let because = make::because();
+    let forced = case.case.leases.force_release(&key, options, &because);
+    forced.await.expect("forced");
+    case.ends("a1").await;
+    case.has_started(&["a1", "c1"]);
+    case.case.pass(Duration::from_mins(10));
+    case.case.sweep().await;
+    let status = case.status("b1").await;
+    assert!(matches!(status, Some(StartStatus::Failed(_))), "{status:?}");
+    case.ends("c1").await;
+    case.all_is_free(&["a", "b", "c"]).await;
+}
+
+/// Whoever ended the grant of the key died before it ended that of the pool, and the key is another's since.
+async fn permit_of_an_ended_grant_comes_back<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "left behind", 1);
+    let first = case.acquires("a1").await;
+    let permit = case.row(&case.pool().key, 0).await.expect("a row");
+    case.case.release(&first.lease).await;
+    let key = case.pool().key;
+    let at = Address { key, permit: 0 };
+    bench.put(&at, permit.to_item()).await;
+    case.waits("a2").await;
+    case.case.pass(Settings::default().look + MS);
+    case.case.sweep().await;
+    let next = case.case.turn_of("a2");
+    case.case.release(&next.lease).await;
+    case.all_is_free(&["a"]).await;
+}
+
+impl<B: Bench> PoolCase<'_, B> {
+    fn stands(&self, name: &str, stands: Stands, count: u32) {
+        let at = (count > 0).then(|| self.case.now());
+        let execution = execution(&self.name(name));
+        let calls = &self.case.calls;
+        calls.set_redrives(execution.as_str(), Redrives { stands, count, at });
+    }
+
+    async fn fails(&self, name: &str) {
+        self.case.pass(STALE + MARGIN + MS);
+        let execution = execution(&self.name(name));
+        let over = Execution::Ended {
+            stopped_at: self.case.now(),
+            redrivable: true,
+            all_answered: true,
+        };
+        self.case.calls.set_execution(execution.as_str(), over);
+        self.stands(name, Stands::Redrivable, 0);
+        self.case.pass(STALE + MARGIN + MS);
+        self.case.leases.reap(&execution).await.expect("an answer");
+    }
+
+    async fn redriven(&self, name: &str) -> (Reaped, u64) {
+        let execution = execution(&self.name(name));
+        let running = Execution::Running;
+        self.case.calls.set_execution(execution.as_str(), running);
+        self.stands(name, Stands::Runs, 1);
+        let told = self.case.leases.redriven(&execution);
+        let (told, alarmed) = counted(Metric::UnguardedRedrives, told).await;
+        (told.expect("an answer"), alarmed)
+    }
+}
+
+const fn taken_or_stopped(taken: u64, stopped: u64) -> Reaped {
+    Reaped::Redriven {
+        taken,
+        stopped,
+        alone: 0,
+        undecided: 0,
+    }
+}
+
+async fn redriven_has_both_again<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "redriven", 2);
+    case.starts("a1").await;
+    case.fails("a1").await;
+    case.all_is_free(&["a"]).await;
+    assert_eq!(case.redriven("a1").await, (taken_or_stopped(1, 0), 0));
+    let execution = execution(&case.name("a1"));
+    for key in [case.key("a"), case.pool().key] {
+        let row = case.row(&key, 0).await.expect("a row");
+        assert!(row.holding().is_some(), "{key}");
+        assert_eq!(row.granted_to, execution);
+    }
+    let keys = case.case.leases.keys_of(&execution).await;
+    let pool = case.pool();
+    let both = keys.expect("an answer").into_iter();
+    let both: Vec<_> = both.map(|(key, permits, _)| (key, permits)).collect();
+    assert_eq!(
+        both,
+        [(case.key("a"), None), (pool.key, Some(pool.permits))]
+    );
+    case.stands("a1", Stands::Final, 1);
+    case.ends("a1").await;
+    case.all_is_free(&["a"]).await;
+}
+
+async fn redriven_without_a_permit_is_stopped<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "redriven beside", 1);
+    case.starts("a1").await;
+    case.queues("b1").await;
+    case.fails("a1").await;
+    case.has_started(&["a1", "b1"]);
+    assert_eq!(case.redriven("a1").await, (taken_or_stopped(0, 1), 1));
+    let stopped = case.case.calls.take_stopped();
+    assert_eq!(stopped.len(), 1, "{stopped:?}");
+    assert!(
+        stopped[0].1.contains(case.case.address.key.as_str()),
+        "{stopped:?}"
+    );
+    case.stands("a1", Stands::Final, 1);
+    case.ends("a1").await;
+    case.ends("b1").await;
+    case.all_is_free(&["a", "b"]).await;
+}
+
+async fn dead_places_do_not_fill_a_pool<B: Bench>(bench: &B) {
+    let settings = with(Settings::default(), |settings| settings.queue_cap = 1);
+    let case = PoolCase {
+        case: QueueCase::with(bench, "pools/dead places", settings),
+        ..PoolCase::new(bench, "dead places", 1)
+    };
+    let first = case.acquires("a1").await;
+    case.waits("b1").await;
+    let key = case.pool().key;
+    let queue = case.row(&key, 0).await.expect("a row").queue;
+    case.over(make::execution("b1").as_str()).await;
+    case.case.sweep().await;
+    let of_b = case.case.answers();
+    assert!(matches!(&of_b[..], [(_, Err(_))]), "{of_b:?}");
+    case.case.release(&first.lease).await;
+    let free = case.row(&key, 0).await.expect("a row");
+    assert_eq!(free.waiting(), []);
+    bench
+        .put(&Address { key, permit: 0 }, Row { queue, ..free }.to_item())
+        .await;
+    // It has its key, and no place, because whoever took the other's away died before.
+    assert!(matches!(case.ask("c1").await, Queued::Queued { .. }));
+    case.case.sweep().await;
+    let next = case.case.turn_of("c1");
+    case.case.release(&next.lease).await;
+    case.all_is_free(&["a", "b", "c"]).await;
 }

@@ -47,18 +47,18 @@ impl<S: Store> Leases<S> {
     ) -> Result<(), Error> {
         let (key, execution) = (&address.key, &row.granted_to);
         if key.pool_name().is_some() {
-            // The note of the key has the pool.
+            // The note of its key is for both.
             return Ok(());
         }
         let request = RequestDigest::of_start(execution);
         let (now, is_start) = (self.now(), row.request.is_start());
-        let (permits, pool) = if is_start {
+        let asked = if is_start {
             let item = self.store().start_item(key, &request, self.limit()).await?;
-            let request = item.map(|item| item.request);
-            request.map_or((None, None), |request| (request.permits, request.pool))
+            item.map(|item| (item.request.permits, item.request.pool))
         } else {
-            (None, None)
+            None
         };
+        let (permits, pool) = asked.unwrap_or_default();
         let mut noted = Redrivable {
             key: key.clone(),
             execution: execution.clone(),
@@ -113,8 +113,8 @@ impl<S: Store> Leases<S> {
             .await
     }
 
-    /// The keys of leases that this execution has, or had until its end, and before each its pool, with the number of permits of each that it asked for, and for
-    /// how long its lease stays after a failure.
+    /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for, and for
+    /// how long its lease stays after a failure. After a key comes that of its pool.
     ///
     /// # Errors
     /// Those of [`Store::write`].
@@ -135,7 +135,8 @@ impl<S: Store> Leases<S> {
                 else {
                     continue;
                 };
-                if key.pool_name().is_some() || keys.iter().any(|(known, _, _)| *known == key) {
+                let is_known = keys.iter().any(|(known, _, _)| *known == key);
+                if is_known || key.pool_name().is_some() {
                     continue;
                 }
                 let noted = self
@@ -152,9 +153,8 @@ impl<S: Store> Leases<S> {
                     });
                     start.unwrap_or_default()
                 };
-                // Without a wait for the key, nobody waits with a permit.
-                keys.extend(pool.map(|pool| (pool.key, Some(pool.permits), keep)));
                 keys.push((key, permits, keep));
+                keys.extend(pool.map(|pool| (pool.key, Some(pool.permits), keep)));
             }
             from = page.next;
             if from.is_none() {

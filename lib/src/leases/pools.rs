@@ -177,4 +177,10 @@ impl Entry {
             && row.request == self.request
             && row.fencing_token == self.fencing_token
     }
+
+    /// Whether the grant has ended, as this row, that of the key, shows: then its permit ends too. A row that was restored from a backup
+    /// shows nothing.
+    pub(crate) fn has_ended_in(&self, row: &Row) -> bool {
+        row.fencing_token >= self.fencing_token && !self.is_held_in(row)
+    }
 }

@@ -452,7 +452,8 @@ impl<S: Store> Leases<S> {
         Ok(item.map(|item| Waiter::Start(Box::new(item))))
     }
 
-    /// The same for a place in the queue of a pool: none if the grant that it is for has ended, or has a permit.
+    /// The same for a place in the queue of a pool: none if the grant that it is for has ended, has a permit, or was cancelled by an
+    /// operator.
     async fn waiter_in_pool(&self, pool: &Key, entry: Entry) -> Result<Option<Waiter>, Error> {
         let row = match self.read_row(&entry.at()).await {
             // Nobody else waits for somebody to mend that.

@@ -90,8 +90,10 @@ impl<S: Store> Queue<S> {
                 Ok(Entered::Waits)
             }
             Asked::Had => Ok(Entered::Lost),
-            // The pool is full of those who wait, or frozen by hand: sweep asks again.
+            // The pool is full of those who wait, or frozen by hand: sweep asks again. Of those who wait some may have ended since, whom
+            // nobody else passes over.
             Asked::Refused(error) => {
+                self.serve_key(&pool.key).await;
                 error.count();
                 let (key, problem) = (&at.key, error.in_full());
                 tracing::error!(%key, pool = %pool.key, problem, "has its key, and no place in the queue of its pool");
@@ -305,7 +307,7 @@ impl<S: Store> Queue<S> {
         let pool = of_key.holding().and_then(|held| held.pool.as_ref());
         let noted = pool.and_then(|pool| pool.permit.as_ref());
         let has_another = noted.is_some_and(|noted| noted.lease_id != held.lease_id);
-        if !entry.is_held_in(&of_key) || has_another {
+        if entry.has_ended_in(&of_key) || has_another {
             let ends = self.end_and_serve(permit, row, Ended::Released);
             return ends.await.map(Some);
         }

@@ -48,6 +48,18 @@ pub(crate) enum Checked {
     Undecided,
 }
 
+/// What became of an attempt to take back for it what it needs.
+enum Again {
+    /// It has that.
+    Taken,
+    /// It had it for this redrive.
+    Had,
+    /// Nobody is granted it now.
+    Frozen,
+    /// These others have it.
+    InTheWay(String),
+}
+
 impl<S: Store> Queue<S> {
     /// What becomes of an execution that is said to run again: if its lease has ended, it gets its key again, or is stopped. Like
     /// reap it asks the service, and only if the execution lost a lease by its end. It may be repeated for ever.
@@ -141,7 +153,7 @@ impl<S: Store> Queue<S> {
             return Ok(Checked::Undecided);
         }
         let rows = self.read_rows_for(key, noted.permits).await?;
-        if rows.held_by(&noted.execution).is_some() {
+        if rows.held_by(&noted.execution).is_some() && self.has_permit(&noted).await? {
             // A look that has not seen it run may still end its lease: then this redrive is to be seen to.
             self.look_at(&noted, next).await?;
             return Ok(Checked::Nothing);
@@ -152,7 +164,7 @@ impl<S: Store> Queue<S> {
         if self.settings().redrives_are_counted_only {
             return self.alone(&noted, &holders(&rows), redrives, next).await;
         }
-        self.take_again_or_stop(&noted, &rows, redrives, next).await
+        self.take_again_or_stop(&noted, redrives, next).await
     }
 
     /// Whether it runs by a redrive that came after the end of its lease.
@@ -197,62 +209,69 @@ impl<S: Store> Queue<S> {
         ))
     }
 
-    async fn take_again_or_stop(
-        &self,
-        noted: &Redrivable,
-        rows: &Rows,
-        redrives: Redrives,
-        next: Timestamp,
-    ) -> Result<Checked, Error> {
-        let (key, execution) = (&noted.key, &noted.execution);
-        let keep = noted.keep;
-        let request = RequestId::new(format!("redrive/{}", redrives.count));
-        let request = request.map_err(|problem| Error::invalid("request_id", problem))?;
-        // The same request for the same redrive: whoever checks again gets the same lease.
-        let asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep })
-            .request_id(request)
-            .reentrant();
-        // The pool first, so that nobody runs with the key alone. If it does not get the key it is stopped, and its permit ends with it.
-        if let Some(pool) = &noted.pool {
-            let mut of_pool = asks.clone();
-            (of_pool.key, of_pool.permits) = (pool.key.clone(), Some(pool.permits));
-            match self.acquire(of_pool).await {
-                Ok(Acquired::Granted(_)) | Err(Error::Consumed { .. }) => {}
+    /// Whether it has a permit of its pool, if it needs one. One that acquires for itself sees to that.
+    async fn has_permit(&self, noted: &Redrivable) -> Result<bool, Error> {
+        let Some(pool) = &noted.pool else {
+            return Ok(true);
+        };
+        let rows = self.read_rows(&pool.key).await?;
+        Ok(rows.held_by(&noted.execution).is_some())
+    }
+
+    /// What it needs is granted to it, the key first and a permit of its pool second; or who is in the way of that.
+    async fn take_again(&self, noted: &Redrivable, redrives: Redrives) -> Result<Again, Error> {
+        let pool = noted.pool.as_ref();
+        let pool = pool.map(|pool| (&pool.key, Some(pool.permits)));
+        for (key, permits) in [(&noted.key, noted.permits)].into_iter().chain(pool) {
+            let lifetime = Lifetime::Execution { keep: noted.keep };
+            let request = RequestId::new(format!("redrive/{}", redrives.count));
+            let request = request.map_err(|problem| Error::invalid("request_id", problem))?;
+            // The same request for the same redrive: whoever checks again gets the same lease.
+            let mut asks =
+                Acquire::new(key.clone(), noted.execution.clone(), lifetime).request_id(request);
+            asks.permits = permits;
+            // A permit that it has still of the grant that ended ends too.
+            asks.reentrant = *key == noted.key;
+            match self.acquire(asks).await {
+                Ok(Acquired::Granted(granted)) => {
+                    let (execution, token) = (&noted.execution, granted.lease.fencing_token);
+                    tracing::warn!(%key, %execution, fencing_token = token.get(), "it was redriven, and has its key again");
+                }
                 Ok(Acquired::Held(contention)) => {
-                    let in_the_way = contention.held.to_string();
-                    return self.stop_beside(noted, &in_the_way, redrives, next).await;
+                    return Ok(Again::InTheWay(contention.held.to_string()));
+                }
+                // It had the lease for this redrive, and an operator has ended it since.
+                Err(Error::Consumed { .. }) => return Ok(Again::Had),
+                Err(Error::Frozen { .. }) => {
+                    let rows = self.read_rows_for(key, permits).await?;
+                    // Else nobody is granted it meanwhile.
+                    return Ok(rows.full_for(permits).map_or(Again::Frozen, |row| {
+                        Again::InTheWay(format!("{key} is held by {}", row.granted_to))
+                    }));
                 }
                 Err(error) => return Err(error),
             }
         }
-        let asks = Acquire {
-            permits: noted.permits,
-            ..asks
+        Ok(Again::Taken)
+    }
+
+    async fn take_again_or_stop(
+        &self,
+        noted: &Redrivable,
+        redrives: Redrives,
+        next: Timestamp,
+    ) -> Result<Checked, Error> {
+        let checked = match self.take_again(noted, redrives).await? {
+            Again::Taken => Checked::Taken,
+            Again::Had => Checked::Nothing,
+            Again::Frozen => {
+                let soon = self.now().plus(self.settings().look);
+                return self.look_at(noted, soon).await;
+            }
+            Again::InTheWay(who) => return self.stop_beside(noted, &who, redrives, next).await,
         };
-        let in_the_way = match self.acquire(asks).await {
-            Ok(Acquired::Granted(granted)) => {
-                let token = granted.lease.fencing_token.get();
-                tracing::warn!(%key, %execution, fencing_token = token, "it was redriven, and has its key again");
-                self.watch_on(noted, redrives.count, next).await?;
-                return Ok(Checked::Taken);
-            }
-            Ok(Acquired::Held(contention)) => contention.held.to_string(),
-            // It had the lease for this redrive, and an operator has ended it since.
-            Err(Error::Consumed { .. }) => {
-                self.watch_on(noted, redrives.count, next).await?;
-                return Ok(Checked::Nothing);
-            }
-            Err(Error::Frozen { .. }) => {
-                let Some(row) = rows.full_for(noted.permits) else {
-                    // Nobody else is granted it meanwhile.
-                    let soon = self.now().plus(self.settings().look);
-                    return self.look_at(noted, soon).await;
-                };
-                format!("{key} is held by {}", row.granted_to)
-            }
-            Err(error) => return Err(error),
-        };
-        self.stop_beside(noted, &in_the_way, redrives, next).await
+        self.watch_on(noted, redrives.count, next).await?;
+        Ok(checked)
     }
 
     async fn stop_beside(

@@ -87,6 +87,18 @@ pub enum Broken {
     ResultForgotten,
     /// An execution that runs is taken for one that has succeeded.
     ResultGuessed,
+    /// Who is granted a key is notified although it has no permit of its pool.
+    PoolIgnored,
+    /// The end of a grant gives up nothing that it had in its pool.
+    PoolNeverLeft,
+    /// A look at a permit of a pool ends it.
+    PermitEnds,
+    /// A permit of a pool is noted in the row of a key whatever became of its grant.
+    PermitNotedLate,
+    /// Who waits in a pool is not served.
+    PoolNotServed,
+    /// Whoever joins the queue of a pool is put first.
+    PoolOrderIgnored,
 }
 
 /// How an execution comes to its end. Whatever the end, a function of its may still be at work: that

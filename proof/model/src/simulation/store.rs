@@ -23,7 +23,7 @@ use leasehold::{
         Slot, Store, Write, Written,
     },
     transition::Head,
-    transition::{Change, EndIfUnchanged, ShortenDeadline},
+    transition::{Change, EndIfUnchanged, ShortenDeadline, transition},
     waiter::TokenItem,
 };
 
@@ -245,6 +245,9 @@ impl FaultyStore {
         if matches!(writes[..], [Write::Note(_)]) && self.is_broken(Broken::NotesNothing) {
             return Ok(Written::Done(Slot::EMPTY));
         }
+        if let Some(written) = self.leaves_out(&writes) {
+            return Ok(written);
+        }
         if let [Write::Row(address, change)] = &mut writes[..] {
             *change = self.broken(address, change.clone());
             self.end_without_margin(address, change)?;
@@ -274,6 +277,36 @@ impl FaultyStore {
             parts.insert(0, None);
         }
         Ok(written)
+    }
+
+    /// What a broken library would not write in the rows of a pool, and what it believes instead.
+    fn leaves_out(&self, writes: &[Write]) -> Option<Written> {
+        let broken = self.shared.get().broken?;
+        let Write::Row(address, change) = writes.first()? else {
+            return None;
+        };
+        address.key.pool_name()?;
+        let grants =
+            matches!(change, Change::ReplaceIfUnchanged(swap) if swap.row.holding().is_some());
+        let before = self.stored(address);
+        let Stored::Row(row) = &before else {
+            return None;
+        };
+        let slot = Slot::of(Some(row.to_item()));
+        let believed = match (broken, change) {
+            (Broken::PoolIgnored, _) if grants => Written::Done(slot),
+            (
+                Broken::PoolNeverLeft,
+                Change::Release(_) | Change::EndIfUnchanged(_) | Change::Leave(_),
+            ) => Written::Done(slot),
+            (Broken::PoolNotServed, Change::ReplaceIfUnchanged(swap))
+                if grants && (matches!(swap.head, Head::Leaves(_)) || writes.len() > 1) =>
+            {
+                Written::Refused(vec![Some(slot); writes.len()])
+            }
+            _ => return None,
+        };
+        transition(&before, change).map(|_| believed)
     }
 
     /// The judge of starts sees what became of their items.
@@ -369,6 +402,21 @@ impl FaultyStore {
                     swap.seen = Some(row.version);
                 }
             }
+            (Some(Broken::PermitNotedLate), Change::ReplaceIfUnchanged(swap))
+                if notes_permit(&swap.row) =>
+            {
+                if let Stored::Row(row) = self.stored(address) {
+                    swap.seen = Some(row.version);
+                    swap.row.version = Counter::new(row.version.get() + 1).unwrap_or(Counter::MIN);
+                }
+            }
+            (Some(Broken::PermitEnds), Change::Look(look)) if address.key.pool_name().is_some() => {
+                change = Change::EndIfUnchanged(EndIfUnchanged {
+                    version: look.version,
+                    ended: Ended::Released,
+                    purge_at: 0,
+                });
+            }
             (
                 Some(Broken::ReapLate),
                 Change::ShortenDeadline(ShortenDeadline { version, .. })
@@ -436,6 +484,11 @@ impl FaultyStore {
             {
                 row.fencing_token = before.fencing_token;
             }
+            (Broken::PoolOrderIgnored, Change::Join(_))
+                if *before != row && address.key.pool_name().is_some() =>
+            {
+                row.queue.rotate_right(1);
+            }
             (Broken::OrderIgnored, Change::Join(_)) if *before != row => row.queue.rotate_right(1),
             // It would be granted the free row before those who wait.
             (Broken::QueueIgnored, Change::Join(_))
@@ -458,6 +511,12 @@ impl FaultyStore {
         }
         self.memory.put(address.clone(), &row.to_item());
     }
+}
+
+/// Whether the grant in this row has a permit of its pool.
+fn notes_permit(row: &Row) -> bool {
+    let pool = row.holding().and_then(|held| held.pool.as_ref());
+    pool.is_some_and(|pool| pool.permit.is_some())
 }
 
 /// Until when a row stays closed, in words.

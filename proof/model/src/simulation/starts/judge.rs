@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, collections::HashMap};
 
-use super::{super::oracle::SKEW, redriven::Redriven, results::Asking};
+use super::{super::oracle::SKEW, pool::InTurn, redriven::Redriven, results::Asking};
 use leasehold::{
-    Ended, Error, Holder, IfHeld, Key, LeaseId, RequestDigest, Start, StartItem, StartStatus,
+    Ended, Error, Holder, IfHeld, Key, LeaseId, Pool, RequestDigest, Start, StartItem, StartStatus,
     Started, Timestamp,
-    row::{Row, State, Stored},
+    row::{InPool, Row, State, Stored},
     store::{Address, Settlement},
     transition::Change,
 };
@@ -40,6 +40,10 @@ pub struct Record {
     run: Option<Run>,
     /// Who waits for its result.
     pub asking: Asking,
+    /// The permit of the pool with which it began, as long as it has it.
+    pub permit: Option<LeaseId>,
+    /// It need not have one: an operator took it, or it was redriven without it.
+    pub is_excused: bool,
 }
 
 /// The execution that a start has become.
@@ -58,13 +62,21 @@ pub struct Waiting {
     pub key: Key,
     /// What it was told of, while it believes to have it.
     pub has: Option<LeaseId>,
+    /// Whether it needs a permit of the pool.
+    pub is_pooled: bool,
+    /// The one that goes with its lease.
+    pub permit: Option<LeaseId>,
 }
 
 #[derive(Default)]
-struct KeyRecord {
-    queue: Vec<RequestDigest>,
+pub struct KeyRecord {
+    pub queue: Vec<RequestDigest>,
     /// By the start of whose execution, if it was started.
-    held: BTreeMap<u16, (RequestDigest, LeaseId)>,
+    pub held: BTreeMap<u16, (RequestDigest, LeaseId)>,
+    /// What the rows say of the permits of the pool.
+    pub entered: BTreeMap<u16, InPool>,
+    /// How many may be granted it, by its row.
+    pub limit: Option<usize>,
     /// Since when anybody could be granted it, if so.
     free_since: Option<u64>,
     opens_at: u64,
@@ -77,6 +89,12 @@ struct KeyRecord {
 pub struct Judge {
     /// How many may run at once for a key.
     pub permits: usize,
+    /// What they share.
+    pub pool: Option<Pool>,
+    /// In which order the keys are served by the pool.
+    pub in_turn: InTurn,
+    /// How often somebody waited in the pool although it had room, look after look.
+    pub in_vain: u8,
     /// For how long something of an execution may be at work after its end.
     pub grace: u64,
     /// How long after its end the key is not granted by any clock.
@@ -84,9 +102,9 @@ pub struct Judge {
     pub starts: Vec<Record>,
     by_request: HashMap<RequestDigest, usize>,
     pub waiting: Vec<Waiting>,
-    keys: BTreeMap<Key, KeyRecord>,
+    pub keys: BTreeMap<Key, KeyRecord>,
     /// Leases that operators have ended.
-    forced: Vec<LeaseId>,
+    pub forced: Vec<LeaseId>,
     /// Since when grants are not stopped.
     pub open_since: Option<u64>,
     /// The machine that comes and goes was gone at some time.
@@ -115,8 +133,18 @@ impl Record {
         self.run.is_some_and(|run| run.ended.is_none())
     }
 
+    /// Whether it asks for this key, or for a permit of this pool.
+    pub fn needs(&self, key: &Key) -> bool {
+        self.start.key == *key
+            || self
+                .start
+                .pool
+                .as_ref()
+                .is_some_and(|pool| pool.key == *key)
+    }
+
     /// It runs, and has to have the key.
-    fn needs_the_key(&self) -> bool {
+    pub fn needs_the_key(&self) -> bool {
         self.run
             .is_some_and(|run| run.ended.is_none() && !run.is_free)
     }
@@ -222,6 +250,8 @@ impl Judge {
             cancelling: false,
             run: None,
             asking,
+            permit: None,
+            is_excused: false,
         });
     }
 
@@ -247,23 +277,29 @@ impl Judge {
         self.queue_changed(at, before, after);
         let lease = |row: &Row| row.holding().map(|held| held.lease_id.clone());
         let (had, has) = (before.and_then(lease), lease(after));
+        self.pool_changed(at, before, after);
         if had != has {
             if let (Some(before), Some(had)) = (before, had) {
                 self.key(&at.key).held.remove(&at.permit);
-                self.is_lost(change, before, after, &had, now);
+                self.is_lost((at, change), before, after, &had, now);
             }
             if let Some(has) = has {
-                self.is_granted(at, before, after, has, now);
+                self.is_granted(at, before, after, &has, now);
             }
         }
         let opens_at = after.opens_at.map_or(0, Timestamp::as_millis);
-        let permits = self.permits;
+        let permits = self.permits_of(&at.key);
         let stopped = self.open_since.is_none();
         let key = self.key(&at.key);
         key.opens_at = key.opens_at.max(opens_at);
         if at.permit == 0 {
             let open = after.may_be_granted() && after.head().is_none();
             let limit = after.limit.as_ref().map(|limit| limit.permits.into());
+            key.limit = if after.frozen.is_some() {
+                Some(0)
+            } else {
+                limit
+            };
             let room = limit.unwrap_or(permits).min(permits) > key.held.len();
             let free = open && room && !stopped;
             key.free_since = free.then(|| key.free_since.unwrap_or(now));
@@ -280,6 +316,9 @@ impl Judge {
         let before = before.map(Row::waiting).unwrap_or_default();
         let after = after.waiting();
         self.key(&at.key).queue = after.to_vec();
+        if self.is_pool(&at.key) {
+            self.in_turn.wait(after);
+        }
         let joined = after.split_last().is_some_and(|(_, rest)| rest == before);
         let left = (0..before.len()).any(|gone| {
             let rest = before.iter().enumerate().filter(|(n, _)| *n != gone);
@@ -291,11 +330,21 @@ impl Judge {
     }
 
     /// A grant has ended, or was passed on.
-    fn is_lost(&mut self, change: &Change, before: &Row, after: &Row, had: &LeaseId, now: u64) {
+    fn is_lost(
+        &mut self,
+        (at, change): (&Address, &Change),
+        before: &Row,
+        after: &Row,
+        had: &LeaseId,
+        now: u64,
+    ) {
         let by_force = matches!(change, Change::ReplaceIfUnchanged(_))
             && (before.operator != after.operator || is_forced(after));
         if by_force {
             self.forced.push(had.clone());
+        }
+        if self.is_pool(&at.key) {
+            return self.permit_is_lost(by_force, had, now);
         }
         for waiting in &mut self.waiting {
             if waiting.has.as_ref() == Some(had) {
@@ -351,15 +400,18 @@ impl Judge {
         at: &Address,
         before: Option<&Row>,
         after: &Row,
-        lease: LeaseId,
+        lease: &LeaseId,
         now: u64,
     ) {
         let request = RequestDigest::of_start(&after.granted_to);
-        let record = self.of(&request);
-        let permits = self.permits;
+        let record = self.of(&request).filter(|_| !self.is_pool(&at.key));
+        let permits = self.permits_of(&at.key);
         let key = self.key(&at.key);
-        key.held.insert(at.permit, (request, lease));
+        key.held.insert(at.permit, (request, lease.clone()));
         let too_many = key.held.len() > permits;
+        if self.is_pool(&at.key) {
+            self.has_permit_again(&after.granted_to, after, lease);
+        }
         if too_many {
             self.is_wrong(format!("S8: too many have {}", at.key));
         }
@@ -404,7 +456,7 @@ impl Judge {
         };
         let has_key = self.has_key(who);
         let record = &mut self.starts[who];
-        if record.has_failed {
+        if record.has_failed || record.displaced {
             // It takes its place anew.
             record.accepted_at = None;
             record.asked_at = now;
@@ -428,6 +480,7 @@ impl Judge {
             && item.pass_lease == start.pass_lease
             && item.request.keep() == start.keep
             && item.request.permits == start.permits
+            && item.request.pool == start.pool
             && item.request.at_least == start.at_least
             && item.request.metadata == start.metadata;
         if !same {
@@ -442,7 +495,11 @@ impl Judge {
             return;
         };
         let has_key = self.has_key(who);
-        let free_since = self.free_since(&item.key);
+        let mut free_since = self.free_since(&item.key);
+        if let Some(pool) = &item.request.pool {
+            let in_pool = self.free_since(&pool.key);
+            free_since = free_since.zip(in_pool).map(|(key, pool)| key.max(pool));
+        }
         let record = &self.starts[who];
         let name = record.name().to_owned();
         let word = match settlement {
@@ -570,6 +627,7 @@ impl Judge {
         if !has_key {
             self.is_wrong(format!("S8: {name} begins without the key"));
         }
+        self.begins_in_pool(who);
     }
 
     pub fn ends(&mut self, execution: &Holder, proven: bool, success: bool, now: u64) {
@@ -603,6 +661,7 @@ impl Judge {
         } else if !held.is_some_and(|held| held.values().any(|(_, held)| held == lease)) {
             self.is_wrong(format!("S8: {name} is told of a lease that has ended"));
         }
+        self.told_in_pool(who);
     }
 
     /// A row was deleted, which nobody held.

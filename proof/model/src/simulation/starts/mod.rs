@@ -8,6 +8,7 @@
 
 mod judge;
 mod plan;
+mod pool;
 mod redriven;
 mod results;
 mod schedule;
@@ -100,6 +101,12 @@ fn broken_starts_are_found_out() {
         Broken::RuleIgnored,
         Broken::ResultForgotten,
         Broken::ResultGuessed,
+        Broken::PoolIgnored,
+        Broken::PoolNeverLeft,
+        Broken::PermitEnds,
+        Broken::PermitNotedLate,
+        Broken::PoolNotServed,
+        Broken::PoolOrderIgnored,
     ] {
         let failed = failures(5_000, Some(broken));
         let first = failed.iter().next();
@@ -167,6 +174,9 @@ fn runs_see_all_that_befalls_starts() {
         "counted beside others",
         "given back early",
         "a row is deleted",
+        "served by the pool",
+        "served while others wait in the pool",
+        "redriven, and has its permit again",
     ] {
         let times = seen.get(what).copied().unwrap_or(0);
         assert!(times >= 3, "{what}: {times} times");

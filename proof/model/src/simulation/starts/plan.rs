@@ -12,6 +12,8 @@ pub struct Plan {
     pub keys: usize,
     /// Of a semaphore; none for the mutex.
     pub permits: Option<u16>,
+    /// How many may have a permit of the pool that the keys share; none if there is no pool.
+    pub pool: Option<u16>,
     pub starts: usize,
     pub tokens: usize,
     /// What starts do while somebody has the key.
@@ -62,9 +64,16 @@ impl Plan {
             Ways::All,
         ];
         let deletions = rng.u8(..12) == 0;
+        let pool = [None, None, Some(1), Some(2)][rng.usize(..4)];
+        let keys: [usize; 4] = if pool.is_some() {
+            [2, 2, 2, 3]
+        } else {
+            [1, 1, 1, 2]
+        };
         Self {
-            keys: [1, 1, 1, 2][rng.usize(..4)],
+            keys: keys[rng.usize(..4)],
             permits,
+            pool,
             starts: rng.usize(3..10),
             tokens: [0, 0, 2][rng.usize(..3)],
             ways: ways[rng.usize(..5)],

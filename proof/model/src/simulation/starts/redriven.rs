@@ -59,7 +59,7 @@ impl Redriven {
 
 impl Record {
     /// Whether a grant to its execution was asked for by the library, because of a redrive; none if by the start itself.
-    fn was_redriven_by(&self, row: &Row) -> Option<bool> {
+    pub fn was_redriven_by(&self, row: &Row) -> Option<bool> {
         if row.request == self.request {
             return None;
         }
@@ -108,10 +108,9 @@ impl Judge {
         if self.counted {
             self.is_wrong(format!("{name} is stopped, and was to be counted"));
         }
-        if self
-            .free_since(&key)
-            .is_some_and(|since| since <= self.set_out)
-        {
+        let pool = self.starts[who].start.pool.as_ref().map(|pool| &pool.key);
+        let since = |key| self.free_since(key).is_some_and(|at| at <= self.set_out);
+        if since(&key) && pool.is_none_or(since) {
             self.is_wrong(format!("{name} is stopped, and its key was free"));
         }
     }
@@ -135,7 +134,11 @@ impl Judge {
         let was_beside = redriven
             .beside_until
             .map_or(0, |at| at.saturating_add(STALE + 2 * SKEW));
-        let may_be = redriven.beside.is_some() || redriven.gave_back || was_beside >= set_out;
+        let lacks_permit = record.start.pool.is_some() && record.permit.is_none();
+        let may_be = redriven.beside.is_some()
+            || redriven.gave_back
+            || was_beside >= set_out
+            || lacks_permit;
         self.seen.push("stopped beside others");
         if !may_be {
             self.is_wrong(format!(
@@ -178,7 +181,7 @@ impl Judge {
         let Some(who) = self.of(&RequestDigest::of_start(execution)) else {
             return;
         };
-        let has_key = self.has_key(who);
+        let (has_key, has_permit) = (self.has_key(who), self.has_permit(who));
         let record = &mut self.starts[who];
         let keep = record.start.keep.as_millis();
         let name = record.name().to_owned();
@@ -195,7 +198,13 @@ impl Judge {
         if is_kept {
             self.seen.push("redriven to what was kept");
         }
-        if was_kept_wrongly {
+        let lost_permit = is_kept && !has_permit && !record.is_excused;
+        record.is_excused |= !is_kept || !has_permit;
+        if lost_permit {
+            self.is_wrong(format!(
+                "S15: the permit of {name} was not there for a redrive"
+            ));
+        } else if was_kept_wrongly {
             self.is_wrong(format!("the lease of {name} was not there for a redrive"));
         }
     }
@@ -205,11 +214,14 @@ impl Judge {
         let Some(who) = self.of(&RequestDigest::of_start(execution)) else {
             return;
         };
+        let permit = self.permit_of(execution);
         if self.has_key(who)
             && let Some(run) = self.starts[who].run_mut()
         {
             // Its own release may be under way since before.
             run.is_free = run.redriven.gave_back;
+            self.starts[who].is_excused = permit.is_none();
+            self.starts[who].permit = permit;
             self.seen.push("redriven with its key");
         }
     }

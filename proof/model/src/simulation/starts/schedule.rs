@@ -97,7 +97,7 @@ fn happens(world: &mut World) {
     let known = world.judge(|judge| judge.starts.len());
     match world.rng.u8(..100) {
         0..=17 if known < world.plan.starts => {
-            let key = world.rng.usize(..world.keys.len());
+            let key = world.rng.usize(..world.plan.keys);
             let who = world.enter(key);
             world.ask(who);
         }
@@ -315,7 +315,7 @@ fn delete_by_hand(world: &mut World) {
         let row = world.row(key, permit);
         !matches!(row, Stored::Row(row) if row.holding().is_some())
     };
-    let permits = world.plan.permits.unwrap_or(1);
+    let permits = world.permits(key).unwrap_or(1);
     if !(0..permits).all(is_free) {
         return;
     }
@@ -334,7 +334,7 @@ fn delete_by_hand(world: &mut World) {
 fn token(world: &mut World) {
     let known = world.tokens.len();
     if known < world.plan.tokens && world.rng.bool() {
-        let key = world.rng.usize(..world.keys.len());
+        let key = world.rng.usize(..world.plan.keys);
         world.enter_token(key);
         return world.ask_with_token(known);
     }
@@ -511,7 +511,12 @@ fn goes_on(world: &mut World) {
     finish(world);
     let now = world.now();
     let unaskable = world.service(|starts| !starts.denied.is_empty());
-    world.judge(|judge| judge.nobody_is_beside_for_long(61_000, unaskable, now));
+    world.judge(|judge| {
+        judge.nobody_is_beside_for_long(61_000, unaskable, now);
+        if !unaskable {
+            judge.nobody_waits_in_vain();
+        }
+    });
 }
 
 /// Not, if nobody may ask about its machine for good.
@@ -555,8 +560,8 @@ fn is_at_rest(world: &mut World) {
     for key in 0..world.keys.len() {
         match world.may_be_taken(key) {
             Ok(true) => {}
-            Ok(false) => world.is_wrong(format!("stuck: key {key} cannot be taken")),
-            Err(error) => world.is_wrong(format!("stuck: key {key} cannot be taken: {error}")),
+            Ok(false) => world.is_wrong(format!("stuck: {key} cannot be taken")),
+            Err(error) => world.is_wrong(format!("stuck: {key} cannot be taken: {error}")),
         }
     }
 }

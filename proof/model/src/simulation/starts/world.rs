@@ -26,8 +26,8 @@ use super::{
 use leasehold::{
     Acquire, AuditReason, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
     Holder, IfHeld, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease,
-    Permits, Queue, Queued, Reason, RequestDigest, RequestId, Settings, Start, StartRules, Started,
-    StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
+    Permits, Pool, Queue, Queued, Reason, RequestDigest, RequestId, Settings, Start, StartRules,
+    Started, StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
     metrics::{Counts, Metric, counted},
     row::Stored,
     store::{Address, Operations as _},
@@ -46,7 +46,9 @@ pub struct World {
     pub rng: Rng,
     pub plan: Plan,
     pub settings: Settings,
+    /// Those that are asked for, and that of the pool, if there is one.
     pub keys: Vec<Key>,
+    pool: Option<Pool>,
     /// Whether the machine that comes and goes may be started.
     pub listed: bool,
     rules: [StartRules; 2],
@@ -61,6 +63,7 @@ pub struct TokenWaiter {
     name: String,
     holder: Holder,
     key: Key,
+    pool: Option<Pool>,
     wait: WaitTime,
     attempts: u32,
     /// How often it was redriven.
@@ -160,6 +163,9 @@ impl World {
         let mut judge = Judge::new(permits, plan.grace, margin);
         judge.counted = plan.counted;
         judge.clocks_differ = plan.clocks_differ;
+        let name = Key::new("pool").expect("valid");
+        let pool = plan.pool.map(|n| Pool::new(&name, permits_of(n)));
+        judge.pool.clone_from(&pool);
         let shared = Shared::default();
         {
             let mut shared = shared.get();
@@ -173,12 +179,14 @@ impl World {
         let both = format!("{stable},{MACHINES}{FICKLE}");
         let rules = [stable, both].map(|list| StartRules::of(&list).expect("valid"));
         let keys = (0..plan.keys).map(|n| Key::new(format!("key {n}")).expect("valid"));
+        let keys = keys.chain(pool.as_ref().map(|pool| pool.key.clone()));
         Self {
             shared,
             memory: Memory::new(),
             index: (START, Memory::new()),
             rng,
             keys: keys.collect(),
+            pool,
             plan,
             settings,
             listed: true,
@@ -191,6 +199,20 @@ impl World {
 
     pub fn now(&self) -> u64 {
         self.shared.get().now
+    }
+
+    /// Of a key, or of the pool.
+    pub fn permits(&self, key: usize) -> Option<u16> {
+        if key == self.plan.keys {
+            return self.plan.pool;
+        }
+        self.plan.permits
+    }
+
+    /// Most need a permit of the pool, if there is one.
+    fn draw_pool(&mut self) -> Option<Pool> {
+        let pool = self.pool.clone()?;
+        (self.rng.u8(..8) > 0).then_some(pool)
     }
 
     pub fn judge<T>(&self, of: impl FnOnce(&mut Judge) -> T) -> T {
@@ -249,11 +271,13 @@ impl World {
     fn purge(&mut self) {
         let now = self.now() / 1000;
         for key in 0..self.keys.len() {
-            for permit in 0..self.plan.permits.unwrap_or(1) {
+            for permit in 0..self.permits(key).unwrap_or(1) {
                 if let Stored::Row(row) = self.row(key, permit)
                     && row.purge_at.is_some_and(|at| at <= now)
                 {
-                    if row.head().is_some() || row.holding().is_some() {
+                    // Whoever waits in the pool asks for its place again.
+                    let waits = row.head().is_some() && key < self.plan.keys;
+                    if waits || row.holding().is_some() {
                         self.is_wrong(format!("{} is purged while it is in use", self.keys[key]));
                     }
                     self.delete(key, permit);
@@ -346,7 +370,8 @@ impl World {
         let name = ExecutionName::new(format!("s{who}")).expect("valid");
         let mut start = Start::new(self.keys[key].clone(), machine, name);
         start.if_held = self.plan.if_held(&mut self.rng);
-        start.permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
+        start.permits = self.plan.permits.map(permits_of);
+        start.pool = self.draw_pool();
         start.at_least = self.plan.at_least(&mut self.rng);
         start.keep = self.plan.keep(&mut self.rng);
         start.pass_lease = [PassLease::Nothing, PassLease::Handle][self.rng.usize(..2)];
@@ -431,9 +456,9 @@ impl World {
     }
 
     pub fn operate(&mut self, key: usize, act: Act) {
-        let queue = self.queue();
+        let (queue, permits) = (self.queue(), self.permits(key));
         let key = self.keys[key].clone();
-        let permit = self.rng.u16(..self.plan.permits.unwrap_or(1));
+        let permit = self.rng.u16(..permits.unwrap_or(1));
         let mut call = Call::Other;
         let execution = match act {
             Act::Begin(who) | Act::Dismiss(who) => self.judge(|judge| {
@@ -444,7 +469,7 @@ impl World {
                 call = Call::Force;
                 self.judge(|judge| {
                     for record in &mut judge.starts {
-                        record.cancelling |= record.start.key == key;
+                        record.cancelling |= record.needs(&key);
                     }
                 });
                 None
@@ -517,7 +542,7 @@ impl World {
         let holder = Holder::new("a program").expect("valid");
         let ttl = leasehold::Ttl::new(Duration::from_secs(5)).expect("valid");
         let mut acquire = Acquire::new(self.keys[key].clone(), holder, ttl);
-        acquire.permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
+        acquire.permits = self.permits(key).map(permits_of);
         let acquired = at_once(leases.acquire(acquire))?;
         Ok(acquired.granted().is_ok())
     }
@@ -527,13 +552,15 @@ impl World {
         let name = format!("w{}", self.tokens.len());
         let holder = Holder::new(format!("{EXECUTIONS}waits:{name}")).expect("valid");
         let key = self.keys[key].clone();
-        let wait = Plan::wait(&mut self.rng);
+        let (wait, pool) = (Plan::wait(&mut self.rng), self.draw_pool());
         let mut shared = self.shared.get();
         shared.set_execution(&holder, Execution::Running);
         let waiting = Waiting {
             name: name.clone(),
             key: key.clone(),
             has: None,
+            is_pooled: pool.is_some(),
+            permit: None,
         };
         shared.judge(|judge| judge.waiting.push(waiting));
         drop(shared);
@@ -541,6 +568,7 @@ impl World {
             name,
             holder,
             key,
+            pool,
             wait,
             attempts: 0,
             redrives: 0,
@@ -578,7 +606,7 @@ impl World {
             attempt,
             had_place,
         };
-        let permits = self.plan.permits.map(|n| Permits::new(n).expect("valid"));
+        let (permits, pool) = (self.plan.permits.map(permits_of), waiter.pool.clone());
         let wait = Wait {
             task_token: TaskToken::new(token).expect("valid"),
             wait,
@@ -592,6 +620,7 @@ impl World {
             };
             let mut acquire = Acquire::new(key, holder, lifetime).request_id(request_id);
             acquire.permits = permits;
+            acquire.pool = pool;
             acquire.reentrant = reentrant;
             Answer::Queued(queue.acquire_queued(acquire, wait).await)
         });
@@ -853,6 +882,10 @@ impl World {
     }
 }
 
+fn permits_of(n: u16) -> Permits {
+    Permits::new(n).expect("valid")
+}
+
 async fn redrive_with_key(
     queue: &Queue<FaultyStore>,
     shared: &Shared,
@@ -860,24 +893,25 @@ async fn redrive_with_key(
     request: RequestId,
 ) -> Result<(), Error> {
     let keys = queue.keys_of(execution).await?;
+    let mut asked_at = None;
     for (key, permits, keep) in &keys {
         let keep = *keep;
         let mut asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
         asks.permits = *permits;
         let asks = asks.request_id(request.clone()).reentrant();
         let granted = queue.acquire(asks).await?.granted()?;
-        let asked_at = shared.get().now;
+        asked_at.get_or_insert(shared.get().now);
         drop(
             queue
                 .extend(&granted.lease, ExtendOptions::default())
                 .await?,
         );
-        let mut shared = shared.get();
-        // Nobody redrives what was proven long ago.
-        let in_time = shared.now < asked_at + 10_000;
-        if in_time && shared.redrive(execution) {
-            shared.judge(|judge| judge.is_guarded(execution));
-        }
+    }
+    let mut shared = shared.get();
+    // Nobody redrives what was proven long ago.
+    let in_time = asked_at.is_some_and(|at| shared.now < at + 10_000);
+    if in_time && shared.redrive(execution) {
+        shared.judge(|judge| judge.is_guarded(execution));
     }
     Ok(())
 }
