@@ -40,6 +40,15 @@ impl Waiter {
         }
     }
 
+    /// Whether it is a start, also in the queue of its pool.
+    pub(crate) const fn is_start(&self) -> bool {
+        match self {
+            Self::Token(_) => false,
+            Self::Start(_) => true,
+            Self::InPool(entry) => entry.waiter.is_start(),
+        }
+    }
+
     /// Which wait of a task token it is: the row that it is granted says so.
     pub(crate) const fn ticket(&self) -> Option<u64> {
         match self {

@@ -174,6 +174,9 @@ impl<S: Store> Queue<S> {
             // Deleted by hand: nobody can tell this waiter. Or a start that another call has settled.
             return self.without_first(key, rows, &head, walk).await;
         };
+        if next.is_start() && self.starts.is_empty() {
+            return Ok(None);
+        }
         let permits = next.request().permits;
         if permits.is_some() && !rows.are_all() {
             rows = self.read_rows(key).await?;
@@ -220,7 +223,7 @@ impl<S: Store> Queue<S> {
             None => self.now().since(walk.began) < Connection::OPERATION,
         };
         // A team's function without starts leaves them to sweep.
-        let may_serve = in_time && !(is_start(&head) && self.starts.is_empty());
+        let may_serve = in_time && !(head.is_start() && self.starts.is_empty());
         may_serve.then_some(head)
     }
 
@@ -628,6 +631,9 @@ impl<S: Store> Queue<S> {
     }
 
     async fn tell(&self, at: &Address, row: &Row, waiter: &TokenItem) -> Result<Told, Error> {
+        if !self.is_in_time(row) {
+            return Ok(Told::Unknown(None));
+        }
         let granted = self.granted(at.clone(), row.clone())?;
         let since = Some(Timestamp::from_millis(waiter.ticket));
         Ok(self.send_grant(&waiter.task_token, granted, since).await)
@@ -697,11 +703,6 @@ impl<S: Store> Queue<S> {
             tracing::warn!(%key, problem, "the item of a waiter that was told is left to sweep");
         }
     }
-}
-
-/// Whether it is a start, or the grant of one in the queue of its pool.
-fn is_start(waits: &RequestDigest) -> bool {
-    Entry::of(waits).map_or(waits.is_start(), |entry| entry.request.is_start())
 }
 
 fn left_to_sweep(key: &Key, error: &Error) -> bool {

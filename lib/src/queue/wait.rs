@@ -252,8 +252,8 @@ impl<S: Store> Queue<S> {
         answer(told, waiter)
     }
 
-    /// A process that was suspended since its mark tells nobody any more: a look may have taken the lease back.
-    fn is_in_time(&self, marked: &Row) -> bool {
+    /// A process that was suspended since its grant or its mark tells nobody any more: a look may have taken the lease back.
+    pub(super) fn is_in_time(&self, marked: &Row) -> bool {
         let notification = marked.holding().and_then(|held| held.notification);
         notification.is_some_and(|told| self.now().since(told.at) <= CALLS_WITHIN)
     }

@@ -284,7 +284,11 @@ impl Write {
                     None => Test::Absent,
                 };
                 let set = note.noted.attributes((note.look_at, note.purge_at));
-                if_all(vec![as_seen], set_all(set))
+                // What an earlier end knew is not left beside what this one does not know.
+                let optional = [at::REDRIVES, at::POOL, at::POOL_PERMITS].into_iter();
+                let is_set = |name: &&str| set.iter().any(|(set, _)| set == name);
+                let remove = optional.filter(|name| !is_set(name)).collect();
+                if_all(vec![as_seen], set_and_remove(set, remove))
             }
             Self::ForgetNote(noted) => {
                 let same = Test::Is(at::VERSION, n(noted.version));

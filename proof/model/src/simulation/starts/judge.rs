@@ -796,7 +796,8 @@ impl Judge {
             for (request, _) in key.held.values() {
                 wrong.push(format!("stuck: {name} is held by {}", of(request)));
             }
-            for request in &key.queue {
+            let is_left = self.is_pool(name) && !self.somebody_waits_in_pool();
+            for request in key.queue.iter().filter(|_| !is_left) {
                 wrong.push(format!("stuck: {} has a place in {name}", of(request)));
             }
         }
@@ -814,8 +815,11 @@ impl Judge {
 
     /// Whether nobody waits or has anything.
     pub fn rests(&self) -> bool {
-        let idle = |key: &KeyRecord| key.queue.is_empty() && key.held.is_empty();
-        self.keys.values().all(idle)
+        let nobody_waits = |name: &Key, key: &KeyRecord| {
+            key.queue.is_empty() || self.is_pool(name) && !self.somebody_waits_in_pool()
+        };
+        let mut keys = self.keys.iter();
+        keys.all(|(name, key)| key.held.is_empty() && nobody_waits(name, key))
             && !self
                 .starts
                 .iter()

@@ -60,6 +60,12 @@ impl Judge {
         pool.map_or(self.permits, |pool| pool.permits.get().into())
     }
 
+    /// Somebody has a key and waits for a permit. A place whose grant has ended is nobody's, and is passed over by who walks the queue.
+    pub fn somebody_waits_in_pool(&self) -> bool {
+        let mut entered = self.keys.values().flat_map(|key| key.entered.values());
+        entered.any(|pool| pool.permit.is_none())
+    }
+
     fn is_permit(&self, lease: &LeaseId) -> bool {
         let pool = self.pool.as_ref().and_then(|pool| self.keys.get(&pool.key));
         pool.is_some_and(|pool| pool.held.values().any(|(_, held)| held == lease))
@@ -237,7 +243,7 @@ impl Judge {
         };
         let most = usize::from(pool.permits.get());
         let room = key.limit.unwrap_or(most).min(most) > key.held.len();
-        self.in_vain = if room && !key.queue.is_empty() {
+        self.in_vain = if room && self.somebody_waits_in_pool() {
             self.in_vain.saturating_add(1)
         } else {
             0

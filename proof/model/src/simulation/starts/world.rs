@@ -410,7 +410,9 @@ impl World {
     /// An operator repeats a start that has failed.
     pub fn repeat(&mut self, who: usize) {
         let (start, puts) = self.judge(|judge| {
-            let record = &judge.starts[who];
+            let record = &mut judge.starts[who];
+            // That it has failed was the result, and nobody waits for another.
+            record.asking.must_stop = false;
             (record.start.clone(), record.puts)
         });
         let queue = self.queue();
