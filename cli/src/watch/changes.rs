@@ -119,6 +119,7 @@ mod tests {
                 },
                 acquired_at: NOW,
                 metadata: leasehold::Metadata::default(),
+                waits_in_pool: None,
             });
             let lease = LeaseView {
                 key: leasehold::Key::new(*key).expect("valid"),
