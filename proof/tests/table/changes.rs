@@ -255,7 +255,7 @@ pub fn waiter(step: &Step, at: u8) -> TokenItem {
             keys: None,
             lifetime: Lifetime::Execution { keep: keep(1 + at) },
             permits: Permits::new((at % 3).into()).ok(),
-            pool: (at % 3 == 0).then(imports),
+            pool: at.is_multiple_of(3).then(imports),
             at_least: at_least(at % 2),
             metadata: Metadata::new([("at".to_owned(), at.to_string())].into()).unwrap(),
             instead_of: None,
