@@ -53,7 +53,7 @@ impl Wanted {
         }
         let found = found.into_iter().filter(|key| self.has(key));
         let found: BTreeSet<_> = found.map(|key| key.lease.key).collect();
-        let begins_so = found.iter().filter(|key| key.as_str().starts_with(prefix));
+        let begins_so = found.iter().filter(|key| key.label().starts_with(prefix));
         let mut keys = Vec::new();
         for key in begins_so.take(most) {
             // What was read may be one permit of several.
@@ -78,7 +78,7 @@ pub(crate) async fn counted(
     table_client: &TableClient,
     prefix: &str,
 ) -> Result<Option<String>, Failure> {
-    let is_asked = |key: &&Inspection| key.lease.key.as_str().starts_with(prefix);
+    let is_asked = |key: &&Inspection| key.lease.key.label().starts_with(prefix);
     let waited_for = table_client.leases.keys_with_waiters().await;
     let waited_for = waited_for.map_err(Error::of_a_read)?;
     let queues: Vec<_> = waited_for.iter().filter(is_asked).collect();

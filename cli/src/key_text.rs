@@ -71,7 +71,7 @@ pub(crate) fn row(view: &KeyView) -> Vec<String> {
     let held = view.first().and_then(|first| first.lease.held.as_ref());
     let limit = view.limit().map(|limit| limit.permits.to_string());
     vec![
-        view.key.to_string(),
+        view.key.label().into_owned(),
         state(view),
         if view.is_frozen() { "yes" } else { "" }.to_owned(),
         limit.unwrap_or_default(),
@@ -127,6 +127,13 @@ fn of_permit(
     facts
 }
 
+/// Whether it is a start's that the stack tries to begin.
+fn is_not_begun(view: &KeyView, permit: &Inspection) -> bool {
+    let held = permit.lease.held.as_ref();
+    view.not_begun.contains(&permit.lease.permit)
+        && held.is_none_or(|held| held.waits_in_pool.is_none())
+}
+
 pub(crate) fn permit_state(
     view: &KeyView,
     permit: &Inspection,
@@ -141,7 +148,7 @@ pub(crate) fn permit_state(
         .to_owned();
     };
     match held.expires_at() {
-        _ if view.not_begun.contains(&permit.lease.permit) => format!("held, {NOT_BEGUN}"),
+        _ if is_not_begun(view, permit) => format!("held, {NOT_BEGUN}"),
         None => format!("held {}", while_it_lasts(held, ended, now)),
         Some(at) if permit.state == LeaseState::Expired => {
             format!("expired {}, not taken", when(at, now))
@@ -259,7 +266,7 @@ fn permits(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> String {
             LeaseState::Closed.as_str().clone_into(&mut row[1]);
             row[2] = when(at, now);
         }
-        if view.not_begun.contains(&one.lease.permit) {
+        if is_not_begun(view, one) {
             NOT_BEGUN.clone_into(&mut row[2]);
         }
         let held = one.lease.held.as_ref();
@@ -381,6 +388,31 @@ signed by  arn:aws:iam::1:role/o";
             let line = shown.lines().find_map(|line| line.strip_prefix("state "));
             assert_eq!(line.map(str::trim), Some(said));
         }
+    }
+
+    #[test]
+    fn pools_are_named() {
+        let lease = json!({"holder": EXECUTION, "lifetime": "execution", "keep_seconds": 0, "acquired_at": at(0), "metadata": {},
+            "fencing_token": 7, "version": 8, "permit": 1});
+        let with = |fields: Value| {
+            let mut lease = lease.clone();
+            lease
+                .as_object_mut()
+                .unwrap()
+                .extend(fields.as_object().unwrap().clone());
+            view(
+                &json!({"outcome": "found", "state": "held", "lease": lease, "frozen": false, "waiting": 0, "previous": null}),
+            )
+        };
+        let of_pool = with(json!({"pool": "imports"}));
+        assert!(
+            shown(&of_pool).contains("pool imports #1 "),
+            "{}",
+            shown(&of_pool)
+        );
+        let waits = with(json!({"key": "orders/42", "waits_in_pool": "imports"}));
+        let said = "held while it waits for a permit of pool imports\n";
+        assert!(shown(&waits).contains(said), "{}", shown(&waits));
     }
 
     #[test]

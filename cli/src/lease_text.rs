@@ -19,6 +19,9 @@ pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"]
 
 /// Until when a lease lasts that has no deadline, and how fresh that is.
 pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
+    if let Some(pool) = &held.waits_in_pool {
+        return format!("while it waits for a permit of pool {pool}");
+    }
     let ViewUntil::Execution {
         keep,
         looked_at,
@@ -75,8 +78,8 @@ fn until_noticed(held: &HeldView, (status, at): (&str, Timestamp), now: Timestam
 /// Until when a lease of an execution lasts, as far as anybody knows.
 pub(crate) fn while_it_lasts(held: &HeldView, ended: &EndedExecutions, now: Timestamp) -> String {
     match ended.of(held) {
-        Some(end) => until_noticed(held, end, now),
-        None => while_it_runs(held, now),
+        Some(end) if held.waits_in_pool.is_none() => until_noticed(held, end, now),
+        _ => while_it_runs(held, now),
     }
 }
 
@@ -129,8 +132,8 @@ pub(crate) fn table<'a>(leases: impl Iterator<Item = &'a LeaseView>, now: Timest
 /// A key and its permit.
 pub(crate) fn name(lease: &LeaseView) -> String {
     match lease.permit {
-        0 => lease.key.to_string(),
-        permit => format!("{} #{permit}", lease.key),
+        0 => lease.key.label().into_owned(),
+        permit => format!("{} #{permit}", lease.key.label()),
     }
 }
 

@@ -24,6 +24,7 @@ mod key_text;
 mod lease_text;
 mod listing;
 mod manual;
+mod named;
 mod next;
 mod operate;
 mod output;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use leasehold::{
-    Error, Holder, Inspected, Key, KeyDetails, LeasePage, LeaseState, LeaseView, Timestamp,
-    WaiterView,
+    Error, Holder, Inspected, KeyDetails, LeasePage, LeaseState, LeaseView, Timestamp, WaiterView,
 };
 use serde::Serialize;
 
@@ -14,6 +13,7 @@ use crate::connect::{TableArgs, TableClient};
 use crate::ended_executions::EndedExecutions;
 use crate::exit::{Code, Failure};
 use crate::key_lists::{self, Wanted};
+use crate::named::Named;
 use crate::output::{json, json_in_lines, print, print_error, print_lines, write};
 use crate::pages::Pages;
 use crate::{failed_starts, key_text, lease_text};
@@ -176,7 +176,7 @@ impl Ls {
             Some(State::Held) => lease.state(now) == LeaseState::Held,
             Some(State::Expired) => lease.state(now) == LeaseState::Expired,
         };
-        wanted && lease.key.as_str().starts_with(&self.prefix)
+        wanted && lease.key.label().starts_with(&self.prefix)
     }
 }
 
@@ -186,6 +186,7 @@ Examples:
   leasehold show orders/42
   leasehold show deploy/production --json | jq -r .state
   leasehold show orders/42 --waiters
+  leasehold show --pool imports --waiters
 
 It names the key's failed starts if your credentials may query the index: `leasehold ls --failed` has the commands that repeat them.
 
@@ -193,9 +194,8 @@ Exit codes: 0 the key has a row, 1 the key was never leased, or its row has been
 --json prints the response of the function inspect, with --waiters also
 waiters: [{place, holder, start, permits, since, until, metadata}].")]
 pub(crate) struct Show {
-    /// Which key
-    #[arg(value_parser = |text: &str| Key::new(text))]
-    key: Key,
+    #[command(flatten)]
+    named: Named,
     /// Also show who waits for it, since when and how long at most
     #[arg(long)]
     waiters: bool,
@@ -214,7 +214,10 @@ impl Show {
             waiters: if self.waiters { usize::MAX } else { 0 },
             starts: !self.json,
         };
-        let view = leases.key_view(&self.key, details).await;
+        let Some(key) = self.named.key() else {
+            return Err(Failure::usage("no key is named"));
+        };
+        let view = leases.key_view(key, details).await;
         let mut view = view.map_err(Error::of_a_read)?;
         let code = match view.first() {
             Some(_) => Code::DONE,
@@ -227,7 +230,7 @@ impl Show {
             return Ok(code);
         }
         if view.first().is_none() {
-            let key = &self.key;
+            let key = key.label();
             print_error(&format!(
                 "{key} was never leased, or its row has been purged"
             ));

@@ -75,7 +75,7 @@ impl Redrive {
             return Err(failed("RedriveExecution", &error));
         }
         for Granted { lease, grant, .. } in &taken {
-            let (key, number) = (&lease.key, lease.fencing_token);
+            let (key, number) = (lease.key.label(), lease.fencing_token);
             let how = if *grant == GrantKind::Replayed {
                 "still its own"
             } else {

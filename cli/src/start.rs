@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use leasehold::{
     AtLeast, BadValue, Error, ExecutionInput, ExecutionName, HeldLease, Holder, IfHeld, KeepTime,
-    Key, Metadata, PassLease, Permits, Queue, RequestId, Started, StateMachineArn, WaitTime,
+    Key, Metadata, PassLease, Permits, Pool, Queue, RequestId, Started, StateMachineArn, WaitTime,
     store::DynamoDb,
 };
 
@@ -62,6 +62,12 @@ pub(crate) struct Start {
     /// How many executions may have the key at once [default: the execution is alone with it]
     #[arg(long, value_name = "N", value_parser = permits)]
     permits: Option<Permits>,
+    /// The execution needs a permit of this pool besides the key, which many keys share
+    #[arg(long, value_name = "NAME", requires = "pool_permits", value_parser = |text: &str| Key::new(text))]
+    pool: Option<Key>,
+    /// How many may have a permit of the pool at once
+    #[arg(long, value_name = "N", requires = "pool", value_parser = permits)]
+    pool_permits: Option<Permits>,
     /// How long the key stays closed after the execution got it, also if it ends before [default: 0]
     #[arg(long, value_name = "LENGTH", value_parser = durations::at_least)]
     at_least: Option<AtLeast>,
@@ -147,6 +153,8 @@ impl Start {
         start.input = self.input()?;
         start.if_held = self.if_held()?;
         start.permits = self.permits;
+        let pool = self.pool.as_ref().zip(self.pool_permits);
+        start.pool = pool.map(|(name, permits)| Pool::new(name, permits));
         start.at_least = self.at_least.unwrap_or_default();
         start.keep = self.keep.unwrap_or_default();
         start.pass_lease = self.pass_lease.map(Into::into).unwrap_or_default();

@@ -288,6 +288,9 @@ def start_begins_or_waits_for_key():
     equal(ME.start("python/start", name="python-4", if_held="skip", **order).outcome, "skipped")
     for name, outcome in ("python-5", "started"), ("python-6", "started"), ("python-7", "skipped"):
         equal(ME.start("python/shared", name=name, if_held="skip", permits=2, **order).outcome, outcome)
+    for tenant, outcome in ("a", "started"), ("b", "queued"):
+        pooled = ME.start(f"python/pooled/{tenant}", name=f"python-pooled-{tenant}", pool={"name": "python", "permits": 1}, **order)
+        equal(pooled.outcome, outcome)
     error = raises(LeaseInvalid, ME.start, "python/start", state_machine_arn=machine.replace("started", "other"))
     assert error.details["field"] == "state_machine_arn"
 

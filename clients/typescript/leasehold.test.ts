@@ -232,6 +232,11 @@ const scenes: Record<string, () => Promise<void>> = {
       const shared = { ...request, key: "typescript/shared", name, ifHeld: "skip", permits: 2 } as const;
       assert.equal((await me.start(shared)).outcome, outcome);
     }
+    for (const [tenant, outcome] of [["a", "started"], ["b", "queued"]]) {
+      const pool = { name: "typescript", permits: 1 };
+      const pooled = await me.start({ ...request, key: `typescript/pooled/${tenant}`, name: `typescript-pooled-${tenant}`, pool });
+      assert.equal(pooled.outcome, outcome);
+    }
     const unlisted = me.start({ ...request, stateMachineArn: stateMachineArn.replace("started", "other") });
     assert.equal((await throws("LeaseInvalid", unlisted)).details.field, "state_machine_arn");
   },

@@ -185,10 +185,18 @@ export interface Acquire extends Common {
   context?: { getRemainingTimeInMillis(): number } | undefined;
 }
 export interface AcquireAll extends Common { keys: string[] }
+/** A limit that many keys share: the work takes its key first, and then a permit of the pool. */
+export interface Pool {
+  name: string;
+  /** How many may have a permit of the pool at once. */
+  permits: number;
+}
 export interface JoinQueue extends Omit<Common, "reentrant" | "ttlSeconds"> {
   key: string; requestId: string; taskToken: string; waitSeconds: number; permits?: number | undefined;
   /** How long the lease stays after a failure of the execution, in seconds. */
   keepSeconds?: number | undefined;
+  /** A permit of this pool besides the key. */
+  pool?: Pool | undefined;
   /** With "latest" only the newest waits: the tasks of those who wait already fail with Lease.Superseded. */
   ifHeld?: "wait" | "latest" | undefined;
 }
@@ -197,6 +205,8 @@ export interface Start {
   key: string; stateMachineArn: string; input?: unknown;
   /** How many executions may have the key at once; if left out, it is alone with it. */
   permits?: number | undefined;
+  /** A permit of this pool besides the key. */
+  pool?: Pool | undefined;
   /**
    * The execution's name: the same key, machine, name and input start once. Pass it to repeat a start that ended with
    * LeaseUnavailable. If left out, it is random.
@@ -271,6 +281,8 @@ export interface DurableLease {
   waitSeconds: number;
   /** How many may have the key at once; if left out, one. */
   permits?: number | undefined;
+  /** A permit of this pool besides the key. */
+  pool?: Pool | undefined;
   /** How long the key stays closed after the grant, in seconds, also if the lease is released before. */
   atLeastSeconds?: number | undefined;
   metadata?: Record<string, string> | undefined;

@@ -290,9 +290,8 @@ impl Error {
     pub fn as_message(&self, key: Option<&Key>) -> String {
         let mut message = serde_json::to_value(self).unwrap_or_default();
         if let (Some(fields), Some(key)) = (message.as_object_mut(), key) {
-            fields
-                .entry("key")
-                .or_insert_with(|| key.as_str().to_owned().into());
+            let (field, name) = named(key);
+            fields.entry(field).or_insert_with(|| name.into());
         }
         message.to_string()
     }
@@ -340,14 +339,23 @@ impl Error {
     }
 }
 
-/// The `errorMessage` of a function: `message`, `key`, `field` if there is one, and for Held everything that a waiter
+/// The field that names it, and the name: of a pool its own.
+fn named(key: &Key) -> (&'static str, &str) {
+    match key.pool_name() {
+        Some(name) => ("pool", name),
+        None => ("key", key.as_str()),
+    }
+}
+
+/// The `errorMessage` of a function: `message`, `key` or `pool`, `field` if there is one, and for Held everything that a waiter
 /// needs.
 impl Serialize for Error {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("message", &self.in_full())?;
         if let Some(key) = self.key() {
-            map.serialize_entry("key", key)?;
+            let (field, name) = named(key);
+            map.serialize_entry(field, name)?;
         }
         match self {
             Self::Invalid {

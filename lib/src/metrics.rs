@@ -253,6 +253,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn sweep_reports_wait_in_pool() {
+        let clock = make::clock();
+        let queue = Leases::new(Memory::new(), Settings::default())
+            .with_clock(Arc::clone(&clock) as _)
+            .with_workflows(Arc::new(FakeStepFunctions::default()));
+        let pool = crate::Pool::new(&make::key("pool"), make::permits(1));
+        for key in ["a", "b"] {
+            let wait = Wait {
+                task_token: TaskToken::new(key).expect("valid"),
+                wait: WaitTime::DAY,
+                latest: false,
+            };
+            let request = make::of_execution(make::key(key), key).pool(pool.clone());
+            let asked = queue.acquire_queued(request, wait).await;
+            asked.expect("an answer");
+        }
+        clock.advance(Duration::from_mins(2));
+        let (swept, counts) = counted(queue.sweep(SweepBounds::Schedule)).await;
+        swept.expect("swept");
+        let oldest: Vec<_> = values(&counts)
+            .into_iter()
+            .filter(|(name, _)| *name == "OldestWait")
+            .collect();
+        assert_eq!(oldest, [("OldestWait", 120_000)]);
+    }
+
+    #[tokio::test]
     async fn release_and_reap_report_held_time() {
         let clock = make::clock();
         let calls = Arc::new(FakeStepFunctions::default());

@@ -8,6 +8,7 @@
 //! granted again is another. The name says which row has the grant, so that who waits in a pool has no item there.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     row::attributes as at,
@@ -16,13 +17,69 @@ use crate::{
 };
 
 /// Of which pool a request needs a permit besides its key, and how many it says there are.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(from = "NamedPool")]
 #[non_exhaustive]
 pub struct Pool {
     /// The key of the pool.
     pub key: Key,
     /// How many executions may have a permit at once.
     pub permits: Permits,
+}
+
+/// A pool as requests name it.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Pool"))]
+#[serde(deny_unknown_fields)]
+struct NamedPool {
+    /// The name. Pools and keys never share one.
+    name: Key,
+    /// How many may have a permit of it at once.
+    permits: Permits,
+}
+
+impl From<NamedPool> for Pool {
+    fn from(NamedPool { name, permits }: NamedPool) -> Self {
+        Self::new(&name, permits)
+    }
+}
+
+/// What a lease is of, as views show it: `key`, or of a permit of a pool `pool` with the pool's name.
+#[derive(Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub(crate) enum KeyOrPool {
+    /// A lease of a key.
+    Key {
+        /// What is leased.
+        key: Key,
+    },
+    /// A permit of a pool.
+    Pool {
+        /// The pool's name.
+        pool: Key,
+    },
+}
+
+impl KeyOrPool {
+    pub(crate) fn serialize<S: serde::Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
+        let shown = match key.pool_name() {
+            Some(name) => Self::Pool {
+                pool: Key::stored(name),
+            },
+            None => Self::Key { key: key.clone() },
+        };
+        Serialize::serialize(&shown, to)
+    }
+
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Key, D::Error> {
+        Ok(match <Self as Deserialize>::deserialize(from)? {
+            Self::Key { key } => key,
+            Self::Pool { pool } => Key::of_pool(&pool),
+        })
+    }
 }
 
 impl Pool {

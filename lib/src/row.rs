@@ -272,6 +272,12 @@ impl Row {
         }
     }
 
+    /// The name of the pool in which the grant waits.
+    pub(crate) fn waited_for_pool(&self) -> Option<&str> {
+        let pool = self.holding()?.pool.as_ref()?;
+        pool.key.pool_name().filter(|_| pool.permit.is_none())
+    }
+
     /// Whether the grant waits for a permit of its pool: nobody has been notified of it.
     pub(crate) fn waits_in_pool(&self) -> bool {
         let pool = self.holding().and_then(|held| held.pool.as_ref());

@@ -117,8 +117,18 @@ impl Key {
         self.0.strip_prefix(POOLS)
     }
 
-    /// That of a row, which may be a pool's.
-    pub(crate) fn of_row(pk: &str) -> Option<Self> {
+    /// For people: of a pool "pool NAME".
+    #[must_use]
+    pub fn label(&self) -> std::borrow::Cow<'_, str> {
+        match self.pool_name() {
+            Some(name) => format!("pool {name}").into(),
+            None => self.as_str().into(),
+        }
+    }
+
+    /// That of a row by its partition key; it may be a pool's. None if no row of a lease can have it.
+    #[must_use]
+    pub fn of_row(pk: &str) -> Option<Self> {
         match pk.strip_prefix(POOLS) {
             Some(name) => Self::new(name).ok().map(|name| Self::of_pool(&name)),
             None => Self::new(pk).ok(),

@@ -332,8 +332,12 @@ impl Player<'_> {
             self.start(&machine, &mut step).await;
         } else if let Some(machine) = step.text("start_through") {
             self.start_through(&key, &machine, &mut step).await;
-        } else if let Some(name) = step.text("begins") {
-            self.begins(name).await;
+        } else if let names = step.texts("begins")
+            && !names.is_empty()
+        {
+            for name in names {
+                self.begins(name).await;
+            }
         } else if let Some(state) = step.text("at_work_in") {
             self.run(&name).in_task(&state, nth).await;
         } else if let Some(state) = step.text("reaches") {

@@ -156,7 +156,7 @@ fn at_odds<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
             &["lifetime"],
             "only an execution lease has a queue",
         ),
-        (!waits, &["wait_seconds"], "it needs a task_token"),
+        (!waits, &["wait_seconds", "pool"], "it needs a task_token"),
         (
             !waits && says("if_held", &["wait", "latest"]),
             &["if_held"],

@@ -144,6 +144,13 @@ impl Planner<'_, '_> {
         if let Some(permits) = spec.permits {
             set("permits", permits.into());
         }
+        if let Some(pool) = &spec.pool {
+            let members = vec![
+                language.specified("name", &pool.name),
+                ("permits".to_owned(), pool.permits.into()),
+            ];
+            set("pool", JsonValue::Object(members));
+        }
         if let Some(at_least) = spec.at_least {
             set("at_least_seconds", at_least.into());
         }

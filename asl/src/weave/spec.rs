@@ -43,6 +43,8 @@ pub struct Section {
     pub if_held: IfHeld,
     /// How many executions may be in the section at once. The default is one.
     pub permits: Option<f64>,
+    /// The pool of which it takes a permit besides the key.
+    pub pool: Option<Pool>,
     /// How long the key stays closed after each grant, also if it is given back before. The default is 0.
     pub at_least: Option<f64>,
     /// Whether tasks take their time limits from the lease.
@@ -53,6 +55,15 @@ pub struct Section {
     pub metadata: Option<Node>,
     /// The section's node in the specification.
     pub node: Node,
+}
+
+/// A pool, which many keys share.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// Its name, written as a key is.
+    pub name: Node,
+    /// How many may have a permit of it at once.
+    pub permits: f64,
 }
 
 /// How long a lease lasts.
@@ -92,7 +103,7 @@ pub enum Unfinished {
 const WAIT: f64 = 3600.0;
 
 /// The section's fields as text, for messages.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "name",
     "states",
     "key",
@@ -102,6 +113,7 @@ const FIELDS: [&str; 13] = [
     "if_held",
     "wait_seconds",
     "permits",
+    "pool",
     "at_least_seconds",
     "bound",
     "unfinished",
@@ -159,6 +171,12 @@ impl Default for Functions {
     }
 }
 
+const PERMITS: &str = "a whole number from 1 to 1000";
+
+fn fits_permits(number: f64) -> bool {
+    number.fract() == 0.0 && (1.0..=1000.0).contains(&number)
+}
+
 struct Reader<'a> {
     source: &'a Source,
 }
@@ -176,18 +194,17 @@ impl Reader<'_> {
         for name in names {
             self.text(name)?;
         }
-        let key = self.key(node)?;
+        let key = self.key(node, "key", "the key to lease")?;
         let lifetime = self.lifetime(node)?;
         let number = |key: &str, what: &str, fits: fn(f64) -> bool| {
             let number = node.get(key).map(|node| self.number(node, what, fits));
             number.transpose()
         };
-        let permits = number("permits", "a whole number from 1 to 1000", |n| {
-            n.fract() == 0.0 && (1.0..=1000.0).contains(&n)
-        })?;
+        let permits = number("permits", PERMITS, fits_permits)?;
         let what = "a number of seconds from 0 to 86400";
         let at_least = number("at_least_seconds", what, |n| (0.0..=86400.0).contains(&n))?;
         let if_held = self.if_held(node, lifetime)?;
+        let pool = self.pool(node, if_held)?;
         if let Some(metadata) = node.get("metadata") {
             let Value::Object(members) = &metadata.value else {
                 return Err(self.expected(metadata, "an object of texts"));
@@ -208,6 +225,7 @@ impl Reader<'_> {
             lifetime,
             if_held,
             permits,
+            pool,
             at_least,
             bound,
             unfinished: match node.get("unfinished").map(|how| (how, how.text())) {
@@ -223,8 +241,27 @@ impl Reader<'_> {
         })
     }
 
-    fn key<'n>(&self, node: &'n Node) -> Result<&'n Node, Refusal> {
-        let key = self.needed(node, "key", "the key to lease")?;
+    /// Only who waits in the queue takes a permit of a pool.
+    fn pool(&self, node: &Node, if_held: IfHeld) -> Result<Option<Pool>, Refusal> {
+        let Some(member) = node.member("pool") else {
+            return Ok(None);
+        };
+        if !matches!(if_held, IfHeld::Queue(_) | IfHeld::Latest(_)) {
+            let why =
+                "pool is for the queue: with if_held: wait or latest, and lifetime: execution";
+            return Err(self.at(member, why));
+        }
+        self.only(&member.value, "a pool", &["name", "permits"])?;
+        let name = self.key(&member.value, "name", "the name of the pool")?;
+        let permits = self.needed(&member.value, "permits", PERMITS)?;
+        Ok(Some(Pool {
+            name: name.clone(),
+            permits: self.number(permits, PERMITS, fits_permits)?,
+        }))
+    }
+
+    fn key<'n>(&self, node: &'n Node, field: &str, what: &str) -> Result<&'n Node, Refusal> {
+        let key = self.needed(node, field, what)?;
         let text = self.text(key)?;
         if text.is_empty() {
             return Err(self.expected(key, "a key that is not empty"));

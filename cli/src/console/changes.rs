@@ -13,6 +13,7 @@ use super::key::facts;
 use super::page::{Site, key_link, page};
 use crate::connect::TableClient;
 use crate::exit::{Code, Failure};
+use crate::named::of_row;
 use crate::operate::{Change, NumberOrNone, ask_to_stop, check_stoppable, limit, who_waits};
 use crate::output::print_error;
 use crate::{key_text, lease_text, start};
@@ -64,7 +65,7 @@ enum Deed {
 impl Asked {
     pub(super) fn read(fields: Fields) -> Result<Self, Failure> {
         let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
-        let key = Key::new(field("key")).map_err(|error| invalid("key", &error))?;
+        let key = of_row(field("key")).map_err(|error| invalid("key", &error))?;
         let grant = || Ok::<_, Failure>((number(field("permit"))?, token(field("token"))?));
         let execution =
             || Holder::new(field("execution")).map_err(|error| invalid("execution", &error));

@@ -20,7 +20,7 @@ pub(super) fn key(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
     let waiters = view.waiters.as_deref().unwrap_or_default();
     let failed = view.failed_starts.as_deref().unwrap_or_default();
     let content = html! {
-        h1 { (plain(view.key.as_str())) }
+        h1 { (plain(&view.key.label())) }
         p { (badges(view)) }
         (why(site, seen, now))
         (actions(site, view))
@@ -39,7 +39,7 @@ pub(super) fn key(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
     let renewal = Renewal {
         requests: seen.requests,
     };
-    page(site, view.key.as_str(), &live(renewal, &content))
+    page(site, &view.key.label(), &live(renewal, &content))
 }
 
 /// In sentences: who has it, what keeps it closed, who waits.
@@ -108,13 +108,14 @@ fn actions(site: &Site, view: &KeyView) -> Markup {
     if !site.allow_changes {
         let stop = held.iter().any(|(_, held)| check_stoppable(held).is_ok());
         let stop = if stop { " --stop" } else { "" };
-        let key = quoted(&plain(key));
+        let named = quoted(&plain(view.key.pool_name().unwrap_or(key)));
+        let pool = view.key.pool_name().map_or("", |_| "--pool ");
         let options = &site.options;
         return html! {
             p .hint {
                 "This console is read-only: " code { "leasehold console --allow-changes" } " is not."
                 @if !held.is_empty() {
-                    " In a terminal, " code { "leasehold force-release " (key) (stop) " --who YOU --why REASON " (plain(options)) } " ends its lease."
+                    " In a terminal, " code { "leasehold force-release " (pool) (named) (stop) " --who YOU --why REASON " (plain(options)) } " ends its lease."
                 }
             }
         };
@@ -124,7 +125,7 @@ fn actions(site: &Site, view: &KeyView) -> Markup {
         p .actions {
             @if let [(permit, held)] = held[..] { (ends(&view.key, permit, held)) }
             @if view.is_frozen() { a href=(to("unfreeze")) { "Unfreeze…" } }
-            @else { a href=(to("freeze")) { "Freeze…" } }
+            @else if view.key.pool_name().is_none() { a href=(to("freeze")) { "Freeze…" } }
             a href=(to("limit")) { "Limit…" }
         }
     }

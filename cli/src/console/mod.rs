@@ -23,7 +23,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use clap::Args;
-use leasehold::{Error, Key, KeyDetails, RequestId};
+use leasehold::{Error, KeyDetails, RequestId};
 use leasehold_net::{Guard, Listener, Place, Server, Site as Pages, quoted};
 use maud::Markup;
 
@@ -31,6 +31,7 @@ use crate::connect::{TableArgs, TableClient};
 use crate::doctor::account;
 use crate::environment;
 use crate::exit::{Code, Failure};
+use crate::named::of_row;
 use crate::operate;
 use crate::output::{print, print_error};
 use crate::signals;
@@ -198,7 +199,7 @@ async fn keys(State(console): Shared, RawQuery(query): RawQuery) -> Response {
 async fn key(State(console): Shared, RawQuery(query): RawQuery) -> Response {
     let page = async {
         let name = fields(query.as_deref()).remove("name").unwrap_or_default();
-        let key = Key::new(name).map_err(|error| Failure::usage(format!("the key: {error}")))?;
+        let key = of_row(&name).map_err(|error| Failure::usage(format!("the key: {error}")))?;
         let seen = look::key(&console.table_client, &key).await?;
         let now = console.table_client.leases.now();
         Ok(key::key(&console.site, &seen, now))

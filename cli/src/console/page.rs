@@ -158,7 +158,7 @@ pub(super) fn age(at: Timestamp, now: Timestamp) -> Markup {
 
 /// The page of a key.
 pub(super) fn key_link(key: &Key) -> Markup {
-    html! { a href={ "key?" (query(&[("name", key.as_str())])) } { (plain(key.as_str())) } }
+    html! { a href={ "key?" (query(&[("name", key.as_str())])) } { (plain(&key.label())) } }
 }
 
 /// Names and values as the query of an address.

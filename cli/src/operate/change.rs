@@ -71,6 +71,7 @@ impl Done {
 impl Change {
     /// The question before it.
     pub(crate) fn question(&self, key: &Key) -> String {
+        let key = key.label();
         match self {
             Self::ForceRelease { held, .. } => format!("Evict {}?", held.holder),
             Self::Freeze => format!("Freeze {key}?"),
@@ -171,7 +172,7 @@ fn forced_words(
 }
 
 fn limited_words(limited: LimitOutcome, view: &KeyView) -> Result<Done, Failure> {
-    let (key, held) = (&view.key, view.held().count());
+    let (key, held) = (view.key.label(), view.held().count());
     let (words, code) = match limited {
         LimitOutcome::Limited { permits: 0 } => {
             let words = format!("{key} is limited to 0: nobody is granted it");

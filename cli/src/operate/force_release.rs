@@ -6,11 +6,13 @@ use leasehold::{ForceReleaseOutcome, Inspection, KeyView};
 use super::{Change, OperatorArgs, check_stoppable, stop::stop};
 use crate::exit::{Code, Failure};
 use crate::lease_text;
+use crate::named::Named;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   leasehold force-release orders/42 --who alice --why 'worker 7 hangs, ticket 1234'
+  leasehold force-release --pool imports --permit 2 --who alice --why 'ticket 1234'
   leasehold force-release partner-api --permit 3 --yes --who oncall --why 'instance was terminated'
 
 It shows the holder and asks for confirmation; without a terminal, --yes is required. Only the grant that was shown is
@@ -21,6 +23,8 @@ A lease that lasts while an execution runs needs no extend, so its execution lea
 holder. With --stop the execution is stopped instead, and the lease ends as after any stop: at once if every task has
 answered, which the command waits for. If it is kept, for the grace time of the stack or for a redrive (keep_seconds), the
 command says so and does not wait. The execution of a start that has its turn and has not begun is begun first.
+
+With --pool it ends a permit of that pool, and not the lease of the key that its execution has: `leasehold holders` has both.
 
 Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
 your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
@@ -34,21 +38,26 @@ pub(crate) struct ForceRelease {
     #[arg(long)]
     stop: bool,
     #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
     operator: OperatorArgs,
 }
 
 impl ForceRelease {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
         let operator = &self.operator;
-        let (table_client, view) = operator.connect().await?;
+        let Some(key) = self.named.key() else {
+            return Err(Failure::usage("no key is named"));
+        };
+        let (table_client, view) = operator.connect(key).await?;
         let held: Vec<_> = view
             .held()
             .filter(|one| self.permit.is_none_or(|permit| permit == one.lease.permit))
             .collect();
         let what = match (self.permit, held.as_slice()) {
-            (Some(permit), _) => format!("permit {permit} of {}", operator.key),
+            (Some(permit), _) => format!("permit {permit} of {}", key.label()),
             (None, [one]) => lease_text::name(&one.lease),
-            _ => operator.key.to_string(),
+            _ => key.label().into_owned(),
         };
         let permit = match held.as_slice() {
             [one] => *one,
@@ -81,7 +90,7 @@ impl ForceRelease {
 
 /// The failure if it is not clear which permit is meant.
 fn unnamed(view: &KeyView, held: &[&Inspection]) -> Failure {
-    let (number, key) = (held.len(), &view.key);
+    let (number, key) = (held.len(), view.key.label());
     let permits = held.iter().map(|one| one.lease.permit.to_string());
     let permits: Vec<_> = permits.collect();
     let failure = Failure::usage(format!("{number} permits of {key} are held: name one"));

@@ -1,4 +1,4 @@
-//! `leasehold force-release`, `freeze`, `unfreeze` and `limit`: acts of operators on a key. The key's row records who did it and why.
+//! `leasehold force-release`, `freeze`, `unfreeze` and `limit`: acts of operators on a key or a pool. The key's row records who did it and why.
 
 mod change;
 mod force_release;
@@ -15,6 +15,7 @@ use leasehold_asl::plain;
 
 use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
+use crate::named::pool;
 use crate::output::{json, print, print_error};
 use crate::{environment, key_text};
 pub(crate) use change::{Change, who_waits};
@@ -27,9 +28,6 @@ const ASKING: Duration = Duration::from_secs(2);
 /// The arguments of every act on a key.
 #[derive(Args, Debug)]
 struct OperatorArgs {
-    /// The key
-    #[arg(value_parser = |text: &str| Key::new(text))]
-    key: Key,
     /// Who does it; recorded on the key and shown by inspect
     #[arg(long, value_parser = |text: &str| Operator::new(text))]
     who: Operator,
@@ -55,12 +53,12 @@ impl OperatorArgs {
     }
 
     /// Connects with the caller's identity, and looks at the key.
-    async fn connect(&self) -> Result<(TableClient, KeyView), Failure> {
+    async fn connect(&self, key: &Key) -> Result<(TableClient, KeyView), Failure> {
         let mut table_client = self.table_args.connect().await?;
         let caller = caller(&table_client).await;
         table_client.leases = table_client.leases.with_caller(caller);
         let leases = &table_client.leases;
-        let view = leases.key_view(&self.key, KeyDetails::default()).await?;
+        let view = leases.key_view(key, KeyDetails::default()).await?;
         Ok((table_client, view))
     }
 
@@ -99,10 +97,10 @@ impl OperatorArgs {
         if let Some(warning) = change.warning() {
             print_error(warning);
         }
-        self.confirm(view, permits, &change.question(&self.key))?;
+        self.confirm(view, permits, &change.question(&view.key))?;
         let leases = &table_client.leases;
         let done = change.carry_out(leases, view, &self.because()).await?;
-        let done = done.and_serves(table_client, &self.key).await;
+        let done = done.and_serves(table_client, &view.key).await;
         if self.json {
             print(&done.json)?;
         } else {
@@ -117,8 +115,8 @@ impl OperatorArgs {
     }
 
     /// Does it to the whole key.
-    async fn change_key(&self, change: &Change) -> Result<Code, Failure> {
-        let (table_client, view) = self.connect().await?;
+    async fn change_key(&self, key: &Key, change: &Change) -> Result<Code, Failure> {
+        let (table_client, view) = self.connect(key).await?;
         let permits = &view.permits;
         self.carry_out(&table_client, &view, permits, change).await
     }
@@ -135,13 +133,16 @@ with `leasehold force-release`. A key that was never leased can be frozen too.
 
 Exit codes: 0 frozen, now or before, 1 you declined.")]
 pub(crate) struct FreezeArgs {
+    /// The key
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
     #[command(flatten)]
     operator: OperatorArgs,
 }
 
 impl FreezeArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        self.operator.change_key(&Change::Freeze).await
+        self.operator.change_key(&self.key, &Change::Freeze).await
     }
 }
 
@@ -155,13 +156,16 @@ your rights in Step Functions. If neither can be, the next sweep of the stack se
 
 Exit codes: 0 the key can be granted again, 1 it was not frozen, or you declined.")]
 pub(crate) struct UnfreezeArgs {
+    /// The key
+    #[arg(value_parser = |text: &str| Key::new(text))]
+    key: Key,
     #[command(flatten)]
     operator: OperatorArgs,
 }
 
 impl UnfreezeArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        self.operator.change_key(&Change::Unfreeze).await
+        self.operator.change_key(&self.key, &Change::Unfreeze).await
     }
 }
 
@@ -206,6 +210,7 @@ Examples:
   leasehold limit partner-x 2 --who alice --why 'their maintenance, until six'
   leasehold limit partner-x none --who alice --why 'maintenance is over'
   leasehold limit deploy/production 0 --who alice --why 'incident 77'
+  leasehold limit --pool imports 4 --who alice --why 'the partner is slow'
 
 The number stands in place of the one that requests send with permits, until another is set; none leaves it to them again. It
 takes effect at once, and a lower one as leases end. A key whose requests send no permits is a mutex and stays one.
@@ -218,11 +223,17 @@ your rights in Step Functions. If neither can be, the next sweep of the stack se
 
 Exit codes: 0 stored, or removed, 1 there was no limit to remove, or you declined.")]
 pub(crate) struct LimitArgs {
+    /// The key; left out with --pool
+    #[arg(required = true)]
+    key: Option<String>,
+    /// How many may hold the key, or have a permit of the pool, at once: 0 to 1000, or none
+    #[arg(value_name = "N", required_unless_present = "pool")]
+    permits: Option<String>,
+    /// Limit the pool of this name, instead of a key
+    #[arg(long, value_name = "NAME", value_parser = pool, conflicts_with = "permits")]
+    pool: Option<Key>,
     #[command(flatten)]
     operator: OperatorArgs,
-    /// How many may hold the key at once: 0 to 1000, or none
-    #[arg(value_name = "N", value_parser = limit)]
-    permits: NumberOrNone,
 }
 
 /// A number, or none, as one word of the command line.
@@ -242,7 +253,25 @@ pub(crate) fn limit(text: &str) -> Result<NumberOrNone, String> {
 
 impl LimitArgs {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
-        let NumberOrNone(permits) = self.permits;
-        self.operator.change_key(&Change::Limit(permits)).await
+        let (key, permits) = self.named()?;
+        let change = Change::Limit(permits);
+        self.operator.change_key(&key, &change).await
+    }
+
+    /// With a pool the only word is the number.
+    fn named(&self) -> Result<(Key, Option<LimitedTo>), Failure> {
+        let first = self.key.as_deref().unwrap_or_default();
+        let (key, number) = match (&self.pool, &self.permits) {
+            (Some(pool), _) => (pool.clone(), first),
+            (None, number) => {
+                let key = Key::new(first);
+                let key = key.map_err(|problem| Failure::usage(format!("the key: {problem}")))?;
+                (key, number.as_deref().unwrap_or_default())
+            }
+        };
+        let number = limit(number).map_err(|problem| {
+            Failure::usage(format!("how many may hold {}: {problem}", key.label()))
+        })?;
+        Ok((key, number.0))
     }
 }

@@ -25,16 +25,14 @@ pub(super) async fn stop(
 ) -> Result<Code, Failure> {
     let leases = &table_client.leases;
     let sfn = step_functions::client(table_client)?;
-    ask_to_stop(table_client, &operator.key, execution, &operator.because()).await?;
+    ask_to_stop(table_client, &lease.key, execution, &operator.because()).await?;
     let name = lease_text::name(lease);
     print_error(&format!(
         "asked Step Functions to stop {execution}; waiting until its lease of {name} has ended"
     ));
     let until = leases.now().plus(LOOKS);
     loop {
-        let view = leases
-            .key_view(&operator.key, KeyDetails::default())
-            .await?;
+        let view = leases.key_view(&lease.key, KeyDetails::default()).await?;
         let mut held = view.held().map(|one| &one.lease);
         let same = |other: &&LeaseView| {
             other.permit == lease.permit && other.fencing_token == lease.fencing_token

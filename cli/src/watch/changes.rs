@@ -120,6 +120,7 @@ mod tests {
                 acquired_at: NOW,
                 extended_at: None,
                 metadata: leasehold::Metadata::default(),
+                waits_in_pool: None,
             });
             let lease = LeaseView {
                 key: leasehold::Key::new(*key).expect("valid"),

@@ -100,7 +100,7 @@ impl Watch {
             while let Some(page) = pages.next(table_client).await? {
                 read += page.len();
                 page.into_iter()
-                    .filter(|lease| lease.key.as_str().starts_with(&self.prefix))
+                    .filter(|lease| lease.key.label().starts_with(&self.prefix))
                     .for_each(&mut add);
             }
             let units = u32::try_from(read).unwrap_or(u32::MAX).saturating_add(2);

@@ -513,3 +513,65 @@ async fn long_list_of_failures_is_whole() {
     assert_eq!(some["starts"][2]["key"], "k012");
     assert_eq!(some["starts"].as_array().unwrap().len(), 3);
 }
+
+#[tokio::test]
+async fn pools_are_shown_and_limited() {
+    let world = Starts::new().await;
+    let because = ["--who", "alice", "--why", "ticket 7", "--yes"];
+    let pooled = async |key: &str| {
+        let pool = ["--pool", "imports", "--pool-permits", "1"];
+        let name = ["start", key, MACHINE, "--name", key];
+        world.run(&[&name[..], &pool].concat()).await
+    };
+    let begun = pooled("a").await;
+    assert!(begun.out.starts_with("started: "), "{begun:?}");
+    let waits = pooled("b").await;
+    assert!(waits.out.starts_with("in the queue: "), "{waits:?}");
+    let shown = world.run(&["show", "b"]).await.out;
+    let said = "held while it waits for a permit of pool imports\n";
+    assert!(shown.contains(said), "{shown}");
+    let shown = world.run(&["show", "--pool", "imports", "--waiters"]).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    for said in ["pool imports\n", "waiting  1 in the queue\n", "GIVES UP"] {
+        assert!(shown.out.contains(said), "{shown:?}");
+    }
+    let listed = world.run(&["ls", "--prefix", "pool "]).await.out;
+    assert!(listed.contains("\npool imports  held"), "{listed}");
+    let json = world.run(&["ls", "--prefix", "pool ", "--json"]).await.out;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["leases"][0]["pool"], "imports");
+    assert!(json["leases"][0]["key"].is_null());
+
+    let limit = [&["limit", "--pool", "imports", "2"][..], &because].concat();
+    let limited = world.run(&limit).await;
+    let said = "pool imports is limited to 2\none waits in the queue";
+    assert!(limited.out.starts_with(said), "{limited:?}");
+    for wrong in [
+        &["limit", "--pool", "imports"][..],
+        &["limit", "--pool", "imports", "k", "2"],
+        &["limit", "2"],
+        &["show", "k", "--pool", "imports"],
+        &["start", "k", MACHINE, "--pool", "imports"],
+    ] {
+        let because = if wrong[0] == "limit" {
+            &because[..]
+        } else {
+            &[]
+        };
+        let refused = world.run(&[wrong, because].concat()).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+    }
+    let end = [&["force-release", "--pool", "imports"][..], &because].concat();
+    let ended = world.run(&end).await;
+    assert!(
+        ended.out.starts_with("pool imports is released; "),
+        "{ended:?}"
+    );
+    assert_eq!(world.run(&end).await.out, "nobody holds pool imports\n");
+    let key = world.run(&["show", "a", "--json"]).await.out;
+    let key: Value = serde_json::from_str(&key).unwrap();
+    assert_eq!(
+        (&key["state"], &key["lease"]["key"]),
+        (&"held".into(), &"a".into())
+    );
+}

@@ -110,9 +110,23 @@ export interface GuardProps extends LeaseProps {
   readonly stateName?: string;
 }
 
+/** A limit that many keys share. */
+export interface Pool {
+  /** Its name: a text, or a JSONata expression. */
+  readonly name: string;
+  /** How many may have a permit of it at once. */
+  readonly permits: number;
+}
+
 export interface SectionProps extends LeaseProps {
   /** The key of the lease: a text, or a JSONata expression such as `{% 'orders/' & $states.input.order %}`. */
   readonly key: string;
+  /**
+   * A permit of this pool besides the key. The section takes its key first.
+   *
+   * @default - none
+   */
+  readonly pool?: Pool;
   /**
    * Texts about the holder that others can see. Each may be a JSONata expression.
    *

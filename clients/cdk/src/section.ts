@@ -55,6 +55,7 @@ export function writeSection(leasehold: Leasehold, name: string, states: sfn.ICh
   };
 
   const queues = props.ifHeld === undefined || props.ifHeld === IfHeld.WAIT || props.ifHeld === IfHeld.LATEST;
+  if (props.pool && !queues) throw new Error(`section ${name}: only who waits in the queue takes a permit of a pool: leave ifHeld out, or set it to LATEST`);
   const wait = props.waitSeconds ?? 3600;
   const payload = {
     key: props.key,
@@ -64,6 +65,7 @@ export function writeSection(leasehold: Leasehold, name: string, states: sfn.ICh
     lifetime: 'execution',
     keep_seconds: props.keepSeconds,
     at_least_seconds: props.atLeastSeconds,
+    pool: props.pool,
     metadata: props.metadata,
     reentrant: true,
     ...(queues ? { task_token: '{% $states.context.Task.Token %}', wait_seconds: wait } : {}),

@@ -31,6 +31,7 @@ machine(task('Charge'), { ifHeld: IfHeld.LATEST, waitSeconds: 60 });
 machine(task('Charge'), { ifHeld: IfHeld.FAIL, atLeastSeconds: 5 }, pass('After'));
 machine(task('Charge'), { ifHeld: IfHeld.SKIP, metadata: { team: 'billing' } }, task('Mail'));
 machine(task('Charge'), { permits: 3, keepSeconds: 3600, key: 'partner' });
+machine(task('Charge'), { pool: { name: 'imports', permits: 10 } });
 machine(new sfn.CustomState(stack, 'Custom', { stateJson: { Type: 'Task', Resource: 'arn:aws:states:::sqs:sendMessage', Arguments: {} } }));
 // Side by side.
 machine(sfn.Parallel.jsonata(stack, 'Both', { outputs: '{% $states.input %}' }).branch(task('Left')).branch(task('Right')), { keepSeconds: 600 });

@@ -28,7 +28,7 @@ import uuid
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, TypeVar, Union
 
 Result = TypeVar("Result")
 
@@ -173,6 +173,13 @@ def fence(token: int) -> Fence:
         names={"#fence": "fence"},
         values={":fencing_token": int(token)},
     )
+
+
+class Pool(TypedDict):
+    """A limit that many keys share, as `{"name": "imports", "permits": 10}`."""
+
+    name: str
+    permits: int
 
 
 @dataclass(frozen=True)
@@ -325,23 +332,26 @@ class Leasehold:
 
     def join_queue(self, key: str, *, task_token: str, wait_seconds: float, request_id: str, holder: Optional[str] = None,
                    keep_seconds: Optional[float] = None, if_held: Optional[str] = None, permits: Optional[int] = None,
-                   metadata: Optional[Mapping[str, str]] = None,
-                   at_least_seconds: Optional[float] = None) -> dict[str, Any]:
+                   metadata: Optional[Mapping[str, str]] = None, at_least_seconds: Optional[float] = None,
+                   pool: Optional[Pool] = None) -> dict[str, Any]:
         """Joins the queue for a task of an execution. The outcome of the response is "acquired" or "queued".
 
         With `if_held` "latest" only the newest waits: the tasks of those who wait already fail with Lease.Superseded.
+
+        With a `pool` the lease has a permit of it besides the key, and goes to the token once it has both.
 
         The lease goes to the task token: `resume` it there. It lasts while the holder runs, which is the ARN of the
         execution, and `keep_seconds` longer if that fails.
         """
         return self._acquire(holder, request_id, key=key, keep_seconds=keep_seconds, metadata=metadata,
                              if_held=if_held, permits=permits, task_token=task_token, wait_seconds=wait_seconds,
-                             at_least_seconds=at_least_seconds)
+                             at_least_seconds=at_least_seconds, pool=pool)
 
     def start(self, key: str, *, state_machine_arn: str, input: Optional[Any] = None, name: Optional[str] = None,
               if_held: Optional[str] = None, wait_seconds: Optional[float] = None, keep_seconds: Optional[float] = None,
               pass_lease: Union[bool, str] = False, metadata: Optional[Mapping[str, str]] = None,
-              permits: Optional[int] = None, at_least_seconds: Optional[float] = None, wait: bool = False) -> Started:
+              permits: Optional[int] = None, at_least_seconds: Optional[float] = None,
+              pool: Optional[Pool] = None, wait: bool = False) -> Started:
         """Starts an execution as soon as it can have the key: now, or when those before it have ended.
 
         `if_held` says what to do while somebody else has the key: "wait" (the default); "latest", which sends away those
@@ -351,6 +361,7 @@ class Leasehold:
         `pass_lease` adds `leasehold` to the input, with
         key and fencing token; "handle" adds the lease too, to release it early.
         With `permits` so many may have the key at once, and the execution gets one of them.
+        With a `pool` it takes a permit of that one besides, before it begins.
         The key stays closed for `at_least_seconds` after the execution got it, also if that ends before.
         The same key, machine, name and input start once: pass a name to repeat a start that ended with LeaseUnavailable.
         Raises LeaseNotStarted if the start has failed: Step Functions refuses it, or the key was not free in time.
@@ -365,7 +376,7 @@ class Leasehold:
         event = {"key": key, "state_machine_arn": state_machine_arn, "input": input, "name": name or str(uuid.uuid4()),
                  "if_held": if_held, "wait_seconds": wait_seconds, "keep_seconds": keep_seconds,
                  "pass_lease": pass_lease or None, "metadata": metadata, "permits": permits,
-                 "at_least_seconds": at_least_seconds}
+                 "at_least_seconds": at_least_seconds, "pool": pool}
         pause = 1.0
         while True:
             answer = self.call("start", event)
@@ -453,7 +464,8 @@ class Leasehold:
 
     def with_lease(self, context: Any, key: str, work: Callable[[Lease], Result], *, wait_seconds: float,
                    permits: Optional[int] = None, at_least_seconds: Optional[float] = None,
-                   metadata: Optional[Mapping[str, str]] = None, latest: bool = False, name: str = "lease") -> Result:
+                   metadata: Optional[Mapping[str, str]] = None, latest: bool = False, name: str = "lease",
+                   pool: Optional[Pool] = None) -> Result:
         """In a durable function of Lambda: waits for the lease, calls `work` with it, releases it, and returns the work's result.
 
         `context` is the DurableContext of the SDK, aws-durable-execution-sdk-python, version 2 or later. `work` does its steps and
@@ -461,6 +473,7 @@ class Leasehold:
         again, with the same lease, and a late one after the release: what needs the lease belongs into steps.
 
         The lease belongs to the durable execution and lasts until it is released or the execution has ended, however that ends.
+        With a `pool` it takes a permit of that one besides, after its key.
         `name` is what the operations are called in the execution's history. With `latest` only the newest waits: those who wait
         already get LeaseSuperseded.
 
@@ -496,7 +509,7 @@ class Leasehold:
             try:
                 self._acquire(holder, request_id, key=key, callback_id=callback.callback_id, wait_seconds=wait_seconds,
                               permits=permits, at_least_seconds=at_least_seconds, metadata=metadata,
-                              if_held="latest" if latest else None)
+                              if_held="latest" if latest else None, pool=pool)
             except LeaseError as error:
                 # Of a step's error the SDK keeps only the text.
                 raise type(error)(_payload(error)) from error

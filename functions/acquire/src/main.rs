@@ -5,8 +5,8 @@
 
 use leasehold::{
     Acquire, AcquireAll, Acquired, AcquiredAll, AtLeast, CallbackId, Error, Holder, KeepTime, Key,
-    Keys, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Queue, Queued, RequestId,
-    TaskToken, Ttl, Wait, WaitTime, store::Store,
+    Keys, Lifetime, LifetimeKind, Metadata, ObservedVersion, Permits, Pool, Queue, Queued,
+    RequestId, TaskToken, Ttl, Wait, WaitTime, store::Store,
 };
 use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,9 @@ pub(crate) struct Request {
     keep_seconds: Option<KeepTime>,
     /// How many may hold the key at once; 1 if left out.
     permits: Option<Permits>,
+    /// A permit of this pool besides the key, which many keys share: the request takes its key first, waits in the pool, and is notified
+    /// once it has both. Only with `task_token` or `callback_id`.
+    pool: Option<Pool>,
     /// How long the key stays closed after the grant, also if it is given back before, in seconds; 0 if left out.
     #[serde(default)]
     at_least_seconds: AtLeast,
@@ -67,6 +70,7 @@ impl leasehold_lambda::Request for Request {
             ttl_seconds: _,
             keep_seconds: _,
             permits: _,
+            pool,
             at_least_seconds: _,
             metadata: _,
             observed_version: _,
@@ -79,6 +83,7 @@ impl leasehold_lambda::Request for Request {
         Names::default()
             .key(key)
             .keys(keys)
+            .pool(pool)
             .holder(holder)
             .request_id(request_id)
             .reentrant(*reentrant)
@@ -262,6 +267,7 @@ impl Request {
         acquire.request_id = self.request_id.unwrap_or(acquire.request_id);
         acquire.metadata = self.metadata;
         acquire.permits = self.permits;
+        acquire.pool = self.pool;
         acquire.at_least = self.at_least_seconds;
         acquire.observed_version = self.observed_version;
         acquire.reentrant = self.reentrant;

@@ -1,4 +1,4 @@
-//! The acts of operators on a key: force-release, freeze, unfreeze, limit, raise-floor. Who and why are required. To raise
+//! The acts of operators on a key: force-release, freeze, unfreeze, limit, raise-floor; the first and limit on a pool too. Who and why are required. To raise
 //! the floor of a key that somebody holds fails with `Lease.Held`.
 
 use leasehold::{
@@ -9,7 +9,7 @@ use leasehold::{
 use leasehold_lambda::{Fatal, Function, Names};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What an operator does to a key, who does it, and why.
+/// What an operator does to a key or a pool, who does it, and why.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(transform = leasehold_lambda::schema::rules::operate))]
@@ -17,8 +17,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub(crate) struct Request {
     /// What to do.
     operation: Act,
-    /// To which key.
-    key: Key,
+    /// To which key: this or `pool`.
+    key: Option<Key>,
+    /// To which pool, by its name: with `force_release` and `limit`.
+    pool: Option<Key>,
     /// Who does it.
     who: Operator,
     /// The reason, a ticket for example; stored and logged.
@@ -80,6 +82,7 @@ impl leasehold_lambda::Request for Request {
         let Self {
             operation: _,
             key,
+            pool,
             who: _,
             why: _,
             permit: _,
@@ -87,7 +90,7 @@ impl leasehold_lambda::Request for Request {
             floor: _,
             permits: _,
         } = self;
-        Names::default().key(key)
+        Names::default().key(key).only_pool(pool)
     }
 }
 
@@ -104,7 +107,16 @@ pub(crate) async fn handle<S: Store>(queue: Queue<S>, request: Request) -> Resul
         who: request.who,
         why: request.why,
     };
-    let (key, operation) = (request.key, request.operation);
+    let operation = request.operation;
+    let key = match (request.key, request.pool) {
+        (Some(key), None) => key,
+        (None, Some(name)) if matches!(operation, Act::ForceRelease | Act::Limit) => {
+            Key::of_pool(&name)
+        }
+        (None, Some(_)) => return Err(Error::invalid("pool", "goes with force_release and limit")),
+        (Some(_), Some(_)) => return Err(Error::invalid("pool", "give key or pool, not both")),
+        (None, None) => return Err(Error::invalid("key", "is required, or pool instead")),
+    };
     let which = ForceReleaseOptions {
         permit: request.permit.map(Permit::get),
         fencing_token: request.fencing_token,

@@ -4,8 +4,8 @@
 
 use leasehold::{
     AtLeast, Error, ExecutionInput, ExecutionName, Holder, IfHeld, KeepTime, Key, Metadata,
-    PassLease, Permits, Queue, RequestDigest, RequestId, ResultTo, Start, Started, StateMachineArn,
-    TaskToken, WaitTime, store::Store,
+    PassLease, Permits, Pool, Queue, RequestDigest, RequestId, ResultTo, Start, Started,
+    StateMachineArn, TaskToken, WaitTime, store::Store,
 };
 use leasehold_lambda::{Delivered, Fatal, Function, Handled, Names};
 use serde::Deserialize;
@@ -34,6 +34,8 @@ pub(crate) struct Request {
     wait_seconds: Option<WaitTime>,
     /// How many executions may have the key at once; the execution is alone with it if left out.
     permits: Option<Permits>,
+    /// A permit of this pool besides the key, which many keys share: the start takes its key first, and waits in the pool.
+    pool: Option<Pool>,
     /// How long the key stays closed after the execution got it, also if it ends before, in seconds; 0 if left out.
     #[serde(default)]
     at_least_seconds: AtLeast,
@@ -82,6 +84,7 @@ impl leasehold_lambda::Request for Request {
             if_held: _,
             wait_seconds: _,
             permits: _,
+            pool,
             at_least_seconds: _,
             keep_seconds: _,
             pass_lease: _,
@@ -90,7 +93,7 @@ impl leasehold_lambda::Request for Request {
             stop_with_caller: _,
             caller: _,
         } = self;
-        Names::default().key(key)
+        Names::default().key(key).pool(pool)
     }
 }
 
@@ -166,6 +169,7 @@ impl Request {
         start.input = input;
         start.if_held = if_held;
         start.permits = self.permits;
+        start.pool = self.pool;
         start.at_least = self.at_least_seconds;
         start.keep = self.keep_seconds;
         start.pass_lease = self.pass_lease;

@@ -51,6 +51,9 @@ impl Boundary {
             let prefix = self.key_prefix.as_deref();
             within(path, key.as_str(), prefix, "LEASE_KEY_PREFIX")?;
         }
+        for (path, name) in &request.pools {
+            within(path, name, self.key_prefix.as_deref(), "LEASE_KEY_PREFIX")?;
+        }
         for (path, holder) in &request.holders {
             let prefix = self.holder_prefix.as_deref();
             within(path, holder.as_str(), prefix, "LEASE_HOLDER_PREFIX")?;
@@ -68,7 +71,8 @@ impl Boundary {
             return Err(Error::invalid("list", problem));
         }
         // A holder may hold keys outside the prefix.
-        let by_holder = request.keys.is_empty() && !request.holders.is_empty();
+        let is_named = !request.keys.is_empty() || !request.pools.is_empty();
+        let by_holder = !is_named && !request.holders.is_empty();
         if by_holder && self.holder_prefix.is_none() {
             let problem = format!(
                 "may hold keys outside {prefix:?} ({variable}): set LEASE_HOLDER_PREFIX as well"
@@ -118,7 +122,7 @@ fn within(path: &str, text: &str, prefix: Option<&str>, variable: &str) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use leasehold::{Holder, Keys, Lease, LeaseSet, Timestamp};
+    use leasehold::{Holder, Keys, Lease, LeaseSet, Pool, Timestamp};
     use serde::Deserialize;
     use serde_json::{Value, json};
 
@@ -138,6 +142,7 @@ mod tests {
     struct Request {
         key: Option<Key>,
         keys: Option<Keys>,
+        pool: Option<Pool>,
         holder: Option<Holder>,
         lease: Option<Lease>,
         leases: Option<LeaseSet>,
@@ -153,6 +158,7 @@ mod tests {
         let names = Names::default()
             .key(&request.key)
             .keys(&request.keys)
+            .pool(&request.pool)
             .holder(&request.holder)
             .lease(&request.lease)
             .leases(&request.leases)
@@ -236,6 +242,34 @@ mod tests {
             let expected = format!("{field}: must begin with \"a:\" (LEASE_HOLDER_PREFIX)");
             assert_eq!(said(&team, &event), expected, "{event}");
         }
+    }
+
+    #[test]
+    fn prefix_holds_for_pools() {
+        let team = boundary(Some("team-a/"), None, true);
+        let with_pool = |name: &str| {
+            let mut lease = handle("team-a/k", "h");
+            lease["pool"] =
+                json!({"name": name, "permit": 0, "lease_id": "i".repeat(32), "fencing_token": 5});
+            lease
+        };
+        let ours = json!({"lease": with_pool("team-a/p"), "key": "team-a/k", "pool": {"name": "team-a/p", "permits": 3}});
+        assert_eq!(said(&team, &ours), "");
+        for (event, field) in [
+            (
+                json!({"key": "team-a/k", "pool": {"name": "p", "permits": 3}}),
+                "pool.name",
+            ),
+            (json!({"lease": with_pool("p")}), "lease.pool.name"),
+            (json!({"leases": [with_pool("p")]}), "leases.pool.name"),
+        ] {
+            let expected = format!("{field}: must begin with \"team-a/\" (LEASE_KEY_PREFIX)");
+            assert_eq!(said(&team, &event), expected, "{event}");
+        }
+        let alone = Key::new("p").expect("valid");
+        let refused = team.check(&Names::default().only_pool(&alone));
+        let refused = refused.expect_err("refused").to_string();
+        assert!(refused.starts_with("pool: must begin with"), "{refused}");
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl<T: Request> Request for Delivered<T> {
                     if let Ok(request) = &message.request {
                         let names = request.names();
                         all.keys.extend(names.keys);
+                        all.pools.extend(names.pools);
                         all.holders.extend(names.holders);
                     }
                 }

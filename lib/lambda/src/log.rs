@@ -56,7 +56,7 @@ impl About {
         let keys: Vec<_> = keys.collect();
         Self {
             request_id: names.request_id.map(|id| cut(id.as_str())),
-            key: names.key.cloned(),
+            key: names.key.clone(),
             keys: (names.key.is_none() && !keys.is_empty()).then(|| cut(&keys.join(", "))),
             holder: names
                 .holders

@@ -1,15 +1,17 @@
 //! What a request names. Each request says it itself, for the boundary, the log and the error. Of an event that is no request only
 //! the key is shown.
 
-use leasehold::{Counter, Holder, Key, Keys, Lease, LeaseSet, RequestId, Timestamp};
+use leasehold::{Counter, Holder, Key, Keys, Lease, LeaseSet, Pool, RequestId, Timestamp};
 
 /// The keys and holders that a request names, each with its path, and the rest that identifies it.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
     pub(crate) keys: Vec<(&'static str, &'a Key)>,
+    /// The names of pools.
+    pub(crate) pools: Vec<(&'static str, &'a str)>,
     pub(crate) holders: Vec<(&'static str, &'a Holder)>,
-    /// The key, if the request is about one.
-    pub(crate) key: Option<&'a Key>,
+    /// The key, if the request is about one; or the pool.
+    pub(crate) key: Option<Key>,
     pub(crate) request_id: Option<&'a RequestId>,
     pub(crate) fencing_token: Option<Counter>,
     /// When the lease was granted, by its handle.
@@ -26,7 +28,25 @@ impl<'a> Names<'a> {
     pub fn key(mut self, key: impl Into<Option<&'a Key>>) -> Self {
         if let Some(key) = key.into() {
             self.keys.push(("key", key));
-            self.key = Some(key);
+            self.key = Some(key.clone());
+        }
+        self
+    }
+
+    /// The field `pool` of a request for a permit of one besides a key.
+    #[must_use]
+    pub fn pool(mut self, pool: impl Into<Option<&'a Pool>>) -> Self {
+        let name = pool.into().and_then(|pool| pool.key.pool_name());
+        self.pools.extend(name.map(|name| ("pool.name", name)));
+        self
+    }
+
+    /// The field `pool` of a request about one, which stands in place of `key`.
+    #[must_use]
+    pub fn only_pool(mut self, name: impl Into<Option<&'a Key>>) -> Self {
+        if let Some(name) = name.into() {
+            self.pools.push(("pool", name.as_str()));
+            self.key = Some(Key::of_pool(name));
         }
         self
     }
@@ -53,7 +73,10 @@ impl<'a> Names<'a> {
         if let Some(lease) = lease.into() {
             self.keys.push(("lease.key", &lease.key));
             self.holders.push(("lease.holder", &lease.holder));
-            self.key = Some(&lease.key);
+            self.key = Some(lease.key.clone());
+            let pool = lease.pool.as_ref();
+            self.pools
+                .extend(pool.map(|pool| ("lease.pool.name", pool.name.as_str())));
             self.fencing_token = Some(lease.fencing_token);
             self.acquired_at = Some(lease.acquired_at);
         }
@@ -67,6 +90,9 @@ impl<'a> Names<'a> {
             self.keys.push(("leases.key", &lease.key));
             self.holders.push(("leases.holder", &lease.holder));
             self.tokens.push((&lease.key, lease.fencing_token));
+            let pool = lease.pool.as_ref();
+            self.pools
+                .extend(pool.map(|pool| ("leases.pool.name", pool.name.as_str())));
         }
         self
     }

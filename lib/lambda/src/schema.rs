@@ -41,6 +41,7 @@ pub fn error() -> Value {
         "properties": {
             "message": {"description": "What happened, as text for people.", "type": "string"},
             "key": {"description": "The key in the request, if it names one.", "type": "string"},
+            "pool": {"description": "In place of the key: the pool in the request.", "type": "string"},
             "field": {"description": "Of Lease.Invalid: the field at fault, with dots between levels.", "type": "string"},
             "by": {"description": "Of Lease.Superseded: who came later and waits, or waited, instead.", "type": "string"},
         },

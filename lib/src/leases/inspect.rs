@@ -8,6 +8,7 @@ use crate::{
     leases::Leases,
     outcomes::{LifetimeKind, Previous},
     pagination::Cursor,
+    pool::KeyOrPool,
     row::{Limit, Record, Row, Stored, Term},
     store::{Address, Entry, ItemAddress, Operations, Store},
     values::{Counter, Holder, KeepTime, Key, Metadata, Permits, Ttl},
@@ -83,7 +84,9 @@ pub enum LeaseState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseView {
-    /// What is leased.
+    /// What is leased. As JSON the permit of a pool has `pool`, with the pool's name, in place of `key`.
+    #[serde(flatten, with = "KeyOrPool")]
+    #[cfg_attr(feature = "schema", schemars(with = "KeyOrPool"))]
     pub key: Key,
     /// Who holds it, and until when.
     #[serde(flatten)]
@@ -116,6 +119,9 @@ pub struct HeldView {
     pub extended_at: Option<Timestamp>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
+    /// The pool of which it waits for a permit: nobody has been notified of the lease yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_in_pool: Option<Key>,
 }
 
 /// Until when a lease lasts.
@@ -356,6 +362,7 @@ impl<S: Store> Leases<S> {
                 acquired_at: held.acquired_at,
                 extended_at: held.extended_at,
                 metadata: held.metadata.clone(),
+                waits_in_pool: row.waited_for_pool().map(Key::stored),
             }),
             fencing_token: row.fencing_token,
             version: row.version,

@@ -117,7 +117,7 @@ impl<S: Store> Queue<S> {
             return Ok(());
         };
         if let Some(waiter) = self.waiter(key, head).await? {
-            metrics::record_duration(Metric::OldestWait, self.now().since(waiter.since()));
+            self.report_wait_of(&waiter);
         }
         Ok(())
     }
@@ -222,6 +222,10 @@ impl<S: Store> Queue<S> {
             its_place_is_lost(key)
         };
         self.fail_waiter(key, waiter, why).await
+    }
+
+    pub(super) fn report_wait_of(&self, waiter: &Waiter) {
+        metrics::record_duration(Metric::OldestWait, self.now().since(waiter.since()));
     }
 
     /// Removes one from the queue if its waiting time has passed; else it takes the place of others, if it is to: whoever asked for that

@@ -353,7 +353,12 @@ impl<S: Store> Queue<S> {
             return Ok(None);
         }
         // Read after the row: its token is at least as new as that of the last notification.
-        Ok(match self.waiter(&at.key, &row.request).await? {
+        let waiter = self.waiter(&at.key, &row.request).await?;
+        if let Some(waiter) = waiter.as_ref().filter(|_| row.waits_in_pool()) {
+            // It has its key, so that no queue of a key shows it.
+            self.report_wait_of(waiter);
+        }
+        Ok(match waiter {
             Some(waiter) if row.waits_in_pool() && waiter.deadline() <= self.now() => {
                 Box::pin(self.end_wait_in_pool(at, row, &waiter)).await?;
                 Some(0)

@@ -173,6 +173,9 @@ impl Player<'_> {
             let most = step.number("at_most").unwrap();
             self.at_most(&machine, most).await;
         }
+        if let Some(most) = step.number("in_turn") {
+            self.in_turn(most).await;
+        }
         if let Some(last) = step.text("one_by_one") {
             self.one_by_one(&last, step.take("in_order").is_some())
                 .await;
@@ -193,6 +196,26 @@ impl Player<'_> {
         };
         let found = times.values().map(|[start, _]| at(start)).max().unwrap();
         assert!(found <= most, "{found} at once, of {}", times.len());
+    }
+
+    /// Of executions that are named by a letter for their key and their number there, never more than so many ran at once, and one of a key;
+    /// and the keys took turns: whoever began earlier than one with a smaller number began with it.
+    async fn in_turn(&self, most: usize) {
+        let mut all = Vec::new();
+        for (name, run) in &self.runs {
+            let [start, end] = run.times().await;
+            let (key, number) = name.split_at(1);
+            all.push((start, end, key, number.parse::<usize>().unwrap()));
+        }
+        all.sort_unstable();
+        for (at, (start, _, key, number)) in all.iter().enumerate() {
+            let running = all[..at].iter().filter(|(_, end, ..)| end > start);
+            let running: Vec<_> = running.map(|(_, _, key, _)| key).collect();
+            assert!(running.len() < most, "beside {running:?}: {all:?}");
+            assert!(!running.contains(&key), "two of {key}: {all:?}");
+            let passed = all[at..].iter().filter(|(.., other)| other < number);
+            assert!(passed.count() < most, "{key}{number} too early: {all:?}");
+        }
     }
 
     /// No two executions of the case were between the states `first..last` at once; or no two children of a machine; or no

@@ -50,6 +50,7 @@ async fn every_case_keeps_contract() {
         "durable",
         "execution-leases",
         "holding",
+        "pools",
         "queueing",
         "watching",
     ];

@@ -64,6 +64,11 @@ async fn cross(stack: &Stack, by_role: bool) {
     };
     let acquire = |team: &str, name: &str| json!({"key": format!("{team}/{name}"), "holder": person(team, "job"), "request_id": name, "ttl_seconds": 600});
     let operate = |team: &str, operation: &str| json!({"key": format!("{team}/mine"), "operation": operation, "who": "a", "why": "b"});
+    let limit = |team: &str| json!({"pool": format!("{team}/pool"), "operation": "limit", "permits": 2, "who": "a", "why": "b"});
+    let pooled = |team: &str, of: &str| {
+        json!({"key": format!("{team}/pooled"), "holder": person(team, "job"), "request_id": "pooled",
+        "task_token": "t".repeat(32), "wait_seconds": 60, "pool": {"name": format!("{of}/pool"), "permits": 3}})
+    };
     let mut leases = Vec::new();
     for (id, team) in TEAMS {
         let call = async |verb: &str, event: Value| {
@@ -89,6 +94,12 @@ async fn cross(stack: &Stack, by_role: bool) {
         for operation in ["freeze", "unfreeze"] {
             call("operate", operate(team, operation)).await;
         }
+        call("operate", limit(team)).await;
+        let pool = json!({"pool": format!("{team}/pool")});
+        assert_eq!(
+            call("inspect", pool).await["lease"]["pool"],
+            format!("{team}/pool")
+        );
         leases.push(granted["lease"].clone());
     }
     let theirs = &leases[1];
@@ -115,6 +126,9 @@ async fn cross(stack: &Stack, by_role: bool) {
         ("operate", operate(other, "freeze")),
         ("operate", operate(other, "force_release")),
         ("operate", operate(other, "raise_floor")),
+        ("inspect", json!({"pool": format!("{other}/pool")})),
+        ("operate", limit(other)),
+        ("acquire", pooled(team, other)),
     ] {
         if by_role {
             is_refused(stack, own, verb, &event, "Lease.Denied", "").await;

@@ -19,10 +19,11 @@ pub fn acquire(schema: &mut Schema) {
             "oneOf": [{"required": ["key"]}, {"required": ["keys"]}],
             "dependentRequired": {"task_token": ["wait_seconds"], "callback_id": ["wait_seconds"]},
             "dependentSchemas": {
-                "keys": {"properties": {"permits": false, "observed_version": false, "task_token": false, "callback_id": false}},
+                "keys": {"properties": {"permits": false, "observed_version": false, "pool": false, "task_token": false, "callback_id": false}},
                 "observed_version": {"properties": {"permits": false}},
                 "if_held": {"anyOf": [{"properties": {"if_held": {"enum": ["fail", "skip"]}}}, waits]},
                 "wait_seconds": waits,
+                "pool": waits,
                 "task_token": {"properties": {"if_held": {"enum": ["wait", "latest"]}, "lifetime": {"const": "execution"}, "callback_id": false, "holder": {"not": durable}}},
                 "callback_id": {"properties": {"if_held": {"enum": ["wait", "latest"]}, "lifetime": {"const": "execution"}, "holder": durable}},
             },
@@ -61,7 +62,7 @@ pub fn one_or_several_leases(schema: &mut Schema) {
     add(schema, json!({"oneOf": either}));
 }
 
-/// A key, a holder or the list; pages for the last two.
+/// A key, a pool, a holder or the list; pages for the last two.
 pub fn inspect(schema: &mut Schema) {
     let list = json!({"list": {"const": true}});
     add(
@@ -69,6 +70,7 @@ pub fn inspect(schema: &mut Schema) {
         json!({
             "oneOf": [
                 {"required": ["key"], "properties": {"limit": false, "cursor": false}},
+                {"required": ["pool"], "properties": {"limit": false, "cursor": false}},
                 {"required": ["holder"]},
                 {"required": ["list"], "properties": list},
             ],
@@ -82,7 +84,7 @@ pub fn sweep(schema: &mut Schema) {
     add(schema, json!({"dependentSchemas": {"key": alone}}));
 }
 
-/// Fields that go with one operation only.
+/// `key` or `pool`; fields that go with one operation only.
 pub fn operate(schema: &mut Schema) {
     let only = |operation: &str, fields: Value| json!({"if": {"properties": {"operation": {"const": operation}}}, "else": {"properties": fields}});
     let all = json!([
@@ -94,5 +96,9 @@ pub fn operate(schema: &mut Schema) {
         only("limit", json!({"permits": false})),
         {"if": {"properties": {"operation": {"const": "limit"}}}, "then": {"required": ["permits"]}},
     ]);
-    add(schema, json!({"allOf": all}));
+    let pool = json!({"required": ["pool"], "properties": {"operation": {"enum": ["force_release", "limit"]}}});
+    add(
+        schema,
+        json!({"allOf": all, "oneOf": [{"required": ["key"]}, pool]}),
+    );
 }

@@ -3,7 +3,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use super::*;
 use crate::{
     Acquire, AtLeast, ExtendOptions, KeepTime, KeyView, Lifetime, LimitedTo, ManualClock, Memory,
-    Permits, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
+    Permits, Pool, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
     clock::slow::Slow,
     test_support::{FakeStepFunctions, grant, make},
 };
@@ -73,6 +73,15 @@ async fn answers() -> String {
     lines.push(serde_json::to_string(&listed).expect("JSON"));
     let held = leases.held_by(&make::holder("worker 1"), 10, None).await;
     lines.push(serde_json::to_string(&held.expect("a list")).expect("JSON"));
+    let pool = Pool::new(&make::key("imports"), make::permits(1));
+    for key in ["has a permit", "waits for it"] {
+        let request = make::of_execution(make::key(key), "pooled").pool(pool.clone());
+        wait(&leases, request, key).await.expect("an answer");
+    }
+    for key in [make::key("waits for it"), pool.key] {
+        let seen = leases.inspect(&key).await.expect("an answer");
+        lines.push(serde_json::to_string(&seen).expect("JSON"));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -127,16 +136,20 @@ async fn fill(leases: &Queue<Memory>, clock: &ManualClock) {
     for who in ["second", "third"] {
         clock.advance(Duration::from_secs(1));
         let request = make::of_execution(make::key("queue"), who);
-        let queue = Wait {
-            task_token: TaskToken::new(who).expect("valid"),
-            wait: WaitTime::DAY,
-            latest: false,
-        };
-        let queued = leases.acquire_queued(request, queue).await;
+        let queued = wait(leases, request, who).await;
         assert!(matches!(queued, Ok(Queued::Queued { .. })), "{queued:?}");
     }
     let extended = leases.extend(&renewed.lease, ExtendOptions::default());
     let _ = extended.await.expect("extended");
+}
+
+async fn wait(leases: &Queue<Memory>, request: Acquire, token: &str) -> Result<Queued, Error> {
+    let queue = Wait {
+        task_token: TaskToken::new(token).expect("valid"),
+        wait: WaitTime::DAY,
+        latest: false,
+    };
+    leases.acquire_queued(request, queue).await
 }
 
 #[tokio::test]

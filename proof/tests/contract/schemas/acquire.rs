@@ -21,6 +21,7 @@ fn values(name: &str, field: &Value) -> Vec<Value> {
     match name {
         "holder" => return vec![EXECUTION.into(), DURABLE.into()],
         "callback_id" => return vec!["Ab+/9w==".into()],
+        "pool" => return vec![json!({"name": "imports", "permits": 10})],
         _ => {}
     }
     let place = field["$ref"].as_str().unwrap_or_default();

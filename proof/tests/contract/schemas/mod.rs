@@ -190,8 +190,13 @@ fn only_invalid_samples_misfit_schemas() {
 fn request_names_all_keys_and_holders() {
     fn walk<'a>(name: &str, value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
-            Value::String(text) if ["key", "keys", "holder", "request_id"].contains(&name) => {
+            Value::String(text)
+                if ["key", "keys", "pool", "holder", "request_id"].contains(&name) =>
+            {
                 found.push(text);
+            }
+            Value::Object(fields) if name == "pool" => {
+                found.extend(fields["name"].as_str());
             }
             Value::Array(all) => all.iter().for_each(|one| walk(name, one, found)),
             Value::Object(fields) => {
@@ -225,19 +230,20 @@ fn request_names_all_keys_and_holders() {
         }
         let of_function = |field: &&str| event.get(field).is_some();
         fields.extend(
-            ["key", "keys", "holder", "lease", "leases"]
+            ["key", "keys", "pool", "holder", "lease", "leases"]
                 .iter()
                 .copied()
                 .filter(of_function),
         );
     }
     // Each of them stands in some sample.
-    assert_eq!(fields.len(), 7, "{fields:?}");
+    assert_eq!(fields.len(), 8, "{fields:?}");
 }
 
 /// What only the function sees: how many bytes all metadata has, whether a ttl is longer than the guard, whether a holder is
-/// an execution that may be looked up, what an input has in it, whether two handles are of the same lease. Function, field, and how its value begins.
-const BEYOND_SCHEMAS: [&str; 12] = [
+/// an execution that may be looked up, what an input has in it, whether two handles are of the same lease, whether a key is that
+/// of a pool. Function, field, and how its value begins.
+const BEYOND_SCHEMAS: [&str; 14] = [
     "acquire metadata {\"a\":\"xxxxxxxxxxxxxx",
     "acquire ttl_seconds 1",
     "acquire holder \"somebody\"",
@@ -246,6 +252,8 @@ const BEYOND_SCHEMAS: [&str; 12] = [
     "extend ttl_seconds 60",
     "extend ttl_seconds 1",
     "acquire holder \"a process\"",
+    "acquire pool.name \"leasehold pool impo",
+    "acquire key \"leasehold pool impo",
     "start input \"{\\\"order\\\": 1}\"",
     "start input {\"leasehold\":1}",
     "start caller \"worker 7\"",

@@ -192,7 +192,7 @@ fn each_operation_has_its_row() {
     let operations = set(rows.iter().flat_map(|row| code(row[0])));
     assert_eq!(operations, choices("operate.event", "operation"));
     let mut told = set(rows.iter().flat_map(|row| code(row[1])));
-    told.extend(["operation", "key", "who", "why"].map(str::to_owned));
+    told.extend(["operation", "key", "pool", "who", "why"].map(str::to_owned));
     assert_eq!(told, names("operate.event"));
     let outcomes = set(rows.iter().flat_map(|row| code(row[3])));
     let mut expected = names("operate.answer");
