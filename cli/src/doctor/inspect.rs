@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: [(&str, &str, i32); 8] = [
     ("ExtendFunction", "extend", 10),
     ("ReleaseFunction", "release", 10),
     ("StartFunction", "start", 30),
-    ("SweepFunction", "sweep", 60),
+    ("SweepFunction", "sweep", 62),
     ("ReapFunction", "reap", 30),
     ("InspectFunction", "inspect", 10),
     ("OperateFunction", "operate", 10),
