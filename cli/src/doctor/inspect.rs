@@ -39,7 +39,7 @@ const RUNTIME: &str = "provided.al2023";
 const MAY_DIFFER: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 31] = [
+const OTHERS: [&str; 32] = [
     "AcquireLogs",
     "AcquireRole",
     "ExecutionEndRule",
@@ -59,6 +59,7 @@ const OTHERS: [&str; 31] = [
     "RedriveRule",
     "ReleaseLogs",
     "ReleaseRole",
+    "ResultsPolicy",
     "SendingAwayPolicy",
     "StartLogs",
     "StartRole",

@@ -544,7 +544,7 @@ async fn pools_are_shown_and_limited() {
 
     let limit = [&["limit", "--pool", "imports", "2"][..], &because].concat();
     let limited = world.run(&limit).await;
-    let said = "pool imports is limited to 2\none waits in the queue";
+    let said = "pool imports is limited to 2\nwhoever waited first has it now";
     assert!(limited.out.starts_with(said), "{limited:?}");
     for wrong in [
         &["limit", "--pool", "imports"][..],

@@ -69,6 +69,7 @@ impl UserCode {
                 code: code.clone(),
                 environment: stack.variables(),
                 timeout: TIMEOUT,
+                here: None,
                 memory_mb: 128,
                 concurrency: CONCURRENCY,
             });

@@ -22,6 +22,8 @@ pub struct Function {
     pub environment: BTreeMap<String, String>,
     /// How long one invocation may take before its sandbox is killed.
     pub timeout: Duration,
+    /// What an invocation has here, if that is less.
+    pub here: Option<Duration>,
     /// Passed to the function, not enforced.
     pub memory_mb: u32,
     /// How many sandboxes may live at once. Further invocations are throttled.
@@ -124,5 +126,13 @@ mod tests {
         ] {
             assert_eq!(name_of(reference), "acquire", "{reference}");
         }
+    }
+}
+
+impl Function {
+    /// How long an invocation may take here.
+    pub(crate) fn stops_after(&self) -> Duration {
+        self.here
+            .map_or(self.timeout, |here| here.min(self.timeout))
     }
 }

@@ -295,7 +295,13 @@ impl HostState {
     ) -> Invocation {
         let started_at = SystemTime::now();
         let outcome = if let Code::Url(url) = &hosted.function.code {
-            remote::invoke(url, &request_id, payload.clone(), hosted.function.timeout).await
+            remote::invoke(
+                url,
+                &request_id,
+                payload.clone(),
+                hosted.function.stops_after(),
+            )
+            .await
         } else {
             match self.sandbox_for(&hosted, &request_id) {
                 Ok(sandbox) => sandbox.run(&request_id, payload.clone()).await,
@@ -404,7 +410,7 @@ impl HostState {
         Ok(Arc::new(Sandbox::new(
             id,
             function.logical_id.clone(),
-            function.timeout,
+            function.stops_after(),
             (child, printed),
             forget,
         )))

@@ -70,6 +70,7 @@ pub(super) fn register(
             verb: resource.verb,
             environment,
             timeout: resource.timeout,
+            here: resource.here,
             memory_mb: resource.memory_mb,
             concurrency: CONCURRENCY,
         });
@@ -97,6 +98,7 @@ fn work(mut environment: BTreeMap<String, String>) -> FunctionResource {
         verb: WORK_VERB.to_owned(),
         environment,
         timeout: WORK_TIMEOUT,
+        here: None,
         memory_mb: 128,
         role: None,
         log_group: None,

@@ -397,7 +397,7 @@ fn limit_scheduled(template: &mut Template, schedules: Schedules) {
                 .iter_mut()
                 .find(|function| function.logical_id == *id)
         {
-            function.timeout = function.timeout.min(period + TO_FINISH);
+            function.here = Some(period + TO_FINISH);
         }
     }
 }

@@ -80,6 +80,8 @@ pub(crate) struct FunctionResource {
     pub(crate) verb: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) timeout: Duration,
+    /// What an invocation has here, if that is less.
+    pub(crate) here: Option<Duration>,
     pub(crate) memory_mb: u32,
     /// The name of its role.
     pub(crate) role: Option<String>,

@@ -26,6 +26,7 @@ async fn bench(change: impl FnOnce(&mut Function)) -> Bench {
         code: Code::Binary(example("echo")),
         environment: BTreeMap::new(),
         timeout: Duration::from_secs(5),
+        here: None,
         memory_mb: 128,
         concurrency: 10,
     };
