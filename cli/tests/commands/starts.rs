@@ -562,11 +562,14 @@ async fn pools_are_shown_and_limited() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
     }
     let end = [&["force-release", "--pool", "imports"][..], &because].concat();
-    let ended = world.run(&end).await;
-    assert!(
-        ended.out.starts_with("pool imports is released; "),
-        "{ended:?}"
-    );
+    let both = world.run(&end).await;
+    assert_eq!(both.code, Some(2), "{both:?}");
+    for permit in ["0", "1"] {
+        let one = [&end[..], &["--permit", permit]].concat();
+        let ended = world.run(&one).await;
+        let said = format!("permit {permit} of pool imports is released; ");
+        assert!(ended.out.starts_with(&said), "{ended:?}");
+    }
     assert_eq!(world.run(&end).await.out, "nobody holds pool imports\n");
     let key = world.run(&["show", "a", "--json"]).await.out;
     let key: Value = serde_json::from_str(&key).unwrap();

@@ -31,6 +31,12 @@ pub struct Function {
 }
 
 impl Function {
+    /// How long an invocation may take here.
+    pub(crate) fn stops_after(&self) -> Duration {
+        self.here
+            .map_or(self.timeout, |here| here.min(self.timeout))
+    }
+
     /// The function's ARN in the local account and Region.
     #[must_use]
     pub fn arn(&self) -> String {
@@ -126,13 +132,5 @@ mod tests {
         ] {
             assert_eq!(name_of(reference), "acquire", "{reference}");
         }
-    }
-}
-
-impl Function {
-    /// How long an invocation may take here.
-    pub(crate) fn stops_after(&self) -> Duration {
-        self.here
-            .map_or(self.timeout, |here| here.min(self.timeout))
     }
 }
