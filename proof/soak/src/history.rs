@@ -327,6 +327,8 @@ pub struct StartAsked {
     pub is_certain: bool,
     /// How many may run at once.
     pub permits: u16,
+    /// The pool of which it needs a permit besides.
+    pub pool: Option<String>,
     /// What it does while somebody else has the key.
     pub if_held: &'static str,
     /// How long the key stays closed after its grant.

@@ -36,6 +36,8 @@ pub struct Way {
     gives_up: bool,
     /// They are passed the handle of their lease, and prove it.
     has_handle: bool,
+    /// They need a permit of the round's pool besides.
+    in_pool: bool,
 }
 
 const WAITS: Way = Way {
@@ -44,10 +46,14 @@ const WAITS: Way = Way {
     keep_seconds: 0,
     gives_up: false,
     has_handle: false,
+    in_pool: false,
 };
 
+/// How many of the round may have a permit of its pool at once.
+pub const POOL: u16 = 3;
+
 /// One for each key.
-pub const WAYS: [Way; 8] = [
+pub const WAYS: [Way; 12] = [
     WAITS,
     Way {
         has_handle: true,
@@ -79,6 +85,26 @@ pub const WAYS: [Way; 8] = [
         if_held: &["wait", "replace"],
         ..WAITS
     },
+    Way {
+        in_pool: true,
+        ..WAITS
+    },
+    Way {
+        in_pool: true,
+        keep_seconds: 2,
+        has_handle: true,
+        ..WAITS
+    },
+    Way {
+        in_pool: true,
+        permits: PERMITS,
+        ..WAITS
+    },
+    Way {
+        in_pool: true,
+        if_held: &["wait", "latest", "replace"],
+        ..WAITS
+    },
 ];
 
 /// As many of a key may wait, so that all have had their turn soon after the round.
@@ -105,6 +131,13 @@ impl Way {
         if self.permits > 1 {
             request["permits"] = self.permits.into();
         }
+        let pool = self.in_pool.then(|| {
+            let round = key.split('/').next().unwrap_or_default();
+            format!("{round}/pool")
+        });
+        if let Some(name) = &pool {
+            request["pool"] = json!({"name": name, "permits": POOL});
+        }
         let gives_up = self.gives_up && if_held == "wait" && rng.bool();
         if gives_up {
             request["wait_seconds"] = 1.into();
@@ -116,6 +149,7 @@ impl Way {
             request,
             is_certain: if_held == "wait" && !gives_up && !self.if_held.iter().any(is_newest),
             permits: self.permits,
+            pool,
             if_held,
             at_least: at_least * 1_000_000,
             keep: self.keep_seconds * 1_000_000,

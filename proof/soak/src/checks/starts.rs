@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::Violation;
 use crate::fixture::{GRACE, SKEW};
 use crate::history::{Micros, Run, StartAnswer, StartAsked, StartCall};
+use crate::starts::POOL;
 use crate::watch::BLUR;
 
 /// By as much less may a clock show that a time has passed.
@@ -16,21 +17,27 @@ const TOLERANCE: Micros = (SKEW + BLUR).unsigned_abs() * 1000;
 /// A start, and one run of its execution.
 type Ran<'a> = (&'a StartAsked, &'a Run);
 
-/// S1, S2, S7, S8, S12, S13, L3, L4 and L6 of starts, and that what was answered is what happened.
+/// S1, S2, S7, S8, S12, S13, S15, L3, L4 and L6 of starts, and that what was answered is what happened.
 #[must_use]
 pub fn starts(asked: &[StartAsked], runs: &[Run]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut keys: BTreeMap<&str, Vec<&StartAsked>> = BTreeMap::new();
+    let mut pools: BTreeMap<&str, Vec<&StartAsked>> = BTreeMap::new();
     for start in asked {
         keys.entry(&start.key).or_default().push(start);
+        if let Some(pool) = &start.pool {
+            pools.entry(pool).or_default().push(start);
+        }
+    }
+    for (pool, starts) in pools {
+        let all = in_order(&starts, runs);
+        violations.extend(too_many_in_pool(&all).map(|what| Violation {
+            around: around(&starts, &all, &what),
+            ..Violation::new("S15", pool, what)
+        }));
     }
     for (key, starts) in keys {
-        let mut all: Vec<Ran<'_>> = Vec::new();
-        for start in &starts {
-            let own = runs.iter().filter(|run| run.execution == start.execution);
-            all.extend(own.map(|run| (*start, run)));
-        }
-        all.sort_by_key(|(_, run)| run.from);
+        let all = in_order(&starts, runs);
         let found = starts
             .iter()
             .flat_map(|start| of_start(start, &starts, &all));
@@ -41,6 +48,17 @@ pub fn starts(asked: &[StartAsked], runs: &[Run]) -> Vec<Violation> {
         }));
     }
     violations
+}
+
+/// The runs of these starts.
+fn in_order<'a>(starts: &[&'a StartAsked], runs: &'a [Run]) -> Vec<Ran<'a>> {
+    let mut all: Vec<Ran<'_>> = Vec::new();
+    for start in starts {
+        let own = runs.iter().filter(|run| run.execution == start.execution);
+        all.extend(own.map(|run| (*start, run)));
+    }
+    all.sort_by_key(|(_, run)| run.from);
+    all
 }
 
 /// What is known of the executions that are named.
@@ -209,19 +227,35 @@ impl Run {
     }
 }
 
+/// The others that have what they had, when this run begins.
+fn beside<'a>(all: &'a [Ran<'a>], index: usize) -> BTreeMap<&'a str, &'a Ran<'a>> {
+    let (_, run) = all[index];
+    // Of one that was redriven, its last run says how long it keeps the key.
+    let mut last: BTreeMap<&str, &Ran<'_>> = BTreeMap::new();
+    for earlier in &all[..index] {
+        last.insert(&earlier.1.execution, earlier);
+    }
+    last.remove(run.execution.as_str());
+    last.retain(|_, (other, earlier)| {
+        let until = earlier.keeps_until(other);
+        until.is_none_or(|until| until > run.from)
+    });
+    last
+}
+
+/// More run than there are permits of the pool.
+fn too_many_in_pool<'a>(all: &'a [Ran<'a>]) -> impl Iterator<Item = String> + 'a {
+    all.iter().enumerate().filter_map(|(index, (_, run))| {
+        let others = beside(all, index).len();
+        let are_many = others >= usize::from(POOL);
+        are_many.then(|| format!("{} began beside {others} others of its pool", run.execution))
+    })
+}
+
 /// More have the key at once than there are permits, or two the same permit.
 fn crowded<'a>(all: &'a [Ran<'a>]) -> impl Iterator<Item = String> + 'a {
     all.iter().enumerate().filter_map(|(index, (start, run))| {
-        // Of one that was redriven, its last run says how long it keeps the key.
-        let mut last: BTreeMap<&str, &Ran<'_>> = BTreeMap::new();
-        for earlier in &all[..index] {
-            last.insert(&earlier.1.execution, earlier);
-        }
-        last.remove(run.execution.as_str());
-        last.retain(|_, (other, earlier)| {
-            let until = earlier.keeps_until(other);
-            until.is_none_or(|until| until > run.from)
-        });
+        let last = beside(all, index);
         let mut others = last.values();
         if let Some((_, other)) = others.find(|(_, other)| other.permit == run.permit) {
             return Some(format!(
@@ -296,6 +330,7 @@ mod tests {
             request: serde_json::Value::Null,
             is_certain: true,
             permits: 1,
+            pool: None,
             if_held: "wait",
             at_least: 0,
             keep: 0,
@@ -441,6 +476,24 @@ mod tests {
             found(&late, &[run("b", 2, 6, 7), run("a", 4, 8, 9)]),
             ["L3"]
         );
+    }
+
+    #[test]
+    fn more_than_the_pool_has_are_found() {
+        let of = |key: &str| StartAsked {
+            key: key.to_owned(),
+            pool: Some("p".to_owned()),
+            ..asked(key, &[(0, 1, Queued)])
+        };
+        let keys = ["a", "b", "c", "d"];
+        let starts = keys.map(of);
+        let runs = |last| {
+            let mut runs = keys.map(|key| run(key, 2, 1, 9));
+            runs[3] = run("d", 2, last, last + 9);
+            runs
+        };
+        assert_eq!(found(&starts, &runs(2)), ["S15"]);
+        assert_eq!(found(&starts, &runs(9)), [""; 0]);
     }
 
     #[test]
