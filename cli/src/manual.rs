@@ -84,7 +84,7 @@ pub fn manual(command: &Command) -> String {
     let mut command = shown(command);
     command.build();
     page(&mut text, &command, "leasehold");
-    text + "\nRead next: [operate leases](../how-to/operate.md) · [runbook](../how-to/runbook.md) · [check rules](check-rules.md)\n"
+    text + "\nRead next: [operate leases](../operate/keys.md) · [runbook](../operate/alarms.md) · [check rules](check-rules.md)\n"
 }
 
 const HEAD: &str = include_str!("manual.md");

@@ -23,7 +23,7 @@ function definitions(root) {
         .map((name) => path.join(folder, name)),
     )
     .map((file) => [file, fs.readFileSync(file, "utf8")]);
-  return found.concat(shown(path.join(root, "docs/tutorial.md")));
+  return found.concat(shown(path.join(root, "docs/get-started.md")));
 }
 
 /** The JSON blocks of a document that have a first state. */
@@ -61,7 +61,7 @@ for (const root of process.argv.slice(2)) {
   const all = definitions(root);
   const shownOnes = all.filter(([place]) => place.endsWith(".md"));
   if (all.length === shownOnes.length) complain(root, "there is no state machine here");
-  if (shownOnes.length === 0) complain(path.join(root, "docs/tutorial.md"), "shows no state machine");
+  if (shownOnes.length === 0) complain(path.join(root, "docs/get-started.md"), "shows no state machine");
   for (const [place, text] of all) {
     const found = problems(text);
     found.forEach((problem) => complain(place, problem));

@@ -98,7 +98,7 @@ fn rules_have_good_and_bad_examples() {
 #[test]
 fn page_excerpts_match_their_files() {
     let bare = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    for (page, count) in [("reference/check-rules.md", 48), ("how-to/weave.md", 3)] {
+    for (page, count) in [("reference/check-rules.md", 48), ("guides/weave.md", 3)] {
         let page = text(&format!("docs/{page}"));
         let links = page.split("](../../asl/corpus/").skip(1);
         assert_eq!(links.clone().count(), count);
@@ -124,7 +124,7 @@ fn our_own_machines_pass() {
     assert_eq!(shipped.len(), files("templates/statemachines").len());
     for findings in shipped
         .into_iter()
-        .chain(found(&root().join("docs/tutorial.md")))
+        .chain(found(&root().join("docs/get-started.md")))
     {
         assert_eq!(findings, []);
     }

@@ -17,7 +17,7 @@ def definitions():
     for pattern in ("templates/statemachines/*.json", "examples/**/*.asl.json", "asl/corpus/weave/*.woven.*"):
         for path in sorted(ROOT.glob(pattern)):
             yield path.name, yaml.safe_load(path.read_text(encoding="utf-8"))
-    for page in ("docs/tutorial.md", "README.md"):
+    for page in ("docs/get-started.md", "README.md"):
         for text in re.findall(r"```json\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL):
             # Some show states without the machine around them.
             yield page, yaml.safe_load(text if text.startswith("{") else f"{{{text}}}")

@@ -1,4 +1,4 @@
-//! Every command of docs/how-to/runbook.md. All are held to what they are commands of; those for a stuck key also free one.
+//! Every command of docs/operate/alarms.md. All are held to what they are commands of; those for a stuck key also free one.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use leasehold_proof::{program, root};
 
 use crate::{Shell, Stack, aws_cli, blocks, clone, inline, page, path_after};
 
-const RUNBOOK: &str = "docs/how-to/runbook.md";
+const RUNBOOK: &str = "docs/operate/alarms.md";
 
 /// Notes its own name and arguments, and answers as far as the page's loops need an answer.
 const NOTE: &str = r#"#!/bin/bash

@@ -1,4 +1,4 @@
-//! Every command of docs/tutorial.md, typed into one shell as a reader does, against a stack of its own.
+//! Every command of docs/get-started.md, typed into one shell as a reader does, against a stack of its own.
 
 use crate::{Shell, Stack, blocks, clone, inline, page};
 
@@ -37,7 +37,7 @@ const PRINTED: [(&str, &[&str]); 10] = [
 
 #[test]
 fn tutorial_commands_do_as_page_says() {
-    let page = page("docs/tutorial.md");
+    let page = page("docs/get-started.md");
     let directory = clone();
     let _stack = Stack::start(directory.path());
     let mut shell = Shell::start(directory.path());

@@ -73,7 +73,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
                 "`a_spent_request_is_ever_granted_again`",
             ),
             (
-                "docs/explanation/semantics.md",
+                "docs/explain/guarantees.md",
                 "[`table_does_as_pure_function_says`]",
                 "[`the_table_does_it`]",
             ),
@@ -95,7 +95,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a Region is set for every tool that reads one",
         regions,
-        &[("docs/how-to/deploy.md", " AWS_DEFAULT_REGION=us-east-1", "")],
+        &[("docs/guides/deploy-and-alarms.md", " AWS_DEFAULT_REGION=us-east-1", "")],
     ),
     (
         "every make target that a document names exists",
@@ -600,7 +600,7 @@ fn regions(files: &Files) -> Vec<String> {
 }
 
 const HOUR: &str = "docs/how-to/an-hour-on-aws.md";
-const RECORDED: &str = "docs/explanation/aws.md";
+const RECORDED: &str = "docs/explain/aws.md";
 
 /// A name of AWS's that a machine catches, or that the checker knows, has its line in one of the two, and no other has.
 fn names_of_aws(files: &Files) -> Vec<String> {

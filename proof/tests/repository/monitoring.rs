@@ -1,5 +1,5 @@
 //! What watches a deployment: the library's metrics, the template's alarms and dashboard, and the paragraph of
-//! docs/how-to/runbook.md that each alarm leads to.
+//! docs/operate/alarms.md that each alarm leads to.
 
 use crate::stack::{MONITORING, TEMPLATE, of_type, text};
 use crate::{Files, Rule, SeededEdit};
@@ -92,7 +92,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
 ];
 
 const METRICS: &str = "lib/src/metrics.rs";
-const RUNBOOK: &str = "docs/how-to/runbook.md";
+const RUNBOOK: &str = "docs/operate/alarms.md";
 const NAMESPACE: &str = "Leasehold";
 /// Of the metrics that log filters make.
 const FILTERED: &str = "Leasehold/${StackName}";

@@ -7,8 +7,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         "a page of docs/ opens with who it is for, and ends with what to read next",
         framed,
         &[
-            ("docs/tutorial.md", "This page is", "It is"),
-            ("docs/how-to/adopt.md", "\nRead next: ", "\nSee: "),
+            ("docs/get-started.md", "This page is", "It is"),
+            ("docs/guides/with-lease.md", "\nRead next: ", "\nSee: "),
         ],
     ),
     (
@@ -20,7 +20,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         "a page for users has sentences of under 22 words on average, and none of the words that we do not write",
         plain,
         &[
-            ("docs/tutorial.md", ". ", ", and it is "),
+            ("docs/get-started.md", ". ", ", and it is "),
             (
                 "README.md",
                 "Acquire is idempotent",

@@ -12,7 +12,7 @@ const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leaseh
 
 /// The resources of the how-to, of which the stack's own are no imports here.
 fn resources() -> Map<String, Value> {
-    let page = root().join("docs/how-to/start-through-a-key.md");
+    let page = root().join("docs/guides/one-at-a-time.md");
     let page = std::fs::read_to_string(page).unwrap();
     let snippets = page.split("\n```yaml\n").skip(1);
     let mut all = Map::new();
