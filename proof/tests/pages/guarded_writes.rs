@@ -5,7 +5,7 @@ use leasehold_proof::root;
 use crate::{Shell, Stack, blocks, clone, page};
 
 /// Without it the late write is made.
-const GUARD: &str = ", ConditionExpression=guard.condition";
+const GUARD: &str = ", ConditionExpression=parts.condition";
 
 #[test]
 fn late_write_is_refused_or_lost() {
