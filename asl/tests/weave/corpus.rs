@@ -102,22 +102,6 @@ fn yaml_comments_keep_their_place() {
 }
 
 #[test]
-fn tutorial_shows_first_corpus_specification() {
-    let tutorial = text("docs/get-started.md");
-    let spec = "asl/corpus/weave/01-two-steps.weave.yaml";
-    let (before, _) = tutorial
-        .split_once(&format!("-- weave --dry-run {spec}"))
-        .unwrap();
-    let (_, block) = before.rsplit_once("```yaml\n").unwrap();
-    let (block, _) = block.split_once("```").unwrap();
-    let written = text(spec);
-    assert!(
-        block.starts_with("machine: ") && written.ends_with(block),
-        "{block}"
-    );
-}
-
-#[test]
 fn the_manual_names_every_field() {
     let manual = text("docs/guides/weave.md");
     let spec = Source::new("s", "machine: m\nsections: [{nothing: 1}]\n");

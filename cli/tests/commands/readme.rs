@@ -12,7 +12,7 @@ async fn transcript_in_documents_is_true() {
         "/../docs/operate/keys.md"
     ))
     .unwrap();
-    let section = text.split("\n## For operators\n").nth(1).unwrap();
+    let section = text.split("\n## Look at keys\n").nth(1).unwrap();
     let blocks = section.split("```\n").skip(1).step_by(2);
     let shown = blocks
         .into_iter()

@@ -54,9 +54,20 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
-        "every link in a document leads to a file",
+        "every link in a document leads to a file, and to a heading of it",
         links,
-        &[("README.md", "](docs/", "](doc/")],
+        &[
+            ("README.md", "](docs/", "](doc/"),
+            ("docs/choose.md", "#in-dollars)", "#in-euros)"),
+        ],
+    ),
+    (
+        "what README and the choice of a way cost is what the page of costs says",
+        dollars,
+        &[
+            ("docs/reference/cost.md", "**$8.98**", "**$8.99**"),
+            ("README.md", "$8.01 a month", "$8.02 a month"),
+        ],
     ),
     (
         "every picture below docs/ is shown by a page",
@@ -95,7 +106,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a Region is set for every tool that reads one",
         regions,
-        &[("docs/guides/deploy-and-alarms.md", " AWS_DEFAULT_REGION=us-east-1", "")],
+        &[(
+            "docs/guides/deploy-and-alarms.md",
+            " AWS_DEFAULT_REGION=us-east-1",
+            "",
+        )],
     ),
     (
         "every make target that a document names exists",
@@ -348,17 +363,69 @@ fn links(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
     for (document, text) in documents(files) {
         for link in text.split("](").skip(1) {
-            let link = link.split([')', ' ', '#']).next().unwrap_or_default();
-            let path = joined(document, link);
+            let link = link.split([')', ' ']).next().unwrap_or_default();
+            let (link, heading) = link.split_once('#').unwrap_or((link, ""));
+            if link.contains("://") || link.contains("mailto:") {
+                continue;
+            }
+            let path = match link {
+                "" => document.to_owned(),
+                _ => joined(document, link),
+            };
             let below = format!("{path}/");
-            let is_elsewhere = link.is_empty() || link.contains("://") || link.contains("mailto:");
             let exists = |known: &String| *known == path || known.starts_with(&below);
-            if !is_elsewhere && !files.0.keys().any(exists) {
+            if !files.0.keys().any(exists) {
                 wrong.push(format!("{document}: there is no {path}"));
+            } else if !heading.is_empty() && !anchors(files.text(&path)).contains(heading) {
+                wrong.push(format!("{document}: {path} has no heading {heading}"));
             }
         }
     }
     wrong
+}
+
+/// The names by which a link leads to the headings of a page.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let headings = page.lines().filter(move |line| {
+        is_code ^= line.trim_start().starts_with("```");
+        !is_code && line.starts_with('#')
+    });
+    let names = headings.map(|heading| {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    });
+    names.collect()
+}
+
+/// Amounts with cents.
+fn dollars(files: &Files) -> Vec<String> {
+    let figures = |path| -> BTreeSet<String> {
+        let after = files.text(path).split('$').skip(1);
+        let numbers = after.map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+            rest[..end.unwrap_or(rest.len())]
+                .trim_end_matches('.')
+                .to_owned()
+        });
+        numbers.filter(|number| number.contains('.')).collect()
+    };
+    let known = figures("docs/reference/cost.md");
+    let pages = [
+        "README.md",
+        "docs/choose.md",
+        "docs/guides/deploy-and-alarms.md",
+    ];
+    let shown = pages
+        .into_iter()
+        .flat_map(|page| figures(page).into_iter().map(move |figure| (page, figure)));
+    let differing = shown.filter(|(_, figure)| !known.contains(figure));
+    differing
+        .map(|(page, figure)| format!("{page}: ${figure} is not in docs/reference/cost.md"))
+        .collect()
 }
 
 fn pictures(files: &Files) -> Vec<String> {
