@@ -188,10 +188,7 @@ fn runbook_frees_stuck_key() {
     // By the command line: an execution, which the page lets a reader practise with.
     run(block("echo '{\"StartAt\""), &["started: "]);
     let other = |text: &str| text.replace("orders/7", "orders/8");
-    let looked = [
-        "held while its execution runs",
-        "no longer holds orders/8",
-    ];
+    let looked = ["held while its execution runs", "no longer holds orders/8"];
     run(&other(block("leasehold show")), &looked);
     run(&other(inspect), &[r#""state":"free""#]);
 

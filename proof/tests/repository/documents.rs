@@ -62,6 +62,22 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         ],
     ),
     (
+        "every page that code, a message or a template names exists",
+        named_pages,
+        &[
+            (
+                "cli/src/exit.rs",
+                "docs/reference/permissions.md",
+                "docs/permissions.md",
+            ),
+            (
+                "template.yaml",
+                "docs/operate/alarms.md",
+                "docs/how-to/runbook.md",
+            ),
+        ],
+    ),
+    (
         "what README and the choice of a way cost is what the page of costs says",
         dollars,
         &[
@@ -378,6 +394,25 @@ fn links(files: &Files) -> Vec<String> {
                 wrong.push(format!("{document}: there is no {path}"));
             } else if !heading.is_empty() && !anchors(files.text(&path)).contains(heading) {
                 wrong.push(format!("{document}: {path} has no heading {heading}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Pages by their path from the root, in whatever is no page itself; a test may have pages of its own.
+fn named_pages(files: &Files) -> Vec<String> {
+    let sources = files.0.iter();
+    let sources = sources.filter(|(path, _)| !path.ends_with(".md") && !path.contains("/tests/"));
+    let mut wrong = Vec::new();
+    for (path, text) in sources {
+        for (at, _) in text.match_indices("docs/") {
+            let is_path = |c: char| c.is_ascii_alphanumeric() || "-_/.".contains(c);
+            let rest = &text[at..];
+            let end = rest.find(|c| !is_path(c)).unwrap_or(rest.len());
+            let page = rest[..end].trim_end_matches('.');
+            if page.ends_with(".md") && files.text(page).is_empty() {
+                wrong.push(format!("{path}: there is no {page}"));
             }
         }
     }
