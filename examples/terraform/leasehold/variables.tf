@@ -541,8 +541,8 @@ variable "kms_key_arn" {
   nullable    = false
   description = <<-EOT
     ARN of a key of yours that encrypts table, queues and logs. Its key policy has to allow this account's roles (those here
-    have the permission) and the services logs and events to use it; docs/reference/permissions.md has the statements. Empty: keys
-    of the services.
+    have the permission) and the services logs and events to use it; docs/reference/permissions.md has the statements.
+    Empty: keys of the services.
   EOT
 
   validation {
