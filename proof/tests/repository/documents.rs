@@ -402,8 +402,9 @@ fn links(files: &Files) -> Vec<String> {
 
 /// Pages by their path from the root, in whatever is no page itself; a test may have pages of its own.
 fn named_pages(files: &Files) -> Vec<String> {
+    let is_page = |path: &str| path.rsplit('.').next() == Some("md");
     let sources = files.0.iter();
-    let sources = sources.filter(|(path, _)| !path.ends_with(".md") && !path.contains("/tests/"));
+    let sources = sources.filter(|(path, _)| !is_page(path) && !path.contains("/tests/"));
     let mut wrong = Vec::new();
     for (path, text) in sources {
         for (at, _) in text.match_indices("docs/") {
@@ -411,7 +412,7 @@ fn named_pages(files: &Files) -> Vec<String> {
             let rest = &text[at..];
             let end = rest.find(|c| !is_path(c)).unwrap_or(rest.len());
             let page = rest[..end].trim_end_matches('.');
-            if page.ends_with(".md") && files.text(page).is_empty() {
+            if is_page(page) && files.text(page).is_empty() {
                 wrong.push(format!("{path}: there is no {page}"));
             }
         }
