@@ -18,9 +18,9 @@ doc:
 style: ## wording of the documents, and which module may import which
 	cargo test --quiet --workspace --locked --test repository -- --ignored style
 
-# Checks the shipped machines through the template, which says what their functions are, and those of the tutorial.
+# Checks the shipped machines through the template, which says what their functions are.
 leases: ## check the state machines for leases that can expire, leak or be used after their end
-	cargo run --quiet --locked --bin leasehold -- check template.yaml templates/samples.yaml docs/tutorial.md
+	cargo run --quiet --locked --bin leasehold -- check template.yaml templates/samples.yaml
 
 # Through a file, so that a definition that cannot be read does not destroy the document. A test fails if a picture is outdated.
 pictures: ## redraw the state machines in docs/reference/machines.md from their definitions

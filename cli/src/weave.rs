@@ -27,7 +27,7 @@ A specification:
       states: [Charge, Book]
       key: \"{% 'orders/' & $states.input.order %}\"
 
-docs/how-to/weave.md describes all fields.
+docs/guides/weave.md describes all fields.
 
 Exit codes: 0 done, 1 the output would change (with --check), 2 refused, 3 a fault of the program.";
 

@@ -12,13 +12,13 @@ pub const TARGET: &str = "leasehold::metrics";
 
 macro_rules! metrics {
     ($($name:ident $unit:literal;)*) => {
-        /// Every metric, with its unit as `CloudWatch` knows it. docs/reference/logs-and-metrics.md says what each means, and
+        /// Every metric, with its unit as `CloudWatch` knows it. docs/reference/metrics.md says what each means, and
         /// which function writes it.
         pub const METRICS: [(&str, &str); [$($unit),*].len()] = [$((stringify!($name), $unit)),*];
 
         /// One of [`METRICS`], in their order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "docs/reference/logs-and-metrics.md says what each means")]
+        #[expect(missing_docs, reason = "docs/reference/metrics.md says what each means")]
         pub enum Metric {
             $($name),*
         }

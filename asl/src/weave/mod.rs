@@ -30,7 +30,7 @@
 //! If nothing is left to change, the finding becomes the refusal. So the output has passed the checker, and weaving it again has
 //! given the same text.
 //!
-//! `docs/how-to/weave.md` describes the specification's fields, the refusals, and the limits.
+//! `docs/guides/weave.md` describes the specification's fields, the refusals, and the limits.
 
 mod authored;
 mod calls;

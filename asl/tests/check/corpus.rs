@@ -127,7 +127,7 @@ fn page_has_each_rule() {
 #[test]
 fn page_excerpts_match_their_files() {
     let bare = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    let page = text("docs/how-to/weave.md");
+    let page = text("docs/guides/weave.md");
     let links = page.split("](../../asl/corpus/").skip(1);
     assert_eq!(links.clone().count(), 3);
     for link in links {
@@ -151,7 +151,7 @@ fn our_own_machines_pass() {
     assert_eq!(shipped.len(), files("templates/statemachines").len());
     for findings in shipped
         .into_iter()
-        .chain(found(&root().join("docs/tutorial.md")))
+        .chain(found(&root().join("docs/get-started.md")))
     {
         assert_eq!(findings, []);
     }

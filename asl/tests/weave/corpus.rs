@@ -102,24 +102,8 @@ fn yaml_comments_keep_their_place() {
 }
 
 #[test]
-fn tutorial_shows_first_corpus_specification() {
-    let tutorial = text("docs/tutorial.md");
-    let spec = "asl/corpus/weave/01-two-steps.weave.yaml";
-    let (before, _) = tutorial
-        .split_once(&format!("-- weave --dry-run {spec}"))
-        .unwrap();
-    let (_, block) = before.rsplit_once("```yaml\n").unwrap();
-    let (block, _) = block.split_once("```").unwrap();
-    let written = text(spec);
-    assert!(
-        block.starts_with("machine: ") && written.ends_with(block),
-        "{block}"
-    );
-}
-
-#[test]
 fn the_manual_names_every_field() {
-    let manual = text("docs/how-to/weave.md");
+    let manual = text("docs/guides/weave.md");
     let spec = Source::new("s", "machine: m\nsections: [{nothing: 1}]\n");
     let said = Spec::read(&spec).unwrap_err().fault.message;
     let (_, fields) = said.split_once("expected ").unwrap();

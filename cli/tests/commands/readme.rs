@@ -9,10 +9,10 @@ use crate::fixture::{Fixture, LEASEHOLD, ended, masked};
 async fn transcript_in_documents_is_true() {
     let text = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../docs/how-to/operate.md"
+        "/../docs/operate/keys.md"
     ))
     .unwrap();
-    let section = text.split("\n## For operators\n").nth(1).unwrap();
+    let section = text.split("\n## Look at keys\n").nth(1).unwrap();
     let blocks = section.split("```\n").skip(1).step_by(2);
     let shown = blocks
         .into_iter()

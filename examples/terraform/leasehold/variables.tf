@@ -90,7 +90,7 @@ variable "grants" {
   nullable    = false
   description = <<-EOT
     With stopped, nobody is granted a lease of the table, takes one over or revives one, and nothing is handed over to
-    waiters. Extend in time and release go on. For a restore, or to stop everything: docs/how-to/runbook.md.
+    waiters. Extend in time and release go on. For a restore, or to stop everything: docs/operate/incidents.md.
   EOT
 
   validation {
@@ -342,7 +342,7 @@ variable "monitoring" {
   type        = bool
   default     = true
   nullable    = false
-  description = "Whether there are alarms and a dashboard. docs/how-to/runbook.md has their cost per month."
+  description = "Whether there are alarms and a dashboard. docs/reference/cost.md has their cost per month."
 }
 
 variable "alarm_topic_arn" {
@@ -365,7 +365,7 @@ variable "runbook_url" {
   default     = ""
   nullable    = false
   description = <<-EOT
-    Address at which your team reads docs/how-to/runbook.md. The description of each alarm leads to its paragraph there.
+    Address at which your team reads docs/operate/alarms.md. The description of each alarm leads to its paragraph there.
     Empty: to the stack's dashboard, beside the file's name.
   EOT
 
@@ -541,8 +541,8 @@ variable "kms_key_arn" {
   nullable    = false
   description = <<-EOT
     ARN of a key of yours that encrypts table, queues and logs. Its key policy has to allow this account's roles (those here
-    have the permission) and the services logs and events to use it; docs/how-to/kms-key.md has the statements. Empty: keys
-    of the services.
+    have the permission) and the services logs and events to use it; docs/reference/permissions.md has the statements.
+    Empty: keys of the services.
   EOT
 
   validation {

@@ -106,7 +106,7 @@ pub(crate) fn check_fips(
     }
     Err(Error::misconfigured(
         FIPS,
-        "is true, but this function was built without a FIPS-validated module: to build one with it, see Small functions in docs/how-to/deploy.md",
+        "is true, but this function was built without a FIPS-validated module: to build one with it, see FIPS in docs/guides/deploy-and-alarms.md",
     ))
 }
 

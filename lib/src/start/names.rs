@@ -358,7 +358,7 @@ mod tests {
     #[tokio::test]
     async fn whatever_lease_is_passed_fits() {
         let lease = longest_lease().await;
-        // docs/reference/functions.md says so.
+        // docs/reference/api.md says so.
         for (pass, most) in [(PassLease::Token, 255_900), (PassLease::Handle, 220_000)] {
             let long = |bytes: usize| input(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8)));
             assert_eq!(long(most).takes(pass), Ok(()), "{pass:?}");

@@ -2,7 +2,7 @@
 
     python -m unittest discover -s local/asl/tests       # by the engine's own Python, target/asl-venv
 
-docs/explanation/aws.md lists the facts and who recorded them. Where a fact is not recorded, the test's comment says what is.
+docs/explain/aws.md lists the facts and who recorded them. Where a fact is not recorded, the test's comment says what is.
 """
 
 import json

@@ -108,7 +108,7 @@ impl History {
     }
 }
 
-/// A promise of docs/explanation/semantics.md whose violation a history can show.
+/// A promise of docs/explain/guarantees.md whose violation a history can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// S1: no two grants share a fencing token.

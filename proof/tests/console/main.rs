@@ -374,6 +374,6 @@ async fn screenshot() {
     }
     browser.click("orders/42").await;
     browser.says("Queue").await;
-    let file = leasehold_proof::root().join("docs/how-to/console.png");
+    let file = leasehold_proof::root().join("docs/pictures/console.png");
     std::fs::write(file, browser.picture().await).unwrap();
 }

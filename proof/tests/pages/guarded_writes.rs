@@ -1,15 +1,15 @@
-//! The program of docs/how-to/guarded-writes.md, as the page says to run it.
+//! The program of docs/guides/fenced-writes.md, as the page says to run it.
 
 use leasehold_proof::root;
 
 use crate::{Shell, Stack, blocks, clone, page};
 
 /// Without it the late write is made.
-const GUARD: &str = ", ConditionExpression=guard.condition";
+const GUARD: &str = ", ConditionExpression=parts.condition";
 
 #[test]
 fn late_write_is_refused_or_lost() {
-    let page = page("docs/how-to/guarded-writes.md");
+    let page = page("docs/guides/fenced-writes.md");
     let blocks = blocks(&page);
     let programs = blocks.iter().filter(|block| block.language == "python");
     let mut programs = programs.map(|block| block.text);

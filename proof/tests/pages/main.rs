@@ -53,7 +53,7 @@ fn aws_cli() -> PathBuf {
 /// The directory of a reader who has cloned the repository and built it, so that `cargo run` has nothing left to build.
 fn clone() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["asl", "events"] {
+    for name in ["asl", "events", "examples"] {
         symlink(root().join(name), directory.path().join(name)).unwrap();
     }
     for name in ["target", "bin"] {

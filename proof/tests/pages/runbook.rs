@@ -1,4 +1,4 @@
-//! Every command of docs/how-to/runbook.md. All are held to what they are commands of; those for a stuck key also free one.
+//! Every command of the pages for operators. All are held to what they are commands of; those for a stuck key also free one.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,12 @@ use leasehold_proof::{program, root};
 
 use crate::{Shell, Stack, aws_cli, blocks, clone, inline, page, path_after};
 
-const RUNBOOK: &str = "docs/how-to/runbook.md";
+/// In this order: the first one prepares the shell.
+const PAGES: [&str; 3] = [
+    "docs/operate/alarms.md",
+    "docs/operate/stuck-key.md",
+    "docs/operate/incidents.md",
+];
 
 /// Notes its own name and arguments, and answers as far as the page's loops need an answer.
 const NOTE: &str = r#"#!/bin/bash
@@ -23,9 +28,9 @@ case "$name $*" in
 esac
 "#;
 
-/// The page, whose blocks in a list begin a line too.
+/// The pages, whose blocks in a list begin a line too.
 fn runbook() -> String {
-    page(RUNBOOK).replace("\n   ```", "\n```")
+    PAGES.map(page).concat().replace("\n   ```", "\n```")
 }
 
 /// What a program was called with, each time.
@@ -37,7 +42,7 @@ fn noted(directory: &Path, program: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Runs all commands of the page, in one shell and in its order, with programs that only note what they are called with.
+/// Runs all commands of the pages, in one shell and in their order, with programs that only note what they are called with.
 fn note(directory: &Path) {
     let page = runbook();
     let blocks = blocks(&page).into_iter().map(|block| block.text);
@@ -155,10 +160,12 @@ fn runbook_frees_stuck_key() {
         &[],
     );
 
-    // By the functions. A later token is larger, and has as many digits.
-    let practise = block("aws stepfunctions start-execution");
+    // By the functions: a program's lease, or what has a ttl like it. A later token is larger, and has as many digits.
     let inspect = block("echo '{\"key\": \"orders/7\"}'");
-    run(practise, &["executionArn"]);
+    let ttl = "aws stepfunctions start-execution --name stuck \
+        --state-machine-arn arn:aws:states:us-east-1:123456789012:stateMachine:leasehold-critical-section \
+        --input '{\"key\": \"orders/7\", \"ttl_seconds\": 3600, \"first\": {\"seconds\": 300}, \"second\": {\"seconds\": 3}}'";
+    run(ttl, &["executionArn"]);
     let shown = until_held(|| run(inspect, &[]));
     let token = token_before(&shown, r#","holder""#);
     let steps = block("aws stepfunctions describe-execution").replace("1795230000125", &token);
@@ -178,15 +185,14 @@ fn runbook_frees_stuck_key() {
     let refused = format!("! {{ {}\n}}", fence(&token));
     run(&refused, &["ConditionalCheckFailedException"]);
 
-    // By the command line, with another name and another key.
-    let other = |text: &str| {
-        text.replace("stuck", "again")
-            .replace("orders/7", "orders/8")
-    };
-    run(&other(practise), &["executionArn"]);
-    until_held(|| run(&other(inspect), &[]));
-    let by_command = other(block("export LEASE_TABLE"));
-    run(&by_command, &["orders/8  held", "orders/8 is released"]);
+    // By the command line: an execution, which the page lets a reader practise with.
+    run(
+        block("aws stepfunctions create-state-machine"),
+        &["started: "],
+    );
+    let other = |text: &str| text.replace("orders/7", "orders/8");
+    let looked = ["held while its execution runs", "no longer holds orders/8"];
+    run(&other(block("leasehold show")), &looked);
     run(&other(inspect), &[r#""state":"free""#]);
 
     // Others that need neither CloudWatch nor a deploy.

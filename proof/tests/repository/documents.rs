@@ -59,6 +59,30 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         &[("README.md", "](docs/", "](doc/")],
     ),
     (
+        "every page that code, a message or a template names exists",
+        named_pages,
+        &[
+            (
+                "cli/src/exit.rs",
+                "docs/reference/permissions.md",
+                "docs/permissions.md",
+            ),
+            (
+                "template.yaml",
+                "docs/operate/alarms.md",
+                "docs/how-to/runbook.md",
+            ),
+        ],
+    ),
+    (
+        "what README and the choice of a way cost is what the page of costs says",
+        dollars,
+        &[
+            ("docs/reference/cost.md", "**$8.98**", "**$8.99**"),
+            ("README.md", "$8.01 a month", "$8.02 a month"),
+        ],
+    ),
+    (
         "every link to a part of a document leads to a heading",
         anchors,
         &[
@@ -67,7 +91,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
                 "\n## Invariants",
                 "\n## What holds",
             ),
-            ("README.md", "#known-bugs-of-other-locks", "#bugs-of-others"),
+            ("README.md", "#a-lock-for-a-program", "#bugs-of-others"),
         ],
     ),
     (
@@ -103,7 +127,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
                 "`a_spent_request_is_ever_granted_again`",
             ),
             (
-                "docs/explanation/semantics.md",
+                "docs/explain/guarantees.md",
                 "[`table_does_as_pure_function_says`]",
                 "[`the_table_does_it`]",
             ),
@@ -125,7 +149,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a Region is set for every tool that reads one",
         regions,
-        &[("docs/how-to/deploy.md", " AWS_DEFAULT_REGION=us-east-1", "")],
+        &[("docs/guides/deploy-and-alarms.md", " AWS_DEFAULT_REGION=us-east-1", "")],
     ),
     (
         "every make target that a document names exists",
@@ -389,6 +413,53 @@ fn links(files: &Files) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Pages by their path from the root, in whatever is no page itself; a test may have pages of its own.
+fn named_pages(files: &Files) -> Vec<String> {
+    let is_page = |path: &str| path.rsplit('.').next() == Some("md");
+    let sources = files.0.iter();
+    let sources = sources.filter(|(path, _)| !is_page(path) && !path.contains("/tests/"));
+    let mut wrong = Vec::new();
+    for (path, text) in sources {
+        for (at, _) in text.match_indices("docs/") {
+            let is_path = |c: char| c.is_ascii_alphanumeric() || "-_/.".contains(c);
+            let rest = &text[at..];
+            let end = rest.find(|c| !is_path(c)).unwrap_or(rest.len());
+            let page = rest[..end].trim_end_matches('.');
+            if is_page(page) && files.text(page).is_empty() {
+                wrong.push(format!("{path}: there is no {page}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Amounts with cents.
+fn dollars(files: &Files) -> Vec<String> {
+    let figures = |path| -> BTreeSet<String> {
+        let after = files.text(path).split('$').skip(1);
+        let numbers = after.map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+            rest[..end.unwrap_or(rest.len())]
+                .trim_end_matches('.')
+                .to_owned()
+        });
+        numbers.filter(|number| number.contains('.')).collect()
+    };
+    let known = figures("docs/reference/cost.md");
+    let pages = [
+        "README.md",
+        "docs/choose.md",
+        "docs/guides/deploy-and-alarms.md",
+    ];
+    let shown = pages
+        .into_iter()
+        .flat_map(|page| figures(page).into_iter().map(move |figure| (page, figure)));
+    let differing = shown.filter(|(_, figure)| !known.contains(figure));
+    differing
+        .map(|(page, figure)| format!("{page}: ${figure} is not in docs/reference/cost.md"))
+        .collect()
 }
 
 /// Of links with a `#`; those without a path lead to a heading of the same document.
@@ -722,7 +793,7 @@ fn regions(files: &Files) -> Vec<String> {
 }
 
 const HOUR: &str = "docs/contributing/an-hour-on-aws.md";
-const RECORDED: &str = "docs/explanation/aws.md";
+const RECORDED: &str = "docs/explain/aws.md";
 
 /// A name of AWS's that a machine catches, or that the checker knows, has its line in one of the two, and no other has.
 fn names_of_aws(files: &Files) -> Vec<String> {

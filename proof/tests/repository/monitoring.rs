@@ -1,5 +1,5 @@
 //! What watches a deployment: the library's metrics, the template's alarms and dashboard, and the paragraph of
-//! docs/how-to/runbook.md that each alarm leads to.
+//! docs/operate/alarms.md that each alarm leads to.
 
 use crate::stack::{MONITORING, TEMPLATE, of_type, text};
 use crate::{Files, Rule, SeededEdit};
@@ -25,7 +25,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         requests_are_private,
         &[
             (
-                RUNBOOK,
+                "docs/operate/stuck-key.md",
                 "\"$private/force.json\" &&",
                 "\"$private/force.json\"",
             ),
@@ -92,7 +92,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
 ];
 
 const METRICS: &str = "lib/src/metrics.rs";
-const RUNBOOK: &str = "docs/how-to/runbook.md";
+const RUNBOOK: &str = "docs/operate/alarms.md";
+const COST: &str = "docs/reference/cost.md";
 const NAMESPACE: &str = "Leasehold";
 /// Of the metrics that log filters make.
 const FILTERED: &str = "Leasehold/${StackName}";
@@ -105,16 +106,18 @@ const PARTS: [&str; 5] = ["It means", "At stake", "Look", "Do", "Ignore it"];
 
 fn requests_are_private(files: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
-    for line in files.text(RUNBOOK).lines() {
+    let pages = files.all("docs/operate/", ".md");
+    let lines = pages.flat_map(|(path, text)| text.lines().map(move |line| (path, line)));
+    for (path, line) in lines {
         if line.contains("/tmp/") {
-            wrong.push(format!("{RUNBOOK}: {line}: others can write there"));
+            wrong.push(format!("{path}: {line}: others can write there"));
         }
         // What is written ends the line or a command, whose failure has to end the rest.
         let written = line.split(" > \"$private/").skip(1);
         for after in written {
             let (_, then) = after.split_once('"').unwrap_or_default();
             if !then.starts_with(" &&") && !then.starts_with(" || break") {
-                wrong.push(format!("{RUNBOOK}: {line}: goes on after a failed write"));
+                wrong.push(format!("{path}: {line}: goes on after a failed write"));
             }
         }
     }
@@ -255,8 +258,8 @@ fn alarms(files: &Files) -> Vec<String> {
         wrong.extend(missing.map(|part| format!("{RUNBOOK}: {name}: does not say {part:?}")));
     }
     let bill = format!("{} alarms on {cost} metrics", names.len());
-    if !runbook.contains(&bill) {
-        wrong.push(format!("{RUNBOOK}: the cost is not that of {bill}"));
+    if !files.text(COST).contains(&bill) {
+        wrong.push(format!("{COST}: the cost is not that of {bill}"));
     }
     wrong
 }

@@ -1,4 +1,4 @@
-//! The way back after a restore, as docs/how-to/runbook.md has it: with all of its steps tokens keep their order and no two
+//! The way back after a restore, as docs/operate/incidents.md has it: with all of its steps tokens keep their order and no two
 //! holders believe at once, and without any one of them this fails.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What starts a machine through a key, as the how-to shows it: a rule, a queue and a schedule beside the template.
+//! What starts a machine under a lease, as the guides show it: a rule, a queue and a schedule beside the template.
 
 use std::path::Path;
 
@@ -10,11 +10,16 @@ use serde_json::{Map, Value, json};
 
 const MACHINE: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders";
 
-/// The resources of the how-to, of which the stack's own are no imports here.
+/// The resources of the guides, of which the stack's own are no imports here.
 fn resources() -> Map<String, Value> {
-    let page = root().join("docs/how-to/start-through-a-key.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let snippets = page.split("\n```yaml\n").skip(1);
+    let guides = ["one-at-a-time", "cron", "limits-and-sqs"];
+    let pages = guides.map(|name| {
+        let page = root().join(format!("docs/guides/{name}.md"));
+        std::fs::read_to_string(page).unwrap()
+    });
+    let snippets = pages
+        .iter()
+        .flat_map(|page| page.split("\n```yaml\n").skip(1));
     let mut all = Map::new();
     for snippet in snippets.map(|rest| rest.split("\n```").next().unwrap()) {
         let read: yaml_serde::Value = yaml_serde::from_str(snippet).unwrap();
@@ -63,7 +68,7 @@ fn plain(value: yaml_serde::Value) -> Value {
     }
 }
 
-/// A rule whose events go to the queue of the how-to, since nothing else here sends to one.
+/// A rule whose events go to the queue of the guide, since nothing else here sends to one.
 fn sender() -> [(String, Value); 2] {
     let queue = json!({"Fn::GetAtt": ["OrdersToStart", "Arn"]});
     let rule = json!({"Type": "AWS::Events::Rule", "Properties": {
@@ -121,6 +126,7 @@ async fn rule_queue_and_schedule_start_machines() {
     let directory = tempfile::tempdir().unwrap();
     let mut resources = resources();
     let nightly = resources.remove("Nightly").unwrap();
+    resources.remove("SchedulerRole").unwrap();
     let schedule = &nightly["Properties"]["Target"]["Input"]["Fn::Sub"];
     let stack = stack(directory.path(), resources).await;
     let create = stack

@@ -71,7 +71,7 @@ settings        ClockMarginMs {MARGIN_MS} instead of 2000, which one clock allow
     }
 }
 
-/// The promises of docs/explanation/semantics.md that the story shows, and what it has to come to.
+/// The promises of docs/explain/guarantees.md that the story shows, and what it has to come to.
 fn checks(record: &Record<'_>) -> Vec<Check> {
     let all = promises(record).into_iter().chain(ends(record));
     let check = |(name, violations): (&str, Vec<String>)| Check {

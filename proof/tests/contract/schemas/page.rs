@@ -1,4 +1,4 @@
-//! docs/reference/functions.md tells of each function the fields that its schemas have, and no others.
+//! docs/reference/api.md tells of each function the fields that its schemas have, and no others.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ const OF_AWS: [&str; 4] = ["Records", "batchItemFailures", "detail", "detail-typ
 type Names = BTreeSet<String>;
 
 fn section(heading: &str) -> String {
-    let page = std::fs::read_to_string(root().join("docs/reference/functions.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/reference/api.md")).unwrap();
     let (_, rest) = page.split_once(&format!("\n## {heading}\n")).unwrap();
     let (section, _) = rest.split_once("\n## ").unwrap_or((rest, ""));
     section.to_owned()
