@@ -33,7 +33,11 @@ pub(crate) async fn serve(table_client: &TableClient, key: &Key) -> bool {
 
 async fn by_the_stack(table_client: &TableClient, function: &str, key: &Key) -> bool {
     let lambda = aws_sdk_lambda::Client::new(&table_client.config);
-    let event = json!({"key": key}).to_string().into_bytes();
+    let event = match key.pool_name() {
+        Some(name) => json!({"pool": name}),
+        None => json!({"key": key}),
+    };
+    let event = event.to_string().into_bytes();
     let invoke = lambda.invoke().function_name(function);
     let Ok(answer) = invoke.payload(event.into()).send().await else {
         return false;

@@ -103,6 +103,8 @@ impl Redrive {
             let more = known.keys().filter(|key| !keys.contains(key));
             let more: Vec<_> = more.cloned().collect();
             keys.extend(more);
+            // A permit of a pool is taken with its key in hand.
+            keys.sort_by_key(|key| key.pool_name().is_some());
             keys
         } else {
             self.key.clone()

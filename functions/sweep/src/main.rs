@@ -1,5 +1,5 @@
 //! Frees the leases of holders that are gone. On its schedule it examines all of them, and stays for what is due before its next run; when
-//! called, it examines up to `limit`, or one `key`, whose queue it serves. Fails with `Lease.Invalid` if it cannot use the key, the limit or the cursor, and
+//! called, it examines up to `limit`, or one `key` or `pool`, whose queue it serves. Fails with `Lease.Invalid` if it cannot use the key, the limit or the cursor, and
 //! with `Lease.Misconfigured`, after the sweep, if the token floor was lowered.
 
 use leasehold::{Cursor, Error, Key, PageSize, Queue, SweepBounds, Swept, store::Store};
@@ -14,6 +14,8 @@ use serde::Deserialize;
 pub(crate) struct Request {
     /// The one key to examine, instead of all: its leases, and who waits first.
     key: Option<Key>,
+    /// The one pool to examine, by its name.
+    pool: Option<Key>,
     /// How many leases and waiters to examine; 1000 if left out.
     limit: Option<PageSize<1000>>,
     /// Where to continue: the cursor of the last response.
@@ -24,19 +26,26 @@ impl leasehold_lambda::Request for Request {
     fn names(&self) -> Names<'_> {
         let Self {
             key,
+            pool,
             limit: _,
             cursor: _,
         } = self;
-        Names::default().key(key)
+        Names::default().key(key).only_pool(pool)
     }
 }
 
 impl Request {
     fn bounds(self) -> Result<SweepBounds, Error> {
-        match (self.key, self.limit, self.cursor) {
+        let key = match (self.key, self.pool) {
+            (Some(_), Some(_)) => return Err(Error::invalid("pool", "give key or pool, not both")),
+            (key, pool) => key.or(pool.map(|name| Key::of_pool(&name))),
+        };
+        match (key, self.limit, self.cursor) {
             (Some(key), None, None) => Ok(SweepBounds::Key(key)),
-            (Some(_), Some(_), _) => Err(Error::invalid("limit", "does not go with key")),
-            (Some(_), None, Some(_)) => Err(Error::invalid("cursor", "does not go with key")),
+            (Some(_), Some(_), _) => Err(Error::invalid("limit", "does not go with key or pool")),
+            (Some(_), None, Some(_)) => {
+                Err(Error::invalid("cursor", "does not go with key or pool"))
+            }
             (None, limit, cursor) => Ok(SweepBounds::Call {
                 limit: limit.unwrap_or_default().get(),
                 cursor,

@@ -66,7 +66,25 @@ async fn play(files: &[String], on: &'static Machines, at_once: usize) -> Vec<St
         }
     }
     println!("cases: {played} played, skipped for want of {skipped:?}");
+    if !failed.is_empty() && !on.is_remote() {
+        println!("{}", troubles(on));
+    }
     failed
+}
+
+/// The last warnings and errors that the functions have logged, to which a failed case may be due.
+fn troubles(on: &Machines) -> String {
+    let host = on.stack().functions();
+    let mut lines = Vec::new();
+    for function in host.functions() {
+        let log = host.log(&function.logical_id).unwrap();
+        let is_trouble =
+            |line: &&str| line.contains(r#""level":"WARN""#) || line.contains(r#""level":"ERROR""#);
+        let troubles: Vec<_> = log.lines().filter(is_trouble).collect();
+        let last = &troubles[troubles.len().saturating_sub(20)..];
+        lines.extend(last.iter().map(|line| format!("{}: {line}", function.verb)));
+    }
+    lines.join("\n")
 }
 
 async fn start(schedules: Schedules) -> Machines {

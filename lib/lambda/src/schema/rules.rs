@@ -47,6 +47,7 @@ pub fn start(schema: &mut Schema) {
             "dependentSchemas": {
                 "wait_seconds": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
                 "permits": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "skip"]}}},
+                "pool": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
                 "task_token": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "replace"]}}},
                 "caller": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
             },
@@ -78,10 +79,15 @@ pub fn inspect(schema: &mut Schema) {
     );
 }
 
-/// One key, or a page of all.
+/// One key or pool, or a page of all.
 pub fn sweep(schema: &mut Schema) {
-    let alone = json!({"properties": {"limit": false, "cursor": false}});
-    add(schema, json!({"dependentSchemas": {"key": alone}}));
+    let page = json!({"limit": false, "cursor": false});
+    let key = json!({"properties": page});
+    let pool = json!({"properties": {"key": false, "limit": false, "cursor": false}});
+    add(
+        schema,
+        json!({"dependentSchemas": {"key": key, "pool": pool}}),
+    );
 }
 
 /// `key` or `pool`; fields that go with one operation only.
