@@ -197,6 +197,14 @@ fn limited_words(limited: LimitOutcome, view: &KeyView) -> Result<Done, Failure>
         let note = format!("held now: {held}; the limit takes effect as leases end");
         done.note = Some(note);
     }
+    if matches!(limited, LimitOutcome::Limited { .. }) && view.permits.is_empty() {
+        let note = if view.key.pool_name().is_some() {
+            format!("{key} has never been used")
+        } else {
+            format!("{key} has never been leased; if it is a pool, name it with --pool")
+        };
+        done.note = Some(note);
+    }
     Ok(done)
 }
 

@@ -87,7 +87,16 @@ pub(crate) async fn ask_to_stop(
     let stop = stop.error("Leasehold.Stopped");
     let stop = stop.cause(format!("{}: {}", because.who, because.why));
     let mut stopped = stop.clone().send().await;
-    if step_functions::is_unknown(&stopped) && start::begin(table_client, key, execution).await? {
+    if step_functions::is_unknown(&stopped) {
+        if !start::begin(table_client, key, execution).await? {
+            let what =
+                format!("Step Functions does not know {execution}: there is nothing to stop");
+            let (key, arn) = (quoted(key.as_str()), quoted(execution.as_str()));
+            let advice = format!(
+                "a start that is not to begin: leasehold dismiss-start {key} {arn}; any other lease: without --stop"
+            );
+            return Err(Failure::new(Code::FAILURE, what).advice(advice));
+        }
         // A call that begins it may have been under way: begun now, it does not begin later. It may not show at once.
         for _ in 0..5 {
             stopped = stop.clone().send().await;

@@ -185,6 +185,8 @@ async fn frozen_key_is_not_granted() {
     );
 }
 
+const UNUSED: &str = "leasehold: k has never been leased; if it is a pool, name it with --pool\n";
+
 #[tokio::test]
 async fn limit_overrides_requested_permits() {
     let fixture = Fixture::start().await;
@@ -198,7 +200,7 @@ async fn limit_overrides_requested_permits() {
     let ran = fixture.run(&limit("1")).await;
     assert_eq!(
         (ran.code, ran.out.as_str(), ran.err.as_str()),
-        (Some(0), "k is limited to 1\n", "")
+        (Some(0), "k is limited to 1\n", UNUSED)
     );
     let one_of_two = ["acquire", "k", "--permits", "2", "--no-wait"];
     let handle = fixture.run(&one_of_two).await;

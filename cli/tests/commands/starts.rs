@@ -517,6 +517,7 @@ async fn long_list_of_failures_is_whole() {
 #[tokio::test]
 async fn pools_are_shown_and_limited() {
     let world = Starts::new().await;
+    world.server.knows_what_began(MACHINE);
     let because = ["--who", "alice", "--why", "ticket 7", "--yes"];
     let pooled = async |key: &str| {
         let pool = ["--pool", "imports", "--pool-permits", "1"];
@@ -528,6 +529,13 @@ async fn pools_are_shown_and_limited() {
     let waits = pooled("b").await;
     assert!(waits.out.starts_with("in the queue: "), "{waits:?}");
     let shown = world.run(&["show", "b"]).await.out;
+    let stop = ["force-release", "b", "--stop"];
+    let stop = world.run(&[&stop[..], &because].concat()).await;
+    assert_eq!(stop.code, Some(1), "{stop:?}");
+    assert!(
+        stop.err.contains("leasehold dismiss-start b arn:"),
+        "{stop:?}"
+    );
     let said = "held while it waits for a permit of pool imports\n";
     assert!(shown.contains(said), "{shown}");
     let shown = world.run(&["show", "--pool", "imports", "--waiters"]).await;
