@@ -79,7 +79,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         dollars,
         &[
             ("docs/reference/cost.md", "**$8.98**", "**$8.99**"),
-            ("README.md", "$8.01 a month", "$8.02 a month"),
+            ("README.md", "$8.11 a month", "$8.12 a month"),
         ],
     ),
     (
