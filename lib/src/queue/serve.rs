@@ -636,12 +636,10 @@ impl<S: Store> Queue<S> {
     }
 
     async fn tell(&self, at: &Address, row: &Row, waiter: &TokenItem) -> Result<Told, Error> {
-        if !self.is_in_time(row) {
-            return Ok(Told::Unknown(None));
-        }
         let granted = self.granted(at.clone(), row.clone())?;
         let since = Some(Timestamp::from_millis(waiter.ticket));
-        Ok(self.send_grant(&waiter.task_token, granted, since).await)
+        let token = &waiter.task_token;
+        Ok(self.send_grant(token, (row, granted), since).await)
     }
 
     /// Sends a lease to a task token, as the response that acquire would have given. If there was no response, it tries
@@ -649,7 +647,7 @@ impl<S: Store> Queue<S> {
     pub(crate) async fn send_grant(
         &self,
         token: &TaskToken,
-        granted: Granted,
+        (row, granted): (&Row, Granted),
         since: Option<Timestamp>,
     ) -> Told {
         let (key, holder) = (granted.lease.key.clone(), granted.lease.holder.clone());
@@ -661,6 +659,9 @@ impl<S: Store> Queue<S> {
         let output = serde_json::to_string(&Acquired::Granted(granted)).unwrap_or_default();
         let mut unknown = None;
         for first in [true, false] {
+            if !self.is_in_time(row) {
+                return Told::Unknown(unknown);
+            }
             let call = self
                 .workflows()
                 .succeed((&holder, token), output.clone(), self.limit());

@@ -162,7 +162,8 @@ impl<S: Store> Queue<S> {
     ) -> Result<Queued, Error> {
         let granted = self.granted(at.clone(), row.clone())?;
         let since = Some(Timestamp::from_millis(waiter.ticket));
-        let told = self.send_grant(&waiter.task_token, granted, since).await;
+        let told = self.send_grant(&waiter.task_token, (&row, granted), since);
+        let told = told.await;
         if matches!(told, Told::Refused | Told::Denied(_)) {
             // Nobody was told, and nobody else has tried: the grant is taken back, and somebody else may have it.
             let freed = self.take_back(at, &row).await?;
@@ -226,7 +227,6 @@ impl<S: Store> Queue<S> {
             // No item shows whether a later call has another token. So a refusal says nothing, and is not noted: a look at
             // its history takes the lease back when no task waits any more.
             let marked = self.mark_for_another(at, &row).await?;
-            let marked = marked.filter(|row| self.is_in_time(row));
             marked.ok_or_else(|| changed(key))?
         };
         if row.waits_in_pool() || !self.has_its_permit(&row).await? {
@@ -236,7 +236,8 @@ impl<S: Store> Queue<S> {
         }
         let granted: Granted = self.as_replay(at.clone(), row.clone())?;
         metrics::record(Metric::of_grant(granted.grant), 1);
-        let told = self.send_grant(&waiter.task_token, granted, None).await;
+        let told = self.send_grant(&waiter.task_token, (&row, granted), None);
+        let told = told.await;
         match (&told, told_by) {
             (Told::Accepted, Some(item)) => self.forget_waiter(key, &item).await,
             (Told::Refused, Some(item)) if self.note_refusal(at, &row).await?.is_some() => {
@@ -252,10 +253,11 @@ impl<S: Store> Queue<S> {
         answer(told, waiter)
     }
 
-    /// A process that was suspended since its grant or its mark tells nobody any more: a look may have taken the lease back.
+    /// A process that was suspended since its grant or its mark tells nobody any more: a look may have taken the lease back. None does so
+    /// once it was shown that the holder knows.
     pub(super) fn is_in_time(&self, marked: &Row) -> bool {
         let notification = marked.holding().and_then(|held| held.notification);
-        notification.is_some_and(|told| self.now().since(told.at) <= CALLS_WITHIN)
+        notification.is_none_or(|told| self.now().since(told.at) <= CALLS_WITHIN)
     }
 
     fn item_of_wait(&self, grant: &Grant, queue: Wait) -> TokenItem {

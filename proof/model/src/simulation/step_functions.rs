@@ -19,7 +19,10 @@ pub struct FaultyStepFunctions {
 
 impl FaultyStepFunctions {
     async fn call(&self, token: &TaskToken, result: TaskResult) -> Result<Delivery, Error> {
+        let signed = self.shared.get().now;
         match self.shared.step("call".to_owned()).await {
+            // Signed too long ago, it is refused.
+            _ if self.shared.get().now > signed + SIGNATURE => return Err(no_answer()),
             None => {}
             Some(DeliveryFault::Late) => {
                 let mut shared = self.shared.get();
