@@ -37,11 +37,11 @@ pub(crate) struct Maintained {
 impl<S: Store> Queue<S> {
     /// Maintains the queue of `key`: grants the free key to the first waiter, notifies one again that may not know of its grant, removes
     /// those whose waiting time has passed, and sees to the items of those who are neither in the queue nor granted the
-    /// key. The row stays for as long as anybody waits, which is `until` this instant.
+    /// key. The row stays for as long as anybody waits, which is `until` this instant. What becomes due after `since` is to be done later.
     pub(crate) async fn maintain_queue(
         &self,
         key: &Key,
-        waiting: &[DueWaiter],
+        (waiting, since): (&[DueWaiter], Timestamp),
         until: Option<Timestamp>,
         at_once: usize,
     ) -> Result<Maintained, Error> {
@@ -70,7 +70,7 @@ impl<S: Store> Queue<S> {
         }
         Ok(Maintained {
             notified,
-            later: self.later(key, &rows, waiting),
+            later: self.later(key, &rows, (waiting, since)),
         })
     }
 

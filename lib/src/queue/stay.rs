@@ -146,30 +146,37 @@ impl<S: Store> Queue<S> {
             if self.is_nearly_over() {
                 break;
             }
-            let due = agenda.take_due(self.now());
+            let now = self.now();
+            let due = agenda.take_due(now);
             if due.is_empty() {
                 continue;
             }
             self.follow_rules().await?;
-            let page = Page::seen_before(due);
+            let page = Page::seen_before(due, now);
             self.sweep_page(page, swept, &mut agenda).await?;
         }
         Ok(())
     }
 
-    /// What there is to be done later for those who wait in these rows, of whom the index has these.
-    pub(super) fn later(&self, key: &Key, rows: &Rows, waiting: &[DueWaiter]) -> Option<Later> {
+    /// What there is to be done later for those who wait in these rows, of whom the index has these: what becomes due after `since`, when
+    /// the sweep began to see to them. It may be due by now.
+    pub(super) fn later(
+        &self,
+        key: &Key,
+        rows: &Rows,
+        (waiting, since): (&[DueWaiter], Timestamp),
+    ) -> Option<Later> {
         let first = rows.first().filter(|first| first.head().is_some())?;
-        let (now, queue) = (self.now(), rows.waiting());
+        let queue = rows.waiting();
         let waits = |(request, end): &&DueWaiter| {
-            end.is_some_and(|end| end > now) && queue.contains(request)
+            end.is_some_and(|end| end > since) && queue.contains(request)
         };
         let waiting: Vec<_> = waiting.iter().filter(waits).cloned().collect();
         let ends = waiting.iter().filter_map(|(_, end)| *end);
         let may_be_granted = first.may_be_granted() && !self.settings().stopped;
         let rows = rows.each().filter(|_| may_be_granted);
         let changes = rows.flat_map(|(permit, row)| self.changes_at(key, permit, row));
-        let at = ends.chain(changes).filter(|at| *at > now).min()?;
+        let at = ends.chain(changes).filter(|at| *at > since).min()?;
         Some(Later { at, waiting })
     }
 

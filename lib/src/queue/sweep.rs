@@ -108,8 +108,9 @@ enum ToRead {
 }
 
 /// What sweep sees to on a page of the index.
-#[derive(Default)]
 pub(super) struct Page {
+    /// What is due by then it sees to; what becomes due after that, while it does, it may miss.
+    since: Timestamp,
     rows: Vec<Address>,
     waiting: Waiting,
     /// Whether it saw to these before: then it asks only about executions that are due for a look.
@@ -122,12 +123,25 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Those who wait for these keys, which this sweep saw before.
-    pub(super) fn seen_before(waiting: Waiting) -> Self {
+    /// Nothing yet.
+    const fn at(since: Timestamp) -> Self {
+        Self {
+            since,
+            rows: Vec::new(),
+            waiting: Waiting::new(),
+            again: false,
+            ended: Vec::new(),
+            results: Vec::new(),
+            corrupt: 0,
+        }
+    }
+
+    /// Those who wait for these keys, which this sweep saw before, and for which something is due by now.
+    pub(super) fn seen_before(waiting: Waiting, now: Timestamp) -> Self {
         Self {
             waiting,
             again: true,
-            ..Self::default()
+            ..Self::at(now)
         }
     }
 }
@@ -197,7 +211,7 @@ impl<S: Store> Queue<S> {
                 };
                 let page = Page {
                     waiting: Waiting::from([(key, Vec::new())]),
-                    ..Page::default()
+                    ..Page::at(self.now())
                 };
                 let nothing = &mut Agenda::until(None);
                 self.sweep_page(page, &mut swept, nothing).await?;
@@ -255,8 +269,9 @@ impl<S: Store> Queue<S> {
     }
 
     fn to_see_to(&self, entries: Vec<Entry>) -> Page {
-        let mut page = Page::default();
-        let is_due = |at: Option<Timestamp>| at.is_none_or(|at| at <= self.now());
+        let now = self.now();
+        let mut page = Page::at(now);
+        let is_due = |at: Option<Timestamp>| at.is_none_or(|at| at <= now);
         for entry in entries {
             match entry.address {
                 Some(ItemAddress::Row(address)) if is_due(entry.sweep_after) => {
@@ -295,7 +310,7 @@ impl<S: Store> Queue<S> {
         agenda: &mut Agenda,
     ) -> Result<bool, Error> {
         swept.skipped_corrupt += page.corrupt;
-        let (waiting, again) = (page.waiting, page.again);
+        let (waiting, again, since) = (page.waiting, page.again, page.since);
         let contended = |key| {
             if again {
                 ToRead::Again(key)
@@ -324,7 +339,7 @@ impl<S: Store> Queue<S> {
         // All waiters of one key together, because their queue is one row.
         let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
         let looks = waiting.iter();
-        let looks = looks.map(|(key, waiting)| self.look_after(key, waiting, width));
+        let looks = looks.map(|(key, waiting)| self.look_after(key, (waiting, since), width));
         let looked = some_at_a_time(AT_ONCE, looks.collect()).await;
         for (key, (seen, later)) in waiting.keys().zip(looked) {
             all.push(seen);
@@ -446,7 +461,7 @@ impl<S: Store> Queue<S> {
     async fn look_after(
         &self,
         key: &Key,
-        waiting: &[DueWaiter],
+        (waiting, since): (&[DueWaiter], Timestamp),
         width: usize,
     ) -> (Result<Seen, Error>, Option<Later>) {
         if self.is_nearly_over() {
@@ -455,7 +470,10 @@ impl<S: Store> Queue<S> {
         let until = waiting.iter().filter_map(|(_, due)| *due).max();
         // Whoever is due at once waits nevertheless; the row is written once a day for it.
         let until = until.map(|until| until.max(end_of_tomorrow(self.now())));
-        let (seen, later) = match self.maintain_queue(key, waiting, until, width).await {
+        let (seen, later) = match self
+            .maintain_queue(key, (waiting, since), until, width)
+            .await
+        {
             Ok(maintained) => {
                 let seen = Seen {
                     granted: maintained.notified,

@@ -39,6 +39,9 @@ pub enum Error {
     /// A program that is to be counted was not built.
     #[error("{} is not built: `make -C proof counted` builds it", .0.display())]
     NotBuilt(PathBuf),
+    /// Under valgrind this machine does not answer within the library's limits of time, so that nothing can be counted here.
+    #[error("the requests of {0} time out under valgrind on this machine")]
+    TooSlow(String),
 }
 
 /// An error with its causes, in one line.

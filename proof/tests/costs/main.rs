@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod guarded_writes;
+mod next;
 mod queue;
 mod sets;
 mod starts;

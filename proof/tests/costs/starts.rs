@@ -2,7 +2,8 @@
 use std::sync::Arc;
 
 use leasehold::{
-    Execution, ExecutionName, Key, Start, StartRules, Started, StateMachineArn, Timestamp,
+    Execution, ExecutionName, Key, Permits, Pool, Start, StartRules, Started, StateMachineArn,
+    Timestamp,
 };
 use leasehold_conformance::FakeStepFunctions;
 
@@ -56,5 +57,33 @@ async fn start_costs_same_for_any_queue() {
                 .started()
                 .contains_key(&format!("{}1", first.as_str().trim_end_matches('0')))
         );
+    }
+}
+
+#[tokio::test]
+async fn free_pool_costs_query_and_two_writes() {
+    let table = Table::start().await;
+    let calls = Arc::new(FakeStepFunctions::default());
+    let starts = StartRules::of(MACHINE).unwrap();
+    let queue = table.leases().with_workflows(calls).with_starts(starts);
+    let start = async |pool: Option<&Pool>, n: usize| {
+        let name = ExecutionName::new(format!("n{n}")).unwrap();
+        let key = Key::new(format!("tenant {n}")).unwrap();
+        let mut start = Start::new(key, StateMachineArn::new(MACHINE).unwrap(), name);
+        start.pool = pool.cloned();
+        let execution = start.execution();
+        let started = queue.start(start).await.unwrap();
+        assert!(matches!(started, Started::Started { .. }), "{started:?}");
+        execution
+    };
+    let name = Key::new("imports").unwrap();
+    let pool = Pool::new(&name, Permits::new(10).unwrap());
+    let all = ["Query", "GetItem", "TransactWriteItems", "UpdateItem"];
+    start(None, 0).await;
+    assert_eq!(table.cost(all), [0, 1, 1, 1]);
+    // However many have a permit already: the pool is read and granted, and the key's row says so.
+    for n in 1..=8 {
+        start(Some(&pool), n).await;
+        assert_eq!(table.cost(all), [1, 1, 1, 3], "{n}");
     }
 }

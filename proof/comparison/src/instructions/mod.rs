@@ -207,18 +207,8 @@ async fn run(
             return Ok(counted.of_a_success());
         }
     }
-    too_slow(&format!("the requests of {operation}"))
+    Err(Error::TooSlow(operation.to_string()))
 }
-
-/// Ends the program: under valgrind this machine does not answer within the library's limits of time, so that nothing can be
-/// counted here. `make -C proof instructions` says so, and CI's last line.
-fn too_slow(what: &str) -> ! {
-    eprintln!("instructions: NOT COUNTED: {what} time out under valgrind on this machine");
-    std::process::exit(TOO_SLOW)
-}
-
-/// The code of a failure that is not for good.
-const TOO_SLOW: i32 = 75;
 
 /// How a function's process reaches the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -286,7 +276,7 @@ async fn invoked(
         }
     }
     if last.contains("time out under valgrind") || last.contains("request has timed out") {
-        too_slow(&format!("the requests of {name}"));
+        return Err(Error::TooSlow(name.to_string()));
     }
     panic!("{last}")
 }
