@@ -149,7 +149,11 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
     (
         "a Region is set for every tool that reads one",
         regions,
-        &[("docs/guides/deploy-and-alarms.md", " AWS_DEFAULT_REGION=us-east-1", "")],
+        &[(
+            "docs/guides/deploy-and-alarms.md",
+            " AWS_DEFAULT_REGION=us-east-1",
+            "",
+        )],
     ),
     (
         "every make target that a document names exists",

@@ -100,7 +100,10 @@ fn is_for_users(path: &str) -> bool {
         .iter()
         .any(|place| path.starts_with(&format!("docs/{place}/")));
     let is_first = ["README.md", "docs/get-started.md", "docs/choose.md"].contains(&path);
-    let generated = ["docs/operate/command-line.md", "docs/reference/check-rules.md"];
+    let generated = [
+        "docs/operate/command-line.md",
+        "docs/reference/check-rules.md",
+    ];
     (is_page || is_first) && !generated.contains(&path)
 }
 

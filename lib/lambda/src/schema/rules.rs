@@ -47,7 +47,6 @@ pub fn start(schema: &mut Schema) {
             "dependentSchemas": {
                 "wait_seconds": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
                 "permits": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "skip"]}}},
-                "task_token": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "replace"]}}},
                 "caller": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
             },
             "if": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
