@@ -401,11 +401,10 @@ impl<S: Store> Queue<S> {
             let problem = "goes with if_held \"wait\", \"latest\" or \"replace\": a start may have its key and wait in its pool";
             return Err(Error::invalid("pool", problem));
         }
-        if let Some(to) = &start.result_to {
-            if let Some(caller) = &to.stop_with {
-                let checked = self.executions().check(caller);
-                checked.map_err(|problem| Error::invalid("caller", problem))?;
-            }
+        let result_to = start.result_to.as_ref();
+        if let Some(caller) = result_to.and_then(|to| to.stop_with.as_ref()) {
+            let checked = self.executions().check(caller);
+            checked.map_err(|problem| Error::invalid("caller", problem))?;
         }
         let takes = start.input.takes(start.pass_lease);
         takes.map_err(|problem| Error::invalid("input", problem))?;

@@ -113,8 +113,8 @@ impl Machine {
         match wish {
             Wish::Alone => true,
             Wish::AtOnce(_) => !matches!(self, Self::Theirs(Peer::Retry)),
-            // In a machine of one's own whoever is sent away has failed.
-            Wish::Newest => !matches!(self, Self::Queued),
+            // Of these, whoever is sent away has failed.
+            Wish::Newest => !matches!(self, Self::Queued | Self::Wrapped),
             Wish::Paced => !matches!(self, Self::Queued | Self::Wrapped),
         }
     }
