@@ -54,7 +54,7 @@ export interface LeaseProps {
   /**
    * How long to wait, in seconds, with `WAIT`, `LATEST` and `REPLACE`.
    *
-   * @default 3600
+   * @default - 3600 for a section, 86400 for a guard
    */
   readonly waitSeconds?: number;
   /**
