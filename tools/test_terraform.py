@@ -15,7 +15,7 @@ from release.templates import plain
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "terraform"
 GENERATED = "# Generated from the template by `make translate`: change template.yaml instead.\n"
 # A list is a variable in the plural.
-PLURAL = {name: f"{name}s" for name in ("WrappedStateMachine", "LeasingStateMachine", "StartedStateMachine", "DurableFunction")}
+PLURAL = {name: f"{name}s" for name in ("LeasingStateMachine", "StartedStateMachine", "DurableFunction")}
 # One variable has all of these parameters.
 CONCURRENCY = re.compile(r"(Start|Acquire|Extend|Release|Sweep|Reap|Inspect|Operate)Concurrency")
 # What switches something on and off, as a parameter writes it.
@@ -229,7 +229,7 @@ FAULTS = [
     ("leasehold/variables.tf", "default     = true", "default     = false"),
     ("leasehold/outputs.tf", '"SweepFunctionArn"', '"SweepFunction"'),
     ("leasehold/outputs.tf", 'output "lease_table_name"', 'output "lease_table"'),
-    ("main.tf", "wrapped_state_machines =", "wrapped_machines ="),
+    ("main.tf", "started_state_machines =", "started_machines ="),
     ("main.tf", "module.leasehold.with_lease_state_machine_arn", "module.leasehold.with_lease_arn"),
     ("main.tf", "  code_bucket = var.code_bucket\n", ""),
     ("main.tf", 'description = "Name of the S3 bucket with the files of a release."', 'description = ""'),

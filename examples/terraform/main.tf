@@ -1,4 +1,4 @@
-# Each order is settled by one execution at a time: a workflow starts Leasehold's with-lease, which runs the guarded machine.
+# Each order is settled by one execution at a time: a workflow starts Leasehold's with-lease, which starts the guarded machine.
 #   terraform apply -var code_bucket=name-of-your-bucket
 variable "code_bucket" {
   type        = string
@@ -18,8 +18,8 @@ module "leasehold" {
   source      = "./leasehold"
   name        = "leasehold"
   code_bucket = var.code_bucket
-  # By default, machines whose names begin with leasehold_wrapped_ may be run inside a lease.
-  wrapped_state_machines = [aws_sfn_state_machine.settle.arn]
+  # By default, machines whose names begin with leasehold_started_ may be started under a lease.
+  started_state_machines = [aws_sfn_state_machine.settle.arn]
 }
 
 # The guarded machine. It contains nothing about leases.

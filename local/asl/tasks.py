@@ -145,7 +145,7 @@ def _name_client_errors():
 
 def _stop_children():
     """Gap: a nested execution goes on when the .sync Task that started it is stopped, times out or
-    is aborted by a failing Parallel. The service stops it, and with-lease depends on that."""
+    is aborted by a failing Parallel. The service stops it."""
 
     def with_stop(build):
         def resolver(self, env, resource_runtime_part, normalised_parameters, state_credentials):

@@ -180,16 +180,21 @@ impl Execution {
         redrive.send().await.unwrap();
     }
 
-    /// The executions of `machine` that with-lease started for this one, the first one first: their names begin alike.
+    /// The executions of `machine` that were started for this one, the first one first: their names begin alike, or it has asked start
+    /// for them by name.
     pub async fn children(&self, machine: &str) -> Vec<Self> {
         let list = self.sfn.list_executions().state_machine_arn(machine);
         let listed = list.send().await.unwrap();
         let name = self.arn.rsplit(':').next().unwrap();
         let stem = &name[..name.len().min(40)];
+        let asked = self.history().await.asked_names();
         let mut ours: Vec<_> = listed
             .executions()
             .iter()
-            .filter(|child| child.name().starts_with(stem))
+            .filter(|child| {
+                let name = child.name();
+                name.starts_with(stem) || asked.iter().any(|asked| asked == name)
+            })
             .collect();
         ours.sort_by_key(|child| *child.start_date());
         let of = |child: &&aws_sdk_sfn::types::ExecutionListItem| {
@@ -207,6 +212,16 @@ impl History {
     pub fn path(&self) -> Vec<String> {
         let entered = self.0.iter().filter_map(entered_state);
         entered.map(str::to_owned).collect()
+    }
+
+    /// The names in the payloads of its tasks.
+    fn asked_names(&self) -> Vec<String> {
+        let scheduled = self.0.iter().filter_map(|event| {
+            let parameters = event.task_scheduled_event_details()?.parameters();
+            let parameters: Value = serde_json::from_str(parameters).ok()?;
+            Some(parameters["Payload"]["name"].as_str()?.to_owned())
+        });
+        scheduled.collect()
     }
 
     /// Whether it has ended, and was not redriven since.

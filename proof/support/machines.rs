@@ -13,9 +13,6 @@ use crate::fixture::{Items, ROW, config, environment, n, scanned, unique};
 
 /// The table of what leases protect: who was inside, and the accounts of transfers.
 const RESOURCES: &str = "ResourceTable";
-/// As the template's parameters have them, if they are left out.
-const WRAPPED: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_wrapped_*";
-const LEASING: &str = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_leasing_*";
 const FUNCTIONS: [&str; 7] = [
     "StartFunction",
     "AcquireFunction",
@@ -126,8 +123,6 @@ impl Machines {
     fn tables(leases: &str, resources: &str) -> impl Iterator<Item = (String, String)> + use<> {
         let names = [
             ("Partition", "aws"),
-            ("WrappedMachines", WRAPPED),
-            ("LeasingMachines", LEASING),
             ("LeaseTable", leases),
             ("AccountsTable", resources),
         ];
@@ -151,7 +146,7 @@ impl Machines {
     }
 
     /// Creates a machine; `${AcquireFunction}` and the like are replaced as in the template, unless `own` says
-    /// otherwise. By its name, its executions may have leases if it acquires, and otherwise with-lease may start it.
+    /// otherwise. By its name, its executions may have leases if it acquires, and otherwise it may be started through keys.
     pub async fn create(
         &self,
         name: &str,
@@ -183,7 +178,7 @@ impl Machines {
             definition = definition.replace(&format!("${{{name}}}"), value);
         }
         let acquires = definition.contains("task_token") || definition.contains("lifetime");
-        let kind = kind.unwrap_or(if acquires { "leasing" } else { "wrapped" });
+        let kind = kind.unwrap_or(if acquires { "leasing" } else { "started" });
         let name = unique(&format!("{stack}_{kind}_{name}")).replace('/', "-");
         // On the embedded stack a role of its own, by which a task token is known to be this machine's.
         let own_role = || format!("arn:aws:iam::123456789012:role/{name}");

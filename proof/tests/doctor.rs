@@ -141,6 +141,18 @@ async fn sound_stack_passes_and_stays_unchanged() {
         .map(|one| one.status().as_str())
         .collect();
     assert_eq!(statuses, ["FAILED", "FAILED"]);
+    // The starts that failed stay, as any do: one of the first execution, and two of the second, which was redriven.
+    let scan = stack.dynamodb().scan().table_name(stack.tables()[0]);
+    let items = scan.send().await.unwrap();
+    let texts = |name: &str| {
+        let texts = items.items().iter().map(|item| item[name].as_s().unwrap());
+        texts.cloned().collect::<Vec<_>>()
+    };
+    let starts = texts("pk").into_iter().zip(texts("sk"));
+    let is_ours = |(pk, sk): &(String, String)| {
+        pk.starts_with("leasehold starts leasehold-doctor/") && sk.starts_with("START#")
+    };
+    assert_eq!(starts.filter(is_ours).count(), 3);
 
     let Ran { code, out, .. } = doctor(&stack, &["--read-only"]).await;
     assert_eq!(code, Some(0), "{out}");

@@ -159,7 +159,7 @@ def problems_of_example(files):
     given = stack["Properties"]["Parameters"]
     found = []
     machines = list(of_type(app, "AWS::StepFunctions::StateMachine").values())
-    allowed = {reference(one) for one in walk(given.get("WrappedStateMachine")) if isinstance(one, dict) and "Ref" in one}
+    allowed = {reference(one) for one in walk(given.get("StartedStateMachine")) if isinstance(one, dict) and "Ref" in one}
     tasks = [(machine, state) for machine in machines for state in definition(machine)["States"].values() if state["Type"] == "Task"]
     guards = [state for _, state in tasks if "StateMachineArn" in state["Arguments"]]
     if len(guards) != 2:
@@ -168,7 +168,7 @@ def problems_of_example(files):
         arguments = guard["Arguments"]
         child = arguments["Input"]["state_machine_arn"].strip("<>")
         if child not in allowed:
-            found.append(f"{child} is guarded, and is not in WrappedStateMachine")
+            found.append(f"{child} is guarded, and is not in StartedStateMachine")
         if arguments["StateMachineArn"] != f"<{logical}.Outputs.WithLeaseStateMachineArn>":
             found.append(f"{child}: {arguments['StateMachineArn']} is started, not with-lease")
         if not re.search(r":states:startExecution\.sync:2$", guard["Resource"]):

@@ -203,7 +203,7 @@ class Local(unittest.TestCase):
         Thread(target=server.serve_forever, daemon=True).start()
         machine = "arn:aws:states:us-east-1:123456789012:stateMachine:shop-order"
         options = ["--function", "Charge=python -m awslambdaric app.charge", "--function", f"Book=http://127.0.0.1:{server.server_port}/",
-                   "--machine", "shop-order=order.asl.json", "--parameter", f"WrappedStateMachine={machine}", "--parameter", "ReapGraceSeconds=1"]
+                   "--machine", "shop-order=order.asl.json", "--parameter", f"StartedStateMachine={machine}", "--parameter", "ReapGraceSeconds=1"]
         ran = self.local("exec", *options, "--", "pytest", "-q", "-p", "no:cacheprovider", "test_order.py")
         self.assertEqual((ran.returncode, "3 passed" in ran.stdout), (0, True), ran.stdout + ran.stderr)
 

@@ -136,12 +136,12 @@ pub(crate) fn outlives_success(task: &Node) -> bool {
     is_event || (resource.ends_with(":startExecution") && !starts_with_lease(task))
 }
 
-/// Whether a task starts an execution of with-lease, or any other by the function start, by what it gives it.
+/// Whether a task starts an execution through a key, by with-lease or the function start, by what it gives it.
 pub(crate) fn starts_with_lease(task: &Node) -> bool {
     let given = |name| arguments(task).and_then(|arguments| arguments.field(name));
     let names_both = |given: &Node| {
         let has = |key: &str| given.field(key).is_some();
-        has("state_machine_arn") && (has("key") || has("keys"))
+        has("state_machine_arn") && has("key")
     };
     ["Input", "Payload"]
         .into_iter()

@@ -21,7 +21,7 @@ pub struct Checked {
     pub states: usize,
     /// How many of them acquire a lease.
     pub acquires: usize,
-    /// How many of them acquire, extend or release, or start an execution of with-lease, which does so itself, or one through a key.
+    /// How many of them acquire, extend or release, or start an execution through a key, themselves or by with-lease.
     pub calls: usize,
     /// How many positions the walk visited.
     pub visited: usize,

@@ -23,22 +23,17 @@ const FINAL: &str = "Lease.Consumed Lease.Corrupt Lease.Denied Lease.Expired Lea
 /// The services' errors in their own spelling, and the errors that the machines end with. An error that is missing from the model
 /// of the service is `<Service>.<Service>Exception`.
 const OTHER_ERRORS: &str = "DynamoDB.AmazonDynamoDBException DynamoDB.ConditionalCheckFailedException \
-    DynamoDB.InternalServerErrorException DynamoDB.ProvisionedThroughputExceededException DynamoDB.RequestLimitExceededException \
-    DynamoDB.SdkClientException DynamoDB.TransactionCanceledException \
+    DynamoDB.InternalServerErrorException DynamoDB.ProvisionedThroughputExceededException \
+    DynamoDB.RequestLimitExceededException DynamoDB.SdkClientException DynamoDB.TransactionCanceledException \
     DynamoDb.ConditionalCheckFailedException DynamoDb.DynamoDbException DynamoDb.InternalServerErrorException \
     DynamoDb.ProvisionedThroughputExceededException DynamoDb.RequestLimitExceededException DynamoDb.SdkClientException \
     DynamoDb.ThrottlingException DynamoDb.TransactionCanceledException DynamoDb.TransactionInProgressException \
     Lambda.AWSLambdaException Lambda.ClientExecutionTimeoutException Lambda.SdkClientException Lambda.ServiceException \
-    Lambda.TooManyRequestsException Lambda.Unknown Runtime.ExitError Sandbox.Timedout Sfn.ExecutionDoesNotExistException Sfn.SdkClientException \
-    Sfn.SfnException States.ALL States.BranchFailed States.DataLimitExceeded States.ExceedToleratedFailureThreshold \
-    States.HeartbeatTimeout States.ItemReaderFailed States.NoChoiceMatched States.Permissions States.QueryEvaluationError \
-    States.ResultWriterFailed States.Runtime States.TaskFailed States.Timeout \
-    StepFunctions.AWSStepFunctionsException StepFunctions.ExecutionAlreadyExistsException \
-    StepFunctions.ExecutionLimitExceededException StepFunctions.InvalidArnException \
-    StepFunctions.InvalidExecutionInputException StepFunctions.InvalidNameException StepFunctions.SdkClientException \
-    StepFunctions.StateMachineDoesNotExistException Semaphore.ItemsFailed Transfer.BalanceTooLarge \
-    Transfer.InsufficientFunds Transfer.NoSuchAccount Transfer.Unknown WithLease.ChildAborted WithLease.ChildFailed \
-    WithLease.ChildTimedOut WithLease.NotReplaced WithLease.OutputUnread";
+    Lambda.TooManyRequestsException Lambda.Unknown Runtime.ExitError Sandbox.Timedout States.ALL States.BranchFailed \
+    States.DataLimitExceeded States.ExceedToleratedFailureThreshold States.HeartbeatTimeout States.ItemReaderFailed \
+    States.NoChoiceMatched States.Permissions States.QueryEvaluationError States.ResultWriterFailed States.Runtime \
+    States.TaskFailed States.Timeout Semaphore.ItemsFailed Transfer.BalanceTooLarge Transfer.InsufficientFunds \
+    Transfer.NoSuchAccount Transfer.Unknown";
 
 /// Fields that JSONPath does not have.
 const JSONATA: &str = "Arguments Condition Items Output";

@@ -93,7 +93,7 @@ const INSPECTIONS: &[[&str; 4]] = &[
     [
         "machine",
         "F23",
-        "The state machine with-lease is active, and calls the functions of this stack.",
+        "The state machine with-lease is active, and calls start of this stack.",
         "deploy the stack again, which restores the definition of the machine with-lease",
     ],
     [

@@ -457,7 +457,7 @@ async fn of_machine(account: &Account, resources: &Resources) -> (Option<String>
     if status != "ACTIVE" {
         found.push(format!("it is {status}"));
     }
-    for (id, verb, _) in &FUNCTIONS[..3] {
+    for (id, verb, _) in FUNCTIONS.iter().filter(|(_, verb, _)| *verb == "start") {
         let function = resources.get(*id);
         let name = function.map_or("", |function| function.id.as_str());
         // The name ends the ARN, or a qualifier follows it.

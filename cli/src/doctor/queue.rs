@@ -1,8 +1,9 @@
-//! The check of the queue, with executions of the stack's own machine with-lease. Each is to run a state machine that does not
-//! exist. So it gets the lease in turn, starts nothing, releases the lease and fails.
+//! The check of the queue, with executions of the stack's own machine with-lease. Each is to start a state machine that does not
+//! exist. So its start gets the lease in turn, Step Functions refuses it, and the execution is told so.
 
 use std::time::Duration;
 
+use aws_sdk_sfn::primitives::DateTime;
 use leasehold::LeaseState;
 use leasehold_asl::plain;
 use serde_json::json;
@@ -16,11 +17,18 @@ use crate::durations::render;
 /// Time beyond the guard of the lease that both executions wait for.
 const HELD: Duration = Duration::from_mins(5);
 
+/// The error of a start that the stack refuses.
+const INVALID: &str = "Lease.Invalid";
+/// The error of a start that Step Functions refuses, and what its cause then says.
+const NOT_STARTED: [&str; 2] = ["Lease.NotStarted", "StateMachineDoesNotExist"];
+
 /// The state of an execution.
 struct Described {
     status: String,
     error: String,
+    cause: String,
     redriven: i32,
+    stopped_at: Option<DateTime>,
 }
 
 impl Actor<'_> {
@@ -72,7 +80,7 @@ impl Actor<'_> {
     async fn start(&mut self, machine: &str, key: &str, waiting: u64) -> Step<String> {
         let (beginning, _) = machine.rsplit_once(':').unwrap_or_default();
         let stack = &self.report.stack;
-        let child = format!("{beginning}:{stack}_wrapped_leasehold-doctor");
+        let child = format!("{beginning}:{stack}_started_leasehold-doctor");
         let input = json!({
             "key": key, "wait_seconds": 600, "state_machine_arn": child, "input": {},
         });
@@ -98,6 +106,11 @@ impl Actor<'_> {
                 return Ok(Ok(()));
             }
             let Described { status, error, .. } = actor.describe(execution).await?;
+            if error == INVALID {
+                return Err(Outcome::not_checked(
+                    "StartKeys lets no key of the doctor start a machine",
+                ));
+            }
             if status != "RUNNING" {
                 let found = format!("{execution} does not wait: {status} {error}");
                 return Err(Outcome::fail(found));
@@ -117,6 +130,8 @@ impl Actor<'_> {
         Ok(Described {
             status: described.status().as_str().to_owned(),
             error: plain(described.error().unwrap_or_default()),
+            cause: plain(described.cause().unwrap_or_default()),
+            stopped_at: described.stop_date().copied(),
             redriven: described.redrive_count().unwrap_or_default(),
         })
     }
@@ -172,37 +187,34 @@ impl Actor<'_> {
         second: Option<&str>,
     ) -> Step<()> {
         self.release(held).await?;
+        let mut last = None;
         for execution in std::iter::once(first).chain(second) {
             let described = self
                 .until(execution, |described| described.status != "RUNNING")
                 .await?;
-            // A turn ends with the error that the state machine to run does not exist.
-            let Described { status, error, .. } = described;
-            let is_ours = ["Lease.", "WithLease."]
-                .iter()
-                .any(|name| error.starts_with(name));
-            if status != "FAILED" || is_ours {
+            // A turn ends with the error that the state machine to start does not exist.
+            let [name, why] = NOT_STARTED;
+            if described.error != name || !described.cause.contains(why) {
+                let Described { status, error, .. } = described;
                 return Err(Outcome::fail(format!(
                     "{execution} did not get the lease: {status} {error}"
                 )));
             }
+            if described.stopped_at < last {
+                let found = format!("{execution} had its turn before {first}");
+                return Err(Outcome::fail(found));
+            }
+            last = described.stopped_at;
             self.executions.retain(|one| one != execution);
         }
         let view = self.inspect(key).await?;
-        let shown = view.first().filter(|first| first.state == LeaseState::Free);
-        let Some(shown) = shown else {
-            return Err(Outcome::fail("the key is not free after the last turn"));
-        };
-        let last = second.unwrap_or(first);
-        let previous = shown.previous.as_ref();
-        let previous = previous.map_or("", |previous| previous.holder.as_str());
-        if previous == last {
+        if view
+            .first()
+            .is_some_and(|first| first.state == LeaseState::Free)
+        {
             return Ok(());
         }
-        Err(Outcome::fail(format!(
-            "the last turn was that of {}, not of {last}",
-            plain(previous)
-        )))
+        Err(Outcome::fail("the key is not free after the last turn"))
     }
 }
 

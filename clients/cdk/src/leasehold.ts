@@ -31,11 +31,11 @@ export interface LeaseholdProps {
 
 /** What happens while somebody else has the key. */
 export enum IfHeld {
-  /** Wait in the queue, first come, first served. With several keys: ask again and again. */
+  /** Wait in the queue, first come, first served. */
   WAIT = 'wait',
-  /** Wait in the queue, and send away who waits there already: they succeed, and do nothing. For one key. */
+  /** Wait in the queue, and send away who waits there already: a guard fails with `Lease.Superseded`, a section succeeds, and both do nothing. */
   LATEST = 'latest',
-  /** Stop the holder, and then wait as with `LATEST`. For a guard of one key without permits. */
+  /** Stop the holder, and then wait as with `LATEST`. For a guard without permits. */
   REPLACE = 'replace',
   /** Fail at once, with `Lease.Held`. */
   FAIL = 'fail',
@@ -54,7 +54,7 @@ export interface LeaseProps {
   /**
    * How long to wait, in seconds, with `WAIT`, `LATEST` and `REPLACE`.
    *
-   * @default 3600
+   * @default - 3600 for a section, 86400 for a guard
    */
   readonly waitSeconds?: number;
   /**
@@ -78,18 +78,14 @@ export interface LeaseProps {
 }
 
 export interface GuardProps extends LeaseProps {
+  /** The key of the lease: a text, or a JSONata expression such as `{% 'orders/' & $states.input.order %}`. */
+  readonly key: string;
   /**
-   * The key of the lease: a text, or a JSONata expression such as `{% 'orders/' & $states.input.order %}`.
+   * A permit of this pool besides the key.
    *
-   * @default - `keys`
+   * @default - none
    */
-  readonly key?: string;
-  /**
-   * Several keys instead of one. They are leased together or not at all.
-   *
-   * @default - `key`
-   */
-  readonly keys?: string[];
+  readonly pool?: Pool;
   /**
    * Whether the child's input gets the key and its fencing token, under `leasehold`.
    *
@@ -135,7 +131,7 @@ export interface SectionProps extends LeaseProps {
   readonly metadata?: { [name: string]: string };
 }
 
-/** A table of leases, the functions that grant them, and the state machine that runs others under them. */
+/** A table of leases, the functions that grant them, and the state machine that starts others under them. */
 export class Leasehold extends Construct {
   public readonly table: dynamodb.ITable;
   public readonly acquireFunction: lambda.IFunction;
@@ -145,10 +141,10 @@ export class Leasehold extends Construct {
   public readonly startFunction: lambda.IFunction;
   public readonly inspectFunction: lambda.IFunction;
   public readonly operateFunction: lambda.IFunction;
-  /** Runs a state machine of yours inside a lease; `guard` starts it. */
+  /** Starts a state machine of yours under a lease, and ends as it ends; `guard` starts it. */
   public readonly withLeaseStateMachine: sfn.IStateMachine;
 
-  private readonly wrapped: string[] = [];
+  private readonly started: string[] = [];
   private readonly sections: string[] = [];
   private readonly prefix: string;
 
@@ -169,9 +165,9 @@ export class Leasehold extends Construct {
     const ours = this.machineArn(`${this.prefix}*`);
     const theirs = given.LeasingStateMachine;
     given.LeasingStateMachine = theirs === '*' ? theirs : theirs ? `${ours},${theirs}` : ours;
-    if (given.WrappedStateMachine) this.wrapped.push(given.WrappedStateMachine);
+    if (given.StartedStateMachine) this.started.push(given.StartedStateMachine);
     // The children of later calls of `guard` are not known yet. Without any, the template's default counts.
-    given.WrappedStateMachine = Lazy.string({ produce: () => (this.wrapped.length > 0 ? Fn.join(',', this.wrapped) : undefined) });
+    given.StartedStateMachine = Lazy.string({ produce: () => (this.started.length > 0 ? Fn.join(',', this.started) : undefined) });
 
     const nested = new NestedStack(this, 'Stack', { parameters: given, description: 'Leasehold' });
     const template = new CfnInclude(nested, 'Template', {
@@ -205,17 +201,16 @@ export class Leasehold extends Construct {
 
   /**
    * A state that runs `child` inside a lease, and has the child's output. It is in JSONata, and fits machines of both languages.
-   * The role of the machine that contains it gets the permissions that it needs, and Leasehold the permission to run the child.
+   * The role of the machine that contains it gets the permissions that it needs, and Leasehold the permission to start the child.
    */
   public guard(child: sfn.IStateMachine, props: GuardProps): tasks.StepFunctionsStartExecution {
-    if ((props.key === undefined) === (props.keys === undefined)) throw new Error('guard: give either key or keys');
-    if (!this.wrapped.includes(child.stateMachineArn)) this.wrapped.push(child.stateMachineArn);
+    if (!this.started.includes(child.stateMachineArn)) this.started.push(child.stateMachineArn);
     const input = {
       key: props.key,
-      keys: props.keys,
       if_held: props.ifHeld,
       wait_seconds: props.waitSeconds,
       permits: props.permits,
+      pool: props.pool,
       at_least_seconds: props.atLeastSeconds,
       keep_seconds: props.keepSeconds,
       pass_lease: props.passLease,

@@ -92,10 +92,3 @@ test('what cannot be a section is refused', () => {
   const section = leasehold.section('D', wait, { key: 'orders' });
   assert.throws(() => machine(section, { queryLanguage: sfn.QueryLanguage.JSON_PATH }), /for tasks in JSONata/);
 });
-
-test('a guard has one key or several', () => {
-  const { leasehold, stack } = world();
-  const child = sfn.StateMachine.fromStateMachineName(stack, 'Child', 'child');
-  assert.throws(() => leasehold.guard(child, {}), /either key or keys/);
-  assert.throws(() => leasehold.guard(child, { key: 'a', keys: ['b'] }), /either key or keys/);
-});

@@ -68,7 +68,7 @@ output "operate_function_arn" {
 
 output "with_lease_state_machine_arn" {
   value       = aws_cloudformation_stack.leasehold.outputs["WithLeaseStateMachineArn"]
-  description = "ARN of the state machine that runs one of yours inside a lease"
+  description = "ARN of the state machine that starts one of yours under a lease, and ends as it ends"
 }
 
 output "critical_section_state_machine_arn" {

@@ -37,7 +37,6 @@ locals {
     KmsKeyArn              = var.kms_key_arn
     StepFunctionArn        = var.step_function_arn
     AccountsTableName      = var.accounts_table_name
-    WrappedStateMachine    = join(",", var.wrapped_state_machines)
     LeasingStateMachine    = join(",", var.leasing_state_machines)
     StartedStateMachine    = join(",", var.started_state_machines)
     DurableFunction        = join(",", var.durable_functions)

@@ -222,33 +222,16 @@ variable "redriven_starts" {
 
 # Your workflows
 
-variable "leasing_state_machines" {
-  type        = list(string)
-  default     = []
-  nullable    = false
-  description = <<-EOT
-    State machines of yours that acquire leases themselves, in addition to those of this stack and those whose names begin
-    with this stack's name and _leasing_: a list of ARNs as in wrapped_state_machines, or * alone for all of this account
-    and Region. Only these can wait in the queue, and reap releases only their leases, and those of started_state_machines,
-    when their executions end. The rule for these ends holds 2,048 characters, which is 10 to 15 machines of both lists:
-    name yours by the prefix instead, which needs no deploy of this stack. With * sweep and reap may read every execution
-    and its history; nobody may stop more than with an empty list.
-  EOT
-
-  validation {
-    condition     = alltrue([for one in var.leasing_state_machines : can(regex("^(|\\*|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$", one))])
-    error_message = "Each must match ^(|\\*|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$."
-  }
-}
-
 variable "started_state_machines" {
   type        = list(string)
   default     = []
   nullable    = false
   description = <<-EOT
     State machines of yours that start may start through keys, in addition to those whose names begin with this stack's name
-    and _started_: a list of ARNs as in wrapped_state_machines. One that acquires leases itself has to be in
-    leasing_state_machines too. Whoever may invoke start starts them with the rights of this stack.
+    and _started_: a list of ARNs, each of one machine, or with an asterisk after the beginning of a name. No machine that
+    another stack names after itself begins so, because a stack's name has no underscore. A bare asterisk is refused:
+    whoever may invoke start, or start with-lease, starts them with the rights of this stack. One that acquires leases
+    itself has to be in leasing_state_machines too.
   EOT
 
   validation {
@@ -272,6 +255,25 @@ variable "start_keys" {
   }
 }
 
+variable "leasing_state_machines" {
+  type        = list(string)
+  default     = []
+  nullable    = false
+  description = <<-EOT
+    State machines of yours that acquire leases themselves, in addition to those of this stack and those whose names begin
+    with this stack's name and _leasing_: a list of ARNs as in started_state_machines, or * alone for all of this account
+    and Region. Only these can wait in the queue, and reap releases only their leases, and those of started_state_machines,
+    when their executions end. The rule for these ends holds 2,048 characters, which is 10 to 15 machines of both lists:
+    name yours by the prefix instead, which needs no deploy of this stack. With * sweep and reap may read every execution
+    and its history; nobody may stop more than with an empty list.
+  EOT
+
+  validation {
+    condition     = alltrue([for one in var.leasing_state_machines : can(regex("^(|\\*|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$", one))])
+    error_message = "Each must match ^(|\\*|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$."
+  }
+}
+
 variable "durable_functions" {
   type        = list(string)
   default     = []
@@ -286,23 +288,6 @@ variable "durable_functions" {
   validation {
     condition     = alltrue([for one in var.durable_functions : can(regex("^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+\\*?)$", one))])
     error_message = "Each must match ^(|arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:[a-zA-Z0-9_-]+\\*?)$."
-  }
-}
-
-variable "wrapped_state_machines" {
-  type        = list(string)
-  default     = []
-  nullable    = false
-  description = <<-EOT
-    State machines of yours that with-lease may run, in addition to those whose names begin with this stack's name and
-    _wrapped_: a list of ARNs, each of one machine, or with an asterisk after the beginning of a name. No machine that
-    another stack names after itself begins so, because a stack's name has no underscore. A bare asterisk is refused: anyone
-    who may start the wrapper could start everything.
-  EOT
-
-  validation {
-    condition     = alltrue([for one in var.wrapped_state_machines : can(regex("^(|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$", one))])
-    error_message = "Each must match ^(|arn:[a-z-]+:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[a-zA-Z0-9_-]+\\*?)$."
   }
 }
 

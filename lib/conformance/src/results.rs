@@ -21,7 +21,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     execution_stops_with_its_caller(bench).await;
     waiting_start_leaves_with_its_caller(bench).await;
     unknown_execution_is_told_of(bench).await;
-    a_task_cannot_be_skipped(bench).await;
+    a_skipped_start_tells_its_task(bench).await;
+    unlisted_machine_leaves_the_task(bench).await;
 }
 
 const CALLER: &str = "caller";
@@ -327,12 +328,32 @@ async fn unknown_execution_is_told_of<B: Bench>(bench: &B) {
     case.sweeps_after(Duration::from_hours(1)).await;
 }
 
-async fn a_task_cannot_be_skipped<B: Bench>(bench: &B) {
+async fn a_skipped_start_tells_its_task<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "skipped task");
-    let skips = with(case.waits("a", "one", None), |start| {
-        start.if_held = IfHeld::Skip;
-    });
-    invalid(case.case.leases.start(skips).await, "if_held");
+    case.call("a", "one").await.expect("started");
+    // Also a copy of the call, with a token of its own.
+    for token in ["two", "three"] {
+        let skips = with(case.waits("b", token, None), |start| {
+            start.if_held = IfHeld::Skip;
+        });
+        let skipped = case.case.leases.start(skips).await;
+        assert!(
+            matches!(skipped, Ok(Started::Skipped { .. })),
+            "{skipped:?}"
+        );
+        let answers = case.calls.take_answers();
+        let [answer] = &answers[..] else {
+            panic!("{answers:?}")
+        };
+        assert_eq!(answer.token, case.token(token));
+        let output = answer.result.as_ref().expect("a success");
+        assert!(output.contains(r#""outcome":"skipped""#), "{output}");
+        case.nobody_waits("b").await;
+    }
+}
+
+async fn unlisted_machine_leaves_the_task<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "unlisted task");
     // One that may start nothing leaves the task to others.
     let none = case.case.leases.clone().with_starts(StartRules::default());
     invalid(

@@ -6,7 +6,7 @@
 //! whether or not the token can be answered.
 //!
 //! A later call of the same start stores its token in the place of the earlier one, and looks whether the execution has ended meanwhile.
-//! What a call of start refuses is its own answer, and is not sent to the token.
+//! What a call of start refuses is its own answer, and is not sent to the token. A start that is skipped answers the token itself.
 //!
 //! # If a process dies between two requests
 //!
@@ -22,11 +22,14 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{Execution, Queue, ask::has_newer_token, workflows::Outcome};
 use crate::{
     clock::Timestamp,
     error::Error,
     leases::LATEST_ANSWER,
+    outcomes::HeldLease,
     queue::workflows::{Delivery, Failure},
     retry::{AT_ONCE, some_at_a_time},
     row::Row,
@@ -83,6 +86,27 @@ impl<S: Store> Queue<S> {
         }
         self.answer_if_over(&result.item.key, &result.item.request())
             .await;
+        Ok(())
+    }
+
+    /// Somebody else has the key, and the start is not to wait: its task succeeds at once. Nothing is stored of the token, as a
+    /// repeated call is told the same.
+    pub(crate) async fn tell_skipped(
+        &self,
+        item: &ResultItem,
+        held: Option<&HeldLease>,
+    ) -> Result<(), Error> {
+        let mut skipped = json!({"outcome": "skipped"});
+        if let Some(held) = held {
+            skipped["held"] = json!(held);
+        }
+        let (to, output) = (
+            (&item.execution, &item.task_token),
+            json!({"leasehold": skipped}).to_string(),
+        );
+        let delivery = self.workflows().succeed(to, output, self.limit()).await?;
+        let (key, execution) = (&item.key, &item.execution);
+        tracing::info!(%key, %execution, ?delivery, "a task was told that its start is skipped");
         Ok(())
     }
 

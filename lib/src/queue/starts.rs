@@ -169,8 +169,8 @@ impl<S: Store> Queue<S> {
     /// The same name again answers the same, also after the execution has ended, and starts nothing twice. If the future is
     /// dropped, the start may or may not have been accepted: repeat the call.
     ///
-    /// With [`Start::result_to`] the task is answered once, when the execution has ended or never begins. An error of this call is
-    /// the answer to its task.
+    /// With [`Start::result_to`] the task is answered once, when the execution has ended or never begins, and by this call if it
+    /// skips. An error of this call is the answer to its task.
     ///
     /// With [`IfHeld::Replace`] the start has its place before the other execution is stopped. A repeated call stops again, also
     /// one that has begun since.
@@ -192,8 +192,12 @@ impl<S: Store> Queue<S> {
             if_held,
         }));
         let started = started.await;
-        if let (Some(result), Err(Error::NotStarted { .. })) = (&result, &started) {
-            self.drop_result(result).await;
+        match (&result, &started) {
+            (Some(result), Err(Error::NotStarted { .. })) => self.drop_result(result).await,
+            (Some(result), Ok(Started::Skipped { held, .. })) if if_held == IfHeld::Skip => {
+                self.tell_skipped(&result.item, held.as_deref()).await?;
+            }
+            _ => {}
         }
         started
     }
@@ -397,17 +401,10 @@ impl<S: Store> Queue<S> {
             let problem = "goes with if_held \"wait\", \"latest\" or \"replace\": a start may have its key and wait in its pool";
             return Err(Error::invalid("pool", problem));
         }
-        if let Some(to) = &start.result_to {
-            if matches!(start.if_held, IfHeld::Skip) {
-                return Err(Error::invalid(
-                    "if_held",
-                    "cannot be \"skip\" with a task_token, as a task that waits has to be answered: use \"fail\" and catch Lease.Held",
-                ));
-            }
-            if let Some(caller) = &to.stop_with {
-                let checked = self.executions().check(caller);
-                checked.map_err(|problem| Error::invalid("caller", problem))?;
-            }
+        let result_to = start.result_to.as_ref();
+        if let Some(caller) = result_to.and_then(|to| to.stop_with.as_ref()) {
+            let checked = self.executions().check(caller);
+            checked.map_err(|problem| Error::invalid("caller", problem))?;
         }
         let takes = start.input.takes(start.pass_lease);
         takes.map_err(|problem| Error::invalid("input", problem))?;

@@ -732,71 +732,60 @@ mod tests {
         let function = arn::function("four");
         let given = [
             ("DurableFunction", function.as_str()),
-            ("WrappedStateMachine", &list),
             ("LeasingStateMachine", &list),
             ("StartedStateMachine", &started),
         ];
         let all = [("LeasingStateMachine", "*")];
         let [here, listed, everybody] =
             [&[][..], &given, &all].map(|given| read(&own(), given).unwrap());
-        let ours = ["leasehold_wrapped_a", "leasehold_leasing_a"];
-        let neighbours = ["leasehold-2_wrapped_a", "leasehold-2_leasing_a"];
-        // Whether with-lease may start and stop them, and whether the others may look them up and answer them.
-        for (template, [wrapped, leasing], runs, looks) in [
-            (&here, ours, true, true),
-            (&here, neighbours, false, false),
-            (&here, ["one", "one"], false, false),
-            (&listed, ours, true, true),
-            (&listed, neighbours, false, false),
-            (&listed, ["one", "one"], true, true),
-            (&listed, ["two-2", "two-2"], true, true),
-            (&listed, ["one-2", "one-2"], false, false),
-            (&everybody, ours, true, true),
-            (&everybody, neighbours, false, true),
-            (&everybody, ["one", "one"], false, true),
+        // Whether the functions may look them up and answer them.
+        for (template, leasing, looks) in [
+            (&here, "leasehold_leasing_a", true),
+            (&here, "leasehold-2_leasing_a", false),
+            (&here, "one", false),
+            (&listed, "leasehold_leasing_a", true),
+            (&listed, "leasehold-2_leasing_a", false),
+            (&listed, "one", true),
+            (&listed, "two-2", true),
+            (&listed, "one-2", false),
+            (&everybody, "leasehold_leasing_a", true),
+            (&everybody, "leasehold-2_leasing_a", true),
+            (&everybody, "one", true),
         ] {
             let roles = Roles::new(template.roles.clone());
             let may = |role: &str, action: &str, arn: &str| roles.may(role, action, arn);
             let execution = |name: &str| machine(name).replace("stateMachine", "execution") + ":a";
-            let wrapper = "WithLeaseStateMachineRole";
             let mut ends = template
                 .rules
                 .iter()
                 .filter_map(|rule| rule.pattern.as_ref());
-            for (what, does, wanted) in [
-                (
-                    "starts",
-                    may(wrapper, "states:StartExecution", &machine(wrapped)),
-                    runs,
-                ),
-                (
-                    "stops",
-                    may(wrapper, "states:StopExecution", &execution(wrapped)),
-                    runs,
-                ),
-                (
-                    "replaces",
-                    may(wrapper, "states:StopExecution", &execution(leasing)),
-                    runs,
-                ),
+            for (what, does) in [
                 (
                     "answers",
                     may("AcquireRole", "states:SendTaskSuccess", &machine(leasing)),
-                    looks,
                 ),
                 (
                     "reaps",
                     may("ReapRole", "states:DescribeExecution", &execution(leasing)),
-                    looks,
                 ),
-                (
-                    "hears",
-                    ends.any(|ends| ends.matches(&event(leasing))),
-                    looks,
-                ),
+                ("hears", ends.any(|ends| ends.matches(&event(leasing)))),
             ] {
-                assert_eq!(does, wanted, "{what} {wrapped} {leasing}");
+                assert_eq!(does, looks, "{what} {leasing}");
             }
+        }
+        for (template, started, starts) in [
+            (&here, "leasehold_started_a", true),
+            (&here, "leasehold-2_started_a", false),
+            (&here, "three", false),
+            (&listed, "leasehold_started_a", true),
+            (&listed, "leasehold-2_started_a", false),
+            (&listed, "three", true),
+            (&listed, "three-2", false),
+            (&everybody, "three", false),
+        ] {
+            let roles = Roles::new(template.roles.clone());
+            let may = roles.may("StartRole", "states:StartExecution", &machine(started));
+            assert_eq!(may, starts, "{started}");
         }
         // What start may start is looked up as well, and its successes are heard.
         for (template, started) in [
@@ -879,7 +868,7 @@ mod tests {
         assert!(
             definition(&template)
                 .unwrap()
-                .contains(&arn::function("AcquireFunction"))
+                .contains(&arn::function("StartFunction"))
         );
         let machine = &mut template["Resources"]["WithLeaseStateMachine"]["Properties"];
         machine["DefinitionSubstitutions"] = json!({});

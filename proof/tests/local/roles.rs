@@ -63,11 +63,10 @@ async fn machine_role_invokes_only_named_functions() {
     let denied = denied.unwrap_err();
     assert!(denied.contains("AccessDenied"), "{denied}");
     assert_eq!(stack.roles().refused().len(), 1);
-    let acquire = json!({"key": "a", "holder": "h", "ttl_seconds": 60});
-    let granted = invoke(&stack, machine, "AcquireFunction", acquire).await;
-    assert_eq!(granted.unwrap()["outcome"], "acquired");
+    let refused = invoke(&stack, machine, "StartFunction", json!({})).await;
+    assert_eq!(refused.unwrap()["errorType"], "Lease.Invalid");
     let shown = invoke(&stack, "somebody", "InspectFunction", inspect).await;
-    assert_eq!(shown.unwrap()["outcome"], "found");
+    assert_eq!(shown.unwrap()["outcome"], "absent");
     stack.stop().await;
 }
 

@@ -82,7 +82,7 @@ async fn similarly_named_stacks_stay_apart() {
 #[tokio::test]
 async fn names_shared_by_stacks_are_found() {
     for (derived, shared) in [
-        ("${AWS::StackName}_wrapped_", "wrapped-"),
+        ("${AWS::StackName}_started_", "started-"),
         ("${AWS::StackName}_leasing_", "${AWS::StackName}-"),
     ] {
         let across = across(&template().replace(derived, shared)).await;

@@ -13,7 +13,7 @@ const SAMPLES: [(&str, &str); 2] = [("StepFunctionArn", ""), ("AccountsTableName
 
 /// Values for every parameter that is empty or off by default. A local stack fills in those of the samples, and has no table of
 /// another stack.
-const EVERY: [(&str, &str); 24] = [
+const EVERY: [(&str, &str); 23] = [
     ("AcquireConcurrency", "10"),
     ("AlarmTopicArn", "arn:aws:sns:us-east-1:123456789012:alarms"),
     ("DeletionProtection", "false"),
@@ -52,10 +52,6 @@ const EVERY: [(&str, &str); 24] = [
     ("SubnetIds", "subnet-1,subnet-2"),
     ("SweepConcurrency", "1"),
     ("Tracing", "Active"),
-    (
-        "WrappedStateMachine",
-        "arn:aws:states:us-east-1:123456789012:stateMachine:orders",
-    ),
 ];
 
 /// How many resources of each type the stack has with these parameters: it starts only if every reference resolves, and every service that acts

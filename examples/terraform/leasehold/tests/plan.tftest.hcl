@@ -16,7 +16,7 @@ run "defaults_are_those_of_the_template" {
     error_message = "a switch"
   }
   assert {
-    condition     = aws_cloudformation_stack.leasehold.parameters["WrappedStateMachine"] == ""
+    condition     = aws_cloudformation_stack.leasehold.parameters["StartedStateMachine"] == ""
     error_message = "an empty list"
   }
   assert {
@@ -81,13 +81,13 @@ run "what_the_template_refuses_is_refused_at_once" {
     log_retention_days     = 2
     reap_statuses          = ["DONE"]
     sweep_schedule         = "1 minute"
-    wrapped_state_machines = ["*"]
+    started_state_machines = ["*"]
     start_keys             = ["orders/*"]
     kms_key_arn            = "alias/mine"
     reserved_concurrency   = { nobody = 1 }
   }
   expect_failures = [
     var.name, var.code_bucket, var.code_prefix, var.architecture, var.clock_margin_ms, var.guard_ms, var.log_retention_days,
-    var.reap_statuses, var.sweep_schedule, var.wrapped_state_machines, var.start_keys, var.kms_key_arn, var.reserved_concurrency,
+    var.reap_statuses, var.sweep_schedule, var.started_state_machines, var.start_keys, var.kms_key_arn, var.reserved_concurrency,
   ]
 }

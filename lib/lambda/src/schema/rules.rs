@@ -48,7 +48,6 @@ pub fn start(schema: &mut Schema) {
                 "wait_seconds": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
                 "permits": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "skip"]}}},
                 "pool": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
-                "task_token": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "replace"]}}},
                 "caller": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
             },
             "if": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},

@@ -240,7 +240,7 @@ fn is_by_token(event: &HistoryEvent) -> bool {
 }
 
 /// Whether a task is one request, which has ended when it was answered: to `DynamoDB`, or to Step Functions about another
-/// execution, as with-lease sends them.
+/// execution.
 fn is_request(kind: &str, resource: &str) -> bool {
     match kind {
         "dynamodb" | "aws-sdk:dynamodb" => true,

@@ -159,7 +159,9 @@ impl<S: Store> Queue<S> {
             Some(answer) => answer?,
             None => Box::pin(self.asked_again(&found)).await?,
         };
-        if let Some(result) = offer.result {
+        // One that is skipped again is told so at once.
+        let is_skipped = offer.if_held == IfHeld::Skip && found.status == StartStatus::Skipped;
+        if let Some(result) = offer.result.filter(|_| !is_skipped) {
             self.renew_result(result).await?;
         }
         Ok(answer)

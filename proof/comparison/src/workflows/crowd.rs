@@ -81,7 +81,7 @@ pub enum Machine {
     Polling,
     /// One that knows nothing of leases, started through the key.
     Started,
-    /// The same, run by the shipped machine that wraps it.
+    /// The same, started by the shipped machine that waits for its result.
     Wrapped,
     /// Somebody else's.
     Theirs(Peer),
@@ -113,8 +113,8 @@ impl Machine {
         match wish {
             Wish::Alone => true,
             Wish::AtOnce(_) => !matches!(self, Self::Theirs(Peer::Retry)),
-            // In a machine of one's own whoever is sent away has failed.
-            Wish::Newest => !matches!(self, Self::Queued),
+            // Of these, whoever is sent away has failed.
+            Wish::Newest => !matches!(self, Self::Queued | Self::Wrapped),
             Wish::Paced => !matches!(self, Self::Queued | Self::Wrapped),
         }
     }
@@ -240,11 +240,11 @@ pub async fn run(fixture: &WorkflowFixture, whose: Machine, size: usize, wish: W
             )
         }
         Machine::Wrapped => {
-            let wrapped = fixture.create("leasehold_wrapped_crowd", PLAIN, &[]).await;
+            let started = fixture.create("leasehold_started_crowd", PLAIN, &[]).await;
             let mut input =
-                json!({"key": key, "state_machine_arn": wrapped, "input": {"seconds": STEP}});
+                json!({"key": key, "state_machine_arn": started, "input": {"seconds": STEP}});
             wish.asks(&mut input);
-            child = Some(wrapped);
+            child = Some(started);
             (fixture.shipped("WithLease").to_owned(), input)
         }
     };

@@ -51,13 +51,13 @@ pub struct Spent {
 fn is_work(state: &str) -> bool {
     matches!(
         state,
-        "First" | "Second" | "Work" | "Read" | "Write" | "Run" | "Each" | "AllWell?" | "Succeeded"
+        "First" | "Second" | "Work" | "Read" | "Write" | "Each" | "AllWell?" | "Succeeded"
     )
 }
 
 /// The states that keep a lease.
 fn is_extend(state: &str) -> bool {
-    matches!(state, "Extend" | "Prove" | "Wait" | "Again")
+    matches!(state, "Extend" | "Prove" | "Wait")
 }
 
 /// The states that wait for it, whether they have to or not.
@@ -217,7 +217,7 @@ pub async fn alone(fixture: &WorkflowFixture, machine: &str) -> Spent {
             json!({"from": "a", "to": "b", "amount": 1, "ttl_seconds": 30})
         }
         "WithLease" => {
-            let child = fixture.create("leasehold_wrapped_child", CHILD, &[]).await;
+            let child = fixture.create("leasehold_started_child", CHILD, &[]).await;
             json!({"key": key, "state_machine_arn": child, "input": {"seconds": 0}})
         }
         _ => json!({"key": key, "ttl_seconds": 30, "first": {}, "second": {}}),
