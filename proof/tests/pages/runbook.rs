@@ -191,8 +191,10 @@ fn runbook_frees_stuck_key() {
         &["started: "],
     );
     let other = |text: &str| text.replace("orders/7", "orders/8");
-    let looked = ["held while its execution runs", "no longer holds orders/8"];
+    let looked = ["held while its execution runs"];
     run(&other(block("leasehold show")), &looked);
+    let stop = block("leasehold force-release orders/7 --stop");
+    run(&other(stop), &["no longer holds orders/8"]);
     run(&other(inspect), &[r#""state":"free""#]);
 
     // Others that need neither CloudWatch nor a deploy.

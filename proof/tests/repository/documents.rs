@@ -1,6 +1,7 @@
 //! What documents say of the files beside them.
 
 use crate::{Files, Rule, SeededEdit};
+use serde_json::Value;
 use similar::TextDiff;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,6 +179,14 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         )],
     ),
     (
+        "the requests of pools and of a task that waits are those of their files",
+        requests,
+        &[
+            (POOLS, "\"permits\": 10}", "\"permits\": 9}"),
+            (WAITING, "\"wait_seconds\": 3600", "\"wait_seconds\": 60"),
+        ],
+    ),
+    (
         "advisories that nobody could check fail the daily run on GitHub and are named elsewhere, and every lock is offered updates",
         advisories,
         &[
@@ -198,6 +207,8 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
 ];
 
 const PROOFS: &str = "docs/contributing/proofs.md";
+const POOLS: &str = "docs/guides/pools.md";
+const WAITING: &str = "docs/guides/wait-for-the-result.md";
 const RELEASE: &str = ".github/workflows/release.yml";
 const UPDATES: &str = ".github/dependabot.yml";
 
@@ -356,6 +367,27 @@ fn names(files: &Files, path: &str, name: &str) -> bool {
         || text.contains(&format!("def {name}("))
         // In a file of cases, the name is a key.
         || text.contains(&format!("{name}:"))
+}
+
+fn requests(files: &Files) -> Vec<String> {
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let first = |page| {
+        let mut blocks = files.text(page).split("\n```");
+        let block = blocks.find_map(|block| block.strip_prefix("json\n"));
+        block.unwrap_or_default()
+    };
+    let event = read(files.text("events/start-pool.json"));
+    let mut machine = read(files.text("asl/corpus/sound/32-start-and-wait.asl.json"));
+    // The state of the page may stand in a machine of the other language.
+    machine["States"]["Import"]["QueryLanguage"] = machine["QueryLanguage"].take();
+    let state = format!("{{{}}}", first(WAITING));
+    let pairs = [
+        (POOLS, read(first(POOLS)), event),
+        (WAITING, read(&state), machine["States"].take()),
+    ];
+    let differing = pairs.into_iter().filter(|(_, shown, file)| shown != file);
+    let pages = differing.map(|(page, ..)| format!("{page}: its first block is not its file"));
+    pages.collect()
 }
 
 fn advisories(files: &Files) -> Vec<String> {

@@ -8,6 +8,7 @@ mod documents;
 mod exposure;
 mod modules;
 mod monitoring;
+mod operators;
 mod packages;
 mod stack;
 mod wording;
@@ -74,6 +75,7 @@ fn rules() -> Rules {
         stack::RULES,
         exposure::RULES,
         monitoring::RULES,
+        operators::RULES,
         packages::RULES,
         workflows::RULES,
     ]
