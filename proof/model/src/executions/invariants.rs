@@ -271,7 +271,7 @@ fn is_taken_back(ask: &Ask) -> bool {
         [Write::Row(_, Change::ReplaceIfUnchanged(_))]
             | [
                 Write::Row(_, Change::ReplaceIfUnchanged(_)),
-                Write::Settle(..)
+                Write::Settle(..) | Write::Supersede(..)
             ]
     )
 }
