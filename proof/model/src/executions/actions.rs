@@ -230,8 +230,9 @@ impl World {
 
     /// Whether this request is in the queue of its key.
     pub fn waits_in_queue(&self, table: &Table, who: Who, by: Attempt) -> bool {
-        let key = self.scope.keys[usize::from(who)];
-        table.queue(key).contains(&names::request(who, by))
+        table
+            .queue(self.key_of(who))
+            .contains(&names::request(who, by))
     }
 
     /// What concerns a start, whether its execution runs or not.

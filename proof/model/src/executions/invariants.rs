@@ -348,7 +348,8 @@ fn comes_to_rest(world: &World, state: &mut State) {
         world.finish(state);
         holds(world, state);
         // As soon as whoever made the room says so, or one sweep later.
-        in_vain = pools::waits_in_vain(world, state).map_or(0, |()| in_vain + 1);
+        let waits = pools::waits_in_vain(world, state);
+        in_vain = if waits { in_vain + 1 } else { 0 };
         state.seen.must(in_vain <= 1, Invariant::L7);
     }
 }

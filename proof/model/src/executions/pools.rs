@@ -8,13 +8,13 @@ use leasehold::{
 use super::{
     invariants::Invariant,
     library::{Call, LeaseNo, Table},
-    names::{self, KeyNo, POOL, Who},
+    names::{self, POOL, Who},
     seam::Ask,
     state::{Phase, State},
     world::World,
 };
 
-/// The pool has served this key, besides to whom it owes its turn.
+/// Besides those to whom the pool owes their turns: it has served this key.
 const SERVED: u8 = 1 << 7;
 
 /// Who runs has its key and its permit, unless an operator has taken one away; and of those never more than either allows.
@@ -66,16 +66,14 @@ pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)
         let once = as_often == 1 && !queue.contains(entry);
         state.seen.must(once, Invariant::S9);
     }
-    // Whoever comes after it of a key that was served before comes later in its turn, too.
+    // Who joins while nobody of another key waits comes before the next of that key.
     let joined = queue.iter().filter(|it| !before.queue(POOL).contains(*it));
     for (who, _) in joined.filter_map(names::entry) {
-        for key in (0..POOL).filter(|key| *key != world.scope.keys[usize::from(who)]) {
-            let others = queue.iter().filter_map(names::entry);
-            let is_alone = !others
-                .into_iter()
-                .any(|(it, _)| world.scope.keys[usize::from(it)] == key);
+        for key in (0..POOL).filter(|key| *key != world.key_of(who)) {
+            let mut all = queue.iter().filter_map(names::entry);
+            let is_before = !all.any(|(other, _)| world.key_of(other) == key);
             let owed = &mut state.seen.owed[usize::from(key)];
-            if is_alone && *owed & SERVED != 0 {
+            if is_before && *owed & SERVED != 0 {
                 *owed |= 1 << who;
             }
         }
@@ -90,14 +88,13 @@ pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)
 
 /// The pool serves the key of this execution: nobody waits who waited when it did so before.
 fn serves(world: &World, state: &mut State, who: Who, queue: &[RequestDigest]) {
-    let key_of = |who: Who| -> KeyNo { world.scope.keys[usize::from(who)] };
-    let key = key_of(who);
+    let key = world.key_of(who);
     for owed in &mut state.seen.owed {
         *owed &= !(1 << who);
     }
     let owed = &mut state.seen.owed[usize::from(key)];
     let others = queue.iter().filter_map(names::entry);
-    let others = others.filter(|(other, _)| key_of(*other) != key);
+    let others = others.filter(|(other, _)| world.key_of(*other) != key);
     let is_fair = *owed & !SERVED == 0;
     *owed = others.fold(SERVED, |all, (other, _)| all | 1 << other);
     if world.scope.permits.unwrap_or(1) == 1 {
@@ -106,12 +103,12 @@ fn serves(world: &World, state: &mut State, who: Who, queue: &[RequestDigest]) {
 }
 
 /// Somebody has a key and waits for a permit, and the pool has room.
-pub fn waits_in_vain(world: &World, state: &State) -> Option<()> {
+pub fn waits_in_vain(world: &World, state: &State) -> bool {
     let table = world.library.table(state.table);
     let held = table.views(POOL).iter().filter(|view| view.lease.is_some());
-    let has_room = held.count() < usize::from(world.scope.pool?);
+    let has_room = held.count() < world.scope.pool.map_or(0, usize::from);
     let waits = table.of_keys().any(|view| view.waits_in_pool);
-    (has_room && waits).then_some(())
+    has_room && waits
 }
 
 /// The permit of a pool has ended. Whether somebody works under it is looked at in every state.

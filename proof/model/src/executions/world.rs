@@ -49,6 +49,11 @@ impl World {
         all.filter(|who| self.is_start(*who))
     }
 
+    /// Which key it wants.
+    pub fn key_of(&self, who: Who) -> KeyNo {
+        self.scope.keys[usize::from(who)]
+    }
+
     /// All keys that have rows, the pool included.
     pub fn keys(&self) -> std::ops::RangeInclusive<KeyNo> {
         0..=self.scope.pool.map_or(0, |_| POOL)
