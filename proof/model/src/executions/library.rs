@@ -9,7 +9,7 @@ use std::{
 
 use dashmap::DashMap;
 use leasehold::{
-    Acquire, Acquired, AtLeast, AuditReason, Error, ExecutionName, ExtendOptions,
+    Acquire, Acquired, AtLeast, AuditReason, Counter, Error, ExecutionName, ExtendOptions,
     ForceReleaseOptions, IfHeld, KeepTime, Key, Lease, LeaseId, Leases, Lifetime, LimitedTo,
     Memory, Operator, PassLease, Permits, Queue, Reason, RequestDigest, ResultTo, Settings, Start,
     StartItem, StartRules, StartStatus, Started, SweepBounds, Timestamp, Ttl, Wait, WaitTime,
@@ -163,7 +163,7 @@ pub struct Library {
     scope: Scope,
     calls: Numbered<(Call, Tick)>,
     asks: Numbered<Ask>,
-    leases: Numbered<LeaseId>,
+    leases: Numbered<(LeaseId, Counter)>,
     handles: DashMap<Handle, Lease>,
     inputs: Numbered<String>,
     nodes: RwLock<Vec<Arc<Node>>>,
@@ -281,8 +281,13 @@ impl Library {
         self.tables.read().expect("no thread has panicked")[table as usize].clone()
     }
 
-    pub fn lease_no(&self, id: &LeaseId) -> LeaseNo {
-        LeaseNo::try_from(self.leases.of(id)).expect("fewer than that")
+    /// By its token too: a call draws the same ids whatever it finds.
+    fn lease_no(&self, id: &LeaseId, token: Counter) -> LeaseNo {
+        LeaseNo::try_from(self.leases.of(&(id.clone(), token))).expect("fewer than that")
+    }
+
+    pub fn is_lease(&self, lease: LeaseNo, id: &LeaseId) -> bool {
+        self.leases.get(lease.into()).0 == *id
     }
 
     /// The handle that a task token was answered with.
@@ -313,11 +318,9 @@ impl Library {
     }
 
     fn has(&self, lease: Lease) -> Handle {
-        let permit = lease
-            .pool
-            .as_ref()
-            .map(|pool| self.lease_no(&pool.lease_id));
-        let handle = (self.lease_no(&lease.lease_id), permit);
+        let pool = lease.pool.as_ref();
+        let permit = pool.map(|pool| self.lease_no(&pool.lease_id, pool.fencing_token));
+        let handle = (self.lease_no(&lease.lease_id, lease.fencing_token), permit);
         self.handles.entry(handle).or_insert(lease);
         handle
     }
@@ -446,8 +449,8 @@ impl Library {
         let permit = pool.and_then(|pool| pool.permit.as_ref());
         View {
             holder: held.map(|_| names::who(&row.granted_to)),
-            lease: held.map(|held| self.lease_no(&held.lease_id)),
-            permit: permit.map(|permit| self.lease_no(&permit.lease_id)),
+            lease: held.map(|held| self.lease_no(&held.lease_id, row.fencing_token)),
+            permit: permit.map(|permit| self.lease_no(&permit.lease_id, permit.fencing_token)),
             waits_in_pool: pool.is_some() && permit.is_none(),
             request: held.map(|_| row.request.clone()),
             token: row.fencing_token.get(),

@@ -38,10 +38,11 @@ impl World {
             let says = match ask {
                 Ask::Describe(_) => Answer::Execution(self.says(of, executing, standing)),
                 Ask::Received(_, lease) => {
-                    let lease = self.library.lease_no(lease);
+                    let mut shown = standing.shown.iter();
+                    let is_shown = shown.any(|it| self.library.is_lease(*it, lease));
                     Answer::Receipt(if self.is(Flaw::HistoriesAreNotRead) {
                         Receipt::Unreadable
-                    } else if standing.shown.contains(&lease) {
+                    } else if is_shown {
                         Receipt::Shown
                     } else {
                         let waits = standing.waits && !self.is(Flaw::WaitersAreTakenForDead);

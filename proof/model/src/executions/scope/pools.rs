@@ -57,7 +57,7 @@ worlds! {
     P_STARTS_LATE "pool-starts-late" "calls of StartExecution are late or lost" { kinds: STARTS } reap: 1, look: 1, lost: 1;
     P_STARTS_DENIED "pool-starts-denied" "starts that are refused for good" { kinds: STARTS, begun: 0 } deny: 1, reap: 1;
     P_STARTS_DISMISSED "pool-starts-dismissed" "an operator dismisses a start in the queue of the pool" { kinds: STARTS } reap: 1, dismiss: 1, crash: 1;
-    P_STARTS_FORCED "pool-starts-forced" "an operator takes the permit of the pool, or a key, away" { kinds: STARTS, operated: &[0, 1, POOL] } reap: 1, evict: 1, look: 1;
+    P_STARTS_FORCED "pool-starts-forced" "an operator takes the permit of the pool, or a key, away" { kinds: STARTS, operated: &[0, 1, POOL] } reap: 1, evict: 1;
     P_STARTS_LATEST "pool-starts-latest" "one of a tenant waits in the pool, and a later one sends it away" { kinds: [START, START, Kind::Start(Held::Latest), START], executions: 3, keys: LATER } reap: 1, crash: 1;
     P_STARTS_REPLACE "pool-starts-replace" "the same, and it would stop who runs" { kinds: [START, START, Kind::Start(Held::Replace), START], executions: 3, keys: LATER } reap: 1, crash: 1;
     P_MIXED "pool-mixed" "an execution with a task token has the permit, and a start waits in the pool" { kinds: [Kind::Plain, START, START, START] } look: 1, crash: 1;
