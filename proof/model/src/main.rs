@@ -113,6 +113,8 @@ impl Either {
     fn all() -> impl Iterator<Item = Self> {
         let executions = executions::ALL.into_iter();
         let executions = executions.chain(executions::STARTED.iter().copied());
+        let executions = executions.chain(executions::RESULTS.iter().copied());
+        let executions = executions.chain(executions::POOLED.iter().copied());
         let executions = executions.map(Self::Executions);
         scope::ALL
             .into_iter()

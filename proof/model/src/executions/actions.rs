@@ -4,8 +4,8 @@ use leasehold::StartStatus;
 
 use super::{
     flaws::Flaw,
-    library::{Call, Next, NodeNo},
-    names::{self, Who},
+    library::{Call, Next, NodeNo, Table},
+    names::{self, Attempt, KeyNo, Who},
     scope::Kind,
     seam::Ask,
     state::{Executing, Phase, State},
@@ -49,9 +49,9 @@ pub enum Action {
     IsRedriven(Who),
     Sweeps,
     Reaps(Who),
-    Evicts,
+    Evicts(KeyNo),
     /// An operator sets the limit to 0, or takes that back.
-    Limits(bool),
+    Limits(KeyNo, bool),
     ProgramAsks,
     ProgramExtends,
     ProgramReturns,
@@ -111,12 +111,14 @@ impl World {
         if left.look > 0 && !is_apart {
             actions.push(Action::Sweeps);
         }
-        if left.evict > 0 && self.library.table(state.table).view(0).lease.is_some() {
-            actions.push(Action::Evicts);
-        }
-        if left.limit > 0 {
-            let limited = self.library.table(state.table).view(0).limited;
-            actions.push(Action::Limits(!limited));
+        for key in self.scope.operated {
+            let first = self.library.table(state.table).view(*key, 0);
+            if left.evict > 0 && first.lease.is_some() {
+                actions.push(Action::Evicts(*key));
+            }
+            if left.limit > 0 {
+                actions.push(Action::Limits(*key, !first.limited));
+            }
         }
         if self.scope.program {
             let busy = state.calls.iter().any(|node| {
@@ -180,7 +182,7 @@ impl World {
             Phase::Section => {
                 let is_start = self.is_start(who);
                 let has = |lease| self.library.has_handle(lease);
-                if !is_start || left.release > 0 && executing.lease.is_some_and(has) {
+                if !is_start || left.release > 0 && executing.handle().is_some_and(has) {
                     actions.push(Action::Releases(who));
                 }
                 if is_start || left.end > 0 {
@@ -226,6 +228,13 @@ impl World {
         }
     }
 
+    /// Whether this request is in the queue of its key.
+    pub fn waits_in_queue(&self, table: &Table, who: Who, by: Attempt) -> bool {
+        table
+            .queue(self.key_of(who))
+            .contains(&names::request(who, by))
+    }
+
     /// What concerns a start, whether its execution runs or not.
     fn of_a_start(
         &self,
@@ -242,7 +251,7 @@ impl World {
         let failed = matches!(status, Some(StartStatus::Failed(_)));
         let waits = status == Some(&StartStatus::Waiting);
         // No function runs that knew it, and it is kept for longer than any execution runs.
-        let over = !executing.runs() && !table.queue().contains(&names::request(who, names::START));
+        let over = !executing.runs() && !self.waits_in_queue(&table, who, names::START);
         let over = over && table.held_by(who).is_none() || self.is(Flaw::ItemsAreGoneTooEarly);
         let settled =
             status.is_some() && !waits && (!failed || self.is(Flaw::FailedItemsArePurged));

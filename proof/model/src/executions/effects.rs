@@ -8,10 +8,7 @@ use leasehold::{
     store::{Item, ScanSegment, Slot, Store as _, Stored, Written},
 };
 
-use super::{
-    names,
-    seam::{Answer, Ask},
-};
+use super::seam::{Answer, Ask};
 
 /// What a request does to the table, and what it is answered.
 pub fn performed(memory: &Memory, ask: &Ask) -> Answer {
@@ -25,15 +22,16 @@ pub fn performed(memory: &Memory, ask: &Ask) -> Answer {
         Ask::Read(items) => {
             at_once(memory.read(items, limit)).map(|slots| Answer::Slots(slots.unwrap_or_default()))
         }
-        Ask::ReadKey => at_once(memory.read_key(&names::key(), limit)).map(Answer::Rows),
+        Ask::ReadKey(key) => at_once(memory.read_key(key, limit)).map(Answer::Rows),
         Ask::Scan => at_once(memory.scan(segment, None, 100, limit)).map(Answer::Page),
         Ask::HeldBy(holder) => at_once(memory.held_by(holder, None, 100, limit)).map(Answer::Page),
         Ask::Succeed(..)
-        | Ask::Fail(_)
+        | Ask::Fail(..)
         | Ask::Describe(_)
         | Ask::Received(..)
         | Ask::Begin(..)
         | Ask::Input(_)
+        | Ask::Outcome(_)
         | Ask::Stop(_)
         | Ask::Redrives(_) => unreachable!("not the table's"),
     }

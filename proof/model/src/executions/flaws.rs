@@ -3,14 +3,14 @@
 use leasehold::{
     Ended,
     row::{Holding, Notification, Row, State, Stored},
-    store::{AttributeValue, Settlement, Write, Written},
+    store::{Address, AttributeValue, Settlement, Write, Written},
     transition::{Change, EndIfUnchanged, Head, ReplaceIfUnchanged, transition},
 };
 
 use super::{
     invariants::Invariant,
     library::{Call, Table},
-    names,
+    names::{self, POOL},
     scope::{self, Scope},
     seam::{Answer, Ask, with},
 };
@@ -60,6 +60,18 @@ flaws! {
     BegunItemsAreDeleted Same S_OTHER "the item of a start that has begun is deleted, and its name may be used again"
     ItemsAreGoneTooEarly S12 S_PURGED "a start's item is purged while its execution runs"
     FailedItemsArePurged Lost S_PURGED "a failed start's item is purged while its event may come again"
+    GrantsForgetThePool S15 P_TOKENS "a row does not say that its grant waits in the pool, so that its holder is notified before it has entered"
+    PermitsAreNotRecognised S9 P_TWO "whoever asks the pool once more is granted another permit"
+    KeysAreGivenUp S12 P_TURNS "a key is given up while its holder waits in the pool"
+    PoolsForgetTheirQueue L8 P_TURNS "whoever asks a pool does not look at its queue"
+    NobodyServesThePool L7 P_TOKENS "an end serves the queue of the key, and nobody that of the pool"
+    NobodyEntersAgain L7 P_STARTS_ASKS "only who grants a key asks the pool for its permit"
+    PermitsStay L7 P_FORCED "a permit that is granted to one whose key has ended stays"
+    NotesHaveNoCondition S1 P_FORCED "a permit is noted in the row of its key, whatever that has become"
+    ResultsComeEarly Tells R_ENDS "a task is told before its start has ended"
+    TasksAreForgottenFirst Answers R_ENDS "the item of a task is deleted before it is answered, and the function dies"
+    TasksAreNotStored Answers R_ENDS "the token of a task stays with the function that brought it"
+    NewTasksAreNotStored Answers R_AGAIN "a retried task's new token is not stored"
     RedrivesCount S12 S_REDRIVEN "a redrive that kept nothing counts (no design holds)"
 }
 
@@ -72,8 +84,9 @@ fn held(row: &Row) -> Option<(&Holding, Notification)> {
 pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
     if let Ask::Write(writes) = &mut ask {
         instead_of_items(flaw, writes);
+        instead_in_pool(flaw, before, writes);
     }
-    let (Some(change), Some(row)) = (ask.first_row_mut(), &before.row) else {
+    let (Some(change), Some(row)) = (ask.first_row_mut(), before.row(0)) else {
         return ask;
     };
     let looks = matches!(call, Call::Sweep(_) | Call::Reap(..));
@@ -105,7 +118,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
         (Flaw::PassedOverIsSpent, Change::ReplaceIfUnchanged(swap))
             if row.holding().is_some()
                 && swap.row.holding().is_none()
-                && !matches!(call, Call::Evict(_)) =>
+                && !matches!(call, Call::Evict(..)) =>
         {
             swap.row.request = row.request.clone();
             swap.row.past_requests.clone_from(&row.past_requests);
@@ -142,7 +155,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
             swap.row.version = row.version;
         }
         (Flaw::ForcedIsFree, change @ Change::ReplaceIfUnchanged(_))
-            if matches!(call, Call::Evict(_)) =>
+            if matches!(call, Call::Evict(..)) =>
         {
             *change = Change::EndIfUnchanged(EndIfUnchanged {
                 version: row.version,
@@ -168,7 +181,8 @@ fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
         (Flaw::WaitsEndBlindly, [Write::Row(..), Write::Settle(_, Settlement::Failed(_))]) => {
             writes.remove(0);
         }
-        (Flaw::PlacesAreWrittenAlone, [Write::Row(..), Write::Start(_)]) => {
+        (Flaw::PlacesAreWrittenAlone, [Write::Row(..), Write::Start(_)])
+        | (Flaw::TasksAreNotStored, [.., Write::Result(_)]) => {
             writes.pop();
         }
         (Flaw::PermitsLeaveTheQueue, [Write::Row(..), Write::Row(..)]) => {
@@ -176,6 +190,70 @@ fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
         }
         _ => {}
     }
+}
+
+/// What is written of the pool, and of a grant that needs a permit of it.
+fn instead_in_pool(flaw: Flaw, before: &Table, writes: &mut Vec<Write>) {
+    let Some(Write::Row(at, change)) = writes.first_mut() else {
+        return;
+    };
+    let Some(key) = names::which(at.key.as_str()) else {
+        return;
+    };
+    match (flaw, change) {
+        (Flaw::GrantsForgetThePool, Change::ReplaceIfUnchanged(swap)) => {
+            if let State::Held(held) = &mut swap.row.state {
+                held.pool = held.pool.take().filter(|pool| pool.permit.is_some());
+            }
+        }
+        (Flaw::PoolsForgetTheirQueue, Change::ReplaceIfUnchanged(swap))
+            if key == POOL && swap.head == Head::Nobody =>
+        {
+            swap.head = Head::Any;
+        }
+        (Flaw::NotesHaveNoCondition, Change::ReplaceIfUnchanged(swap)) => {
+            let pool = swap.row.holding().and_then(|held| held.pool.as_ref());
+            if pool.is_some_and(|pool| pool.permit.is_some()) {
+                swap.seen = before.row(key).map(|row| row.version);
+            }
+        }
+        (Flaw::KeysAreGivenUp, Change::Join(join)) if key == POOL => {
+            let of = names::entry(&join.request).map(|(who, _)| who);
+            let key = (0..POOL).find(|key| of.is_some() && before.view(*key, 0).holder == of);
+            if let Some((key, row)) = key.and_then(|key| Some((key, before.row(key)?))) {
+                let end = EndIfUnchanged {
+                    version: row.version,
+                    ended: Ended::Released,
+                    purge_at: Row::NEVER,
+                };
+                let key = names::key(key);
+                let at = Address { key, permit: 0 };
+                writes.push(Write::Row(at, Change::EndIfUnchanged(end)));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether this never arrives.
+pub fn is_lost(flaw: Flaw, ask: &Ask, call: Call) -> bool {
+    let [Write::Row(at, change)] = ask.writes() else {
+        return false;
+    };
+    let is_in_pool = names::which(at.key.as_str()) == Some(POOL);
+    let asks = match change {
+        Change::Join(_) => true,
+        Change::ReplaceIfUnchanged(swap) => swap.head == Head::Nobody,
+        _ => false,
+    };
+    let serves =
+        matches!(change, Change::ReplaceIfUnchanged(swap) if matches!(swap.head, Head::Leaves(_)));
+    is_in_pool
+        && match flaw {
+            Flaw::NobodyServesThePool => serves,
+            Flaw::NobodyEntersAgain => asks && matches!(call, Call::Sweep(_)),
+            _ => false,
+        }
 }
 
 /// A write of this row in the place of the other.
@@ -189,10 +267,15 @@ fn instead(seen: &Row, row: Row) -> Change {
 
 /// Whether the library is told that this was written, and it was not.
 pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
-    if let (Flaw::NewTokensAreNotStored, [Write::NewToken(..)]) = (flaw, ask.writes()) {
-        return true;
+    match (flaw, ask.writes()) {
+        (Flaw::NewTokensAreNotStored, [Write::NewToken(..)])
+        | (Flaw::NewTasksAreNotStored, [Write::Result(_)]) => return true,
+        (Flaw::PermitsStay, [Write::Row(at, Change::EndIfUnchanged(_))]) => {
+            return names::which(at.key.as_str()) == Some(POOL);
+        }
+        _ => {}
     }
-    match (flaw, ask.row(), &before.row) {
+    match (flaw, ask.row(), before.row(0)) {
         (Flaw::RetriesAreNotCounted, Some((0, Change::ReplaceIfUnchanged(swap))), Some(row)) => {
             match (held(row), held(&swap.row)) {
                 (Some((was, before)), Some((is, after))) => {
@@ -220,6 +303,31 @@ pub fn answered(flaw: Flaw, ask: &Ask, mut answer: Answer) -> Answer {
             if let ([.., Write::Start(asked)], [.., Some(found)]) = (ask.writes(), &mut parts[..]) {
                 with(found, "input", text(asked.input.as_str()));
             }
+        }
+        (Flaw::PermitsAreNotRecognised, Ask::ReadKey(key), Answer::Rows(rows))
+            if names::which(key.as_str()) == Some(POOL) =>
+        {
+            for (_, stored) in rows {
+                if let Stored::Row(row) = stored
+                    && row.holding().is_some()
+                {
+                    row.request = names::nobody();
+                }
+            }
+        }
+        (Flaw::PoolsForgetTheirQueue, Ask::ReadKey(key), Answer::Rows(rows))
+            if names::which(key.as_str()) == Some(POOL) =>
+        {
+            for (_, stored) in rows {
+                if let Stored::Row(row) = stored
+                    && row.holding().is_none()
+                {
+                    row.queue.clear();
+                }
+            }
+        }
+        (Flaw::KeysAreGivenUp, ask, Answer::Written(Written::Refused(parts))) => {
+            parts.truncate(ask.writes().len());
         }
         (
             Flaw::WaitsEndBlindly | Flaw::PlacesAreWrittenAlone,

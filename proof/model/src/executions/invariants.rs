@@ -12,10 +12,10 @@ use stateright::Property;
 use super::{
     actions::Action,
     library::{Call, Table, View},
-    names::{self, Input, START, Who},
-    scope,
+    names::{self, Input, KeyNo, POOL, START, Who},
+    pools, scope,
     seam::Ask,
-    state::{Phase, Seen, State},
+    state::{PERMITS, Phase, Seen, State, place},
     world::World,
 };
 use crate::lists::{invariants, properties};
@@ -25,7 +25,7 @@ invariants! {
     S1 "S1, S2 every grant has a larger token"
     S4 "S4 a release ends its own grant"
     S8 "S8 nobody is granted the key while its holder is at work"
-    S9 "S7, S9 no request is granted the key twice"
+    S9 "S7, S9 no request is granted the key twice, and no grant two permits of its pool"
     S12 "S12 an execution lease ends by its handle, by an operator, after its execution, or untold"
     S13 "S13 nobody is granted the key before it opens"
     S14 "S14 nobody is granted the key while its limit is 0"
@@ -37,6 +37,11 @@ invariants! {
     Twice "no start begins two executions"
     Both "no start both runs and has failed"
     Lost "no accepted start is lost"
+    S15 "S15 who runs has its key and its permit of the pool, and never more do than either allows"
+    L7 "L7 nobody waits in a pool that has room, and who has ended holds nothing, a few sweeps later"
+    L8 "L8 a pool serves a key again only after every other key that waited there"
+    Tells "F48 a task is told how its start has ended, and not before"
+    Answers "F48 a task that waits for a start is answered a few sweeps after its end"
     Same "a name with its input is answered the same, and with another input is refused"
 }
 
@@ -44,14 +49,16 @@ invariants! {
 pub fn look(world: &World, state: &mut State) {
     holds(world, state);
     let waits = |state: &State| state.executions.iter().any(|e| e.phase == Phase::Waiting);
-    if state.calls.is_empty() && (world.has_starts() || waits(state)) {
+    let is_watched = world.has_starts() || world.scope.pool.is_some() || waits(state);
+    if state.calls.is_empty() && is_watched {
         state.seen.broken |= ahead(world, state);
     }
 }
 
 fn holds(world: &World, state: &mut State) {
     let table = world.library.table(state.table);
-    let holds: Vec<_> = table.views.iter().filter_map(|view| view.lease).collect();
+    pools::holds(world, state);
+    let holds: Vec<_> = table.of_keys().filter_map(|view| view.lease).collect();
     let trusted = state.executions.iter().flat_map(|executing| {
         let section = (executing.phase == Phase::Section).then_some(executing.lease);
         let work = executing.work.map(|(lease, _)| Some(lease));
@@ -70,7 +77,7 @@ fn holds(world: &World, state: &mut State) {
         };
         state.seen.must(false, by);
     }
-    for view in &table.views {
+    for view in table.of_keys() {
         let request = view.request.as_ref().and_then(names::whose);
         let away = request.filter(|request| state.seen.superseded.contains(request));
         let learns = away.zip(view.lease).is_some_and(|((who, _), lease)| {
@@ -107,14 +114,13 @@ pub fn wrote(
     (ask, call): (&Ask, Call),
     (before, after): (&Table, &Table),
 ) {
-    let (queue_before, queue) = (before.queue(), after.queue());
     let by = match call {
         Call::Acquire(who, by, _) => Some((who, by)),
         Call::Start(who, ..) | Call::Repeat(who, _) => Some((who, START)),
         _ => None,
     };
     if let Some(away) = superseded(ask) {
-        let waits = by.is_some_and(|(who, by)| queue_before.contains(&names::request(who, by)));
+        let waits = by.is_some_and(|(who, by)| world.waits_in_queue(before, who, by));
         state.seen.must(waits, Invariant::L6);
         state.seen.superseded.extend(names::whose(&away));
         state.seen.superseded.sort_unstable();
@@ -124,24 +130,37 @@ pub fn wrote(
     {
         state.seen.purged |= 1 << who;
     }
-    for request in queue
-        .iter()
-        .filter(|request| !queue_before.contains(*request))
-    {
+    let revived = matches!(ask.row(), Some((0, Change::Extend(extend)))
+        if before.row(0).and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
+    if before.view(0, 0).lease == after.view(0, 0).lease {
+        let nobody_waits = before.queue(0).is_empty();
+        state.seen.must(!revived || nobody_waits, Invariant::L3);
+    }
+    for key in world.keys() {
+        wrote_key(world, state, (ask, call), key, (before, after));
+    }
+    if world.scope.pool.is_some() {
+        pools::wrote(world, state, (before, after));
+    }
+}
+
+fn wrote_key(
+    world: &World,
+    state: &mut State,
+    by: (&Ask, Call),
+    key: KeyNo,
+    (before, after): (&Table, &Table),
+) {
+    let queue_before = before.queue(key);
+    let queue = after.queue(key).iter();
+    for request in queue.filter(|request| !queue_before.contains(*request)) {
         let away = names::whose(request).is_some_and(|who| state.seen.superseded.contains(&who));
         state.seen.must(!away, Invariant::L6);
     }
-    let revived = matches!(ask.row(), Some((0, Change::Extend(extend)))
-        if before.row.as_ref().and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
-    if before.view(0).lease == after.view(0).lease {
-        state
-            .seen
-            .must(!revived || queue_before.is_empty(), Invariant::L3);
-    }
-    for permit in 0..state.seen.tokens.len() {
-        let (was, is) = (before.view(permit), after.view(permit));
+    for permit in 0..PERMITS {
+        let (was, is) = (before.view(key, permit), after.view(key, permit));
         if was.lease != is.lease {
-            wrote_row(world, state, (ask, call), permit, (&was, &is), queue_before);
+            wrote_row(world, state, by, (key, permit), (&was, &is), queue_before);
         }
     }
 }
@@ -151,31 +170,34 @@ fn wrote_row(
     world: &World,
     state: &mut State,
     (ask, call): (&Ask, Call),
-    permit: usize,
+    (key, permit): (KeyNo, usize),
     (was, is): (&View, &View),
     queue_before: &[RequestDigest],
 ) {
-    if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
+    let row = place(key, permit);
+    if let Some(lease) = was.lease.filter(|_| key == POOL) {
+        pools::ended(state, (ask, call), lease);
+    } else if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
         let executing = state.executions.get(usize::from(holder));
         // What is more, nobody may trust it then: that is looked at in every state.
         let is_over = executing.is_none_or(|it| it.ended.is_some());
         let is_told =
             executing.is_some_and(|it| it.shown.contains(&lease) || it.lease == Some(lease));
         match call {
-            Call::Evict(_) if matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head == Head::Any) =>
+            Call::Evict(..) if matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head == Head::Any) =>
             {
                 state.evicted.push(lease);
                 state.evicted.sort_unstable();
-                state.seen.opens_at[permit] = None;
+                state.seen.opens_at[row] = None;
             }
-            Call::Release(_, own, _) | Call::Return(own) if own == lease => {}
+            Call::Release(_, (own, _), _) | Call::Return(own) if own == lease => {}
             _ if matches!(ask.row(), Some((_, Change::Release(_)))) => {
                 state.seen.must(false, Invariant::S4);
             }
             _ if is_taken_back(ask) => {
                 state.seen.must(!is_told || is_over, Invariant::S12);
                 // As if it had not been granted.
-                state.seen.opens_at[permit] = None;
+                state.seen.opens_at[row] = None;
                 if let Some(who) = was.request.as_ref().and_then(names::whose) {
                     state.seen.granted.retain(|granted| *granted != who);
                 }
@@ -184,20 +206,25 @@ fn wrote_row(
         }
     }
     if is.lease.is_some() {
-        let token = state.seen.tokens[permit];
+        let token = state.seen.tokens[row];
         state.seen.must(is.token > token, Invariant::S1);
-        state.seen.tokens[permit] = token.max(is.token);
+        state.seen.tokens[row] = token.max(is.token);
         let in_this_tick = names::instant(state.now).plus(Duration::from_secs(1));
-        let is_open = state.seen.opens_at[permit].is_none_or(|at| at <= in_this_tick);
+        let is_open = state.seen.opens_at[row].is_none_or(|at| at <= in_this_tick);
         state.seen.must(is_open, Invariant::S13);
-        state.seen.opens_at[permit] = is.opens_at;
+        state.seen.opens_at[row] = is.opens_at;
         state.seen.must(!was.limited, Invariant::S14);
         let first = queue_before.first();
         // A permit that was free when it was asked for is granted, also if somebody has begun to wait just since.
         let asked_now = match ask.writes() {
             // A grant from the queue changes the row of the queue as well.
             [Write::Row(..)] => true,
-            writes => matches!(writes, [.., Write::Start(_) | Write::Restart(..)]),
+            writes => {
+                let stored = writes.iter();
+                stored
+                    .skip(1)
+                    .any(|it| matches!(it, Write::Start(_) | Write::Restart(..) | Write::Wait(..)))
+            }
         };
         let asked_before = permit > 0 && asked_now;
         state.seen.must(
@@ -216,7 +243,7 @@ fn wrote_row(
         }
         if let Some(who) = is
             .holder
-            .filter(|who| usize::from(*who) < state.executions.len())
+            .filter(|who| key != POOL && usize::from(*who) < state.executions.len())
         {
             let executing = &mut state.executions[usize::from(who)];
             // It was redriven without its lease, and has the key again.
@@ -244,7 +271,7 @@ fn is_taken_back(ask: &Ask) -> bool {
         [Write::Row(_, Change::ReplaceIfUnchanged(_))]
             | [
                 Write::Row(_, Change::ReplaceIfUnchanged(_)),
-                Write::Settle(..)
+                Write::Settle(..) | Write::Supersede(..)
             ]
     )
 }
@@ -259,7 +286,7 @@ const RUNS_ON: u8 = 4;
 const LATER: i16 = 14;
 
 /// From here on nothing goes wrong, and a sweep runs each half minute: then nobody waits for long. What is broken then?
-fn ahead(world: &World, state: &State) -> u16 {
+fn ahead(world: &World, state: &State) -> u32 {
     let mut state = State {
         late: Vec::new(),
         left: scope::NOTHING,
@@ -280,20 +307,35 @@ fn ahead(world: &World, state: &State) -> u16 {
 }
 
 fn comes_to_rest(world: &World, state: &mut State) {
-    if world.library.table(state.table).view(0).limited {
-        world.begin(state, Call::Limit(100, false));
-        world.finish(state);
+    for key in world.scope.operated {
+        if world.library.table(state.table).view(*key, 0).limited {
+            world.begin(state, Call::Limit(100, *key, false));
+            world.finish(state);
+        }
     }
-    let sweeps = if world.has_starts() {
+    let sweeps = if world.has_starts() || world.scope.pool.is_some() {
         SWEEPS_FOR_STARTS
     } else {
         SWEEPS
     };
+    let mut in_vain = 0;
     for sweep in 0..=sweeps {
         for who in 0..Who::try_from(state.executions.len()).unwrap_or(0) {
             ends(world, state, (who, sweep));
         }
-        if rests(world, state) {
+        let waits = |state: &State| state.executions.iter().any(|e| e.task.waits);
+        let has_task = waits(state);
+        let rests = rests(world, state);
+        if rests && !has_task {
+            return;
+        }
+        if sweep == sweeps {
+            let promise = match world.scope.pool {
+                Some(_) => Invariant::L7,
+                None => Invariant::L4,
+            };
+            state.seen.must(rests, promise);
+            state.seen.must(!has_task, Invariant::Answers);
             return;
         }
         let ticks = if sweep < RUNS_ON || !world.has_starts() {
@@ -305,8 +347,11 @@ fn comes_to_rest(world: &World, state: &mut State) {
         world.begin(state, Call::Sweep(100 + sweep));
         world.finish(state);
         holds(world, state);
+        // As soon as whoever made the room says so, or one sweep later.
+        let waits = pools::waits_in_vain(world, state);
+        in_vain = if waits { in_vain + 1 } else { 0 };
+        state.seen.must(in_vain <= 1, Invariant::L7);
     }
-    state.seen.must(false, Invariant::L4);
 }
 
 /// Each execution does what it is to do, and ends.
@@ -336,11 +381,14 @@ fn rests(world: &World, state: &mut State) -> bool {
     if state.executions.iter().any(|e| e.phase == Phase::Waiting) {
         return false;
     }
-    if !world.has_starts() {
+    if !world.has_starts() && world.scope.pool.is_none() {
         return true;
     }
     let table = world.library.table(state.table);
-    let is_free = table.views.iter().all(|view| view.lease.is_none());
+    let mut views = table.of_keys().chain(table.views(POOL));
+    let is_free = views.all(|view| view.lease.is_none());
+    // A place in the pool whose grant has ended is nobody's.
+    let nobody_waits = table.of_keys().all(|view| view.queue.is_empty());
     let mut starts = world.starts();
     let settled = starts.all(|who| {
         let waits = table
@@ -348,7 +396,7 @@ fn rests(world: &World, state: &mut State) -> bool {
             .is_some_and(|(status, _)| *status == StartStatus::Waiting);
         !waits && !state.executions[usize::from(who)].runs()
     });
-    if !is_free || !table.queue().is_empty() || !settled {
+    if !is_free || !nobody_waits || !settled {
         return false;
     }
     for who in world.starts() {
@@ -363,5 +411,5 @@ fn rests(world: &World, state: &mut State) -> bool {
 }
 
 pub fn properties() -> Vec<Property<World>> {
-    properties!(World, seen: S1 S4 S8 S9 S12 S13 S14 L2 L3 L4 L6 L1 Twice Both Lost Same)
+    properties!(World, seen: S1 S4 S8 S9 S12 S13 S14 L2 L3 L4 L6 L1 Twice Both Lost S15 L7 L8 Tells Answers Same)
 }

@@ -9,16 +9,17 @@ use std::{
 
 use dashmap::DashMap;
 use leasehold::{
-    Acquire, Acquired, AtLeast, AuditReason, Error, ExecutionName, ExtendOptions,
-    ForceReleaseOptions, IfHeld, KeepTime, Lease, LeaseId, Leases, Lifetime, LimitedTo, Memory,
-    Operator, PassLease, Permits, Queue, Reason, RequestDigest, Settings, Start, StartItem,
-    StartRules, StartStatus, Started, SweepBounds, Timestamp, Ttl, Wait, WaitTime,
+    Acquire, Acquired, AtLeast, AuditReason, Counter, Error, ExecutionName, ExtendOptions,
+    ForceReleaseOptions, IfHeld, KeepTime, Key, Lease, LeaseId, Leases, Lifetime, LimitedTo,
+    Memory, Operator, PassLease, Permits, Queue, Reason, RequestDigest, ResultTo, Settings, Start,
+    StartItem, StartRules, StartStatus, Started, SweepBounds, Timestamp, Ttl, Wait, WaitTime,
     row::{Item as Stored, Row},
+    store::ItemAddress,
 };
 
 use super::{
     effects,
-    names::{self, Input, Tick, Who},
+    names::{self, Input, KeyNo, POOL, Tick, Who},
     scope::{Held, Kind, Scope},
     seam::{Answer, Ask, Seam},
 };
@@ -29,20 +30,22 @@ pub type TableNo = u32;
 pub type AskNo = u32;
 pub type AnswerNo = u32;
 pub type LeaseNo = u16;
+/// A lease as its holder has it: with the permit of the pool, if it has one.
+pub type Handle = (LeaseNo, Option<LeaseNo>);
 
 /// A call of one of the library's functions. No two of a world are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Call {
     /// With a task token: the execution, its request, and which of its tokens.
     Acquire(Who, u8, u8),
-    Release(Who, LeaseNo, u8),
+    Release(Who, Handle, u8),
     /// An extend of an execution lease.
-    Prove(Who, LeaseNo, u8),
+    Prove(Who, Handle, u8),
     Sweep(u8),
     Reap(Who, u8),
-    Evict(u8),
+    Evict(u8, KeyNo),
     /// An operator's: a limit of 0, or none.
-    Limit(u8, bool),
+    Limit(u8, KeyNo, bool),
     /// The program's, for a lease with a deadline.
     Ask(u8),
     Extend(LeaseNo, u8),
@@ -73,6 +76,8 @@ pub enum Outcome {
     Begun,
     /// It is settled, and nothing has begun.
     Settled,
+    /// The same, and it is refused.
+    NotStarted,
     /// Its name is another start's.
     AnotherInput,
 }
@@ -93,21 +98,35 @@ struct Node {
 /// A table as it was at some time.
 pub struct Table {
     items: Vec<(String, String, Stored)>,
-    /// The first row.
-    pub row: Option<Row>,
-    /// What each row holds, of the mutex one; the first has the queue.
-    pub views: Vec<View>,
+    /// The first row of each key.
+    firsts: [Option<Row>; names::KEYS],
+    /// What each row of each key holds, of the mutex one; the first has the queue.
+    views: [Vec<View>; names::KEYS],
     /// The items of starts: what became of each, and its input.
     pub starts: Vec<(Who, StartStatus, Input)>,
 }
 
 impl Table {
-    pub fn queue(&self) -> &[RequestDigest] {
-        self.views.first().map_or(&[], |view| &view.queue)
+    pub fn queue(&self, key: KeyNo) -> &[RequestDigest] {
+        self.views(key).first().map_or(&[], |view| &view.queue)
     }
 
-    pub fn view(&self, permit: usize) -> View {
-        self.views.get(permit).cloned().unwrap_or_default()
+    /// The first row of the key, which has the queue.
+    pub fn row(&self, key: KeyNo) -> Option<&Row> {
+        self.firsts[usize::from(key)].as_ref()
+    }
+
+    pub fn view(&self, key: KeyNo, permit: usize) -> View {
+        self.views(key).get(permit).cloned().unwrap_or_default()
+    }
+
+    pub fn views(&self, key: KeyNo) -> &[View] {
+        &self.views[usize::from(key)]
+    }
+
+    /// Those of all keys, without the pool.
+    pub fn of_keys(&self) -> impl Iterator<Item = &View> {
+        self.views[..usize::from(POOL)].iter().flatten()
     }
 
     pub fn start(&self, who: Who) -> Option<(&StartStatus, Input)> {
@@ -117,9 +136,9 @@ impl Table {
     }
 
     /// What this execution has.
-    pub fn held_by(&self, who: Who) -> Option<LeaseNo> {
-        let mut views = self.views.iter();
-        views.find_map(|view| view.lease.filter(|_| view.holder == Some(who)))
+    pub fn held_by(&self, who: Who) -> Option<Handle> {
+        let mut views = self.of_keys().filter(|view| view.holder == Some(who));
+        views.find_map(|view| Some((view.lease?, view.permit)))
     }
 }
 
@@ -128,6 +147,9 @@ impl Table {
 pub struct View {
     pub holder: Option<Who>,
     pub lease: Option<LeaseNo>,
+    /// The permit of the pool that goes with it, of a key.
+    pub permit: Option<LeaseNo>,
+    pub waits_in_pool: bool,
     pub request: Option<RequestDigest>,
     pub token: u64,
     pub queue: Vec<RequestDigest>,
@@ -141,8 +163,8 @@ pub struct Library {
     scope: Scope,
     calls: Numbered<(Call, Tick)>,
     asks: Numbered<Ask>,
-    leases: Numbered<LeaseId>,
-    handles: DashMap<LeaseNo, Lease>,
+    leases: Numbered<(LeaseId, Counter)>,
+    handles: DashMap<Handle, Lease>,
     inputs: Numbered<String>,
     nodes: RwLock<Vec<Arc<Node>>>,
     begun: DashMap<CallNo, NodeNo>,
@@ -259,25 +281,30 @@ impl Library {
         self.tables.read().expect("no thread has panicked")[table as usize].clone()
     }
 
-    pub fn lease_no(&self, id: &LeaseId) -> LeaseNo {
-        LeaseNo::try_from(self.leases.of(id)).expect("fewer than that")
+    /// By its token too: a call draws the same ids whatever it finds.
+    fn lease_no(&self, id: &LeaseId, token: Counter) -> LeaseNo {
+        LeaseNo::try_from(self.leases.of(&(id.clone(), token))).expect("fewer than that")
+    }
+
+    pub fn is_lease(&self, lease: LeaseNo, id: &LeaseId) -> bool {
+        self.leases.get(lease.into()).0 == *id
     }
 
     /// The handle that a task token was answered with.
-    pub fn told(&self, output: &str) -> LeaseNo {
+    pub fn told(&self, output: &str) -> Handle {
         let value: serde_json::Value = serde_json::from_str(output).expect("JSON");
         let lease = serde_json::from_value(value["lease"].clone()).expect("a handle");
         self.has(lease)
     }
 
     /// The handle in the input of an execution that was started, if it is passed.
-    pub fn passed(&self, input: &str) -> Option<LeaseNo> {
+    pub fn passed(&self, input: &str) -> Option<Handle> {
         let value: serde_json::Value = serde_json::from_str(input).expect("JSON");
         let lease = value.get("leasehold")?["lease"].clone();
         Some(self.has(serde_json::from_value(lease).expect("a handle")))
     }
 
-    pub fn has_handle(&self, lease: LeaseNo) -> bool {
+    pub fn has_handle(&self, lease: Handle) -> bool {
         self.handles.contains_key(&lease)
     }
 
@@ -290,13 +317,15 @@ impl Library {
         self.inputs.get(number).to_string()
     }
 
-    fn has(&self, lease: Lease) -> LeaseNo {
-        let number = self.lease_no(&lease.lease_id);
-        self.handles.entry(number).or_insert(lease);
-        number
+    fn has(&self, lease: Lease) -> Handle {
+        let pool = lease.pool.as_ref();
+        let permit = pool.map(|pool| self.lease_no(&pool.lease_id, pool.fencing_token));
+        let handle = (self.lease_no(&lease.lease_id, lease.fencing_token), permit);
+        self.handles.entry(handle).or_insert(lease);
+        handle
     }
 
-    fn handle(&self, lease: LeaseNo) -> Lease {
+    fn handle(&self, lease: Handle) -> Lease {
         self.handles.get(&lease).expect("somebody was told").clone()
     }
 
@@ -330,6 +359,15 @@ impl Library {
     /// The item of a start is gone.
     pub fn deleted(&self, table: TableNo, name: &ExecutionName) -> TableNo {
         self.table_no(self.without(table, name))
+    }
+
+    /// The item of the task that waits for a start is gone.
+    pub fn without_task(&self, table: TableNo, who: Who) -> TableNo {
+        let (key, request) = (self.key_of(who), names::request(who, names::START));
+        let (pk, sk) = ItemAddress::Result(key, request).keys();
+        let mut items = self.table(table).items.clone();
+        items.retain(|item| (&item.0, &item.1) != (&pk, &sk));
+        self.table_no(items)
     }
 
     fn without(&self, table: TableNo, name: &ExecutionName) -> Vec<(String, String, Stored)> {
@@ -367,24 +405,28 @@ impl Library {
     fn table_no(&self, items: Vec<(String, String, Stored)>) -> TableNo {
         let text = items
             .iter()
-            .map(|(_, sk, item)| format!("{sk} {}\n", effects::text_of_item(item)));
+            .map(|(pk, sk, item)| format!("{pk} {sk} {}\n", effects::text_of_item(item)));
         let text: String = text.collect();
         *self.table_numbers.entry(text).or_insert_with(|| {
-            let mut rows = Vec::new();
-            for (_, sk, item) in &items {
+            let (mut firsts, mut views) = (
+                [const { None }; names::KEYS],
+                [const { Vec::new() }; names::KEYS],
+            );
+            for (pk, sk, item) in &items {
                 let permit = sk
                     .strip_prefix("LEASE#")
                     .and_then(|n| n.parse::<usize>().ok());
-                if let Some((permit, row)) = permit.zip(Row::read(item).ok()) {
-                    rows.resize(rows.len().max(permit + 1), None);
-                    rows[permit] = Some(row);
+                if let (Some(key), Some(permit), Ok(row)) =
+                    (names::which(pk), permit, Row::read(item))
+                {
+                    let views: &mut Vec<View> = &mut views[usize::from(key)];
+                    views.resize(views.len().max(permit + 1), View::default());
+                    views[permit] = self.view(&row);
+                    if permit == 0 {
+                        firsts[usize::from(key)] = Some(row);
+                    }
                 }
             }
-            let views = rows
-                .iter()
-                .map(|row| row.as_ref().map(|row| self.view(row)));
-            let views = views.map(Option::unwrap_or_default).collect();
-            let row = rows.into_iter().next().flatten();
             let starts = items.iter().filter_map(|(_, _, item)| {
                 let item = StartItem::read(item)?;
                 let input = names::of_input(item.input.as_str());
@@ -393,7 +435,7 @@ impl Library {
             let starts = starts.collect();
             let table = Table {
                 items,
-                row,
+                firsts,
                 views,
                 starts,
             };
@@ -403,9 +445,13 @@ impl Library {
 
     fn view(&self, row: &Row) -> View {
         let held = row.holding();
+        let pool = held.and_then(|held| held.pool.as_ref());
+        let permit = pool.and_then(|pool| pool.permit.as_ref());
         View {
             holder: held.map(|_| names::who(&row.granted_to)),
-            lease: held.map(|held| self.lease_no(&held.lease_id)),
+            lease: held.map(|held| self.lease_no(&held.lease_id, row.fencing_token)),
+            permit: permit.map(|permit| self.lease_no(&permit.lease_id, permit.fencing_token)),
+            waits_in_pool: pool.is_some() && permit.is_none(),
             request: held.map(|_| row.request.clone()),
             token: row.fencing_token.get(),
             queue: row.waiting().to_vec(),
@@ -483,21 +529,25 @@ impl Library {
             }
             Call::Sweep(_) => or_failed(&queue.sweep(SweepBounds::Schedule).await),
             Call::Reap(who, _) => or_failed(&queue.reap(&names::holder(who)).await),
-            Call::Limit(_, none) => {
+            Call::Limit(_, key, none) => {
                 let limit = none.then(|| LimitedTo::new(0).expect("valid"));
-                or_failed(&queue.limit_to(&names::key(), limit, &because()).await)
+                or_failed(&queue.limit_to(&names::key(key), limit, &because()).await)
             }
-            Call::Evict(_) => {
+            Call::Evict(_, key) => {
                 let which = ForceReleaseOptions {
                     permit: Some(0),
                     fencing_token: None,
                 };
-                or_failed(&queue.force_release(&names::key(), which, &because()).await)
+                or_failed(
+                    &queue
+                        .force_release(&names::key(key), which, &because())
+                        .await,
+                )
             }
             Call::Ask(attempt) => {
                 let ttl = Ttl::new(names::TICK).expect("valid");
                 let holder = names::holder(names::PROGRAM);
-                let acquire = Acquire::new(names::key(), holder, ttl);
+                let acquire = Acquire::new(names::key(0), holder, ttl);
                 let acquire = acquire.request_id(names::request_id(attempt));
                 match leases.acquire(acquire).await {
                     Ok(Acquired::Granted(granted)) => self.until(&seam, granted.lease),
@@ -507,24 +557,24 @@ impl Library {
             }
             Call::Extend(lease, _) => {
                 let options = ExtendOptions::default();
-                match leases.extend(&self.handle(lease), options).await {
+                match leases.extend(&self.handle((lease, None)), options).await {
                     Ok(extended) => self.until(&seam, extended.into_lease()),
                     Err(Error::Lost { .. }) => Outcome::Lost,
                     Err(_) => Outcome::Failed,
                 }
             }
-            Call::Return(lease) => or_failed(&leases.release(&self.handle(lease)).await),
-            Call::Start(who, _, input) => of_a_start(&queue.start(self.start(who, input)).await),
+            Call::Return(lease) => or_failed(&leases.release(&self.handle((lease, None))).await),
+            Call::Start(who, n, input) => of_a_start(&queue.start(self.start(who, n, input)).await),
             Call::Repeat(who, _) => {
-                let (key, execution) = (names::key(), names::holder(who));
+                let (key, execution) = (self.key_of(who), names::holder(who));
                 of_a_start(&queue.repeat_start(&key, &execution).await)
             }
             Call::Dismiss(who, _) => {
-                let (key, execution) = (names::key(), names::holder(who));
+                let (key, execution) = (self.key_of(who), names::holder(who));
                 or_failed(&queue.dismiss_start(&key, &execution).await)
             }
             Call::Begin(who, _) => {
-                let (key, execution) = (names::key(), names::holder(who));
+                let (key, execution) = (self.key_of(who), names::holder(who));
                 or_failed(&queue.begin_start(&key, &execution).await)
             }
             Call::Redriven(who, _) => or_failed(&queue.redriven(&names::holder(who)).await),
@@ -535,7 +585,7 @@ impl Library {
         let keep = self.scope.keep[usize::from(who)];
         let keep = KeepTime::new(length(keep)).expect("short");
         let acquire = Acquire::new(
-            names::key(),
+            self.key_of(who),
             names::holder(who),
             Lifetime::Execution { keep },
         );
@@ -547,6 +597,7 @@ impl Library {
         let mut acquire = acquire.request_id(names::request_id(attempt));
         acquire.at_least = AtLeast::new(length(self.scope.at_least)).expect("short");
         acquire.permits = self.scope.permits.map(|n| Permits::new(n).expect("few"));
+        acquire.pool = self.scope.pool.map(names::pool);
         match queue.acquire_queued(acquire, wait).await {
             Ok(_) => Outcome::Done,
             Err(Error::Consumed { .. }) => Outcome::Consumed,
@@ -554,9 +605,13 @@ impl Library {
         }
     }
 
-    fn start(&self, who: Who, input: Input) -> Start {
+    fn key_of(&self, who: Who) -> Key {
+        names::key(self.scope.keys[usize::from(who)])
+    }
+
+    fn start(&self, who: Who, n: u8, input: Input) -> Start {
         let scope = &self.scope;
-        let mut start = Start::new(names::key(), names::machine(), names::name(who));
+        let mut start = Start::new(self.key_of(who), names::machine(), names::name(who));
         let wait = WaitTime::new(length(scope.wait)).expect("short");
         start.input = names::input(input);
         start.if_held = match scope.kinds[usize::from(who)] {
@@ -567,6 +622,11 @@ impl Library {
             _ => IfHeld::Wait(wait),
         };
         start.permits = scope.permits.map(|n| Permits::new(n).expect("few"));
+        start.pool = scope.pool.map(names::pool);
+        start.result_to = scope.results.then(|| ResultTo {
+            task_token: names::result_token(who, n),
+            stop_with: None,
+        });
         start.at_least = AtLeast::new(length(scope.at_least)).expect("short");
         let keep = length(scope.keep[usize::from(who)]);
         start.keep = KeepTime::new(keep).expect("short");
@@ -580,7 +640,8 @@ impl Library {
     fn until(&self, seam: &Seam, mut lease: Lease) -> Outcome {
         lease.lease_id = seam.get().known(&lease.lease_id);
         let until = tick(lease.safe_until());
-        Outcome::Has(self.has(lease), until)
+        let (lease, _) = self.has(lease);
+        Outcome::Has(lease, until)
     }
 }
 
@@ -602,8 +663,8 @@ fn of_a_start(answer: &Result<Started, Error>) -> Outcome {
     match answer {
         Ok(Started::Started { .. }) => Outcome::Begun,
         Ok(Started::Queued { .. }) => Outcome::Queued,
-        Ok(Started::Skipped { .. } | Started::Superseded { .. })
-        | Err(Error::NotStarted { .. }) => Outcome::Settled,
+        Ok(Started::Skipped { .. } | Started::Superseded { .. }) => Outcome::Settled,
+        Err(Error::NotStarted { .. }) => Outcome::NotStarted,
         Err(Error::Invalid { .. }) => Outcome::AnotherInput,
         Err(_) => Outcome::Failed,
     }

@@ -7,7 +7,9 @@ mod flaws;
 mod invariants;
 mod library;
 mod names;
+mod pools;
 mod render;
+mod results;
 mod scope;
 mod seam;
 mod service;
@@ -16,7 +18,7 @@ mod world;
 
 pub use flaws::{Broken, FLAWS};
 pub use invariants::Invariant;
-pub use scope::{ALL, STARTED, Scope};
+pub use scope::{ALL, POOLED, RESULTS, STARTED, Scope};
 
 use crate::explore::{Explored, Words, explored};
 use world::World;

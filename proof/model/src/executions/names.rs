@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::OnceLock, time::Duration};
 
 use leasehold::{
-    ExecutionInput, ExecutionName, Holder, Key, RequestDigest, RequestId, StateMachineArn,
-    TaskToken, Timestamp,
+    ExecutionInput, ExecutionName, Holder, Key, Permits, Pool, RequestDigest, RequestId,
+    StateMachineArn, TaskToken, Timestamp,
 };
 use serde_json::Value;
 
@@ -14,6 +14,13 @@ pub use crate::names::{Attempt, Who};
 pub type Tick = i16;
 /// What a start gives its execution, without the lease that it may be passed.
 pub type Input = u8;
+
+/// One of the keys of a world, or the pool that they share.
+pub type KeyNo = u8;
+/// That of the pool, which has rows and a queue as a key has.
+pub const POOL: KeyNo = 2;
+/// How many there are at most, the pool included.
+pub const KEYS: usize = 3;
 
 /// The request of a start.
 pub const START: Attempt = 100;
@@ -51,8 +58,23 @@ pub fn tick(at: Timestamp) -> Tick {
     Tick::try_from(since).expect("soon")
 }
 
-pub fn key() -> Key {
-    Key::new("a key").expect("a short name")
+pub fn key(which: KeyNo) -> Key {
+    match which {
+        0 => Key::new("a key").expect("a short name"),
+        POOL => pool(1).key,
+        _ => Key::new("another key").expect("a short name"),
+    }
+}
+
+/// The pool, of which there are so many permits.
+pub fn pool(permits: u16) -> Pool {
+    let name = Key::new("a pool").expect("a short name");
+    Pool::new(&name, Permits::new(permits).expect("few"))
+}
+
+/// Which of them this is; the key of no row is none.
+pub fn which(key: &str) -> Option<KeyNo> {
+    (0..=POOL).find(|which| self::key(*which).as_str() == key)
 }
 
 pub fn holder(who: Who) -> Holder {
@@ -118,9 +140,44 @@ pub fn whose(request: &RequestDigest) -> Option<(Who, Attempt)> {
     all.get(request).copied()
 }
 
+/// Of an entry in the rows or the queue of the pool: whose grant of a key it names, and the token of that.
+pub fn entry(request: &RequestDigest) -> Option<(Who, u64)> {
+    static ALL: OnceLock<HashMap<String, Who>> = OnceLock::new();
+    // The request, a mark, the permit in two bytes, and the token in eight.
+    const MARK: &str = "3a";
+    let all = ALL.get_or_init(|| {
+        let attempts = || (0..8).chain([START, REDRIVEN, REDRIVEN + 1]);
+        let all = (0..=PROGRAM).flat_map(|who| attempts().map(move |n| (who, n)));
+        all.map(|(who, n)| (self::request(who, n).to_string() + MARK, who))
+            .collect()
+    });
+    let text = request.to_string();
+    let (who, rest) = [34, 36]
+        .into_iter()
+        .find_map(|at| Some((all.get(text.get(..at)?)?, text.get(at..)?)))?;
+    let token = u64::from_str_radix(rest.get(4..20)?, 16).ok()?;
+    Some((*who, token))
+}
+
 /// The request of no grant.
 pub fn nobody() -> RequestDigest {
     request(PROGRAM + 1, 0)
+}
+
+/// The token of the task that waits for the result of a start, of its n-th attempt.
+pub fn result_token(who: Who, n: u8) -> TaskToken {
+    TaskToken::new(format!("result {who}.{n}")).expect("a short name")
+}
+
+/// Whose start's result it is for, and of which attempt.
+pub fn of_result_token(token: &TaskToken) -> Option<(Who, u8)> {
+    let (who, n) = token.expose().strip_prefix("result ")?.split_once('.')?;
+    Some((who.parse().ok()?, n.parse().ok()?))
+}
+
+/// What an execution that was started comes to.
+pub fn output(who: Who) -> String {
+    format!("\"output of e{who}\"")
 }
 
 /// The task token of an execution's n-th attempt.

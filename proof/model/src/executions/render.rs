@@ -2,13 +2,14 @@
 
 use super::{
     actions::{Action, Fate},
-    library::{Call, Next},
-    names::{self, Who},
+    library::{Call, Next, Table},
+    names::{self, KeyNo, POOL, Who},
     seam::Ask,
     state::State,
     world::World,
 };
 use leasehold::{
+    Key,
     store::{ItemAddress, Write},
     transition::Change,
     transition::Head,
@@ -62,9 +63,11 @@ fn what(world: &World, action: &Action) -> String {
         Action::IsRedriven(who) => format!("{} is redriven", name(*who)),
         Action::Sweeps => "a sweep begins".into(),
         Action::Reaps(who) => format!("reap begins with {}", name(*who)),
-        Action::Evicts => "an operator begins to force a release".into(),
-        Action::Limits(true) => "an operator begins to set the limit to 0".into(),
-        Action::Limits(false) => "an operator begins to remove the limit".into(),
+        Action::Evicts(key) => format!("an operator begins to force a release{}", of(*key)),
+        Action::Limits(key, true) => {
+            format!("an operator begins to set the limit to 0{}", of(*key))
+        }
+        Action::Limits(key, false) => format!("an operator begins to remove the limit{}", of(*key)),
         Action::ProgramAsks => "the program asks".into(),
         Action::ProgramExtends => "the program extends".into(),
         Action::ProgramReturns => "the program releases".into(),
@@ -78,6 +81,19 @@ fn what(world: &World, action: &Action) -> String {
     }
 }
 
+/// Of which key, where it is not the first.
+fn of(key: KeyNo) -> &'static str {
+    match key {
+        0 => "",
+        POOL => " of the pool",
+        _ => " of another key",
+    }
+}
+
+fn of_key(key: &Key) -> &'static str {
+    of(names::which(key.as_str()).unwrap_or(0))
+}
+
 fn words(call: Call) -> String {
     match call {
         Call::Acquire(who, _, token) => format!("{}'s acquire {token}", name(who)),
@@ -85,7 +101,7 @@ fn words(call: Call) -> String {
         Call::Prove(who, ..) => format!("{}'s proof", name(who)),
         Call::Sweep(_) => "sweep".into(),
         Call::Reap(who, _) => format!("reap of {}", name(who)),
-        Call::Evict(_) => "force-release".into(),
+        Call::Evict(..) => "force-release".into(),
         Call::Limit(..) => "limit".into(),
         Call::Ask(_) => "the program's acquire".into(),
         Call::Extend(..) => "the program's extend".into(),
@@ -105,16 +121,18 @@ fn asks(ask: &Ask) -> String {
             [ItemAddress::Waiter(..)] => "reads the item".into(),
             [ItemAddress::Start(..)] => "reads the start's item".into(),
             [ItemAddress::Redrivable(..)] => "reads the note".into(),
+            [ItemAddress::Result(..)] => "reads the task".into(),
             _ => "reads".into(),
         },
-        Ask::ReadKey => "reads".into(),
+        Ask::ReadKey(key) => format!("reads{}", of_key(key)),
         Ask::Scan | Ask::HeldBy(_) => "reads the index".into(),
         Ask::Succeed(token, _) => format!("tells {}", token.expose()),
-        Ask::Fail(token) => format!("fails {}", token.expose()),
+        Ask::Fail(token, _) => format!("fails {}", token.expose()),
         Ask::Describe(_) => "asks about the execution".into(),
         Ask::Received(..) => "reads the history".into(),
         Ask::Begin(execution, ..) => format!("StartExecution {}", name(names::who(execution))),
         Ask::Input(_) => "asks for the input".into(),
+        Ask::Outcome(_) => "asks for the result".into(),
         Ask::Stop(execution) => format!("stops {}", name(names::who(execution))),
         Ask::Redrives(_) => "asks about redrives".into(),
     }
@@ -123,27 +141,35 @@ fn asks(ask: &Ask) -> String {
 fn writes_of(writes: &[Write]) -> String {
     let token = |waiter: &TokenItem| waiter.task_token.expose().to_owned();
     match writes {
-        [Write::Row(_, Change::ReplaceIfUnchanged(swap))] => {
+        [Write::Row(at, Change::ReplaceIfUnchanged(swap))] => {
             let told = swap.row.holding().and_then(|held| held.notification);
-            match (&swap.head, swap.row.holding(), told) {
-                (Head::Leaves(_), ..) => "grants to the head".into(),
-                (_, None, _) => "takes back".into(),
-                (_, Some(_), Some(told)) if told.refused_at.is_some() => "notes a refusal".into(),
-                (_, Some(_), _) => "marks a notification".into(),
-            }
+            let what = match (&swap.head, swap.row.holding(), told) {
+                (Head::Leaves(_), ..) => "grants to the head",
+                (_, None, _) => "takes back",
+                (_, Some(_), Some(told)) if told.refused_at.is_some() => "notes a refusal",
+                (_, Some(_), None) => "grants",
+                (_, Some(_), _) => "marks a notification",
+            };
+            format!("{what}{}", of_key(&at.key))
         }
-        [Write::Row(_, change)] => {
+        [Write::Row(at, change)] => {
             let all = format!("{change:?}");
-            all.split('(').next().unwrap_or_default().to_owned()
+            let what = all.split('(').next().unwrap_or_default();
+            format!("{what}{}", of_key(&at.key))
         }
         [.., Write::Wait(..)] => "joins".into(),
         [Write::NewToken(_, waiter)] => format!("stores token {}", token(waiter)),
         [Write::Forget(_, waiter)] => format!("deletes the item of {}", token(waiter)),
         [.., Write::Supersede(_, waiter, _)] => format!("supersedes {}", token(waiter)),
-        [.., Write::Start(item) | Write::Restart(item, _)] => {
+        [.., Write::Start(item) | Write::Restart(item, _)]
+        | [
+            ..,
+            Write::Start(item) | Write::Restart(item, _),
+            Write::Result(_),
+        ] => {
             let with = match writes {
-                [Write::Row(_, Change::Join(_)), _] => ", which joins",
-                [Write::Row(..), _] => ", which has the key",
+                [Write::Row(_, Change::Join(_)), ..] => ", which joins",
+                [Write::Row(..), ..] => ", which has the key",
                 _ => "",
             };
             format!("stores the start {}{with}", item.name)
@@ -153,6 +179,9 @@ fn writes_of(writes: &[Write]) -> String {
             let word = settlement.split(['(', ' ']).next().unwrap_or_default();
             format!("settles {} as {word}", item.name)
         }
+        [Write::Result(_)] => "stores the task".into(),
+        [Write::LookAtResult(_)] => "will look at the task later".into(),
+        [Write::ForgetResult(_)] => "deletes the task".into(),
         [Write::Note(_)] => "writes a note".into(),
         [Write::ForgetNote(_)] => "deletes the note".into(),
         _ => "grants a permit to the head".into(),
@@ -161,8 +190,26 @@ fn writes_of(writes: &[Write]) -> String {
 
 fn table(world: &World, state: &State) -> String {
     let table = world.library.table(state.table);
-    let view = &table.view(0);
-    let holds = match (&table.row, view.holder) {
+    let mut rows = Vec::new();
+    for key in (0..=POOL).filter(|key| *key == 0 || table.row(*key).is_some()) {
+        rows.push(row(&table, key));
+    }
+    let phases: Vec<_> = state
+        .executions
+        .iter()
+        .map(|e| format!("{:?}", e.phase))
+        .collect();
+    format!(
+        "time {}: {}; {}",
+        state.now,
+        rows.join("; "),
+        phases.join(" ")
+    )
+}
+
+fn row(table: &Table, key: KeyNo) -> String {
+    let view = &table.view(key, 0);
+    let holds = match (table.row(key), view.holder) {
         (None, _) => "no row".to_owned(),
         (Some(_), None) => "free".to_owned(),
         (Some(row), Some(who)) => {
@@ -175,23 +222,24 @@ fn table(world: &World, state: &State) -> String {
                 };
                 format!(" (notification {}{refused})", told.tries.get())
             });
-            format!("held by {}{told}", name(who))
+            let waits = if view.waits_in_pool {
+                ", which waits in the pool"
+            } else {
+                ""
+            };
+            format!("held by {}{told}{waits}", name(who))
         }
     };
-    let phases: Vec<_> = state
-        .executions
-        .iter()
-        .map(|e| format!("{:?}", e.phase))
-        .collect();
-    let beside = table.views.iter().skip(1).filter_map(|view| view.holder);
+    let beside = table.views(key).iter().skip(1);
+    let beside = beside.filter_map(|view| view.holder);
     let beside: Vec<_> = beside
         .map(|who| format!(", and by {}", name(who)))
         .collect();
-    let beside = beside.concat();
-    let waiting = view.queue.len();
-    format!(
-        "time {}: {holds}{beside}, {waiting} wait; {}",
-        state.now,
-        phases.join(" ")
-    )
+    let (beside, waiting) = (beside.concat(), view.queue.len());
+    let which = match key {
+        0 => "",
+        POOL => "the pool ",
+        _ => "another key ",
+    };
+    format!("{which}{holds}{beside}, {waiting} wait")
 }

@@ -1,11 +1,15 @@
 //! The worlds of executions that are explored.
 
+mod pools;
+mod results;
 mod starts;
 
+pub use pools::*;
+pub use results::*;
 pub use starts::*;
 
 use super::{
-    names::{Tick, Who},
+    names::{KeyNo, Tick, Who},
     seam::{Answer, Ask},
 };
 
@@ -140,6 +144,14 @@ pub struct Scope {
     pub first_call: FirstCall,
     /// What ends may be redriven, and is noted.
     pub watches: bool,
+    /// Which key each wants.
+    pub keys: [KeyNo; 4],
+    /// How many permits there are of the pool that the keys share, if each needs one besides its key.
+    pub pool: Option<u16>,
+    /// Where operators limit and force.
+    pub operated: &'static [KeyNo],
+    /// A task waits for the result of each start.
+    pub results: bool,
     pub budget: Budget,
 }
 
@@ -192,6 +204,10 @@ const SMALL: Scope = Scope {
     foreign: None,
     first_call: FirstCall::Answered,
     watches: false,
+    keys: [0; 4],
+    pool: None,
+    operated: &[0],
+    results: false,
     budget: NOTHING,
 };
 

@@ -10,8 +10,9 @@ use std::{
 
 use leasehold::{
     Begun, Call, Cause, Clock, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Key,
-    LeaseId, Receipt, Redrives, StateMachineArn, TaskToken, Timestamp, WaiterOf, Workflows,
-    row::State,
+    LeaseId, Outcome, Receipt, Redrives, StateMachineArn, TaskToken, Timestamp, WaiterOf,
+    Workflows,
+    row::{Holding, State},
     store::{
         AttributeValue, ItemAddress, Page, Position, ScanSegment, Slot, Store, Stored, Write,
         Written,
@@ -26,16 +27,19 @@ use super::names::{self, Tick};
 pub enum Ask {
     Write(Vec<Write>),
     Read(Vec<ItemAddress>),
-    ReadKey,
+    ReadKey(Key),
     Scan,
     HeldBy(Holder),
     Succeed(TaskToken, String),
-    Fail(TaskToken),
+    /// With the name of the error.
+    Fail(TaskToken, String),
     Describe(Holder),
     Received(Holder, LeaseId),
     /// `StartExecution`, which its sender calls in this tick at the latest.
     Begin(Holder, String, Tick),
     Input(Holder),
+    /// Its input too.
+    Outcome(Holder),
     Stop(Holder),
     Redrives(Holder),
 }
@@ -50,7 +54,7 @@ impl Ask {
     pub const fn calls(&self) -> bool {
         matches!(
             self,
-            Self::Succeed(..) | Self::Fail(_) | Self::Begin(..) | Self::Stop(_)
+            Self::Succeed(..) | Self::Fail(..) | Self::Begin(..) | Self::Stop(_)
         )
     }
 
@@ -95,6 +99,7 @@ pub enum Answer {
     Receipt(Receipt),
     Begun(Begun),
     Input(Option<String>),
+    Outcome(Option<String>, Outcome),
     Redrives(Option<Redrives>),
     Throttled,
     /// None came.
@@ -207,17 +212,22 @@ impl Log {
             Change::ReplaceIfUnchanged(swap) => {
                 if let State::Held(held) = &mut swap.row.state {
                     held.lease_id = self.known(&held.lease_id);
+                    if let Some(permit) = permit_in(held) {
+                        *permit = self.known(permit);
+                    }
                     self.marked = held
                         .notification
                         .map(|notification| notification.at)
                         .or(self.marked);
                 }
                 // What was never granted is anybody's guess.
-                if names::whose(&swap.row.request).is_none() {
+                let request = &swap.row.request;
+                if names::whose(request).is_none() && names::entry(request).is_none() {
                     swap.row.request = names::nobody();
                 }
             }
             Change::Release(release) => release.lease_id = self.known(&release.lease_id),
+            Change::Prove(prove) => prove.lease_id = self.known(&prove.lease_id),
             _ => {}
         }
     }
@@ -240,9 +250,15 @@ impl Log {
                 for (_, stored) in rows {
                     if let Stored::Row(row) = stored
                         && let State::Held(held) = &mut row.state
-                        && let Some(own) = self.own_id(held.lease_id.expose())
                     {
-                        held.lease_id = own.clone();
+                        if let Some(own) = self.own_id(held.lease_id.expose()) {
+                            held.lease_id = own.clone();
+                        }
+                        if let Some(permit) = permit_in(held)
+                            && let Some(own) = self.own_id(permit.expose())
+                        {
+                            *permit = own.clone();
+                        }
                     }
                 }
             }
@@ -265,7 +281,23 @@ impl Log {
             let own = AttributeValue::S(own.expose().to_owned());
             with(slot, "lease_id", own);
         }
+        let pool = slot.item().and_then(|item| item.get("pool")?.as_m().ok());
+        let known = pool.and_then(|pool| pool.get("lease_id")?.as_s().ok());
+        if let Some((own, mut pool)) = known
+            .and_then(|known| self.own_id(known))
+            .zip(pool.cloned())
+        {
+            let own = AttributeValue::S(own.expose().to_owned());
+            pool.insert("lease_id".to_owned(), own);
+            with(slot, "pool", AttributeValue::M(pool));
+        }
     }
+}
+
+/// The lease id of the permit of the pool that goes with a grant.
+fn permit_in(held: &mut Holding) -> Option<&mut LeaseId> {
+    let permit = held.pool.as_mut()?.permit.as_mut()?;
+    Some(&mut permit.lease_id)
 }
 
 /// Another value of an attribute.
@@ -319,8 +351,8 @@ impl Store for Seam {
         }
     }
 
-    async fn read_key(&self, _: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {
-        match self.ask(Ask::ReadKey).await {
+    async fn read_key(&self, key: &Key, _: Duration) -> Result<Vec<(u16, Stored)>, Error> {
+        match self.ask(Ask::ReadKey(key.clone())).await {
             Answer::Rows(rows) => Ok(rows),
             _ => Err(no_answer()),
         }
@@ -369,11 +401,11 @@ impl Workflows for Seam {
     fn fail<'a>(
         &'a self,
         (_, token): WaiterOf<'a>,
-        _: &'a str,
+        error: &'a str,
         _: String,
         _: Duration,
     ) -> Call<'a, Delivery> {
-        Box::pin(self.call(Ask::Fail(token.clone())))
+        Box::pin(self.call(Ask::Fail(token.clone(), error.to_owned())))
     }
 
     fn describe_execution<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
@@ -424,6 +456,19 @@ impl Workflows for Seam {
         Box::pin(async {
             match self.ask(Ask::Input(execution.clone())).await {
                 Answer::Input(input) => Ok(input),
+                _ => Err(no_answer()),
+            }
+        })
+    }
+
+    fn outcome<'a>(
+        &'a self,
+        execution: &'a Holder,
+        _: Duration,
+    ) -> Call<'a, (Option<String>, Outcome)> {
+        Box::pin(async {
+            match self.ask(Ask::Outcome(execution.clone())).await {
+                Answer::Outcome(input, said) => Ok((input, said)),
                 _ => Err(no_answer()),
             }
         })

@@ -23,6 +23,7 @@ impl World {
             Ask::Describe(holder)
             | Ask::Received(holder, _)
             | Ask::Input(holder)
+            | Ask::Outcome(holder)
             | Ask::Redrives(holder)
             | Ask::Stop(holder) => names::who(holder),
             Ask::Begin(..) => return refusals(&state.left),
@@ -37,10 +38,11 @@ impl World {
             let says = match ask {
                 Ask::Describe(_) => Answer::Execution(self.says(of, executing, standing)),
                 Ask::Received(_, lease) => {
-                    let lease = self.library.lease_no(lease);
+                    let mut shown = standing.shown.iter();
+                    let is_shown = shown.any(|it| self.library.is_lease(*it, lease));
                     Answer::Receipt(if self.is(Flaw::HistoriesAreNotRead) {
                         Receipt::Unreadable
-                    } else if standing.shown.contains(&lease) {
+                    } else if is_shown {
                         Receipt::Shown
                     } else {
                         let waits = standing.waits && !self.is(Flaw::WaitersAreTakenForDead);
@@ -51,6 +53,10 @@ impl World {
                     let began = executing.began.filter(|_| standing.began);
                     let began = began.filter(|_| !self.is(Flaw::NobodyAsks));
                     Answer::Input(began.map(|(_, text)| self.library.input(text)))
+                }
+                Ask::Outcome(_) => {
+                    let (input, said) = self.comes_to(of, executing, standing);
+                    Answer::Outcome(input, said)
                 }
                 Ask::Redrives(_) => {
                     Answer::Redrives(standing.began.then(|| redrives(executing, standing)))
@@ -102,18 +108,23 @@ impl World {
     /// What a call to Step Functions does, and is answered. None if the request is the table's.
     pub fn calls(&self, state: &mut State, (ask, call): (&Ask, Call)) -> Option<Answer> {
         Some(match ask {
+            Ask::Succeed(token, _) | Ask::Fail(token, _)
+                if names::of_result_token(token).is_some() =>
+            {
+                Answer::Delivery(self.tells_a_task(state, ask))
+            }
             Ask::Succeed(token, output) => {
-                let lease = self.library.told(output);
+                let (lease, permit) = self.library.told(output);
                 let waits = waiting_with(state, token);
                 waits.map_or(Answer::Delivery(Delivery::Refused), |executing| {
                     executing.phase = Phase::Section;
-                    executing.lease = Some(lease);
+                    (executing.lease, executing.permit) = (Some(lease), permit);
                     executing.shown.push(lease);
                     executing.stands();
                     Answer::Delivery(Delivery::Delivered)
                 })
             }
-            Ask::Fail(token) => {
+            Ask::Fail(token, _) => {
                 let waits = waiting_with(state, token).filter(|_| !self.is(Flaw::NobodyIsSentAway));
                 let Some(executing) = waits else {
                     return Some(Answer::Delivery(Delivery::Refused));
@@ -149,7 +160,8 @@ impl World {
         executing.began = Some(with);
         executing.phase = Phase::Section;
         // What it is passed may be what another call was granted before.
-        executing.lease = lease.or(passed);
+        let has = lease.or(passed);
+        (executing.lease, executing.permit) = (has.map(|has| has.0), has.and_then(|has| has.1));
         executing.stands();
         Answer::Begun(Begun::Began)
     }

@@ -4,8 +4,9 @@ use leasehold::Timestamp;
 
 use super::{
     invariants::Invariant,
-    library::{AskNo, Call, LeaseNo, NodeNo, TableNo},
-    names::{Input, Tick, Who},
+    library::{AskNo, Call, Handle, LeaseNo, NodeNo, TableNo},
+    names::{Input, KEYS, KeyNo, Tick, Who},
+    results::Task,
     scope::{Budget, Kind},
 };
 
@@ -26,6 +27,16 @@ pub struct State {
     pub seen: Seen,
 }
 
+/// How many rows a key has at most.
+pub const PERMITS: usize = 2;
+/// The rows of all keys.
+const ROWS: usize = KEYS * PERMITS;
+
+/// The place of a row among those of all keys.
+pub fn place(key: KeyNo, permit: usize) -> usize {
+    usize::from(key) * PERMITS + permit
+}
+
 /// With whose request it is, and when it was sent.
 pub type Late = (AskNo, Call, Tick);
 
@@ -33,9 +44,11 @@ pub type Late = (AskNo, Call, Tick);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// The largest token of a grant of each row.
-    pub tokens: [u64; 2],
+    pub tokens: [u64; ROWS],
     /// When each row opens, as its last grant has said.
-    pub opens_at: [Option<Timestamp>; 2],
+    pub opens_at: [Option<Timestamp>; ROWS],
+    /// Who waited in the pool when it last served each key, and waits still, as bits.
+    pub owed: [u8; KEYS],
     /// Requests that were granted the key, and not as if it had not been.
     pub granted: Vec<(Who, u8)>,
     /// Requests of which two calls were under way at once, and that may have been granted two permits.
@@ -46,7 +59,7 @@ pub struct Seen {
     pub accepted: [u8; 4],
     /// Starts whose items were purged, or dismissed, as bits.
     pub purged: u8,
-    pub broken: u16,
+    pub broken: u32,
 }
 
 impl Seen {
@@ -79,8 +92,11 @@ pub struct Executing {
     /// How many task tokens it has had, or how often its start was asked for, and which request it is at.
     pub tokens: u8,
     pub request: u8,
-    /// What it was told that it has.
+    /// What it was told that it has, and the permit of the pool that goes with it.
     pub lease: Option<LeaseNo>,
+    pub permit: Option<LeaseNo>,
+    /// The task that waits for its result, of one that is started.
+    pub task: Task,
     /// How often it has released or proven that.
     pub calls: u8,
     /// Every lease that it was told of.
@@ -145,6 +161,8 @@ impl Executing {
             tokens: 0,
             request: 0,
             lease: None,
+            permit: None,
+            task: Task::default(),
             calls: 0,
             shown: Vec::new(),
             work: None,
@@ -160,6 +178,11 @@ impl Executing {
 
     pub fn runs(&self) -> bool {
         self.phase != Phase::Over && self.began.is_some()
+    }
+
+    /// What it releases.
+    pub fn handle(&self) -> Option<Handle> {
+        Some((self.lease?, self.permit))
     }
 
     /// Whether one was begun with this input.

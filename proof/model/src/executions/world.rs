@@ -2,7 +2,7 @@
 
 use dashmap::DashMap;
 use leasehold::{
-    Delivery, StartStatus,
+    Delivery, Outcome as ComesTo, StartStatus,
     store::{Settlement, Write},
 };
 use stateright::{Model, Property};
@@ -12,7 +12,7 @@ use super::{
     flaws::{self, Flaw},
     invariants::{self, Invariant},
     library::{AnswerNo, AskNo, Call, Library, Next, NodeNo, Outcome, Table},
-    names::{self, Input, Tick, Who},
+    names::{self, Input, KeyNo, POOL, Tick, Who},
     scope::{FirstCall, Kind, Scope},
     seam::{Answer, Ask},
     state::{Executing, Late, Phase, Seen, State, is_over},
@@ -23,7 +23,7 @@ pub struct World {
     pub flaw: Option<Flaw>,
     pub library: Library,
     /// What is broken, from states in which no function runs, if nothing goes wrong any more.
-    pub ahead: DashMap<State, u16>,
+    pub ahead: DashMap<State, u32>,
 }
 
 impl World {
@@ -47,6 +47,16 @@ impl World {
     pub fn starts(&self) -> impl Iterator<Item = Who> {
         let all = 0..Who::try_from(self.scope.executions).unwrap_or(0);
         all.filter(|who| self.is_start(*who))
+    }
+
+    /// Which key it wants.
+    pub fn key_of(&self, who: Who) -> KeyNo {
+        self.scope.keys[usize::from(who)]
+    }
+
+    /// All keys that have rows, the pool included.
+    pub fn keys(&self) -> std::ops::RangeInclusive<KeyNo> {
+        0..=self.scope.pool.map_or(0, |_| POOL)
     }
 
     pub fn has_starts(&self) -> bool {
@@ -77,6 +87,9 @@ impl World {
     }
 
     fn ends(&self, state: &mut State, call: Call, outcome: Outcome) {
+        if let Call::Start(who, n, _) = call {
+            state.executions[usize::from(who)].task.hears(n, outcome);
+        }
         match (call, outcome) {
             (Call::Acquire(who, _, token), Outcome::Failed | Outcome::Consumed) => {
                 let executing = &mut state.executions[usize::from(who)];
@@ -122,9 +135,10 @@ impl World {
                 state.seen.must(ran, Invariant::Lost);
                 state.seen.answers((who, input), true);
             }
-            (Call::Start(who, _, input), Outcome::Queued | Outcome::Settled) => {
-                state.seen.answers((who, input), true);
-            }
+            (
+                Call::Start(who, _, input),
+                Outcome::Queued | Outcome::Settled | Outcome::NotStarted,
+            ) => state.seen.answers((who, input), true),
             (Call::Start(who, _, input), Outcome::AnotherInput) => {
                 state.seen.answers((who, input), false);
             }
@@ -136,6 +150,9 @@ impl World {
     fn asks_for_a_start(&self, state: &mut State, who: Who, input: Input) {
         let executing = &mut state.executions[usize::from(who)];
         executing.tokens += 1;
+        if self.scope.results {
+            executing.task.waits_with(executing.tokens);
+        }
         let call = Call::Start(who, executing.tokens, input);
         self.begin(state, call);
     }
@@ -165,6 +182,12 @@ impl World {
         let ask = self.library.ask(number);
         if let Some(answer) = self.calls(state, (&ask, call)) {
             return self.library.answer(answer);
+        }
+        if self
+            .flaw
+            .is_some_and(|flaw| flaws::is_lost(flaw, &ask, call))
+        {
+            return self.library.answer(Answer::None);
         }
         let before = self.library.table(state.table);
         let written = match self.flaw {
@@ -233,6 +256,7 @@ impl World {
                 mut all => {
                     let answer = all.swap_remove(which - usize::from(ask.acts()));
                     state.left.refuses(&answer);
+                    self.forgets_too_early(state, &ask, &answer);
                     self.library.answer(answer)
                 }
             },
@@ -241,6 +265,16 @@ impl World {
         let node = self.library.answered(node, state.now, answer);
         self.goes_on(state, node);
         Some(())
+    }
+
+    /// Whoever learns what a task is to be told deletes its item at once.
+    fn forgets_too_early(&self, state: &mut State, ask: &Ask, answer: &Answer) {
+        if let (Ask::Outcome(execution), Answer::Outcome(_, ComesTo::Ended(_))) = (ask, answer)
+            && self.is(Flaw::TasksAreForgottenFirst)
+        {
+            let who = names::who(execution);
+            state.table = self.library.without_task(state.table, who);
+        }
     }
 
     fn no_answer(&self, ask: &Ask) -> AnswerNo {
@@ -360,13 +394,13 @@ impl World {
                 // A workflow waits for its branches before it releases.
                 executing.work = None;
                 executing.calls += 1;
-                let call = Call::Release(who, executing.lease?, executing.calls);
+                let call = Call::Release(who, executing.handle()?, executing.calls);
                 self.begin(state, call);
             }
             Action::Proves(who) => {
                 let executing = &mut state.executions[usize::from(who)];
                 executing.calls += 1;
-                let call = Call::Prove(who, executing.lease?, executing.calls);
+                let call = Call::Prove(who, executing.handle()?, executing.calls);
                 self.begin(state, call);
             }
             Action::Succeeds(who) => {
@@ -421,14 +455,14 @@ impl World {
                 let call = Call::Reap(who, state.left.reap);
                 self.begin(state, call);
             }
-            Action::Evicts => {
+            Action::Evicts(key) => {
                 state.left.evict -= 1;
-                let call = Call::Evict(state.left.evict);
+                let call = Call::Evict(state.left.evict, key);
                 self.begin(state, call);
             }
-            Action::Limits(none) => {
+            Action::Limits(key, none) => {
                 state.left.limit -= 1;
-                let call = Call::Limit(state.left.limit, none);
+                let call = Call::Limit(state.left.limit, key, none);
                 self.begin(state, call);
             }
             Action::ProgramAsks => {

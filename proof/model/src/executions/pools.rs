@@ -1,0 +1,122 @@
+//! The pool that the keys of a world share: who may run, and in which order its keys are served.
+
+use leasehold::{
+    RequestDigest, StartStatus,
+    transition::{Change, Head},
+};
+
+use super::{
+    invariants::Invariant,
+    library::{Call, LeaseNo, Table},
+    names::{self, POOL, Who},
+    seam::Ask,
+    state::{Phase, State},
+    world::World,
+};
+
+/// Besides those to whom the pool owes their turns: it has served this key.
+const SERVED: u8 = 1 << 7;
+
+/// Who runs has its key and its permit, unless an operator has taken one away; and of those never more than either allows.
+pub fn holds(world: &World, state: &mut State) {
+    let Some(most) = world.scope.pool else { return };
+    let table = world.library.table(state.table);
+    let permits: Vec<_> = table.views(POOL).iter().map(|view| view.lease).collect();
+    let (mut of_pool, mut of_key) = (0, [0; names::KEYS]);
+    let mut has_both = true;
+    for (executing, key) in state.executions.iter().zip(world.scope.keys) {
+        let works = executing.phase == Phase::Section || executing.work.is_some();
+        let is_forced =
+            |lease: Option<LeaseNo>| lease.is_some_and(|it| state.evicted.contains(&it));
+        if !works || is_forced(executing.lease) || is_forced(executing.permit) {
+            continue;
+        }
+        has_both &= executing.permit.is_some() && permits.contains(&executing.permit);
+        of_pool += 1;
+        of_key[usize::from(key)] += 1;
+    }
+    let each = world.scope.permits.unwrap_or(1);
+    let is_room = of_pool <= most && of_key.iter().all(|of_key| *of_key <= each);
+    state.seen.must(has_both && is_room, Invariant::S15);
+    // Whoever does not wait any more is owed nothing.
+    let waiting = (0..).take(state.executions.len());
+    let waiting = waiting.filter(|who| waits(world, state, &table, *who));
+    let waiting = waiting.fold(0, |all, who: Who| all | 1 << who);
+    for owed in &mut state.seen.owed {
+        *owed &= waiting | SERVED;
+    }
+}
+
+fn waits(world: &World, state: &State, table: &Table, who: Who) -> bool {
+    let executing = &state.executions[usize::from(who)];
+    if !world.is_start(who) {
+        return executing.phase == Phase::Waiting;
+    }
+    let status = table.start(who).map(|(status, _)| status);
+    status == Some(&StartStatus::Waiting) && executing.began.is_none()
+}
+
+/// A write changed rows of the pool.
+pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)) {
+    let held = || after.views(POOL).iter();
+    let held = || held().filter_map(|view| view.request.as_ref());
+    let queue = after.queue(POOL);
+    for entry in held() {
+        let as_often = held().filter(|other| *other == entry).count();
+        let once = as_often == 1 && !queue.contains(entry);
+        state.seen.must(once, Invariant::S9);
+    }
+    // Who joins while nobody of another key waits comes before the next of that key.
+    let joined = queue.iter().filter(|it| !before.queue(POOL).contains(*it));
+    for (who, _) in joined.filter_map(names::entry) {
+        for key in (0..POOL).filter(|key| *key != world.key_of(who)) {
+            let mut all = queue.iter().filter_map(names::entry);
+            let is_before = !all.any(|(other, _)| world.key_of(other) == key);
+            let owed = &mut state.seen.owed[usize::from(key)];
+            if is_before && *owed & SERVED != 0 {
+                *owed |= 1 << who;
+            }
+        }
+    }
+    for (permit, is) in after.views(POOL).iter().enumerate() {
+        let was = before.view(POOL, permit).lease;
+        if let Some(who) = is.holder.filter(|_| was != is.lease) {
+            serves(world, state, who, queue);
+        }
+    }
+}
+
+/// The pool serves the key of this execution: nobody waits who waited when it did so before.
+fn serves(world: &World, state: &mut State, who: Who, queue: &[RequestDigest]) {
+    let key = world.key_of(who);
+    for owed in &mut state.seen.owed {
+        *owed &= !(1 << who);
+    }
+    let owed = &mut state.seen.owed[usize::from(key)];
+    let others = queue.iter().filter_map(names::entry);
+    let others = others.filter(|(other, _)| world.key_of(*other) != key);
+    let is_fair = *owed & !SERVED == 0;
+    *owed = others.fold(SERVED, |all, (other, _)| all | 1 << other);
+    if world.scope.permits.unwrap_or(1) == 1 {
+        state.seen.must(is_fair, Invariant::L8);
+    }
+}
+
+/// Somebody has a key and waits for a permit, and the pool has room.
+pub fn waits_in_vain(world: &World, state: &State) -> bool {
+    let table = world.library.table(state.table);
+    let held = table.views(POOL).iter().filter(|view| view.lease.is_some());
+    let has_room = held.count() < world.scope.pool.map_or(0, usize::from);
+    let waits = table.of_keys().any(|view| view.waits_in_pool);
+    has_room && waits
+}
+
+/// The permit of a pool has ended. Whether somebody works under it is looked at in every state.
+pub fn ended(state: &mut State, (ask, call): (&Ask, Call), permit: LeaseNo) {
+    let is_forced =
+        matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head == Head::Any);
+    if is_forced && matches!(call, Call::Evict(..)) {
+        state.evicted.push(permit);
+        state.evicted.sort_unstable();
+    }
+}

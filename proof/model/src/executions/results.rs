@@ -1,0 +1,120 @@
+//! Tasks that wait for the results of starts, and what they are told.
+
+use leasehold::{Delivery, Failure, Outcome as ComesTo, StartStatus};
+
+use super::{
+    flaws::Flaw,
+    invariants::Invariant,
+    library::Outcome,
+    names::{self, Who},
+    seam::Ask,
+    state::{Executing, Standing, State},
+    world::World,
+};
+
+/// The error of an execution that has failed.
+const FAILED: &str = "Failed";
+
+/// The task that waits for the result of a start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Its latest token: each try has its own.
+    token: u8,
+    pub waits: bool,
+    told: Option<Told>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Told {
+    Output,
+    Failure,
+    /// It has not begun, and never will.
+    Refusal,
+}
+
+impl Task {
+    pub fn waits_with(&mut self, token: u8) {
+        (self.token, self.waits) = (token, true);
+    }
+
+    /// The function that brought this token has ended, or died: an error is the answer to the task.
+    pub fn hears(&mut self, token: u8, outcome: Outcome) {
+        let is_error = matches!(
+            outcome,
+            Outcome::Failed | Outcome::NotStarted | Outcome::AnotherInput
+        );
+        self.waits &= self.token != token || !is_error;
+    }
+}
+
+impl World {
+    /// With which input an execution began, and what it has come to.
+    pub fn comes_to(
+        &self,
+        who: Who,
+        executing: &Executing,
+        standing: &Standing,
+    ) -> (Option<String>, ComesTo) {
+        let Some((_, text)) = executing.began.filter(|_| standing.began) else {
+            return (None, ComesTo::Unknown);
+        };
+        let said = match standing.over {
+            None if self.is(Flaw::ResultsComeEarly) => ComesTo::Ended(Some(Ok(names::output(who)))),
+            None => ComesTo::Runs,
+            Some(end) => ComesTo::Ended(Some(if end.redrivable {
+                Err(Failure {
+                    error: FAILED.to_owned(),
+                    cause: String::new(),
+                })
+            } else {
+                Ok(names::output(who))
+            })),
+        };
+        (Some(self.library.input(text)), said)
+    }
+
+    /// A call with the token of such a task.
+    pub fn tells_a_task(&self, state: &mut State, ask: &Ask) -> Delivery {
+        let (Ask::Succeed(token, text) | Ask::Fail(token, text)) = ask else {
+            return Delivery::Refused;
+        };
+        let Some((who, token)) = names::of_result_token(token) else {
+            return Delivery::Refused;
+        };
+        let table = self.library.table(state.table);
+        let status = table.start(who).map(|(status, _)| status);
+        // It was dismissed, and may have been accepted anew.
+        let is_dismissed = state.seen.purged & (1 << who) != 0;
+        let executing = &mut state.executions[usize::from(who)];
+        let has_begun = executing.began.is_some();
+        let ended = executing.ended.filter(|_| !executing.runs());
+        let (told, is_true) = match (ask, text.as_str()) {
+            (Ask::Succeed(..), output) => {
+                let has_succeeded = ended.is_some_and(|end| !end.redrivable);
+                (Told::Output, has_succeeded && output == names::output(who))
+            }
+            (_, FAILED) => (Told::Failure, ended.is_some_and(|end| end.redrivable)),
+            (_, "Lease.Superseded") => {
+                let is_away = matches!(status, Some(StartStatus::Superseded(_)));
+                (Told::Refusal, is_away)
+            }
+            (_, "Lease.NotStarted" | "Lease.QueueTimeout") => {
+                let never = matches!(status, Some(StartStatus::Failed(_) | StartStatus::Skipped));
+                (Told::Refusal, never && !has_begun || is_dismissed)
+            }
+            _ => (Told::Refusal, is_dismissed && !has_begun),
+        };
+        let task = &mut executing.task;
+        let is_same = task.told.is_none_or(|before| before == told) || is_dismissed;
+        let waits = task.waits && task.token == token;
+        if waits {
+            (task.waits, task.told) = (false, Some(told));
+        }
+        state.seen.must(is_true && is_same, Invariant::Tells);
+        if waits {
+            Delivery::Delivered
+        } else {
+            Delivery::Refused
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The worlds of starts for whose results tasks wait.
+
+use super::{Budget, Held, Kind, NOTHING, SMALL, Scope};
+
+const START: Kind = Kind::Start(Held::Wait);
+
+const ASKED: Scope = Scope {
+    executions: 1,
+    begun: 0,
+    kinds: [START; 4],
+    results: true,
+    ..SMALL
+};
+
+macro_rules! worlds {
+    ($($id:ident $name:literal $about:literal { $($field:ident: $value:expr),* } $($budget:ident: $times:literal),*;)*) => {
+        $(pub const $id: Scope = Scope {
+            name: $name,
+            about: $about,
+            $($field: $value,)*
+            budget: Budget { $($budget: $times,)* ..NOTHING },
+            ..ASKED
+        };)*
+
+        /// All of those with tasks that wait for starts.
+        pub const RESULTS: &[Scope] = &[$($id),*];
+    };
+}
+
+worlds! {
+    R_ENDS "starts-result" "an execution succeeds or fails, and functions die between any two requests" {} fail: 1, reap: 1, crash: 1;
+    R_AGAIN "starts-result-again" "the task is retried with another token" {} again: 1, crash: 1;
+    R_LOST "starts-result-lost" "calls with the task's token are late, or not answered" {} fail: 1, reap: 1, lost: 1;
+    R_UNHEARD "starts-result-unheard" "writes that are late, sent twice, or not answered" {} reap: 1, unheard: 1;
+    R_REFUSED "starts-result-refused" "starts that are refused for good" { executions: 2 } deny: 1, reap: 1, crash: 1;
+    R_LEAVING "starts-result-leaving" "wait_seconds end in the queue" { executions: 2, begun: 2, wait: 1 } look: 1, tick: 1, crash: 1;
+    R_AWAY "starts-result-away" "a later start sends away who waits" { executions: 3, begun: 2, kinds: [START, START, Kind::Start(Held::Latest), START] } reap: 1, crash: 1;
+    R_DISMISSED "starts-result-dismissed" "an operator dismisses what waits or has failed" { executions: 2, begun: 1 } deny: 1, dismiss: 1, reap: 1, crash: 1;
+    R_POOL "starts-result-pool" "the start waits in a pool, and is dismissed or begins" { executions: 2, begun: 2, keys: [0, 1, 0, 1], pool: Some(1) } dismiss: 1, reap: 1, crash: 1;
+}
