@@ -164,6 +164,11 @@ async fn thousand_starts_keep_order_without_loss() {
     }
 }
 
+#[tokio::test]
+async fn forty_tenants_share_a_pool_in_turn() {
+    order::of_forty_tenants(1).await;
+}
+
 #[test]
 fn starts_keep_order_despite_faults() {
     // Its functions die, so no case may play on it.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{
-    Error, Execution, ExecutionName, Holder, Key, Leases, ManualClock, Memory, Queue, Settings,
-    Start, StartRules, StateMachineArn, SweepBounds, Timestamp,
+    Error, Execution, ExecutionName, Holder, Key, KeyDetails, Leases, ManualClock, Memory, Permits,
+    Pool, Queue, Settings, Start, StartRules, StateMachineArn, SweepBounds, Timestamp,
 };
 use leasehold_conformance::{FakeStepFunctions, StartFate};
 use leasehold_local::Fault;
@@ -55,6 +55,7 @@ struct World {
     calls: Arc<FakeStepFunctions>,
     clock: Arc<ManualClock>,
     random: Random,
+    pool: Option<Pool>,
     accepted: BTreeMap<usize, Vec<Sent>>,
     known: BTreeSet<Sent>,
     begun: BTreeMap<usize, Vec<Sent>>,
@@ -62,7 +63,7 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, pool: Option<Pool>) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_795_000_000_000)));
         let calls = Arc::new(FakeStepFunctions::default());
         let leases = Leases::new(Memory::new(), Settings::default())
@@ -74,6 +75,7 @@ impl World {
             calls,
             clock,
             random: Random(seed),
+            pool,
             accepted: BTreeMap::new(),
             known: BTreeSet::new(),
             begun: BTreeMap::new(),
@@ -85,7 +87,9 @@ impl World {
         let key = Key::new(format!("key {}", sent.0)).unwrap();
         let machine = StateMachineArn::new(MACHINE).unwrap();
         let name = ExecutionName::new(name(sent)).unwrap();
-        let started = self.leases.start(Start::new(key, machine, name)).await;
+        let mut start = Start::new(key, machine, name);
+        start.pool = self.pool.clone();
+        let started = self.leases.start(start).await;
         if self.known.insert(sent) {
             self.accepted.entry(sent.0).or_default().push(sent);
         }
@@ -129,6 +133,13 @@ impl World {
                 begun.push(sent);
                 self.running.insert(sent);
             }
+        }
+        if let Some(pool) = &self.pool {
+            let running = self.running.len();
+            assert!(
+                running <= pool.permits.get().into(),
+                "{running} run at once"
+            );
         }
     }
 
@@ -176,7 +187,7 @@ fn place_of(execution: &str) -> Sent {
 pub async fn of_a_thousand_starts(seed: u64) {
     const KEYS: usize = 10;
     const EACH: usize = 100;
-    let mut world = World::new(seed);
+    let mut world = World::new(seed, None);
     world.begun = (0..KEYS).map(|key| (key, Vec::new())).collect();
     let in_order = (0..EACH).flat_map(|place| (0..KEYS).map(move |key| (key, place)));
     let (mut ordered, mut loose): (Vec<Sent>, Vec<Sent>) = in_order.partition(|s| is_ordered(*s));
@@ -203,20 +214,14 @@ pub async fn of_a_thousand_starts(seed: u64) {
         }
     }
     // From here on the keys empty by themselves.
-    while world.begun.values().map(Vec::len).sum::<usize>() < KEYS * EACH
-        || !world.running.is_empty()
-    {
+    while !world.is_done(KEYS * EACH) {
         turns += 1;
         assert!(
             turns < 10 * KEYS * EACH,
             "{:?} never begin",
             world.waiting()
         );
-        if world.running.is_empty() || world.random.in_a_hundred(10) {
-            world.sweep().await;
-        } else {
-            world.end_one().await;
-        }
+        world.go_on().await;
     }
     for (key, begun) in &world.begun {
         assert_eq!(begun, &world.accepted[key], "the order of key {key}");
@@ -227,7 +232,75 @@ pub async fn of_a_thousand_starts(seed: u64) {
     }
 }
 
+/// 1,000 starts of forty tenants that share a pool of ten: never more than ten run, and tenants have their turns.
+pub async fn of_forty_tenants(seed: u64) {
+    const KEYS: usize = 40;
+    const EACH: usize = 25;
+    let pool = Pool::new(&Key::new("imports").unwrap(), Permits::new(10).unwrap());
+    let mut world = World::new(seed, Some(pool));
+    world.begun = (0..KEYS).map(|key| (key, Vec::new())).collect();
+    let in_order = (0..EACH).flat_map(|place| (0..KEYS).map(move |key| (key, place)));
+    let mut sent: Vec<Sent> = in_order.collect();
+    while !sent.is_empty() {
+        let batch: Vec<_> = sent.drain(..BATCH.min(sent.len())).collect();
+        let again = world.deliver(batch).await;
+        sent.splice(0..0, again);
+    }
+    let (mut turn, mut waits_since, mut begun_at) = (0, BTreeMap::new(), BTreeMap::new());
+    while !world.is_done(KEYS * EACH) {
+        turn += 1;
+        assert!(turn < 10 * KEYS * EACH, "{:?} wait", world.waiting());
+        let before: Vec<_> = world.begun.values().map(Vec::len).collect();
+        world.go_on().await;
+        let waits = world.tenants_in_pool().await;
+        waits_since.retain(|tenant, _| waits.contains(tenant));
+        for (tenant, begun) in &world.begun {
+            if begun.len() == before[*tenant] {
+                continue;
+            }
+            // Whoever waited in the pool before it began the last time came before it.
+            if let Some(earlier) = begun_at.insert(*tenant, turn) {
+                let passed = waits_since.iter().filter(|(_, since)| **since < earlier);
+                let passed: Vec<_> = passed.collect();
+                assert!(passed.is_empty(), "{tenant} begins before {passed:?}");
+            }
+        }
+        for tenant in waits {
+            waits_since.entry(tenant).or_insert(turn);
+        }
+    }
+    for (key, begun) in &world.begun {
+        assert_eq!(begun, &world.accepted[key], "the order of key {key}");
+    }
+}
+
 impl World {
+    fn is_done(&self, all: usize) -> bool {
+        self.begun.values().map(Vec::len).sum::<usize>() == all && self.running.is_empty()
+    }
+
+    /// The tenants that have their key, and wait for a permit.
+    async fn tenants_in_pool(&self) -> BTreeSet<usize> {
+        let pool = &self.pool.as_ref().unwrap().key;
+        let details = KeyDetails {
+            waiters: 1000,
+            ..KeyDetails::default()
+        };
+        let view = self.leases.key_view(pool, details).await.unwrap();
+        let waiters = view.waiters.unwrap();
+        let holders = waiters.iter().map(|waiter| &waiter.holder);
+        holders.map(|holder| place_of(holder.as_str()).0).collect()
+    }
+
+    /// One execution ends, or sweep runs.
+    async fn go_on(&mut self) {
+        if self.running.is_empty() || self.random.in_a_hundred(10) {
+            self.sweep().await;
+        } else {
+            self.end_one().await;
+        }
+    }
+
     fn waiting(&self) -> Vec<Sent> {
         let begun: BTreeSet<_> = self.begun.values().flatten().copied().collect();
         self.known.difference(&begun).copied().collect()
