@@ -117,14 +117,14 @@ impl Asked {
             }
             Asking::Freeze => Plan {
                 deed: Deed::Change(Change::Freeze),
-                title: format!("Freeze {key}"),
+                title: format!("Freeze {}", key.label()),
                 button: "Freeze",
                 effects: freeze_effects(view),
                 permit: view.first(),
             },
             Asking::Unfreeze => Plan {
                 deed: Deed::Change(Change::Unfreeze),
-                title: format!("Unfreeze {key}"),
+                title: format!("Unfreeze {}", key.label()),
                 button: "Unfreeze",
                 effects: with_who_waits("It can be granted again.".to_owned(), view),
                 permit: view.first(),
@@ -133,7 +133,7 @@ impl Asked {
                 deed: limit.map_or(Deed::Nothing, |NumberOrNone(permits)| {
                     Deed::Change(Change::Limit(permits))
                 }),
-                title: format!("Limit {key}"),
+                title: format!("Limit {}", key.label()),
                 button: "Limit",
                 effects: vec![
                     "So many may hold it at once, whatever requests ask for, until another number is set; none leaves it to \

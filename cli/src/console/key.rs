@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::keys::badges;
 use super::look::Seen;
-use super::page::{Renewal, Site, age, holder, live, page, query, time};
+use super::page::{Renewal, Site, age, holder, key_link, live, page, query, time};
 use super::timeline::timeline;
 use crate::key_text::{self, Fact};
 use crate::operate::check_stoppable;
@@ -61,6 +61,7 @@ fn why(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
                 p {
                     strong { "It is limited to " (limit.permits) } @if let Some(record) = &limit.by { " " (plain(&key_text::by(record, now))) } "."
                     @if limit.permits == 0 { " Nobody is granted it." }
+                    @else if view.held().count() > usize::from(limit.permits) { " More are held: it takes effect as leases end." }
                 }
             }
             @match (view.waiting(), view.waiters.iter().flatten().next()) {
@@ -84,6 +85,7 @@ fn has_it(site: &Site, seen: &Seen, permit: &Inspection, now: Timestamp) -> Mark
             (holder(site, &held.holder)) " has had it for " (age(held.acquired_at, now))
             @if let Some(at) = held.extended_at { ", and extended it " (time(at, now)) }
             ". " strong { (plain(&state)) } "."
+            @if let Some(pool) = &held.waits_in_pool { " Look at " (key_link(&Key::of_pool(pool))) "." }
         },
         (None, LeaseState::Closed) => html! {
             strong { "It is cooling down" } @if let Some(at) = permit.opens_at { ": it can be granted " (time(at, now)) } "."

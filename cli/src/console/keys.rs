@@ -62,16 +62,17 @@ fn summary(all: &[KeyView], shown: &[&KeyView], sought: &str) -> Markup {
     let waiting: u64 = all.iter().map(KeyView::waiting).sum();
     let held = all.iter().filter(|view| view.held().next().is_some());
     let frozen = all.iter().filter(|view| view.is_frozen());
-    let is_listed = all.iter().any(|view| view.key.as_str() == sought);
-    let named = Key::new(sought).ok().filter(|_| !is_listed);
+    let named = all.iter().any(|view| view.key.label() == sought);
+    // It may have been used before, or be only a part of a name.
+    let named = Key::new(sought).ok().filter(|_| !named && shown.is_empty());
     html! {
         p {
             (held.count()) " held, " (waiting) " waiting, " (frozen.count()) " frozen."
-            @if !sought.is_empty() { " " (shown.len()) " match. " a href="./" { "Show all" } "." }
+            @if !sought.is_empty() { " " (shown.len()) @if shown.len() == 1 { " matches. " } @else { " match. " } a href="./" { "Show all" } "." }
             @else if shown.is_empty() { " No key is held, waited for, frozen or limited." }
         }
         @if let Some(key) = named {
-            p { "No such key is in use. " a href={ "key?" (query(&[("name", key.as_str())])) } { "Look at " (plain(key.as_str())) " all the same" } "." }
+            p { "No such key is held, waited for, frozen or limited. " a href={ "key?" (query(&[("name", key.as_str())])) } { "Look at " (plain(key.as_str())) " all the same" } "." }
         }
     }
 }
@@ -136,10 +137,13 @@ fn head(view: &KeyView) -> Option<&WaiterView> {
     view.waiters.as_deref()?.first()
 }
 
-/// Whether the key, a holder or the first who waits has this text, whatever the case of its letters.
+/// Whether the key, a holder or the first who waits has all these words, whatever the case of their letters.
 fn matches(view: &KeyView, sought: &str) -> bool {
-    let sought = sought.trim().to_lowercase();
-    let has = |text: &str| text.to_lowercase().contains(&sought);
+    let sought = sought.to_lowercase();
+    let has = |text: &str| {
+        let text = text.to_lowercase();
+        sought.split_whitespace().all(|word| text.contains(word))
+    };
     let mut holders = view.held().filter_map(|one| one.lease.held.as_ref());
     has(view.key.as_str())
         || holders.any(|held| has(held.holder.as_str()))
@@ -200,6 +204,7 @@ mod tests {
         };
         for (sought, found) in [
             ("ORDERS/1", vec!["orders/1"]),
+            ("order 1", vec!["orders/1"]),
             ("nightly", vec!["orders/2"]),
             ("7f3c", vec!["report"]),
             // The first who waits for the report.

@@ -219,7 +219,7 @@ const fn work_goes_on(held: &HeldView) -> Option<&'static str> {
         ),
         ViewUntil::Execution { .. } => Some(
             "its execution may still run, and learns nothing of this: it works on beside the next holder, \
-             unless it is stopped first (--stop)",
+             unless it is stopped instead",
         ),
         ViewUntil::Ttl { .. } => None,
     }
