@@ -204,7 +204,7 @@ mod tests {
         };
         for (sought, found) in [
             ("ORDERS/1", vec!["orders/1"]),
-            ("order 1", vec!["orders/1"]),
+            ("s/1 order", vec!["orders/1"]),
             ("nightly", vec!["orders/2"]),
             ("7f3c", vec!["report"]),
             // The first who waits for the report.
