@@ -158,9 +158,9 @@ dist-test: $(SAM_ENV)/complete ## install every package of dist/ in an empty dir
 dist-test-%:
 	LEASEHOLD=$(abspath $(DIST))/bin/leasehold-linux-$(HOST_ARCH) $(SAM_ENV)/bin/python tools/packages/test_$*.py $(DIST)/packages
 
-# An environment of samconfig.toml: default, staging, prod, or minimal for the smallest stack.
+# An environment of samconfig.toml: default, staging, prod, or minimal for the smallest stack; in the Region of AWS_REGION, if that is set.
 deploy: build ## build, show the change set, and deploy it after a yes (CONFIG=staging PARAMETERS="ClockMarginMs=5000 …")
-	$(SAM) deploy --config-env $(CONFIG) --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
+	$(SAM) deploy --config-env $(CONFIG) $(if $(AWS_REGION),--region $(AWS_REGION)) --parameter-overrides Architecture=$(ARCH) $(PARAMETERS)
 
 clean: ## remove everything built; keep the tools
 	rm -rf .aws-sam

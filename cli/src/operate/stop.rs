@@ -63,7 +63,7 @@ pub(crate) fn check_stoppable(held: &HeldView) -> Result<(), Failure> {
     let execution = &held.holder;
     if !matches!(held.until, ViewUntil::Execution { .. }) {
         let what = format!("--stop: {execution} is no execution whose lease lasts while it runs");
-        return Err(Failure::usage(what));
+        return Err(Failure::usage(what).advice("leave --stop out, which ends the lease"));
     }
     if execution.is_durable_execution() {
         let arn = quoted(execution.as_str());

@@ -50,7 +50,8 @@ fn aws_cli() -> PathBuf {
     found.expect("no AWS CLI below target/tools: run `make test`, which installs it")
 }
 
-/// The directory of a reader who has cloned the repository and built it, so that `cargo run` has nothing left to build.
+/// The directory of a reader who has cloned the repository and built it, so that `cargo run` has nothing left to build. `make local` has built the
+/// command line.
 fn clone() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for name in ["asl", "events", "examples"] {
@@ -67,7 +68,14 @@ fn clone() -> tempfile::TempDir {
     );
     std::fs::write(&cargo, script).unwrap();
     std::fs::set_permissions(&cargo, PermissionsExt::from_mode(0o755)).unwrap();
-    symlink(built, directory.path().join("bin/leasehold")).unwrap();
+    let lean = directory.path().join("target/lean");
+    std::fs::create_dir(&lean).unwrap();
+    for place in [
+        lean.join("leasehold"),
+        directory.path().join("bin/leasehold"),
+    ] {
+        symlink(&built, place).unwrap();
+    }
     directory
 }
 

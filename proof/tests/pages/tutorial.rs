@@ -15,7 +15,7 @@ const PRINTED: [(&str, i32, &[&str]); 9] = [
         ],
     ),
     (
-        "cargo run --quiet --bin leasehold -- show",
+        "target/lean/leasehold show",
         0,
         &[
             "leasehold_started_orders:one",
@@ -39,12 +39,12 @@ const PRINTED: [(&str, i32, &[&str]); 9] = [
     ),
     ("invoke ExtendFunction", 0, &[r#""errorType":"Lease.Lost""#]),
     (
-        "cargo run --quiet --bin leasehold -- check",
+        "target/lean/leasehold check",
         0,
         &["check: nothing found in 1 state machine, 3 states, 1 acquire"],
     ),
     (
-        "cargo run --quiet --bin leasehold -- check asl/corpus/faulty/",
+        "target/lean/leasehold check asl/corpus/faulty/",
         1,
         &["no-release: Failed", "path: Acquire", "cure: "],
     ),
