@@ -30,13 +30,15 @@ pub struct RestrictedKeys {
 
 impl<S: Store> Leases<S> {
     /// The keys that somebody waits for: the first permit of each, which has the queue, in the order of the keys. It reads the index,
-    /// which lags a little behind the rows, and then the row of each key.
+    /// which lags a little behind the rows, and then the row of each key. In a pool keys wait that have their own lease: it is among them
+    /// as long as anybody has a permit of it.
     ///
     /// # Errors
     /// Those of [`Store::write`].
     pub async fn keys_with_waiters(&self) -> Result<Vec<Inspection>, Error> {
         let keys = self.indexed(|address| match address {
             ItemAddress::Waiter(key, _) | ItemAddress::Start(key, _) => Some(key),
+            ItemAddress::Row(address) => Some(address.key).filter(|key| key.pool_name().is_some()),
             _ => None,
         });
         let keys = keys.await?;

@@ -190,6 +190,11 @@ fn limited_words(limited: LimitOutcome, view: &KeyView) -> Result<Done, Failure>
     };
     if has_room {
         done = done.and_who_waits(view);
+    } else if limited == LimitOutcome::Unlimited && view.waiting() > 0 {
+        // How many may hold it now, only its requests say.
+        let words =
+            "whoever waits is granted what is free by the next sweep of the stack, within a minute";
+        done.waits = Some(words.to_owned());
     }
     if let LimitOutcome::Limited { permits } = limited
         && held > usize::from(permits)

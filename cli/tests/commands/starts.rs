@@ -515,6 +515,26 @@ async fn long_list_of_failures_is_whole() {
 }
 
 #[tokio::test]
+async fn pool_without_limit_is_served() {
+    let world = Starts::new().await;
+    let because = ["--who", "alice", "--why", "ticket 7", "--yes"];
+    let pooled = async |key: &str| {
+        let pool = ["--pool", "imports", "--pool-permits", "2"];
+        let name = ["start", key, MACHINE, "--name", key];
+        world.run(&[&name[..], &pool].concat()).await.out
+    };
+    let limit = async |permits| {
+        let limit = [&["limit", "--pool", "imports", permits][..], &because].concat();
+        world.run(&limit).await.out
+    };
+    assert!(pooled("a").await.starts_with("started: "));
+    assert_eq!(limit("1").await, "pool imports is limited to 1\n");
+    assert!(pooled("b").await.starts_with("in the queue: "));
+    let said = "pool imports has no limit any more\nwhoever waited first has it now\n";
+    assert_eq!(limit("none").await, said);
+}
+
+#[tokio::test]
 async fn pools_are_shown_and_limited() {
     let world = Starts::new().await;
     world.server.knows_what_began(MACHINE);
@@ -550,6 +570,8 @@ async fn pools_are_shown_and_limited() {
     assert_eq!(json["leases"][0]["pool"], "imports");
     assert!(json["leases"][0]["key"].is_null());
 
+    let waiting = world.run(&["ls", "--waiting"]).await.out;
+    assert!(waiting.contains("\npool imports  "), "{waiting}");
     let limit = [&["limit", "--pool", "imports", "2"][..], &because].concat();
     let limited = world.run(&limit).await;
     let said = "pool imports is limited to 2\nwhoever waited first has it now";
