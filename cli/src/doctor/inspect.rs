@@ -78,12 +78,13 @@ const OTHERS: [&str; 32] = [
 const DURABLE_ENDS: &str = "DurableEndRule";
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 20] = [
+const ALARMS: [&str; 21] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
     "CrashesAlarm",
     "DeniedAlarm",
+    "DroppedStartsAlarm",
     "EndsUnseenAlarm",
     "FailedStartsAlarm",
     "FunctionThrottlesAlarm",

@@ -8,8 +8,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
 use leasehold::{
     Acquire, AtLeast, AuditReason, Clock as _, ExecutionName, ForceReleaseOptions, Key, KeyDetails,
-    KeyView, Leases, LimitedTo, ManualClock, Operator, Queue, Reason, Record, Start, StartRules,
-    StateMachineArn, SystemClock,
+    KeyView, Leases, LimitedTo, ManualClock, Operator, Permits, Pool, Queue, Reason, Record, Start,
+    StartRules, StateMachineArn, SystemClock,
     store::{Address, DynamoDb},
 };
 use leasehold_lambda::StepFunctions;
@@ -112,6 +112,17 @@ impl Console {
         let queue = self.starts().await;
         for number in 0..starts {
             let start = Self::start_of(key, &number.to_string());
+            let _ = queue.start(start).await.unwrap();
+        }
+    }
+
+    /// A start of each of these keys, which share a pool of one: the first has both, and the others wait in the pool.
+    pub async fn pool(&self, pool: &str, keys: &[&str]) {
+        let queue = self.starts().await;
+        let pool = Pool::new(&Key::new(pool).unwrap(), Permits::new(1).unwrap());
+        for key in keys {
+            let mut start = Self::start_of(key, &key.replace('/', "-"));
+            start.pool = Some(pool.clone());
             let _ = queue.start(start).await.unwrap();
         }
     }

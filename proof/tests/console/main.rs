@@ -80,7 +80,7 @@ async fn long_lists_are_searched_and_shown() {
     let list = browser.says("1001 held, 128 waiting, 0 frozen.").await;
     assert!(list.contains("These are the first 1000: search for others."));
     browser.fill("q", "tenant/777\u{e007}").await;
-    browser.says("1 match.").await;
+    browser.says("1 matches.").await;
     browser.click("tenant/777").await;
     browser.says("worker 7 has had it for").await;
 
@@ -217,6 +217,32 @@ async fn limits_and_failed_starts_are_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pool_shows_who_waits_and_is_limited() {
+    let console = Console::start(&["--allow-changes"]).await;
+    console.pool("imports", &["tenants/a", "tenants/b"]).await;
+    let browser = Browser::start().await;
+    browser.open(&console.address).await;
+    browser.says("3 held, 1 waiting, 0 frozen.").await;
+    browser.click("tenants/b").await;
+    browser
+        .says("Held while it waits for a permit of pool imports")
+        .await;
+    browser.click("pool imports").await;
+    browser.says("orders:tenants-a has had it for").await;
+    let page = browser.says("1 waits for it, the first for").await;
+    assert!(page.contains("orders:tenants-b"), "{page}");
+    browser.click("Limit…").await;
+    browser.says("Limit pool imports").await;
+    browser.fill("limit", "2").await;
+    browser
+        .fill("why", "the partner is well again\u{e007}")
+        .await;
+    let done = browser.says("pool imports is limited to 2").await;
+    assert!(done.contains("whoever waited first has it now"), "{done}");
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn failed_page_recovers() {
     let console = Console::start(&[]).await;
     console.hold("orders/42", "worker 7").await;
@@ -231,11 +257,11 @@ async fn failed_page_recovers() {
     // By itself, and whole.
     browser.says("1 held, 0 waiting, 0 frozen.").await;
     browser.fill("q", "orders\u{e007}").await;
-    browser.says("1 match.").await;
+    browser.says("1 matches.").await;
     // A renewal that fails says so, and the page goes on.
     console.refuse("Scan");
     browser.says("That did not work").await;
-    browser.says("1 match.").await;
+    browser.says("1 matches.").await;
 }
 
 /// A page of somebody else, which knows the address of a form: it sends the form, and asks in a script.

@@ -177,6 +177,18 @@ fn starts_keep_order_despite_faults() {
     ALONE.run(|| Machines::embedded(every), order::on_the_engine);
 }
 
+/// For the figures.
+#[test]
+#[ignore = "minutes: cargo test -p leasehold-proof --test machines forty -- --ignored --nocapture"]
+fn forty_tenants_on_the_stack() {
+    static ALONE: Shared<Machines> = Shared::new();
+    let every = Schedules::Every(Duration::from_millis(500));
+    ALONE.run(
+        || Machines::embedded(every),
+        order::of_forty_tenants_on_the_engine,
+    );
+}
+
 #[test]
 fn refused_definition_spares_next_one() {
     PLAIN.run(

@@ -396,3 +396,88 @@ pub async fn on_the_engine(on: &'static Machines) {
         .await;
     }
 }
+
+/// 1,000 starts of forty tenants from SQS, ten executions in total, with deaths and lost answers, on the real functions. Prints what it
+/// took.
+pub async fn of_forty_tenants_on_the_engine(on: &'static Machines) {
+    const KEYS: usize = 40;
+    const EACH: usize = 25;
+    let definition =
+        r#"{"StartAt": "Work", "States": {"Work": {"Type": "Wait", "Seconds": 1, "End": true}}}"#;
+    let machine = on.create_started("tenants", definition).await;
+    let executions = machine.replace(":stateMachine:", ":execution:");
+    let proxy = on.stack().proxy();
+    proxy.count_units();
+    let before = proxy.counts();
+    let key_of = |tenant: usize| format!("tenants/{tenant}");
+    let mut random = Random(7);
+    let mut left: Vec<Sent> = (0..EACH)
+        .flat_map(|place| (0..KEYS).map(move |key| (key, place)))
+        .collect();
+    let mut batches = 0;
+    while !left.is_empty() {
+        let batch: Vec<_> = left.drain(..BATCH.min(left.len())).collect();
+        let key = key_of(batch[random.below(batch.len())].0);
+        match batches % 10 {
+            0 => {
+                let host = on.stack().functions();
+                host.kill_before_answer("StartFunction", 1).unwrap();
+            }
+            3 => proxy.inject_matching(Fault::LoseAnswer, "UpdateItem", &key, 3),
+            6 => {
+                let calls = on.stack().sfn_proxy().unwrap();
+                calls.inject_matching(Fault::LoseAnswer, "StartExecution", &key, 2);
+            }
+            _ => {}
+        }
+        batches += 1;
+        let records = batch.iter().map(|&sent| {
+            let pool = json!({"name": "total", "permits": 10});
+            let body = json!({"key": key_of(sent.0), "state_machine_arn": machine, "name": name(sent), "input": {"key": key_of(sent.0)}, "pool": pool});
+            json!({"messageId": name(sent), "body": body.to_string()})
+        });
+        let records: Vec<_> = records.collect();
+        let answer = on.call("StartFunction", &json!({"Records": records})).await;
+        let failed = answer["batchItemFailures"].as_array();
+        // It was killed, or some failed: SQS delivers them again.
+        let again = batch.into_iter().filter(|sent| {
+            let is_it = |one: &Value| one["itemIdentifier"] == name(*sent);
+            failed.is_none_or(|failed| failed.iter().any(is_it))
+        });
+        let again: Vec<_> = again.collect();
+        left.splice(0..0, again);
+    }
+    let (mut times, mut of_tenants) = (Vec::new(), BTreeMap::<usize, Vec<_>>::new());
+    for sent in (0..KEYS).flat_map(|key| (0..EACH).map(move |place| (key, place))) {
+        let run = Run::of(&on.stack().sfn(), &format!("{executions}:{}", name(sent)));
+        eventually(&format!("the begin of {sent:?}"), async || {
+            run.is_known().await.then_some(())
+        })
+        .await;
+        assert_eq!(run.ended().await.status, "SUCCEEDED");
+        let [begin, end] = run.times().await;
+        times.extend([(begin, 1_i32), (end, -1)]);
+        of_tenants.entry(sent.0).or_default().push([begin, end]);
+    }
+    for (tenant, runs) in &mut of_tenants {
+        runs.sort_unstable();
+        let one_by_one = runs.windows(2).all(|pair| pair[0][1] <= pair[1][0]);
+        assert!(one_by_one, "two of tenant {tenant} ran at once");
+    }
+    times.sort_unstable();
+    let at_once = times.iter().scan(0, |running, (_, change)| {
+        *running += change;
+        Some(*running)
+    });
+    let most = at_once.max().unwrap();
+    assert_eq!(most, 10, "ran at once");
+    let spent = proxy.counts().since(&before);
+    let took = times.last().unwrap().0.since(times[0].0);
+    println!(
+        "{} starts: {} requests, {:.0} write units, at most {most} executions at once, {} s in all",
+        KEYS * EACH,
+        spent.total(),
+        spent.units().writing(),
+        took.as_secs(),
+    );
+}
