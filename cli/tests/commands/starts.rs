@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::fixture::{Fixture, Ran, ended, masked};
 use leasehold::{
-    ExecutionName, Holder, Key, LeaseState, Queue, Start, StartRules, StateMachineArn,
-    store::DynamoDb,
+    ExecutionName, Holder, Key, LeaseState, Queue, ResultTo, Start, StartRules, StateMachineArn,
+    TaskToken, store::DynamoDb,
 };
 use leasehold_lambda::StepFunctions;
 use leasehold_local::{Fault, session_token};
@@ -435,6 +435,31 @@ async fn dismissed_start_is_not_listed() {
     let again = all.run(&["dismiss-start", "k", ONE]).await;
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(again.err.contains("has failed or waits"), "{again:?}");
+}
+
+/// By the command itself, and not by the next sweep.
+#[tokio::test]
+async fn dismissed_start_answers_its_task() {
+    let all = Starts::new().await;
+    assert_eq!(all.start("k", &[]).await.code, Some(0));
+    let machine = StateMachineArn::new(MACHINE).unwrap();
+    let name = ExecutionName::new("asked").unwrap();
+    let mut start = Start::new(Key::new("k").unwrap(), machine, name);
+    start.result_to = Some(ResultTo {
+        task_token: TaskToken::new("of a task").unwrap(),
+        stop_with: None,
+    });
+    let execution = start.execution();
+    assert!(all.stack().start(start).await.is_ok());
+    let dismissed = all.run(&["dismiss-start", "k", execution.as_str()]).await;
+    assert_eq!(dismissed.code, Some(0), "{dismissed:?}");
+    let calls = all.server.calls();
+    let told = calls
+        .iter()
+        .find(|call| call.operation == "SendTaskFailure");
+    let told = told.expect("an answer");
+    assert_eq!(told.body["taskToken"], "of a task");
+    assert_eq!(told.body["error"], "Lease.NotStarted");
 }
 
 #[tokio::test]

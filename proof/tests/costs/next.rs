@@ -149,7 +149,7 @@ impl Case {
 }
 
 #[tokio::test]
-async fn next_is_told_within_a_second() {
+async fn next_waits_for_no_other_sweep() {
     let mut case = Case::start().await;
     case.by_call("a release", None, async |queue, lease| {
         let _ = queue.release(&lease).await.unwrap();

@@ -23,10 +23,14 @@ struct Eventful {
     clock: Arc<ManualClock>,
     act: Mutex<Option<Arc<Act>>>,
     more: Duration,
+    /// So much time passes whenever somebody looks at it.
+    each_look: Mutex<Duration>,
 }
 
 impl Clock for Eventful {
     fn now(&self) -> Timestamp {
+        self.clock
+            .advance(*self.each_look.lock().expect("no panic"));
         self.clock.now()
     }
 
@@ -65,6 +69,7 @@ impl Case {
             clock: Arc::clone(&clock),
             act: Mutex::default(),
             more,
+            each_look: Mutex::default(),
         });
         let calls = Arc::new(FakeStepFunctions::default());
         let settings = Settings {
@@ -147,6 +152,22 @@ async fn an_expired_lease_is_passed_on() {
     assert_eq!(case.told(), [("a".into(), 10 * SECOND + MARGIN)]);
     // Nothing more is due.
     assert_eq!(case.passed(), 10 * SECOND + MARGIN);
+}
+
+/// It may become due after any step of the sweep.
+#[tokio::test]
+async fn due_while_it_looks_is_not_left() {
+    for each_look in 1..100 {
+        let case = Case::new();
+        case.has(2 * SECOND).await;
+        case.waits("a", HOUR, Duration::ZERO).await;
+        // A second before it is due.
+        case.clock.advance(SECOND + MARGIN);
+        let looks = &case.eventful.each_look;
+        *looks.lock().expect("no panic") = Duration::from_millis(10 * each_look);
+        case.sweep().await;
+        assert_eq!(case.told().len(), 1, "{each_look}");
+    }
 }
 
 #[tokio::test]

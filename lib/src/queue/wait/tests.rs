@@ -126,6 +126,31 @@ async fn suspended_process_tells_nobody() {
     assert_eq!(calls.take_answers().len(), 0);
 }
 
+/// While its first call is under way, whose answer is lost.
+#[tokio::test(start_paused = true)]
+async fn suspended_process_calls_no_second_time() {
+    let clock = make::clock();
+    let calls = Arc::new(FakeStepFunctions::default());
+    let leases = Leases::new(Memory::new(), Settings::default())
+        .with_clock(clock.clone())
+        .with_workflows(calls.clone());
+    for (token, pause, told) in [("a", 1, 1), ("b", 120, 0)] {
+        calls.lose(token, Lost::Request, 1);
+        let later = Arc::clone(&clock);
+        let sleeps = async move { later.advance(Duration::from_secs(pause)) };
+        calls.before(token, sleeps);
+        let wait = Wait {
+            task_token: TaskToken::new(token).expect("valid"),
+            wait: WaitTime::DAY,
+            latest: false,
+        };
+        let request = make::of_execution(make::key(token), token);
+        let asked = leases.acquire_queued(request, wait).await;
+        assert_eq!(asked.is_ok(), told == 1, "{asked:?}");
+        assert_eq!(calls.take_answers().len(), told, "{token}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn permit_freed_before_join_is_granted() {
     let table = Wire::meddled(Before::Join, 1, |table| free(table, 1));

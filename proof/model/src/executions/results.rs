@@ -89,6 +89,10 @@ impl World {
         let has_begun = executing.began.is_some();
         let ended = executing.ended.filter(|_| !executing.runs());
         let (told, is_true) = match (ask, text.as_str()) {
+            (Ask::Succeed(..), output) if output.contains(r#""outcome":"skipped""#) => {
+                let is_skipped = matches!(status, Some(StartStatus::Skipped));
+                (Told::Refusal, is_skipped && !has_begun)
+            }
             (Ask::Succeed(..), output) => {
                 let has_succeeded = ended.is_some_and(|end| !end.redrivable);
                 (Told::Output, has_succeeded && output == names::output(who))

@@ -1,5 +1,22 @@
 //! The worlds of executions that are explored.
 
+/// Worlds that differ from one in some fields, each with a budget of its own, and the list of them.
+macro_rules! worlds {
+    ($(#[$doc:meta])* $all:ident of $base:ident;
+     $($id:ident $name:literal $about:literal { $($field:ident: $value:expr),* } $($budget:ident: $times:literal),*;)*) => {
+        $(pub const $id: Scope = Scope {
+            name: $name,
+            about: $about,
+            $($field: $value,)*
+            budget: Budget { $($budget: $times,)* ..NOTHING },
+            ..$base
+        };)*
+
+        $(#[$doc])*
+        pub const $all: &[Scope] = &[$($id),*];
+    };
+}
+
 mod pools;
 mod results;
 mod starts;

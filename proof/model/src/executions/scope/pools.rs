@@ -20,22 +20,9 @@ const TURNS: [KeyNo; 4] = [0, 1, 0, 1];
 /// Two want the second key.
 const LATER: [KeyNo; 4] = [0, 1, 1, 0];
 
-macro_rules! worlds {
-    ($($id:ident $name:literal $about:literal { $($field:ident: $value:expr),* } $($budget:ident: $times:literal),*;)*) => {
-        $(pub const $id: Scope = Scope {
-            name: $name,
-            about: $about,
-            $($field: $value,)*
-            budget: Budget { $($budget: $times,)* ..NOTHING },
-            ..TENANTS
-        };)*
-
-        /// All of those with a pool.
-        pub const POOLED: &[Scope] = &[$($id),*];
-    };
-}
-
 worlds! {
+    /// All of those with a pool.
+    POOLED of TENANTS;
     P_FREE "pool-free" "two tenants ask for their keys and for the one permit of a pool at once" { begun: 0 };
     P_TOKENS "pool-tokens" "one has the permit of the pool, another its key: functions die between any two requests" {} look: 1, crash: 1;
     P_ASKS "pool-asks" "one has the permit of the pool, another asks, and functions die between any two requests" { begun: 1 } crash: 1;

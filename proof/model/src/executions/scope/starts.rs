@@ -22,22 +22,9 @@ const fn kinds(first: Held, second: Held, third: Held) -> [Kind; 4] {
     ]
 }
 
-macro_rules! worlds {
-    ($($id:ident $name:literal $about:literal { $($field:ident: $value:expr),* } $($budget:ident: $times:literal),*;)*) => {
-        $(pub const $id: Scope = Scope {
-            name: $name,
-            about: $about,
-            $($field: $value,)*
-            budget: Budget { $($budget: $times,)* ..NOTHING },
-            ..STARTS
-        };)*
-
-        /// All of those with starts.
-        pub const STARTED: &[Scope] = &[$($id),*];
-    };
-}
-
 worlds! {
+    /// All of those with starts.
+    STARTED of STARTS;
     S_PLAIN "starts-plain" "two starts at once, and an execution that ends" { begun: 0 } reap: 1;
     S_THREE "starts-three" "one runs, two wait: looks side by side, and functions die" { executions: 3, begun: 3 } reap: 1, look: 1, crash: 1;
     S_CRASHES "starts-crashes" "one runs, another asks, and functions die between any two requests" { begun: 1 } look: 1, crash: 1;

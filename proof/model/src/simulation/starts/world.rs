@@ -25,7 +25,7 @@ use super::{
 };
 use leasehold::{
     Acquire, AuditReason, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
-    Holder, IfHeld, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease,
+    Holder, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Memory, Operator, PassLease,
     Permits, Pool, Queue, Queued, Reason, RequestDigest, RequestId, Settings, Start, StartRules,
     Started, StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
     metrics::{Counts, Metric, counted},
@@ -376,7 +376,7 @@ impl World {
         start.keep = self.plan.keep(&mut self.rng);
         start.pass_lease = [PassLease::Nothing, PassLease::Handle][self.rng.usize(..2)];
         let request = RequestDigest::of_start(&start.execution());
-        let asking = self.draw_asking(who, !matches!(start.if_held, IfHeld::Skip));
+        let asking = self.draw_asking(who);
         let mut shared = self.shared.get();
         let now = shared.now;
         shared.oracle.names.insert(request, format!("s{who}"));
