@@ -274,3 +274,22 @@ async fn redrive_takes_only_free_keys() {
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(again.err.contains("it is RUNNING"), "{again:?}");
 }
+
+/// As everybody does: whoever takes the permit first could wait for whoever has it and waits for the key.
+#[tokio::test]
+async fn redrive_takes_the_key_before_its_pool() {
+    let all = Executions::start().await;
+    let machine = EXECUTION.replacen(":execution:", ":stateMachine:", 1);
+    let machine = machine.trim_end_matches(":7f3c");
+    let pool = ["--pool", "imports", "--pool-permits", "1"];
+    let start = ["start", "orders/1", machine, "--name", "7f3c"];
+    let started = all.run(&[&start[..], &pool].concat()).await;
+    assert!(started.out.starts_with("started: "), "{started:?}");
+    all.server.stop(EXECUTION);
+    let redriven = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(redriven.code, Some(0), "{redriven:?}");
+    let lines = redriven.out.lines();
+    let names: Vec<_> = lines.filter_map(|line| line.split_once(" is ")).collect();
+    let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["orders/1", "pool imports"]);
+}

@@ -1,15 +1,16 @@
 //! `leasehold start` and `repeat-start`, and `leasehold ls --failed`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fixture::{Fixture, Ran, ended, masked};
+use crate::fixture::{Fixture, LEASEHOLD, Ran, TABLE, ended, masked};
 use leasehold::{
     ExecutionName, Holder, Key, LeaseState, Queue, ResultTo, Start, StartRules, StateMachineArn,
     TaskToken, store::DynamoDb,
 };
 use leasehold_lambda::StepFunctions;
-use leasehold_local::{Fault, session_token};
+use leasehold_local::{Code, Fault, Function, LambdaHost, session_token};
 use leasehold_proof::fake_step_functions::{FakeStepFunctionsServer, StepFunctionsCall};
 use serde_json::{Value, json};
 
@@ -176,6 +177,55 @@ async fn eviction_serves_who_waits() {
     let ran = all.run(&evict).await;
     let who = "\nwhoever waited first has it now\n";
     assert!(ran.out.ends_with(who), "{ran:?}");
+}
+
+/// The command itself reaches no Step Functions: only the function has the right.
+#[tokio::test]
+async fn stacks_sweep_serves_who_waits() {
+    let all = Starts::new().await;
+    let logs = tempfile::tempdir().unwrap();
+    let host = LambdaHost::start(logs.path(), 0).await.unwrap();
+    let environment = [
+        ("LEASE_TABLE", TABLE.to_owned()),
+        ("LEASE_STARTS", MACHINE.to_owned()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", all.fixture.proxy.url()),
+        ("AWS_ENDPOINT_URL_SFN", all.url()),
+    ];
+    let sweep = Path::new(LEASEHOLD).with_file_name("sweep");
+    assert!(sweep.is_file(), "cargo build --workspace --bins");
+    host.register(Function {
+        logical_id: "SweepFunction".to_owned(),
+        verb: "sweep".to_owned(),
+        code: Code::Binary(sweep),
+        environment: environment
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+        timeout: Duration::from_secs(30),
+        here: None,
+        memory_mb: 128,
+        concurrency: 1,
+    });
+    let by_the_stack = async |arguments: &[&str]| {
+        let because = ["--who", "alice", "--why", "ticket 7", "--yes"];
+        let mut command = all.fixture.command(&[arguments, &because].concat());
+        command.env("LEASEHOLD_SWEEP", "SweepFunction");
+        command.env("AWS_ENDPOINT_URL_LAMBDA", host.url());
+        ended(command).await.out
+    };
+    let who = "\nwhoever waited first has it now\n";
+    all.fixture.grant("k", "worker", LONG).await;
+    all.start("k", &[]).await;
+    let freed = by_the_stack(&["force-release", "k"]).await;
+    assert!(freed.ends_with(who), "{freed}");
+    by_the_stack(&["limit", "--pool", "imports", "0"]).await;
+    let pool = ["--name", "two", "--pool", "imports", "--pool-permits", "1"];
+    let start = [&["start", "other", MACHINE][..], &pool].concat();
+    let waits = all.run(&start).await;
+    assert!(waits.out.starts_with("in the queue: "), "{waits:?}");
+    let opened = by_the_stack(&["limit", "--pool", "imports", "1"]).await;
+    assert!(opened.ends_with(who), "{opened}");
+    assert_eq!(all.server.runs().len(), 2);
+    host.stop().await;
 }
 
 /// A missing right costs nobody the place: who was granted the key is told by the stack.
