@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::late_waiters::PendingWait;
+use crate::starts::Task;
 
 /// Microseconds since the soak began, by a clock that only goes forward.
 pub type Micros = u64;
@@ -263,6 +264,8 @@ pub struct History {
     pub fenced: u64,
     /// Starts through a key.
     pub starts: Vec<StartAsked>,
+    /// The tasks that wait for the results of some.
+    pub tasks: Vec<Task>,
     /// Faults of the processes and the wire, with their times.
     pub fault_log: Vec<(Micros, String)>,
     /// Faults of processes and of the wire as a whole, by kind.
@@ -331,6 +334,8 @@ pub struct StartAsked {
     pub pool: Option<String>,
     /// What it does while somebody else has the key.
     pub if_held: &'static str,
+    /// The execution whose task waits for its result ends before, and it ends with that.
+    pub leaves: bool,
     /// How long the key stays closed after its grant.
     pub at_least: Micros,
     /// How long its execution has the key after a failure.

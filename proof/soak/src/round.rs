@@ -166,6 +166,7 @@ impl Round {
         totals
             .violations
             .extend(starts::drain(&context, TO_FINISH).await);
+        starts::are_told(&context).await;
         let lines = context.keys.lines.iter();
         let served = join_all(lines.map(|key| served_again(&context, key))).await;
         totals.violations.extend(served.into_iter().flatten());
@@ -209,6 +210,8 @@ impl Round {
         totals.late = history.late;
         let runs = starts::runs(context);
         totals.starts = starts::count(&history.starts, &runs);
+        let told = history.tasks.iter().filter(|task| task.told.is_some());
+        totals.starts.insert("tasks told", told.count() as u64);
         for (kind, count) in &history.faults {
             *totals.faults.entry(kind.clone()).or_default() += count;
         }
@@ -232,6 +235,7 @@ impl Round {
         found.extend(checks::lasting(&history.ops, beliefs, denials));
         found.extend(checks::waiters(&history.waits));
         found.extend(checks::starts(&history.starts, &runs));
+        found.extend(checks::results(&history.tasks, &history.starts, &runs));
         for (key, done) in &history.writes {
             let observed = context.fixture.resource.read(key).await;
             found.extend(checks::writes(key, &observed, *done));

@@ -1,9 +1,10 @@
 //! Executions that are started through keys: who asks for them, again and again as queues deliver.
 //!
-//! `executions` is what becomes of each, and `drain` the end of a round, when all have had their turn.
+//! `executions` is what becomes of each, `tasks` who waits for that, and `drain` the end of a round, when all have had their turn.
 
 mod drain;
 mod executions;
+mod tasks;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ use crate::watch::sleep_ms;
 
 pub use drain::drain;
 pub use executions::{run_until, runs};
+use tasks::Drawn;
+pub use tasks::{Task, Told, are_told};
 
 /// How executions are started through one key.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +154,7 @@ impl Way {
             permits: self.permits,
             pool,
             if_held,
+            leaves: false,
             at_least: at_least * 1_000_000,
             keep: self.keep_seconds * 1_000_000,
             calls: Vec::new(),
@@ -216,7 +220,13 @@ async fn ask_for(context: &Context, way: usize, caller: u64) {
         }
         let name = format!("{}{way}-{caller}-{count}", own_prefix(context));
         count += 1;
-        let asked = WAYS[way].draw(rng, key, &name);
+        let mut asked = WAYS[way].draw(rng, key, &name);
+        // What is refused is the answer of the call alone.
+        if asked.if_held != "fail"
+            && let Some(task) = Drawn::draw(rng, !WAYS[way].has_handle)
+        {
+            tasks::wait(context, &mut asked, task);
+        }
         let copies = 1 + u64::from(rng.u64(..4) == 0);
         let steps: Vec<_> = (0..copies).map(|_| Step::draw(rng, 200)).collect();
         let place = {
@@ -274,7 +284,9 @@ fn answer(caller: &Caller<'_>, asked: &StartAsked, reply: &Reply) -> StartAnswer
             match answer["outcome"].as_str() {
                 Some("started") => Some(StartAnswer::Started),
                 Some("queued") => Some(StartAnswer::Queued),
-                Some("skipped") if asked.if_held == "skip" => Some(StartAnswer::Skipped),
+                Some("skipped") if asked.if_held == "skip" || asked.leaves => {
+                    Some(StartAnswer::Skipped)
+                }
                 Some("superseded") => {
                     let by = answer["by"].as_str().unwrap_or_default();
                     Some(StartAnswer::Superseded(by.to_owned()))

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leasehold_soak::round::Totals;
 use leasehold_soak::row::MARGIN;
 use leasehold_soak::run::Soak;
 
@@ -10,16 +11,23 @@ const SEED: u64 = 20_261_121;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_under_every_fault() {
-    let soak = Soak {
-        seed: SEED,
-        length: Duration::from_secs(40),
-        first: 0,
-        clients: 48,
-        margin: MARGIN,
-    };
-    let total = soak.run().await;
-    assert_eq!(total.violations, [], "printed above");
-    assert_eq!(total.undecided, 0);
+    let mut total = Totals::default();
+    // A busy machine needs several slices until something has gone on.
+    for first in 0..5 {
+        let soak = Soak {
+            seed: SEED,
+            length: Duration::from_secs(40),
+            first,
+            clients: 48,
+            margin: MARGIN,
+        };
+        total.add(soak.run().await);
+        assert_eq!(total.violations, [], "printed above");
+        assert_eq!(total.undecided, 0);
+        if total.operations > 300 && total.grants > 50 {
+            break;
+        }
+    }
     for kind in [
         "LoseAnswer",
         "ResetAnswer",
@@ -46,7 +54,6 @@ async fn promises_hold_under_every_fault() {
         .keys()
         .filter(|kind| kind.starts_with("call back"));
     assert!(calls_back.count() > 0, "{total}");
-    // Far below what any machine manages: only to see that something went on.
     assert!(total.operations > 300 && total.grants > 50, "{total}");
     let starts: u64 = ["started", "queued"]
         .iter()

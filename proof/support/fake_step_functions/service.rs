@@ -303,6 +303,7 @@ impl Service {
             "stopDate": execution.end.map(|end| end.at),
             "status": execution.status(),
             "input": execution.input,
+            "output": (execution.status() == "SUCCEEDED").then_some("{}"),
             "redriveCount": execution.redriven.len(),
             "redriveDate": execution.redriven_at,
             "redriveStatus": if redrivable { "REDRIVABLE" } else { "NOT_REDRIVABLE" },

@@ -2,6 +2,7 @@
 //! ([`crate::judge`]), and what only the soak can see.
 
 mod promises;
+mod results;
 mod secrets;
 mod starts;
 mod strangers;
@@ -11,6 +12,7 @@ mod tests;
 use std::fmt;
 
 pub use promises::{grants, holders, lasting, once, waiters, writes};
+pub use results::results;
 pub use secrets::secrets;
 pub use starts::starts;
 pub use strangers::Strangers;

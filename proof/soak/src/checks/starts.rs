@@ -102,7 +102,7 @@ fn of_start(start: &StartAsked, starts: &[&StartAsked], all: &[Ran<'_>]) -> Vec<
             let asked_before = stopped.until.is_none_or(|until| other.asked_at() < until);
             other.if_held == "replace" && !std::ptr::eq(**other, start) && asked_before
         };
-        if starts.iter().find(replaces).is_none() {
+        if !start.leaves && starts.iter().find(replaces).is_none() {
             found.push(("S12", "was stopped, and nobody asked for that".to_owned()));
         }
     }
@@ -171,9 +171,11 @@ impl StartAsked {
                 && match &one.answer {
                     StartAnswer::Unknown | StartAnswer::Refused => false,
                     StartAnswer::Started => !goes_on,
-                    StartAnswer::Queued => {
-                        matches!(next.answer, StartAnswer::Refused | StartAnswer::Skipped)
-                    }
+                    StartAnswer::Queued => match next.answer {
+                        StartAnswer::Refused => true,
+                        StartAnswer::Skipped => !self.leaves,
+                        _ => false,
+                    },
                     settled => *settled != next.answer,
                 }
         });
@@ -313,12 +315,12 @@ fn too_early<'a>(all: &'a [Ran<'a>]) -> impl Iterator<Item = String> + 'a {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use StartAnswer::*;
 
     /// Instants in milliseconds.
-    fn asked(name: &str, calls: &[(u64, u64, StartAnswer)]) -> StartAsked {
+    pub(in crate::checks) fn asked(name: &str, calls: &[(u64, u64, StartAnswer)]) -> StartAsked {
         let call = |(begin, end, answer): &(u64, u64, StartAnswer)| StartCall {
             begin: begin * 1000,
             end: end * 1000,
@@ -332,6 +334,7 @@ mod tests {
             permits: 1,
             pool: None,
             if_held: "wait",
+            leaves: false,
             at_least: 0,
             keep: 0,
             calls: calls.iter().map(call).collect(),
@@ -345,7 +348,7 @@ mod tests {
         }
     }
 
-    fn run(name: &str, token: u64, from: u64, until: u64) -> Run {
+    pub(in crate::checks) fn run(name: &str, token: u64, from: u64, until: u64) -> Run {
         Run {
             execution: name.to_owned(),
             token,
@@ -358,7 +361,7 @@ mod tests {
         }
     }
 
-    fn stopped(run: Run) -> Run {
+    pub(in crate::checks) fn stopped(run: Run) -> Run {
         Run {
             status: "ABORTED",
             ..run

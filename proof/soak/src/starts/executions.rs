@@ -9,7 +9,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{name_of, own_prefix, started_arn};
+use super::{name_of, own_prefix, started_arn, tasks};
 use crate::calls::{Answer, Caller, Handle};
 use crate::context::Context;
 use crate::history::{Belief, Denial, Run};
@@ -53,6 +53,7 @@ pub async fn run_until(context: &Arc<Context>, stop: &AtomicBool) {
                 at_work.spawn(async move { work(&context, &name).await });
             }
         }
+        tasks::hear(context);
         sleep_ms(20).await;
     }
     at_work.join_all().await;
