@@ -231,7 +231,9 @@ fn wrote_row(
             first.is_none() || first == is.request.as_ref() || asked_before,
             Invariant::L3,
         );
-        if let Some(request) = is.request.as_ref().and_then(names::whose) {
+        // A permit of the pool is asked for by the same request as the key, after a redrive.
+        let request = is.request.as_ref().filter(|_| key != POOL);
+        if let Some(request) = request.and_then(names::whose) {
             let away = state.seen.superseded.contains(&request);
             // Of a permit that has a row of its own the note is read after the grant, which is taken back: nobody learns of it.
             state.seen.must(!away || asked_before, Invariant::L6);
@@ -243,11 +245,11 @@ fn wrote_row(
         }
         if let Some(who) = is
             .holder
-            .filter(|who| key != POOL && usize::from(*who) < state.executions.len())
+            .filter(|_| world.scope.pool.is_none())
+            .filter(|who| usize::from(*who) < state.executions.len())
         {
             let executing = &mut state.executions[usize::from(who)];
-            // It was redriven without its lease, and has the key again.
-            if world.is_start(who) && executing.phase == Phase::Without && executing.redriven > 0 {
+            if executing.runs_without(world.is_start(who)) {
                 executing.phase = Phase::Section;
                 executing.lease = is.lease;
             }

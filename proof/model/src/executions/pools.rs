@@ -82,6 +82,12 @@ pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)
         let was = before.view(POOL, permit).lease;
         if let Some(who) = is.holder.filter(|_| was != is.lease) {
             serves(world, state, who, queue);
+            let executing = &mut state.executions[usize::from(who)];
+            if executing.runs_without(world.is_start(who)) {
+                executing.phase = Phase::Section;
+                executing.lease = after.held_by(who).map(|(lease, _)| lease);
+                executing.permit = is.lease;
+            }
         }
     }
 }

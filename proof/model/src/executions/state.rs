@@ -151,6 +151,11 @@ pub struct Standing {
 }
 
 impl Executing {
+    /// It was redriven without its lease, and has not been granted all that it needs since.
+    pub fn runs_without(&self, is_start: bool) -> bool {
+        is_start && self.phase == Phase::Without && self.redriven > 0
+    }
+
     pub fn new(kind: Kind) -> Self {
         let began = match kind {
             Kind::Start(_) => None,
