@@ -75,9 +75,9 @@ async fn limit_overrides_callers_number<B: Bench>(bench: &B) {
     case.signed(Act::Limit).await;
     let second = case.has_one_of(3, "b").await;
     case.in_vain(3, "c").await;
-    // A higher one as well.
+    // A higher one as well, also for whoever sends 1 and leaves the number to the limit.
     case.limited(4).await;
-    let more = [case.has_one_of(3, "c").await, case.has_one_of(3, "d").await];
+    let more = [case.has_one_of(3, "c").await, case.has_one_of(1, "d").await];
     case.in_vain(3, "e").await;
     let (seen, _) = case.inspected().await;
     let limit = seen.limit.expect("a limit");
