@@ -154,8 +154,14 @@ pub enum Settlement {
         /// When DynamoDB may delete the item, in epoch seconds.
         purge_at: u64,
     },
-    /// It will not begin, for this reason. The item stays until it is repeated or dismissed.
-    Failed(String),
+    /// It will not begin.
+    Failed {
+        /// Why not.
+        reason: String,
+        /// When DynamoDB may delete the item, in epoch seconds: that of a start whose task is told. None: it stays, and is listed,
+        /// until it is repeated or dismissed.
+        purge_at: Option<u64>,
+    },
     /// It had failed, and nobody will repeat it: the item is deleted.
     Dismissed,
 }
@@ -356,7 +362,7 @@ impl Settlement {
             Self::Begun { .. } => "begun",
             Self::Skipped { .. } => "skipped",
             Self::Superseded { .. } => "superseded",
-            Self::Failed(_) => "failed",
+            Self::Failed { .. } => "failed",
             Self::Dismissed => "dismissed",
         }
     }

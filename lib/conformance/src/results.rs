@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::starts::{StartCase, execution};
-use super::{Bench, LIMIT, MS, StartFate, invalid, make, with};
+use super::{Bench, LIMIT, MS, StartFate, counted, invalid, make, with};
 use leasehold::{
     Error, Execution, Failure, IfHeld, RequestDigest, ResultTo, Start, StartRules, Started,
-    SweepBounds, TaskToken, WaitTime, store::Operations as _,
+    SweepBounds, TaskToken, WaitTime, metrics::Metric, store::Operations as _,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -17,6 +17,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     over_before_it_was_asked(bench).await;
     own_refusal_is_not_sent(bench).await;
     later_refusals_are_sent(bench).await;
+    what_a_task_is_told_is_no_failed_start(bench).await;
     denied_token_keeps_no_lease(bench).await;
     execution_stops_with_its_caller(bench).await;
     waiting_start_leaves_with_its_caller(bench).await;
@@ -236,6 +237,28 @@ async fn later_refusals_are_sent<B: Bench>(bench: &B) {
     for name in ["late", "dismissed", "refused", "next", "superseded"] {
         case.nobody_waits(name).await;
     }
+}
+
+/// It is neither counted nor listed, and DynamoDB may delete it; once an operator has repeated it, nobody else would hear.
+async fn what_a_task_is_told_is_no_failed_start<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "told, and not kept").await;
+    case.call("a", "one").await.expect("queued");
+    case.calls.script_starts("a", &[StartFate::Refused]);
+    let ((), counted_failures) = counted(Metric::FailedStarts, case.ends("first")).await;
+    assert_eq!(counted_failures, 0);
+    case.are_told(&[("one", "Lease.NotStarted")]);
+    case.fails("a", "StateMachineDoesNotExist").await;
+    assert_eq!(case.listed().await, Vec::<String>::new());
+    refused!(case.call("a", "two").await, NotStarted);
+    let key = &case.case.address.key;
+    case.calls.script_starts("a", &[StartFate::Refused]);
+    let name = execution("a");
+    let repeated = case.case.leases.repeat_start(key, &name);
+    let (repeated, counted_failures) = counted(Metric::FailedStarts, repeated).await;
+    refused!(repeated, NotStarted);
+    assert_eq!(counted_failures, 1);
+    case.are_told(&[]);
+    assert_eq!(case.listed().await, ["a"]);
 }
 
 async fn denied_token_keeps_no_lease<B: Bench>(bench: &B) {

@@ -353,7 +353,7 @@ impl<S: Store> Queue<S> {
         item: &StartItem,
         reason: String,
     ) -> Result<Begins, Error> {
-        let failed = Settlement::Failed(reason.clone());
+        let failed = self.failure(item, reason.clone());
         let Some(free) = self.settle_with_grant(at, row, item, &failed).await? else {
             return Ok(Begins::Later);
         };
@@ -388,6 +388,12 @@ impl<S: Store> Queue<S> {
             pool,
             ..Freed::of_execution(at, row)
         })))
+    }
+
+    /// How a start is settled that fails for this reason. It is kept for an operator, unless a task is told.
+    pub(crate) fn failure(&self, item: &StartItem, reason: String) -> Settlement {
+        let purge_at = item.has_task.then(|| self.purge_start_at());
+        Settlement::Failed { reason, purge_at }
     }
 
     /// As [`Store::settle_start`], again after a conflict.
@@ -448,9 +454,13 @@ impl<S: Store> Queue<S> {
 
 /// `row` has the grant that was taken back, if there was one.
 pub(crate) fn log_failed(item: &StartItem, reason: &str, row: Option<&Row>) {
-    metrics::record(Metric::FailedStarts, 1);
     let (key, execution) = (&item.key, item.execution());
     let fencing_token = row.map(|row| row.fencing_token.get());
+    if item.has_task {
+        tracing::info!(%key, %execution, fencing_token, reason, "a start will not begin, which its task is told");
+        return;
+    }
+    metrics::record(Metric::FailedStarts, 1);
     tracing::error!(%key, %execution, fencing_token, reason, "a start has failed; its item keeps the request");
 }
 

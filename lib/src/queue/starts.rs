@@ -288,6 +288,8 @@ impl<S: Store> Queue<S> {
         let item = failed.placed_at(self.now());
         let item = StartItem {
             deadline: item.asked_at.plus(waits.max(CALLS_WITHIN)),
+            // Its task was told that it failed.
+            has_task: false,
             ..item
         };
         let (item, read) = (&item, Some(&failed));
@@ -428,6 +430,7 @@ impl<S: Store> Queue<S> {
             pass_lease: start.pass_lease,
             asked_at: now,
             deadline: now.plus(wait),
+            has_task: start.result_to.is_some(),
             status: StartStatus::Waiting,
         };
         self.check_start(&item.key, &item.state_machine, &item.execution())?;

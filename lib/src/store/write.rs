@@ -463,9 +463,19 @@ fn settling(item: &StartItem, settlement: &Settlement) -> ItemPlan {
     let (set, remove) = match settlement {
         Settlement::Dismissed => return if_all(tests, Effect::Delete),
         // Listed under a holder of their own; sweep leaves alone what has no `sweep_after`.
-        Settlement::Failed(reason) => (
+        Settlement::Failed {
+            reason,
+            purge_at: None,
+        } => (
             vec![(at::REASON, s(reason)), (at::HOLDER, s(FAILED))],
             vec![],
+        ),
+        Settlement::Failed {
+            reason,
+            purge_at: Some(purge_at),
+        } => (
+            vec![(at::REASON, s(reason)), (at::PURGE_AT, n(*purge_at))],
+            vec![at::HOLDER],
         ),
         Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => (
             vec![(at::PURGE_AT, n(*purge_at))],

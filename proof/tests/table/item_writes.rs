@@ -95,6 +95,7 @@ fn start(asked_at: u64) -> StartItem {
         },
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100),
+        has_task: asked_at == 6,
         status: StartStatus::Waiting,
     }
 }
@@ -116,7 +117,13 @@ fn of_starts() -> Vec<Write> {
         Write::Restart(again.clone(), Box::new(first.clone())),
         Write::Restart(first.clone(), Box::new(again.clone())),
         Write::Restart(again.clone(), Box::new(failed)),
-        Write::Settle(again, Settlement::Failed("late".to_owned())),
+        Write::Settle(
+            again,
+            Settlement::Failed {
+                reason: "late".to_owned(),
+                purge_at: Some(7),
+            },
+        ),
         Write::Start(skipped),
     ];
     let (by, purge_at) = (holder("later"), 7);
@@ -124,7 +131,14 @@ fn of_starts() -> Vec<Write> {
         Settlement::Begun { purge_at },
         Settlement::Skipped { purge_at },
         Settlement::Superseded { by, purge_at },
-        Settlement::Failed("why".to_owned()),
+        Settlement::Failed {
+            reason: "why".to_owned(),
+            purge_at: None,
+        },
+        Settlement::Failed {
+            reason: "told".to_owned(),
+            purge_at: Some(purge_at),
+        },
         Settlement::Dismissed,
     ];
     all.extend(settlements.map(|settlement| Write::Settle(first.clone(), settlement)));
@@ -270,8 +284,10 @@ fn gone(write: &Write) -> &'static [&'static str] {
         Write::Settle(_, Settlement::Begun { .. } | Settlement::Skipped { .. }) => {
             &["holder", "sweep_after", "reason", "superseded_by"]
         }
-        Write::Settle(_, Settlement::Superseded { .. }) => &["holder", "sweep_after"],
-        Write::Settle(_, Settlement::Failed(_)) => &["sweep_after"],
+        Write::Settle(_, Settlement::Failed { purge_at: None, .. }) => &["sweep_after"],
+        Write::Settle(_, Settlement::Superseded { .. } | Settlement::Failed { .. }) => {
+            &["holder", "sweep_after"]
+        }
         _ => &[],
     }
 }

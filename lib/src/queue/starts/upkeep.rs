@@ -93,7 +93,7 @@ impl<S: Store> Queue<S> {
     }
 
     pub(super) async fn fail_alone(&self, item: &StartItem, reason: String) -> Result<(), Error> {
-        let failed = Settlement::Failed(reason.clone());
+        let failed = self.failure(item, reason.clone());
         if self.settle(item, &failed, None).await? == Settled::Done {
             log_failed(item, &reason, None);
         }
@@ -107,10 +107,10 @@ impl<S: Store> Queue<S> {
             Known::Ours => Settlement::Begun {
                 purge_at: self.purge_start_at(),
             },
-            known => Settlement::Failed(not_started_reason(known, item.waited_too_long())),
+            known => self.failure(item, not_started_reason(known, item.waited_too_long())),
         };
         let settled = self.settle_in_queue(row, item, &settlement, None).await?;
-        if let Settlement::Failed(reason) = &settlement
+        if let Settlement::Failed { reason, .. } = &settlement
             && settled
         {
             log_failed(item, reason, None);

@@ -154,7 +154,7 @@ impl Record {
             Settlement::Begun { .. } => Some(StartStatus::Begun),
             Settlement::Skipped { .. } => Some(StartStatus::Skipped),
             Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
-            Settlement::Failed(reason) => {
+            Settlement::Failed { reason, .. } => {
                 self.has_failed = true;
                 self.accepted_at = None;
                 Some(StartStatus::Failed(reason.clone()))
@@ -506,7 +506,7 @@ impl Judge {
             Settlement::Begun { .. } => "begun",
             Settlement::Skipped { .. } => "skipped",
             Settlement::Superseded { .. } => "superseded",
-            Settlement::Failed(_) => "failed",
+            Settlement::Failed { .. } => "failed",
             Settlement::Dismissed => "dismissed",
         };
         let mut wrong = Vec::new();
@@ -538,7 +538,7 @@ impl Judge {
                     wrong.push(format!("{name} was superseded by {by}"));
                 }
             }
-            Settlement::Failed(reason) => {
+            Settlement::Failed { reason, .. } => {
                 let over = now + SKEW >= record.deadline.as_millis();
                 let refused = record.fickle && self.troubled
                     || record.cancelling
