@@ -154,13 +154,12 @@ pub enum Settlement {
         /// When DynamoDB may delete the item, in epoch seconds.
         purge_at: u64,
     },
-    /// It will not begin.
-    Failed {
-        /// Why not.
-        reason: String,
-        /// When DynamoDB may delete the item, in epoch seconds: that of a start whose task is told. None: it stays, and is listed,
-        /// until it is repeated or dismissed.
-        purge_at: Option<u64>,
+    /// It will not begin, for this reason. The item stays until it is repeated or dismissed.
+    Failed(String),
+    /// It has failed, which the task knows that waited for its result: nobody else has to, and the item is not listed.
+    Told {
+        /// When DynamoDB may delete the item, in epoch seconds.
+        purge_at: u64,
     },
     /// It had failed, and nobody will repeat it: the item is deleted.
     Dismissed,
@@ -362,7 +361,7 @@ impl Settlement {
             Self::Begun { .. } => "begun",
             Self::Skipped { .. } => "skipped",
             Self::Superseded { .. } => "superseded",
-            Self::Failed { .. } => "failed",
+            Self::Failed(_) | Self::Told { .. } => "failed",
             Self::Dismissed => "dismissed",
         }
     }
@@ -371,7 +370,7 @@ impl Settlement {
     pub(crate) const fn before(&self) -> Option<&'static str> {
         match self {
             Self::Begun { .. } => None,
-            Self::Dismissed => Some("failed"),
+            Self::Told { .. } | Self::Dismissed => Some("failed"),
             _ => Some("waiting"),
         }
     }

@@ -224,10 +224,7 @@ async fn what_is_stored_anew_is_another<B: Bench>(bench: &B) {
     case.fails("a", "not free").await;
     let repeated = leases.repeat_start(key, &execution("a")).await;
     repeated.expect("an answer");
-    let late = Settlement::Failed {
-        reason: "late".to_owned(),
-        purge_at: None,
-    };
+    let late = Settlement::Failed("late".to_owned());
     let settled = leases.store().settle_start(&read, &late, None, LIMIT).await;
     assert_eq!(settled.expect("an answer"), Settled::NotWaiting);
     assert_eq!(case.status("a").await, StartStatus::Waiting);
@@ -330,13 +327,7 @@ async fn deleted_item_means_not_begun<B: Bench>(bench: &B) {
     case.queues("a").await;
     let item = case.item("a").await.expect("an item");
     let store = case.case.leases.store();
-    for by_hand in [
-        Settlement::Failed {
-            reason: String::new(),
-            purge_at: None,
-        },
-        Settlement::Dismissed,
-    ] {
+    for by_hand in [Settlement::Failed(String::new()), Settlement::Dismissed] {
         let settled = store.settle_start(&item, &by_hand, None, LIMIT).await;
         assert_eq!(settled.expect("an answer"), Settled::Done);
     }

@@ -15,9 +15,10 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     sweep_sends_without_an_event(bench).await;
     a_later_token_takes_its_place(bench).await;
     over_before_it_was_asked(bench).await;
-    own_refusal_is_not_sent(bench).await;
+    own_refusal_is_sent_if_it_is_final(bench).await;
     later_refusals_are_sent(bench).await;
     what_a_task_is_told_is_no_failed_start(bench).await;
+    a_failure_that_no_task_hears_is_kept(bench).await;
     denied_token_keeps_no_lease(bench).await;
     execution_stops_with_its_caller(bench).await;
     waiting_start_leaves_with_its_caller(bench).await;
@@ -185,13 +186,16 @@ async fn over_before_it_was_asked<B: Bench>(bench: &B) {
     case.are_told(&[("two", "2")]);
 }
 
-async fn own_refusal_is_not_sent<B: Bench>(bench: &B) {
+/// The error of a call reaches a task only if the task made it: a message in a queue has nobody who hears. So what has failed for good is sent,
+/// also by a later call. What is not accepted is not.
+async fn own_refusal_is_sent_if_it_is_final<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "own refusal");
     case.calls.script_starts("a", &[StartFate::Refused]);
     refused!(case.call("a", "one").await, NotStarted);
-    case.are_told(&[]);
+    case.are_told(&[("one", "Lease.NotStarted")]);
     case.nobody_waits("a").await;
     refused!(case.call("a", "two").await, NotStarted);
+    case.are_told(&[("two", "Lease.NotStarted")]);
     case.nobody_waits("a").await;
     case.starts("b").await;
     let fails = with(case.waits("c", "three", None), |start| {
@@ -239,25 +243,42 @@ async fn later_refusals_are_sent<B: Bench>(bench: &B) {
     }
 }
 
-/// It is neither counted nor listed, and DynamoDB may delete it; once an operator has repeated it, nobody else would hear.
+/// Once its task knows, it is neither counted nor listed. Whoever repeats it is nobody's task.
 async fn what_a_task_is_told_is_no_failed_start<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "told, and not kept").await;
     case.call("a", "one").await.expect("queued");
     case.calls.script_starts("a", &[StartFate::Refused]);
-    let ((), counted_failures) = counted(Metric::FailedStarts, case.ends("first")).await;
-    assert_eq!(counted_failures, 0);
+    let ((), counts) = counted(Metric::FailedStarts, case.ends("first")).await;
+    assert_eq!(counts, 0);
     case.are_told(&[("one", "Lease.NotStarted")]);
     case.fails("a", "StateMachineDoesNotExist").await;
     assert_eq!(case.listed().await, Vec::<String>::new());
-    refused!(case.call("a", "two").await, NotStarted);
-    let key = &case.case.address.key;
+    case.starts("holder").await;
+    let key = case.case.address.key.clone();
+    let repeated = case.case.leases.repeat_start(&key, &execution("a")).await;
+    assert!(
+        matches!(repeated, Ok(Started::Queued { .. })),
+        "{repeated:?}"
+    );
     case.calls.script_starts("a", &[StartFate::Refused]);
-    let name = execution("a");
-    let repeated = case.case.leases.repeat_start(key, &name);
-    let (repeated, counted_failures) = counted(Metric::FailedStarts, repeated).await;
-    refused!(repeated, NotStarted);
-    assert_eq!(counted_failures, 1);
+    let ((), counts) = counted(Metric::FailedStarts, case.ends("holder")).await;
+    assert_eq!(counts, 1);
     case.are_told(&[]);
+    assert_eq!(case.listed().await, ["a"]);
+}
+
+/// It has timed out, or never was one.
+async fn a_failure_that_no_task_hears_is_kept<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "not told, and kept").await;
+    case.call("a", "one").await.expect("queued");
+    case.calls.expire_token(&case.token("one"));
+    case.calls.script_starts("a", &[StartFate::Refused]);
+    let ((), counts) = counted(Metric::FailedStarts, case.ends("first")).await;
+    assert_eq!(counts, 1);
+    assert_eq!(case.listed().await, ["a"]);
+    case.nobody_waits("a").await;
+    // That a task hears of it later changes nothing.
+    refused!(case.call("a", "two").await, NotStarted);
     assert_eq!(case.listed().await, ["a"]);
 }
 

@@ -15,7 +15,13 @@
 //! "It has begun" is written whatever the item said before. Everything else is written only together with the row as it was read, so
 //! that whoever marks the row later decides.
 
-use super::{Queue, maintenance::place_in, pool::Entered, workflows::Begun};
+use super::{
+    Queue,
+    maintenance::place_in,
+    pool::Entered,
+    results::{Answered, Caller, left_to_sweep},
+    workflows::Begun,
+};
 use crate::{
     clock::millis,
     error::Error,
@@ -353,11 +359,11 @@ impl<S: Store> Queue<S> {
         item: &StartItem,
         reason: String,
     ) -> Result<Begins, Error> {
-        let failed = self.failure(item, reason.clone());
+        let failed = Settlement::Failed(reason.clone());
         let Some(free) = self.settle_with_grant(at, row, item, &failed).await? else {
             return Ok(Begins::Later);
         };
-        log_failed(item, &reason, Some(row));
+        Box::pin(self.has_failed(item, &reason, Some(row))).await;
         Ok(Begins::Failed { reason, free })
     }
 
@@ -390,10 +396,15 @@ impl<S: Store> Queue<S> {
         })))
     }
 
-    /// How a start is settled that fails for this reason. It is kept for an operator, unless a task is told.
-    pub(crate) fn failure(&self, item: &StartItem, reason: String) -> Settlement {
-        let purge_at = item.has_task.then(|| self.purge_start_at());
-        Settlement::Failed { reason, purge_at }
+    /// A start has failed: the task is told that waits for its result. Where none does, it is counted, for an operator. If the task
+    /// cannot be told now, sweep does either.
+    pub(crate) async fn has_failed(&self, item: &StartItem, reason: &str, row: Option<&Row>) {
+        let (key, request) = (&item.key, item.digest());
+        match Box::pin(self.check_result(key, &request, Caller::LeftToSweep)).await {
+            Ok(Answered::NoTask) => log_failed(item, reason, row),
+            Ok(Answered::Yes | Answered::NotYet) => {}
+            Err(error) => left_to_sweep(key, &error),
+        }
     }
 
     /// As [`Store::settle_start`], again after a conflict.
@@ -452,15 +463,11 @@ impl<S: Store> Queue<S> {
     }
 }
 
-/// `row` has the grant that was taken back, if there was one.
+/// Nobody was told. `row` has the grant that was taken back, if there was one.
 pub(crate) fn log_failed(item: &StartItem, reason: &str, row: Option<&Row>) {
+    metrics::record(Metric::FailedStarts, 1);
     let (key, execution) = (&item.key, item.execution());
     let fencing_token = row.map(|row| row.fencing_token.get());
-    if item.has_task {
-        tracing::info!(%key, %execution, fencing_token, reason, "a start will not begin, which its task is told");
-        return;
-    }
-    metrics::record(Metric::FailedStarts, 1);
     tracing::error!(%key, %execution, fencing_token, reason, "a start has failed; its item keeps the request");
 }
 

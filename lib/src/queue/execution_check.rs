@@ -228,12 +228,9 @@ impl<S: Store> Queue<S> {
             Some(item) if item.status == StartStatus::Waiting => {
                 let begins = self.begin_again(address, row, &item).await?;
                 Ok(Some(match begins {
-                    Begins::Failed { free, .. } => {
-                        self.answer_if_over(key, request).await;
-                        Looked::Ended {
-                            notified: self.serve(free).await,
-                        }
-                    }
+                    Begins::Failed { free, .. } => Looked::Ended {
+                        notified: self.serve(free).await,
+                    },
                     Begins::Begun | Begins::InPool | Begins::Later => Looked::Kept,
                 }))
             }

@@ -234,10 +234,7 @@ impl<S: Store> Queue<S> {
                 }
                 let reason = not_started_reason(known, item.waited_too_long());
                 match self.fail(at, row, item, reason).await? {
-                    Begins::Failed { free, .. } => {
-                        self.answer_if_over(&item.key, &item.digest()).await;
-                        free
-                    }
+                    Begins::Failed { free, .. } => free,
                     _ => None,
                 }
             }
@@ -286,7 +283,6 @@ impl<S: Store> Queue<S> {
         let Begins::Failed { free, .. } = self.fail(at, row, item, reason).await? else {
             return Err(self.contention_error());
         };
-        self.answer_if_over(&item.key, &item.digest()).await;
         Box::pin(self.serve(free)).await;
         Ok(self.forced(at.clone(), row))
     }

@@ -6,7 +6,8 @@
 //! whether or not the token can be answered.
 //!
 //! A later call of the same start stores its token in the place of the earlier one, and looks whether the execution has ended meanwhile.
-//! What a call of start refuses is its own answer, and is not sent to the token. A start that is skipped answers the token itself.
+//! A start that fails is listed for an operator until its task was told: then nobody else has to hear of it. Where no task waits, or waits any more,
+//! it is counted. A call that is refused before its start is accepted is its own answer, and a start that is skipped answers the token itself.
 //!
 //! # If a process dies between two requests
 //!
@@ -17,6 +18,7 @@
 //! | the execution has begun | that its item says so | a start that waits, the execution, the item | whoever looks: the execution of that name has the start's input |
 //! | a start is settled without having begun | its token is answered | the item | sweep, as the start's item says how it was settled |
 //! | the execution has ended | an event is handled | the item | reap when the event comes again, or sweep |
+//! | the task is told that its start has failed | the start's item says so | both | sweep: the token is refused, so that the start stays listed, and is counted |
 //! | the token is answered | the item is deleted | the item | sweep: the token is refused, and the item goes |
 //! | the execution that has to stop with its caller is stopped | the item is deleted | the item | reap, by the end of the execution: nobody waits with the token any more |
 
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Execution, Queue, ask::has_newer_token, workflows::Outcome};
+use super::{Execution, Queue, ask::has_newer_token, begin::log_failed, workflows::Outcome};
 use crate::{
     clock::Timestamp,
     error::Error,
@@ -34,7 +36,7 @@ use crate::{
     retry::{AT_ONCE, some_at_a_time},
     row::Row,
     start::{ANSWERS_FOR, ResultItem, ResultTo, StartItem, StartStatus},
-    store::{AwaitedResult, Operations, Store},
+    store::{AwaitedResult, Operations, Settlement, Store},
     values::{Key, RequestDigest},
 };
 
@@ -110,22 +112,24 @@ impl<S: Store> Queue<S> {
         Ok(())
     }
 
-    /// The call that brought this token fails for good, which is the answer to its task.
-    pub(crate) async fn drop_result(&self, result: &AwaitedResult) {
-        let forgotten = self.store().forget_result(&result.item, self.limit());
-        if let Err(error) = forgotten.await {
-            error.count();
-            let (key, problem) = (&result.item.key, error.in_full());
-            tracing::warn!(%key, problem, "the token of a task that has failed is left to sweep");
-        }
+    /// The start that this call asks for had failed before. The call's own error does not reach a task that sent a message to a queue.
+    pub(crate) async fn tell_refused(
+        &self,
+        item: &ResultItem,
+        refused: &Error,
+    ) -> Result<(), Error> {
+        let (to, limit) = ((&item.execution, &item.task_token), self.limit());
+        let (name, cause) = (refused.name(), refused.as_cause(&item.key));
+        let delivery = self.workflows().fail(to, name, cause, limit).await?;
+        let (key, execution) = (&item.key, &item.execution);
+        tracing::info!(%key, %execution, ?delivery, "a task was told that its start has failed");
+        Ok(())
     }
 
     /// Answers the task that waits for a start, if one does and the start is over. What fails is left to sweep, which looks at once.
     pub(crate) async fn answer_if_over(&self, key: &Key, request: &RequestDigest) {
         if let Err(error) = Box::pin(self.check_result(key, request, Caller::LeftToSweep)).await {
-            error.count();
-            let problem = error.in_full();
-            tracing::warn!(%key, problem, "a task that waits for a result is left to sweep");
+            left_to_sweep(key, &error);
         }
     }
 
@@ -175,12 +179,16 @@ impl<S: Store> Queue<S> {
         let request = item.request();
         let start = self.store().start_item(&item.key, &request, self.limit());
         let start = start.await?;
-        if let Some(refusal) = start.as_ref().and_then(refusal_of) {
+        if let Some((start, refusal)) = start.as_ref().and_then(|it| Some((it, refusal_of(it)?))) {
             let refusal = Failure {
                 error: refusal.name().to_owned(),
                 cause: refusal.as_cause(&item.key),
             };
-            return self.answer(item, Err(refusal)).await;
+            let delivery = self.send_result(item, Err(refusal)).await?;
+            if let StartStatus::Failed(reason) = &start.status {
+                self.note_told(start, reason, delivery).await?;
+            }
+            return self.forget(item).await;
         }
         let said = self.workflows().outcome(&item.execution, self.limit());
         let (input, said) = said.await?;
@@ -293,12 +301,45 @@ impl<S: Store> Queue<S> {
         Ok(Answered::NotYet)
     }
 
+    /// Whoever waited for a start knows that it has failed, or nobody waits any more: then an operator has to.
+    async fn note_told(
+        &self,
+        start: &StartItem,
+        reason: &str,
+        delivery: Delivery,
+    ) -> Result<(), Error> {
+        if delivery == Delivery::Refused {
+            log_failed(start, reason, None);
+            return Ok(());
+        }
+        let purge_at = self.purge_start_at();
+        // Otherwise it was repeated or dismissed since.
+        let _ = self
+            .settle(start, &Settlement::Told { purge_at }, None)
+            .await?;
+        Ok(())
+    }
+
     /// Answers the task, and then deletes its item.
     async fn answer(
         &self,
         item: &ResultItem,
         answer: Result<String, Failure>,
     ) -> Result<Answered, Error> {
+        self.send_result(item, answer).await?;
+        self.forget(item).await
+    }
+
+    async fn forget(&self, item: &ResultItem) -> Result<Answered, Error> {
+        self.store().forget_result(item, self.limit()).await?;
+        Ok(Answered::Yes)
+    }
+
+    async fn send_result(
+        &self,
+        item: &ResultItem,
+        answer: Result<String, Failure>,
+    ) -> Result<Delivery, Error> {
         let (to, limit) = ((&item.execution, &item.task_token), self.limit());
         let (key, execution) = (&item.key, &item.execution);
         let outcome = answer
@@ -314,9 +355,14 @@ impl<S: Store> Queue<S> {
             Delivery::Delivered => tracing::info!(%key, %execution, outcome, "its result was sent"),
             Delivery::Refused => tracing::info!(%key, %execution, "nobody waits for its result"),
         }
-        self.store().forget_result(item, self.limit()).await?;
-        Ok(Answered::Yes)
+        Ok(delivery)
     }
+}
+
+pub(crate) fn left_to_sweep(key: &Key, error: &Error) {
+    error.count();
+    let problem = error.in_full();
+    tracing::warn!(%key, problem, "a task that waits for a result is left to sweep");
 }
 
 /// As long as it is looked at, it is not purged.

@@ -326,10 +326,7 @@ impl<S: Store> Queue<S> {
             Waiter::Start(item) => match self.begin(at, &granted, &item).await? {
                 Begins::Begun => Effect::Told,
                 Begins::InPool => Effect::InPool,
-                Begins::Failed { free, .. } => {
-                    self.answer_if_over(&item.key, &item.digest()).await;
-                    free.map_or(Effect::Unknown, Effect::Never)
-                }
+                Begins::Failed { free, .. } => free.map_or(Effect::Unknown, Effect::Never),
                 Begins::Later => Effect::Unknown,
             },
             Waiter::Token(item) => match self.tell_first(at, granted, &item).await? {
@@ -370,10 +367,7 @@ impl<S: Store> Queue<S> {
             Some(Waiter::Start(item)) if row.is_unbegun_start() => {
                 Some(match self.begin_again(at, row, &item).await? {
                     Begins::Begun => 1,
-                    Begins::Failed { free, .. } => {
-                        self.answer_if_over(&item.key, &item.digest()).await;
-                        u64::from(self.serve(free).await)
-                    }
+                    Begins::Failed { free, .. } => u64::from(self.serve(free).await),
                     Begins::InPool | Begins::Later => 0,
                 })
             }

@@ -170,7 +170,7 @@ impl<S: Store> Queue<S> {
     /// dropped, the start may or may not have been accepted: repeat the call.
     ///
     /// With [`Start::result_to`] the task is answered once, when the execution has ended or never begins, and by this call if it
-    /// skips. An error of this call is the answer to its task.
+    /// skips, or finds that it has failed. Any other error of this call is not sent.
     ///
     /// With [`IfHeld::Replace`] the start has its place before the other execution is stopped. A repeated call stops again, also
     /// one that has begun since.
@@ -192,12 +192,10 @@ impl<S: Store> Queue<S> {
             if_held,
         }));
         let started = started.await;
-        match (&result, &started) {
-            (Some(result), Err(Error::NotStarted { .. })) => self.drop_result(result).await,
-            (Some(result), Ok(Started::Skipped { held, .. })) if if_held == IfHeld::Skip => {
-                self.tell_skipped(&result.item, held.as_deref()).await?;
-            }
-            _ => {}
+        if let (Some(result), Ok(Started::Skipped { held, .. })) = (&result, &started)
+            && if_held == IfHeld::Skip
+        {
+            self.tell_skipped(&result.item, held.as_deref()).await?;
         }
         started
     }
@@ -288,8 +286,6 @@ impl<S: Store> Queue<S> {
         let item = failed.placed_at(self.now());
         let item = StartItem {
             deadline: item.asked_at.plus(waits.max(CALLS_WITHIN)),
-            // Its task was told that it failed.
-            has_task: false,
             ..item
         };
         let (item, read) = (&item, Some(&failed));
@@ -368,7 +364,6 @@ impl<S: Store> Queue<S> {
         match self.begin_again(&at, row, &item).await? {
             Begins::Begun => Ok(true),
             Begins::Failed { free, .. } => {
-                self.answer_if_over(&at.key, &request).await;
                 self.serve(free).await;
                 Ok(false)
             }
@@ -430,7 +425,6 @@ impl<S: Store> Queue<S> {
             pass_lease: start.pass_lease,
             asked_at: now,
             deadline: now.plus(wait),
-            has_task: start.result_to.is_some(),
             status: StartStatus::Waiting,
         };
         self.check_start(&item.key, &item.state_machine, &item.execution())?;

@@ -102,8 +102,6 @@ pub(crate) const STATE_MACHINE: &str = "state_machine";
 pub(crate) const NAME: &str = "name";
 pub(crate) const INPUT: &str = "input";
 pub(crate) const PASS_LEASE: &str = "pass_lease";
-/// Only if a task waits for its result.
-pub(crate) const HAS_TASK: &str = "has_task";
 pub(crate) const STATUS: &str = "status";
 pub(crate) const REASON: &str = "reason";
 

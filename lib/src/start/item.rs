@@ -32,8 +32,6 @@ pub struct StartItem {
     pub asked_at: Timestamp,
     /// When it gives up its place in the queue; the instant at which it was asked for, if it was not to wait.
     pub deadline: Timestamp,
-    /// A task waits for its result: it is told if this fails, and nobody else has to be.
-    pub has_task: bool,
     /// What became of it.
     pub status: StartStatus,
 }
@@ -136,7 +134,6 @@ impl StartItem {
             pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
-            has_task: item.contains_key(at::HAS_TASK),
             status: StartStatus::read(item)?,
         })
     }
@@ -161,10 +158,7 @@ impl StartItem {
         let listed =
             |(name, _): &(&str, _)| *name != at::HOLDER || self.status == StartStatus::Waiting;
         let request = self.request.attributes().filter(listed);
-        let has_task = self
-            .has_task
-            .then(|| (at::HAS_TASK, AttributeValue::Bool(true)));
-        own.into_iter().chain(request).chain(has_task).collect()
+        own.into_iter().chain(request).collect()
     }
 
     /// Whoever takes the place of others may have died before it did.

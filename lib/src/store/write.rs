@@ -274,7 +274,7 @@ impl Write {
             }
             Self::Start(item) => if_all(vec![Test::Absent], set_all(item.attributes())),
             Self::Restart(item, read) => {
-                let effect = set_and_remove(item.attributes(), vec![at::REASON]);
+                let effect = set_and_remove(item.attributes(), vec![at::REASON, at::PURGE_AT]);
                 if_all(as_read(read, read.status.word()), effect)
             }
             Self::Settle(item, settlement) => settling(item, settlement),
@@ -463,20 +463,11 @@ fn settling(item: &StartItem, settlement: &Settlement) -> ItemPlan {
     let (set, remove) = match settlement {
         Settlement::Dismissed => return if_all(tests, Effect::Delete),
         // Listed under a holder of their own; sweep leaves alone what has no `sweep_after`.
-        Settlement::Failed {
-            reason,
-            purge_at: None,
-        } => (
+        Settlement::Failed(reason) => (
             vec![(at::REASON, s(reason)), (at::HOLDER, s(FAILED))],
             vec![],
         ),
-        Settlement::Failed {
-            reason,
-            purge_at: Some(purge_at),
-        } => (
-            vec![(at::REASON, s(reason)), (at::PURGE_AT, n(*purge_at))],
-            vec![at::HOLDER],
-        ),
+        Settlement::Told { purge_at } => (vec![(at::PURGE_AT, n(*purge_at))], vec![at::HOLDER]),
         Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => (
             vec![(at::PURGE_AT, n(*purge_at))],
             vec![at::HOLDER, at::REASON, at::SUPERSEDED_BY],

@@ -60,6 +60,7 @@ async fn promises_hold_under_every_fault() {
         .filter_map(|heard| total.starts.get(heard))
         .sum();
     assert!(starts > 10, "{total}");
+    assert!(total.starts["tasks told"] > 3, "{total}");
 }
 
 /// Functions whose margin is zero take over too early, by their clocks and by everybody's.

@@ -95,7 +95,6 @@ fn start(asked_at: u64) -> StartItem {
         },
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100),
-        has_task: asked_at == 6,
         status: StartStatus::Waiting,
     }
 }
@@ -117,13 +116,7 @@ fn of_starts() -> Vec<Write> {
         Write::Restart(again.clone(), Box::new(first.clone())),
         Write::Restart(first.clone(), Box::new(again.clone())),
         Write::Restart(again.clone(), Box::new(failed)),
-        Write::Settle(
-            again,
-            Settlement::Failed {
-                reason: "late".to_owned(),
-                purge_at: Some(7),
-            },
-        ),
+        Write::Settle(again, Settlement::Failed("late".to_owned())),
         Write::Start(skipped),
     ];
     let (by, purge_at) = (holder("later"), 7);
@@ -131,14 +124,8 @@ fn of_starts() -> Vec<Write> {
         Settlement::Begun { purge_at },
         Settlement::Skipped { purge_at },
         Settlement::Superseded { by, purge_at },
-        Settlement::Failed {
-            reason: "why".to_owned(),
-            purge_at: None,
-        },
-        Settlement::Failed {
-            reason: "told".to_owned(),
-            purge_at: Some(purge_at),
-        },
+        Settlement::Failed("why".to_owned()),
+        Settlement::Told { purge_at },
         Settlement::Dismissed,
     ];
     all.extend(settlements.map(|settlement| Write::Settle(first.clone(), settlement)));
@@ -255,7 +242,9 @@ fn may(write: &Write, slot: &Slot) -> bool {
         Write::Start(_) | Write::Note(Note { seen: None, .. }) => is_absent,
         Write::Restart(_, read) => waits_as_read(read, read.status.word()),
         Write::Settle(_, Settlement::Begun { .. }) => value("status").is_some(),
-        Write::Settle(item, Settlement::Dismissed) => waits_as_read(item, "failed"),
+        Write::Settle(item, Settlement::Told { .. } | Settlement::Dismissed) => {
+            waits_as_read(item, "failed")
+        }
         Write::Settle(item, _) => waits_as_read(item, "waiting"),
         Write::Note(Note { seen, .. }) => number("version") == *seen,
         Write::ForgetNote(noted) => number("version") == Some(noted.version),
@@ -279,15 +268,14 @@ fn gone(write: &Write) -> &'static [&'static str] {
         Write::LookAtResult(AwaitedResult { item, .. }) if item.missing_since.is_none() => {
             &["missing_since"]
         }
-        Write::Restart(..) => &["reason"],
+        Write::Restart(..) => &["reason", "purge_at"],
+        Write::Settle(_, Settlement::Told { .. }) => &["holder"],
         Write::Start(item) if item.status == StartStatus::Skipped => &["holder", "sweep_after"],
         Write::Settle(_, Settlement::Begun { .. } | Settlement::Skipped { .. }) => {
             &["holder", "sweep_after", "reason", "superseded_by"]
         }
-        Write::Settle(_, Settlement::Failed { purge_at: None, .. }) => &["sweep_after"],
-        Write::Settle(_, Settlement::Superseded { .. } | Settlement::Failed { .. }) => {
-            &["holder", "sweep_after"]
-        }
+        Write::Settle(_, Settlement::Superseded { .. }) => &["holder", "sweep_after"],
+        Write::Settle(_, Settlement::Failed(_)) => &["sweep_after"],
         _ => &[],
     }
 }

@@ -156,9 +156,13 @@ impl<S: Store> Queue<S> {
             ));
         }
         let answer = match answer_of(&found) {
-            Some(answer) => answer?,
-            None => Box::pin(self.asked_again(&found)).await?,
+            Some(answer) => answer,
+            None => Box::pin(self.asked_again(&found)).await,
         };
+        if let (Some(result), Err(refused @ Error::NotStarted { .. })) = (offer.result, &answer) {
+            Box::pin(self.tell_refused(&result.item, refused)).await?;
+        }
+        let answer = answer?;
         // One that is skipped again is told so at once.
         let is_skipped = offer.if_held == IfHeld::Skip && found.status == StartStatus::Skipped;
         if let Some(result) = offer.result.filter(|_| !is_skipped) {

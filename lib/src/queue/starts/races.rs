@@ -388,13 +388,7 @@ async fn withdrawn_start_may_be_asked_again() {
     let all = table.all().into_iter();
     let mut items = all.filter_map(|(_, _, item)| StartItem::read(&item));
     let item = items.next().expect("an item");
-    for by_hand in [
-        Settlement::Failed {
-            reason: String::new(),
-            purge_at: None,
-        },
-        Settlement::Dismissed,
-    ] {
+    for by_hand in [Settlement::Failed(String::new()), Settlement::Dismissed] {
         let settled = table.settle_start(&item, &by_hand, None, Duration::MAX);
         assert_eq!(settled.await.expect("an answer"), Settled::Done);
     }
@@ -469,10 +463,7 @@ async fn place_of_settled_start_stays() {
         let (key, request) = (make::key("k"), RequestDigest::of_start(&execution("a")));
         let item = leases.store().start_item(&key, &request, Duration::MAX);
         let item = item.await.expect("an answer").expect("an item");
-        let failed = Settlement::Failed {
-            reason: "late".to_owned(),
-            purge_at: None,
-        };
+        let failed = Settlement::Failed("late".to_owned());
         let settled = leases.settle(&item, &failed, None).await;
         assert_eq!(settled.expect("an answer"), Settled::Done);
     });

@@ -4,10 +4,7 @@ use super::Started;
 use crate::{
     error::Error,
     leases::{CALLS_WITHIN, Rows, Standing},
-    queue::{
-        Queue,
-        begin::{log_failed, not_started_reason},
-    },
+    queue::{Queue, begin::not_started_reason},
     row::Row,
     start::{Known, StartItem},
     store::{Settled, Settlement, Store},
@@ -93,9 +90,9 @@ impl<S: Store> Queue<S> {
     }
 
     pub(super) async fn fail_alone(&self, item: &StartItem, reason: String) -> Result<(), Error> {
-        let failed = self.failure(item, reason.clone());
+        let failed = Settlement::Failed(reason.clone());
         if self.settle(item, &failed, None).await? == Settled::Done {
-            log_failed(item, &reason, None);
+            self.has_failed(item, &reason, None).await;
         }
         Ok(())
     }
@@ -107,14 +104,13 @@ impl<S: Store> Queue<S> {
             Known::Ours => Settlement::Begun {
                 purge_at: self.purge_start_at(),
             },
-            known => self.failure(item, not_started_reason(known, item.waited_too_long())),
+            known => Settlement::Failed(not_started_reason(known, item.waited_too_long())),
         };
         let settled = self.settle_in_queue(row, item, &settlement, None).await?;
-        if let Settlement::Failed { reason, .. } = &settlement
+        if let Settlement::Failed(reason) = &settlement
             && settled
         {
-            log_failed(item, reason, None);
-            self.answer_if_over(&item.key, &item.digest()).await;
+            self.has_failed(item, reason, None).await;
         }
         Ok(())
     }

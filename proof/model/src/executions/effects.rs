@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use futures_util::FutureExt as _;
 use leasehold::{
     Memory,
-    store::{Item, ScanSegment, Slot, Store as _, Stored, Written},
+    store::{AttributeValue, Item, ScanSegment, Slot, Store as _, Stored, Written},
 };
 
 use super::seam::{Answer, Ask};
@@ -42,11 +42,15 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing to wait for")
 }
 
+/// The same for the same attributes, whose order in memory is another each time.
 pub fn text_of_item(item: &Item) -> String {
     let mut all: Vec<_> = item.iter().collect();
     all.sort_by_key(|(name, _)| name.as_str());
     all.iter().fold(String::new(), |mut text, (name, value)| {
-        let _ = write!(text, "{name}={value:?};");
+        let _ = match value {
+            AttributeValue::M(fields) => write!(text, "{name}={{{}}};", text_of_item(fields)),
+            value => write!(text, "{name}={value:?};"),
+        };
         text
     })
 }

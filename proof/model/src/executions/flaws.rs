@@ -178,7 +178,7 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
 fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
     match (flaw, &mut writes[..]) {
         (Flaw::NotesAreDeleted, [Write::Forget(_, waiter)]) => waiter.superseded_by = None,
-        (Flaw::WaitsEndBlindly, [Write::Row(..), Write::Settle(_, Settlement::Failed { .. })]) => {
+        (Flaw::WaitsEndBlindly, [Write::Row(..), Write::Settle(_, Settlement::Failed(_))]) => {
             writes.remove(0);
         }
         (Flaw::PlacesAreWrittenAlone, [Write::Row(..), Write::Start(_)])

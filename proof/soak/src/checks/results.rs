@@ -10,7 +10,15 @@ pub fn results(tasks: &[Task], asked: &[StartAsked], runs: &[Run]) -> Vec<Violat
     let wrong = tasks.iter().filter_map(|task| {
         let start = asked.iter().find(|start| start.execution == task.start)?;
         let own = runs.iter().filter(|run| run.execution == task.start);
-        let (promise, what) = unlike(task, start, &own.collect::<Vec<_>>())?;
+        let own: Vec<_> = own.collect();
+        let is_replaced =
+            |other: &&StartAsked| other.key == start.key && other.if_held == "replace";
+        let found = if start.leaves && !asked.iter().any(|other| is_replaced(&other)) {
+            stopped_too_early(task, &own)
+        } else {
+            None
+        };
+        let (promise, what) = found.or_else(|| unlike(task, start, &own))?;
         let calls = start
             .calls
             .iter()
@@ -23,14 +31,17 @@ pub fn results(tasks: &[Task], asked: &[StartAsked], runs: &[Run]) -> Vec<Violat
     wrong.collect()
 }
 
+fn stopped_too_early(task: &Task, runs: &[&Run]) -> Option<(&'static str, String)> {
+    let mut stopped = runs.iter().filter(|run| run.status == "ABORTED");
+    let is_early = stopped.any(|run| task.left.is_none() || run.until < task.left);
+    is_early.then(|| ("S12", "was stopped before its caller had ended".to_owned()))
+}
+
 fn unlike(task: &Task, start: &StartAsked, runs: &[&Run]) -> Option<(&'static str, String)> {
     let heard = |is_it: fn(&StartAnswer) -> bool| start.calls.iter().any(|it| is_it(&it.answer));
     let Some((told, by)) = &task.told else {
-        // Whoever calls again with the same token is answered by the call.
-        let by_the_call =
-            runs.is_empty() && heard(|it| matches!(it, StartAnswer::Failed | StartAnswer::Refused));
         let what = "its task was told nothing";
-        return (task.left.is_none() && !by_the_call).then(|| ("L4", what.to_owned()));
+        return task.left.is_none().then(|| ("L4", what.to_owned()));
     };
     let has_ended = |statuses: &[&str]| {
         let mut ended = runs.iter().filter(|run| statuses.contains(&run.status));
@@ -42,7 +53,8 @@ fn unlike(task: &Task, start: &StartAsked, runs: &[&Run]) -> Option<(&'static st
         Told::Error(name) => match name.as_str() {
             "Lease.Aborted" => has_ended(&["ABORTED"]),
             "Lease.NotStarted" | "Lease.QueueTimeout" | "Lease.Superseded" => runs.is_empty(),
-            _ => has_ended(&["FAILED"]),
+            "States.TaskFailed" => has_ended(&["FAILED"]),
+            _ => false,
         },
     };
     (!fits).then(|| {
@@ -90,7 +102,7 @@ mod tests {
             (Some((Told::Output, 6)), Started, &ran[..]),
             (Some((Told::Skipped, 6)), Skipped, &[]),
             (Some((error("Lease.QueueTimeout"), 6)), Queued, &[]),
-            (None, Failed, &[]),
+            (Some((error("Lease.NotStarted"), 6)), Failed, &[]),
         ];
         for (told, answer, runs) in cases {
             assert_eq!(found(task(told.clone()), answer, runs), [""; 0], "{told:?}");
@@ -109,7 +121,7 @@ mod tests {
     fn a_wrong_answer_is_found() {
         let ran = [run("a", 2, 4, 5)];
         assert_eq!(found(task(None), Started, &ran), ["L4"], "nothing");
-        assert_eq!(found(task(None), Failed, &ran), ["L4"], "though it ran");
+        assert_eq!(found(task(None), Failed, &[]), ["L4"], "by the call alone");
         let wrong = [
             (Told::Output, 4),
             (Told::Skipped, 6),
@@ -121,6 +133,18 @@ mod tests {
             let task = task(Some((told.clone(), at)));
             assert_eq!(found(task, Started, &ran), ["contract"], "{told:?}");
         }
+        let stopped = [stopped(run("a", 2, 4, 5))];
+        let leaves = |left| Task { left, ..task(None) };
+        let found_of = |task| {
+            let asked = [StartAsked {
+                leaves: true,
+                ..asked("a", &[(0, 3, Started)])
+            }];
+            let violations = results(&[task], &asked, &stopped);
+            violations.iter().map(|it| it.invariant).collect::<Vec<_>>()
+        };
+        assert_eq!(found_of(leaves(Some(4_000))), [""; 0]);
+        assert_eq!(found_of(leaves(Some(6_000))), ["S12"], "too early");
         let output = task(Some((Told::Output, 6)));
         assert_eq!(found(output, Queued, &[]), ["contract"], "it never ran");
     }

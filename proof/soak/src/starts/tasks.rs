@@ -101,13 +101,14 @@ pub(super) fn wait(context: &Context, asked: &mut StartAsked, drawn: Drawn) {
 
 /// Ends the executions whose time has come, and hears who was told; whether anybody waits still.
 pub(super) fn hear(context: &Context) -> bool {
-    let now = context.watch.now();
     let service = &context.fixture.step_functions;
     let mut anybody = false;
     let mut history = context.history();
     let waiting = history.tasks.iter_mut();
     for task in waiting.filter(|task| task.told.is_none() && task.left.is_none()) {
-        match task.waiting.try_recv() {
+        let heard = task.waiting.try_recv();
+        let now = context.watch.now();
+        match heard {
             Ok(call) => {
                 task.told = Some((Told::of(&call), now));
                 service.end(&task.caller, "SUCCEEDED");

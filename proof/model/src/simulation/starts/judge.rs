@@ -30,6 +30,8 @@ pub struct Record {
     pub puts: u64,
     deadline: Timestamp,
     has_failed: bool,
+    /// And its task knows, so that it is not listed.
+    is_told: bool,
     /// It was granted the key since its item was stored.
     had_turn: bool,
     /// Its place was lost with a row that was deleted by hand.
@@ -154,10 +156,15 @@ impl Record {
             Settlement::Begun { .. } => Some(StartStatus::Begun),
             Settlement::Skipped { .. } => Some(StartStatus::Skipped),
             Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
-            Settlement::Failed { reason, .. } => {
+            Settlement::Failed(reason) => {
                 self.has_failed = true;
+                (self.is_told, self.asking.was_refused) = (false, false);
                 self.accepted_at = None;
                 Some(StartStatus::Failed(reason.clone()))
+            }
+            Settlement::Told { .. } => {
+                self.is_told = true;
+                return;
             }
             Settlement::Dismissed => {
                 self.has_failed = false;
@@ -244,6 +251,7 @@ impl Judge {
             puts: 0,
             deadline: Timestamp::from_millis(0),
             has_failed: false,
+            is_told: false,
             had_turn: false,
             displaced: false,
             dismissing: false,
@@ -506,7 +514,8 @@ impl Judge {
             Settlement::Begun { .. } => "begun",
             Settlement::Skipped { .. } => "skipped",
             Settlement::Superseded { .. } => "superseded",
-            Settlement::Failed { .. } => "failed",
+            Settlement::Failed(_) => "failed",
+            Settlement::Told { .. } => "told",
             Settlement::Dismissed => "dismissed",
         };
         let mut wrong = Vec::new();
@@ -538,7 +547,7 @@ impl Judge {
                     wrong.push(format!("{name} was superseded by {by}"));
                 }
             }
-            Settlement::Failed { reason, .. } => {
+            Settlement::Failed(reason) => {
                 let over = now + SKEW >= record.deadline.as_millis();
                 let refused = record.fickle && self.troubled
                     || record.cancelling
@@ -551,6 +560,13 @@ impl Judge {
                 let free = free_since.is_some_and(|since| since <= put_at);
                 if free && !refused && record.does_not_wait() {
                     wrong.push(format!("{name} has failed on a free key"));
+                }
+            }
+            Settlement::Told { .. } => {
+                if !record.asking.was_refused {
+                    wrong.push(format!(
+                        "lost: {name} has failed, and its task does not know"
+                    ));
                 }
             }
             Settlement::Dismissed => {
@@ -810,6 +826,26 @@ impl Judge {
     pub fn is_kept(&mut self, item: &StartItem) {
         if let Some(who) = self.of(&item.digest()) {
             self.is_whole(who, item);
+        }
+    }
+
+    /// These are listed as failed: all that have failed and of which no task knows, and no others.
+    pub fn are_kept(&mut self, listed: &[StartItem]) {
+        let listed: Vec<_> = listed.iter().map(StartItem::digest).collect();
+        let mut wrong = Vec::new();
+        for record in &self.starts {
+            let failed = matches!(record.status, Some(StartStatus::Failed(_)));
+            let is_listed = listed.contains(&RequestDigest::of_start(&record.start.execution()));
+            if is_listed != (failed && !record.is_told) {
+                let name = record.name();
+                wrong.push(format!(
+                    "lost: {name}: {}, listed: {is_listed}",
+                    record.says()
+                ));
+            }
+        }
+        for problem in wrong {
+            self.is_wrong(problem);
         }
     }
 

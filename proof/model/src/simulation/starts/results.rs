@@ -30,6 +30,8 @@ pub struct Asking {
     pub must_stop: bool,
     /// The execution has failed, perhaps before it was redriven.
     pub has_failed: bool,
+    /// The task was told that the start has failed, since it did.
+    pub was_refused: bool,
 }
 
 impl World {
@@ -165,6 +167,7 @@ impl Judge {
     fn task_is_told(&mut self, who: usize, result: &TaskResult) {
         let record = &mut self.starts[who];
         (record.asking.token, record.asking.waits) = (None, false);
+        record.asking.was_refused |= matches!(result, Err(error) if error.starts_with("Lease."));
         if !record.may_be_told(result) {
             let (name, says) = (record.name().to_owned(), record.says());
             self.is_wrong(format!(

@@ -535,6 +535,7 @@ fn is_at_rest(world: &mut World) {
         total: 1,
     };
     let page = at_once(world.memory.scan(segment, None, 1000, Duration::MAX));
+    let mut listed = Vec::new();
     for entry in page.expect("memory does not fail").entries {
         let item = match &entry.address {
             Some(ItemAddress::Start(key, request)) => {
@@ -552,10 +553,12 @@ fn is_at_rest(world: &mut World) {
         match item {
             Some(item) if matches!(item.status, StartStatus::Failed(_)) => {
                 world.judge(|judge| judge.is_kept(&item));
+                listed.push(item);
             }
             _ => world.is_wrong("stuck: something is left in the index".to_owned()),
         }
     }
+    world.judge(|judge| judge.are_kept(&listed));
     world.jump(SKEW);
     for key in 0..world.keys.len() {
         match world.may_be_taken(key) {
