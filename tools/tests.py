@@ -1,4 +1,4 @@
-"""Runs the test programs that cargo has built, in two lanes: those that mostly wait beside those that compute. Ends with one
+"""Runs the test programs that cargo has built: one alone, then in two lanes those that mostly wait beside those that compute. Ends with one
 line of counts, and with status 1 if a test failed. What failed is printed before that line; everything is in target/tests/.
 
     cargo test --workspace --no-run --message-format=json-render-diagnostics | python3 tools/tests.py [COMMAND...]
@@ -18,10 +18,12 @@ import time
 from pathlib import Path
 
 LOGS = Path("target/tests")
+# First, and nothing beside it: each call to the interpreter of its stacks has a limit of seconds, which a busy machine does not keep.
+ALONE = ["machines"]
 # Those that wait most of their time: for executions, deadlines, processes. The longest first.
-WAITING = ["machines", "soak", "wiring", "commands", "console", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
+WAITING = ["soak", "wiring", "commands", "console", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
 # How many programs of a lane run at once, and how many tests of each. More, and time limits of seconds are not kept.
-LANES = {"waiting": (2, 2 * os.cpu_count()), "computing": (1, os.cpu_count())}
+LANES = {"waiting": (1, 2 * os.cpu_count()), "computing": (1, os.cpu_count())}
 # More than any takes on a busy machine. What hangs is ended, and has failed.
 LIMIT = 1200
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
@@ -106,12 +108,14 @@ def main():
     LOGS.mkdir(parents=True)
     jobs += [Job(command.rpartition("-")[2], command.split(), ".") for command in sys.argv[1:]]
     waiting = sorted((job for job in jobs if job.name in WAITING), key=lambda job: WAITING.index(job.name))
-    computing = [job for job in jobs if job.name not in WAITING]
-    threads = lane(waiting, *LANES["waiting"]) + lane(computing, *LANES["computing"])
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    alone = [job for job in jobs if job.name in ALONE]
+    computing = [job for job in jobs if job.name not in ALONE + WAITING]
+    beside = lane(waiting, *LANES["waiting"]) + lane(computing, *LANES["computing"])
+    for threads in lane(alone, *LANES["waiting"]), beside:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     slowest = sorted(((float(seconds), name, job.name) for job in jobs for name, seconds in TIMED.findall(job.output)), reverse=True)
     print("the slowest ten:", *(f"{seconds:8.1f} s  {job}: {name}" for seconds, name, job in slowest[:10]), sep="\n")
     for job in jobs:
