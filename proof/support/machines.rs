@@ -271,6 +271,17 @@ impl Machines {
         rows.iter().filter(|row| row.contains_key("holder")).count()
     }
 
+    /// How many of its permits nobody gave back: somebody has them, or had them until they expired.
+    pub async fn kept(&self, key: &str) -> usize {
+        let leases = self.table("LeaseTable");
+        let rows = leases.between(key, "LEASE#", "LEASE#~").await;
+        let is_kept = |row: &&Item| {
+            let ended = row.get("ended").and_then(|ended| ended.as_s().ok());
+            row.contains_key("holder") || ended.is_some_and(|ended| ended == "expired")
+        };
+        rows.iter().filter(is_kept).count()
+    }
+
     /// How many wait for the key.
     pub async fn waiting(&self, key: &str) -> usize {
         let row = self.lease_row(key).await;

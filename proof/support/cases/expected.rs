@@ -70,6 +70,9 @@ impl Player<'_> {
         if step.is_any(&["permits_held"]) {
             step.equals("permits_held", on.held(key).await);
         }
+        if step.is_any(&["permits_kept"]) {
+            step.equals("permits_kept", on.kept(key).await);
+        }
         if step.is_any(&["waiting"]) {
             step.equals("waiting", on.waiting(key).await);
         }
