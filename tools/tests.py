@@ -18,12 +18,13 @@ import time
 from pathlib import Path
 
 LOGS = Path("target/tests")
-# First, and nothing beside it: each call to the interpreter of its stacks has a limit of seconds, which a busy machine does not keep.
+# First, and nothing beside it: each call to the interpreter of its stacks has a limit of half a second, thrice, which a busy machine
+# does not keep; and what is left to sweep then is left for good, where no sweep runs.
 ALONE = ["machines"]
 # Those that wait most of their time: for executions, deadlines, processes. The longest first.
 WAITING = ["soak", "wiring", "commands", "console", "pages", "demo", "up", "deaths", "race", "roles", "local", "doctor"]
 # How many programs of a lane run at once, and how many tests of each. More, and time limits of seconds are not kept.
-LANES = {"waiting": (1, 2 * os.cpu_count()), "computing": (1, os.cpu_count())}
+LANES = {"alone": (1, os.cpu_count()), "waiting": (1, 2 * os.cpu_count()), "computing": (1, os.cpu_count())}
 # More than any takes on a busy machine. What hangs is ended, and has failed.
 LIMIT = 1200
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
@@ -111,7 +112,7 @@ def main():
     alone = [job for job in jobs if job.name in ALONE]
     computing = [job for job in jobs if job.name not in ALONE + WAITING]
     beside = lane(waiting, *LANES["waiting"]) + lane(computing, *LANES["computing"])
-    for threads in lane(alone, *LANES["waiting"]), beside:
+    for threads in lane(alone, *LANES["alone"]), beside:
         for thread in threads:
             thread.start()
         for thread in threads:

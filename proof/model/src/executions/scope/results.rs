@@ -20,6 +20,7 @@ worlds! {
     R_LOST "starts-result-lost" "calls with the task's token are late, or not answered" {} fail: 1, reap: 1, lost: 1;
     R_UNHEARD "starts-result-unheard" "writes that are late, sent twice, or not answered" {} reap: 1, unheard: 1;
     R_REFUSED "starts-result-refused" "starts that are refused for good" { executions: 2 } deny: 1, reap: 1, crash: 1;
+    R_REFUSED_AGAIN "starts-result-refused-again" "the same, and the task is retried with another token" { executions: 1 } deny: 1, again: 1, crash: 1;
     R_LEAVING "starts-result-leaving" "wait_seconds end in the queue" { executions: 2, begun: 2, wait: 1 } look: 1, tick: 1, crash: 1;
     R_AWAY "starts-result-away" "a later start sends away who waits" { executions: 3, begun: 2, kinds: [START, START, Kind::Start(Held::Latest), START] } reap: 1, crash: 1;
     R_DISMISSED "starts-result-dismissed" "an operator dismisses what waits or has failed" { executions: 2, begun: 1 } deny: 1, dismiss: 1, reap: 1, crash: 1;
