@@ -105,7 +105,7 @@ Release is idempotent, and never frees somebody else's lease. --json prints the 
 Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
 your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.
 
-Exit codes: 0 released, now or before, 79 the lease expired and was taken over, or an operator ended it.")]
+Exit codes: 0 released, now or before, or kept because the lease was re-entered, 79 the lease expired and was taken over, or an operator ended it.")]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     handle: HandleArgs,
@@ -123,6 +123,10 @@ impl ReleaseArgs {
         let released = table_client.leases.release(&lease).await?;
         let key = &lease.key;
         let (words, code) = match released.outcome {
+            ReleaseOutcome::Kept => (
+                format!("{key} is kept for the request that was granted it: this lease was re-entered"),
+                Code::DONE,
+            ),
             ReleaseOutcome::Released => (format!("{key} is free"), Code::DONE),
             ReleaseOutcome::AlreadyReleased => (format!("{key} was already released"), Code::DONE),
             ReleaseOutcome::Lost => (

@@ -13,6 +13,9 @@ use crate::lease_text::{self, when, while_it_lasts};
 /// A name and its value, on a line.
 pub(crate) type Fact = (&'static str, String);
 
+/// Before the name of one that waits for a key that it holds.
+pub(crate) const WAITS_FOR_ITSELF: &str = "waits for itself";
+
 /// Of a lease of a start whose execution is not known to have begun.
 const NOT_BEGUN: &str =
     "its execution has not begun: Step Functions has not accepted it yet, and the stack asks again";
@@ -50,6 +53,8 @@ pub(crate) fn facts(view: &KeyView, ended: &EndedExecutions, now: Timestamp) -> 
         );
         facts.extend(disagreement(view));
     }
+    let own = view.waits_for_itself();
+    facts.extend(own.map(|own| (WAITS_FOR_ITSELF, own.to_string())));
     facts
 }
 

@@ -76,7 +76,7 @@ impl Redrive {
         }
         for Granted { lease, grant, .. } in &taken {
             let (key, number) = (lease.key.label(), lease.fencing_token);
-            let how = if *grant == GrantKind::Replayed {
+            let how = if *grant == GrantKind::Reentered {
                 "still its own"
             } else {
                 "taken back"
@@ -157,7 +157,7 @@ async fn take_back(
 
 /// Releases what this call was granted anew.
 async fn give_back(table_client: &TableClient, taken: &[Granted]) {
-    let new = taken.iter().filter(|one| one.grant != GrantKind::Replayed);
+    let new = taken.iter().filter(|one| one.grant != GrantKind::Reentered);
     for Granted { lease, .. } in new {
         if let Err(error) = table_client.leases.release(lease).await {
             let key = &lease.key;

@@ -48,10 +48,12 @@ pub enum Error {
     },
 
     /// The request waited in the queue for its whole waiting time. Give up.
-    #[error("{key} was not free within the waiting time of this request")]
+    #[error("{key} was not free within the waiting time of this request{}", had(held_by.as_ref()))]
     QueueTimeout {
         /// The key.
         key: Key,
+        /// Who had it then, as far as that was seen.
+        held_by: Option<Holder>,
     },
 
     /// A later request with [`Wait::latest`](crate::Wait::latest), or a later start, took this one's place in the queue. It does
@@ -251,7 +253,7 @@ impl Error {
             Self::Consumed { key }
             | Self::Lost { key, .. }
             | Self::Expired { key }
-            | Self::QueueTimeout { key }
+            | Self::QueueTimeout { key, .. }
             | Self::Superseded { key, .. }
             | Self::QueueFull { key, .. }
             | Self::NotStarted { key, .. }
@@ -406,6 +408,10 @@ fn unavailable(problem: &str) -> String {
         return problem.to_owned();
     }
     format!("{problem}; the outcome is unknown: repeat the same request")
+}
+
+fn had(holder: Option<&Holder>) -> String {
+    holder.map_or_else(String::new, |holder| format!(": {holder} had it"))
 }
 
 fn frozen(key: &Key, record: Option<&Record>, whole_table: bool) -> String {

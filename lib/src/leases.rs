@@ -46,7 +46,7 @@ use crate::{
     rules::RulesSource,
     settings::Settings,
     store::{Address, Connection, Entry, Store},
-    values::{Caller, Counter, Key, Ttl},
+    values::{Caller, Counter, Key, RequestDigest, Ttl},
 };
 
 /// How many writes one call attempts while others keep changing the row.
@@ -276,12 +276,22 @@ impl<S: Store> Leases<S> {
         })
     }
 
-    /// The same for a request that has it already.
-    pub(crate) fn as_replay(&self, address: Address, row: Row) -> Result<Granted, Error> {
-        Ok(Granted {
-            grant: GrantKind::Replayed,
-            ..self.granted(address, row)?
-        })
+    /// The same for a request that has it already, or whose holder has it by another request.
+    pub(crate) fn as_replay(
+        &self,
+        address: Address,
+        row: Row,
+        request: &RequestDigest,
+    ) -> Result<Granted, Error> {
+        let reentered = row.request != *request;
+        let mut granted = self.granted(address, row)?;
+        granted.lease.reentered = reentered;
+        granted.grant = if reentered {
+            GrantKind::Reentered
+        } else {
+            GrantKind::Replayed
+        };
+        Ok(granted)
     }
 
     /// The handle of the lease that `row` carries.
@@ -299,6 +309,7 @@ impl<S: Store> Leases<S> {
             deadline: self.deadline_of(held.term),
             acquired_at: held.acquired_at,
             permit: address.permit,
+            reentered: false,
             pool: held.pool.as_deref().and_then(InPool::lease).map(Box::new),
             metadata: held.metadata,
         })

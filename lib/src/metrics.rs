@@ -83,7 +83,7 @@ impl Metric {
     pub const fn of_grant(kind: GrantKind) -> Self {
         match kind {
             GrantKind::New => Self::Grants,
-            GrantKind::Replayed => Self::Replays,
+            GrantKind::Replayed | GrantKind::Reentered => Self::Replays,
             GrantKind::Takeover => Self::TakeOvers,
         }
     }

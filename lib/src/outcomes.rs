@@ -37,6 +37,9 @@ pub struct Lease {
     pub acquired_at: Timestamp,
     /// Which of a semaphore's permits; 0 for a mutex.
     pub permit: u16,
+    /// It is the lease of another request of the same holder, by a request that is [`reentrant`](crate::Acquire::reentrant). Release
+    /// keeps it, for that request to end.
+    pub reentered: bool,
     /// The permit of its pool. Release and extend are for both.
     pub pool: Option<Box<PoolLease>>,
     /// What the holder wants others to see.
@@ -116,6 +119,9 @@ pub(crate) struct Handle {
     /// Which of a semaphore's permits; 0 for a mutex.
     #[serde(default, deserialize_with = "crate::values::small")]
     permit: u16,
+    /// It is the lease of another request of the same holder: release keeps it, for that request to end.
+    #[serde(default, skip_serializing_if = "is_false")]
+    reentered: bool,
     /// The permit of its pool, if it asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pool: Option<Box<PoolLease>>,
@@ -159,6 +165,7 @@ impl From<Lease> for Handle {
             expires_at: deadline.map(|deadline| deadline.expires_at),
             safe_until: deadline.map(|deadline| deadline.safe_until),
             permit: lease.permit,
+            reentered: lease.reentered,
             pool: lease.pool,
             metadata: lease.metadata,
         }
@@ -199,6 +206,7 @@ impl TryFrom<Handle> for Lease {
             deadline,
             acquired_at: handle.acquired_at,
             permit: handle.permit,
+            reentered: handle.reentered,
             pool: handle.pool,
             metadata: handle.metadata,
         })
@@ -327,7 +335,7 @@ pub enum Acquired {
 pub struct Granted {
     /// The handle.
     pub lease: Lease,
-    /// New, replayed, or taken over.
+    /// New, replayed, re-entered, or taken over.
     pub grant: GrantKind,
     /// The grant before this one. A replay returns the same: branch on this, not on `grant`.
     pub previous: Option<Previous>,
@@ -342,6 +350,8 @@ pub enum GrantKind {
     New,
     /// The same request had it already: a response was lost, or the call was repeated.
     Replayed,
+    /// The holder had it by another request, and this one is reentrant: nothing was granted, and its release keeps the lease.
+    Reentered,
     /// The grant before it did not end as `released`.
     Takeover,
 }
@@ -462,6 +472,10 @@ impl std::fmt::Display for HeldLease {
         let (key, holder, until) = (&self.key, &self.holder, self.until);
         match until {
             HeldUntil::Closed { .. } => write!(f, "{key} is {until}, after its grant to {holder}"),
+            _ if self.by_you => write!(
+                f,
+                "{key} is held by the caller itself, {holder}, by another request, {until}: release that lease first, or ask with reentrant"
+            ),
             _ => write!(f, "{key} is held by {holder} {until}"),
         }
     }
@@ -500,6 +514,11 @@ impl Extended {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
 pub(crate) const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
@@ -527,6 +546,8 @@ pub struct Released {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseOutcome {
+    /// The handle is of a re-entered lease: nothing was written, and the lease ends by the request that was granted it.
+    Kept,
     /// It ended with this call.
     Released,
     /// It had ended before: released, swept, or the row is gone.
@@ -541,6 +562,7 @@ impl ReleaseOutcome {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Kept => "kept",
             Self::Released => "released",
             Self::AlreadyReleased => "already_released",
             Self::Lost => "lost",

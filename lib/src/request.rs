@@ -8,8 +8,8 @@ use crate::{
     requests::Lifetime,
     row::attributes as at,
     row::{
-        InPool, Item, Term, at_least, metadata, metadata_value, n, permits, permits_value, s, text,
-        whole,
+        InPool, Item, Row, Term, at_least, metadata, metadata_value, n, permits, permits_value, s,
+        text, whole,
     },
     values::{AtLeast, Holder, KeepTime, KeysDigest, Metadata, Permits, RequestDigest},
 };
@@ -99,6 +99,18 @@ impl Request {
             key: pool.key.clone(),
             permit: None,
         })
+    }
+
+    /// The field by which it asks for what the lease in this row has not: its holder has that by another request. A lease with a
+    /// pool serves a request without one.
+    pub(crate) fn asks_for_more_than(&self, row: &Row) -> Option<&'static str> {
+        let pool = row.holding().and_then(|held| held.pool.as_ref());
+        let has_pool = |asked: &Pool| pool.is_some_and(|pool| pool.key == asked.key);
+        if self.pool.as_ref().is_some_and(|asked| !has_pool(asked)) {
+            return Some("pool");
+        }
+        let number = |permits: Option<Permits>| permits.map_or(1, Permits::get);
+        (number(self.permits) != number(row.permits)).then_some("permits")
     }
 
     /// Until when the row stays closed that is granted now; none if it does not.

@@ -307,6 +307,12 @@ impl Row {
         }
     }
 
+    /// Who holds it.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holding().map(|_| &self.granted_to)
+    }
+
     /// The queue, first come first.
     #[must_use]
     pub fn waiting(&self) -> &[RequestDigest] {

@@ -214,7 +214,7 @@ async fn release(table_client: &TableClient, lease: &Lease) -> bool {
                     next::serve(table_client, &lease.key).await;
                 }
                 return match released.outcome {
-                    ReleaseOutcome::Released => true,
+                    ReleaseOutcome::Released | ReleaseOutcome::Kept => true,
                     ReleaseOutcome::AlreadyReleased => was_released(table_client, lease).await,
                     ReleaseOutcome::Lost => false,
                 };

@@ -64,6 +64,9 @@ fn why(site: &Site, seen: &Seen, now: Timestamp) -> Markup {
                     @else if view.held().count() > usize::from(limit.permits) { " More are held: it takes effect as leases end." }
                 }
             }
+            @if let Some(own) = view.waits_for_itself() {
+                p { strong { (holder(site, own)) " " (key_text::WAITS_FOR_ITSELF) } ": it has the key, and asked for it once more." }
+            }
             @match (view.waiting(), view.waiters.iter().flatten().next()) {
                 (0, _) => p { "Nobody waits for it." },
                 (waiting, None) => p { strong { (waiting) @if waiting == 1 { " waits" } @else { " wait" } } " for it." },

@@ -146,7 +146,7 @@ impl<'a> Actor<'a> {
         let asked = SystemClock.now();
         let answer = self.call("acquire", request).await?;
         if let Ok(grants) = read::<Grants>("acquire", answer.clone()) {
-            let is_now = grants.grant != GrantKind::Replayed;
+            let is_now = !matches!(grants.grant, GrantKind::Replayed | GrantKind::Reentered);
             let handles = grants.handles();
             for handle in &handles {
                 self.report.keep_secret(handle.lease.lease_id.expose());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::observing::reentered;
 use super::{
     Bench, Case, MARGIN, MS, STALE, TTL, contention, grant, invalid, make, plus, queue::QueueCase,
     with,
@@ -235,7 +236,7 @@ async fn sets_permits_and_reentrant_requests_work<B: Bench>(bench: &B) {
     let again = grant(&case.leases, again.reentrant()).await;
     assert_eq!(
         (again.grant, again.lease),
-        (GrantKind::Replayed, lease.clone())
+        (GrantKind::Reentered, reentered(&lease))
     );
     let keys = ["execution/several", "execution/several/more"].map(make::key);
     let set = AcquireAll::new(
@@ -253,8 +254,12 @@ async fn sets_permits_and_reentrant_requests_work<B: Bench>(bench: &B) {
     let set = set.granted().expect("a grant").leases;
     assert_eq!(set[0].lease_id, lease.lease_id);
     assert!(set.iter().all(|lease| lease.deadline.is_none()));
-    for lease in &set {
-        assert_eq!(case.give_back(lease).await, ReleaseOutcome::Released);
+    for (lease, outcome) in [
+        (&set[0], ReleaseOutcome::Kept),
+        (&lease, ReleaseOutcome::Released),
+        (&set[1], ReleaseOutcome::Released),
+    ] {
+        assert_eq!(case.give_back(lease).await, outcome);
     }
 }
 

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Bench, Case, MS, TTL, contention, grant, invalid, make};
 use leasehold::{
-    Acquire, Acquired, Contention, Ended, ExtendOptions, GrantKind, Granted, Leases, ManualClock,
-    ObservedVersion, store::Store,
+    Acquire, Acquired, Contention, Ended, ExtendOptions, GrantKind, Granted, Lease, Leases,
+    ManualClock, ObservedVersion, ReleaseOutcome, store::Store,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -148,6 +148,13 @@ async fn an_observation_keeps_every_other_rule<B: Bench>(bench: &B) {
     refused!(case.leases.acquire(observing("1")).await, Corrupt);
 }
 
+/// The handle of the same lease for another request of its holder.
+pub(super) fn reentered(lease: &Lease) -> Lease {
+    let mut lease = lease.clone();
+    lease.reentered = true;
+    lease
+}
+
 async fn reentrant_request_gets_holders_lease<B: Bench>(bench: &B) {
     let case = Case::new(bench, "acquire/reentrant");
     let first = case.grant("a", "1").await;
@@ -157,17 +164,31 @@ async fn reentrant_request_gets_holders_lease<B: Bench>(bench: &B) {
     };
     let again = reentrant("a", "2").await.expect("an answer").granted();
     let again = again.expect("the same lease");
-    assert_eq!(again.grant, GrantKind::Replayed);
-    assert_eq!(again.lease, first.lease);
+    assert_eq!(again.grant, GrantKind::Reentered);
+    assert_eq!(again.lease, reentered(&first.lease));
     assert_eq!(again.previous, first.previous);
+    // Extend works with it; and who re-enters gives nothing back.
+    let extended = case
+        .leases
+        .extend(&again.lease, ExtendOptions::default())
+        .await;
+    let extended = extended.expect("still held").into_lease();
+    assert!(extended.reentered, "{extended:?}");
     let version = case.row().await.version;
-    assert_eq!(version, first.lease.version, "nothing was written");
+    for handle in [&again.lease, &extended] {
+        assert_eq!(case.give_back(handle).await, ReleaseOutcome::Kept);
+    }
+    assert_eq!(case.row().await.version, version, "nothing was written");
+    assert!(case.row().await.holding().is_some());
     let other = reentrant("b", "2").await.expect("an answer");
     assert!(matches!(other, Acquired::Held(_)), "{other:?}");
     // Also on a frozen key, as long as the lease has not expired, because this is no grant.
     case.freeze().await;
     let frozen = reentrant("a", "3").await.expect("an answer").granted();
-    assert_eq!(frozen.expect("the same lease").lease, first.lease);
+    assert_eq!(
+        frozen.expect("the same lease").lease.lease_id,
+        first.lease.lease_id
+    );
     case.clock.set(first.lease.expires_at().minus(MS));
     let still = reentrant("a", "3").await.expect("an answer");
     drop(still.granted().expect("still"));

@@ -143,6 +143,13 @@ async fn request_copy_gets_no_second_permit<B: Bench>(bench: &B) {
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
     assert_eq!(case.turn_of("x").lease.lease_id, a.lease_id);
     case.has_waiting(&["b"]).await;
+    // One that does not say so waits for another permit, unless its own are all there are.
+    let other = case.of(2, "a").request_id(make::request_id("a third"));
+    let asked = case.leases.acquire_queued(other, case.queue("y", WAIT));
+    assert!(matches!(asked.await, Ok(Queued::Queued { .. })));
+    let other = case.of(1, "a").request_id(make::request_id("a fourth"));
+    let asked = case.leases.acquire_queued(other, case.queue("z", WAIT));
+    refused!(asked.await, Held);
 }
 
 async fn lowered_number_waits_for_returned_permits<B: Bench>(bench: &B) {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::queue::{QueueCase, Turn, WAIT};
 use super::starts::{MACHINE, execution};
-use super::{Bench, Lost, MARGIN, MS, STALE, counted, make, with};
+use super::{Bench, Lost, MARGIN, MS, STALE, counted, invalid, make, with};
 use leasehold::{
-    Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions, ForceReleaseOutcome,
-    IfHeld, Key, LimitedTo, Pool, Queued, Reaped, Redrives, ReleaseOutcome, Settings, Stands,
-    Start, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    Acquire, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
+    ForceReleaseOutcome, IfHeld, Key, LimitedTo, Pool, Queued, Reaped, Redrives, ReleaseOutcome,
+    Settings, Stands, Start, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
     metrics::Metric,
     row::Row,
     store::{Address, Operations as _},
@@ -30,6 +30,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(cooldown_counts_from_the_permit(bench)).await;
     Box::pin(nobody_polls_for_a_pool(bench)).await;
     Box::pin(reentrant_request_waits_too(bench)).await;
+    Box::pin(a_lease_is_reentered_with_its_pool(bench)).await;
     Box::pin(taken_permit_is_not_replayed(bench)).await;
     Box::pin(cancelled_in_the_pool_fails_at_once(bench)).await;
     Box::pin(newest_sends_away_from_the_pool(bench)).await;
@@ -462,6 +463,41 @@ async fn nobody_polls_for_a_pool<B: Bench>(bench: &B) {
 }
 
 /// Another request of the holder whose first one has its key, and waits in the pool.
+/// Else whoever has the key would have what the pool limits, whatever the pool says.
+async fn a_lease_is_reentered_with_its_pool<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "re-entered", 1);
+    let first = case.acquires("a1").await;
+    let asks = |who: &str| make::of_execution(case.key(&who[..1]), who).reentrant();
+    let ask = async |request: Acquire, token: &str| {
+        let wait = case.case.queue(token, WAIT);
+        case.case.leases.acquire_queued(request, wait).await
+    };
+    // One that has its key by a request without a pool, and one that has a permit of another pool.
+    case.case.is("b1", Execution::Running);
+    let has = asks("b1").request_id(make::request_id("without a pool"));
+    drop(case.case.leases.acquire(has).await.expect("granted"));
+    let other = Pool::new(&make::key("pools/another"), make::permits(1));
+    for (who, pool) in [("b1", case.pool()), ("a1", other)] {
+        invalid(ask(asks(who).pool(pool), "x").await, "pool");
+    }
+    case.case.expect_no_answers();
+    // With the same pool, and with none besides what it has.
+    for (token, request) in [("same", asks("a1").pool(case.pool())), ("none", asks("a1"))] {
+        let answer = ask(request, token).await.expect("an answer");
+        assert_eq!(answer, Queued::Acquired);
+        let turn = case.case.turn_of(token);
+        assert_eq!(turn.output["grant"], "reentered");
+        assert_eq!(turn.lease.pool, first.lease.pool);
+        assert_eq!(case.case.release(&turn.lease).await, ReleaseOutcome::Kept);
+    }
+    case.waits("c1").await;
+    assert_eq!(
+        case.case.release(&first.lease).await,
+        ReleaseOutcome::Released
+    );
+    case.case.turn_of("c1");
+}
+
 async fn reentrant_request_waits_too<B: Bench>(bench: &B) {
     let case = PoolCase::new(bench, "reentrant", 1);
     let first = case.acquires("a1").await;

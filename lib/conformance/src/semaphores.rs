@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{Bench, Case, MARGIN, MS, TTL, contention, grant, make, with};
+use super::observing::reentered;
+use super::{Bench, Case, MARGIN, MS, TTL, contention, grant, invalid, make, with};
 use leasehold::{
     Acquire, AtLeast, Contention, GrantKind, Granted, LeaseState, LimitedTo, ReleaseOutcome,
     store::Address,
@@ -288,7 +289,14 @@ async fn a_holder_may_reenter_its_permit<B: Bench>(bench: &B) {
     let lease = case.permit_of(3, "a").await.lease;
     let request = case.one_of(3, "a", "another").reentrant();
     let again = grant(&case.leases, request).await;
-    assert_eq!((again.grant, again.lease), (GrantKind::Replayed, lease));
+    let has = (GrantKind::Reentered, reentered(&lease));
+    assert_eq!((again.grant, again.lease), has);
+    // A smaller number would be more than it says, and a larger one than anybody allows.
+    for number in [Some(2), Some(4), None] {
+        let mut other = case.one_of(3, "a", "of another number").reentrant();
+        other.permits = number.map(make::permits);
+        invalid(case.leases.acquire(other).await, "permits");
+    }
     // Without `reentrant` it is another permit; and each request finds its own permit before any other.
     for id in ["another", "a third"] {
         let request = case.one_of(3, "a", id);

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::observing::reentered;
 use super::{Bench, Case, MS, TTL, first, invalid, make};
 use leasehold::{
-    AcquireAll, AcquiredAll, Contention, Ended, Error, GrantKind, GrantedAll, Key, Lease,
+    AcquireAll, AcquiredAll, Contention, Ended, Error, GrantKind, GrantedAll, Key, Lease, LeaseSet,
+    ReleaseOutcome,
     row::{Row, Stored},
     store::{Address, AppliedAll, Operations as _},
     transition::{Change, CheckHeld},
@@ -219,17 +221,32 @@ async fn reentrant_set_takes_holders_leases<B: Bench>(bench: &B) {
         .expect("an answer")
         .granted()
         .expect("a grant");
-    assert_eq!((&set.leases[0], set.grant), (&own, GrantKind::New));
+    assert_eq!(
+        (&set.leases[0], set.grant),
+        (&reentered(&own), GrantKind::New)
+    );
+    assert!(!set.leases[1].reentered);
     assert_eq!(set.leases[1].key, case.key("b"));
     // A repeated request gets the same result, and so does another request that finds all of it held.
-    for (id, names) in [("2", ["a", "b"]), ("3", ["b", "a"])] {
+    for (id, names, grant) in [
+        ("2", ["a", "b"], GrantKind::Replayed),
+        ("3", ["b", "a"], GrantKind::Reentered),
+    ] {
         let again = ask(&names, id)
             .await
             .expect("an answer")
             .granted()
             .expect("the same");
-        assert_eq!(again.grant, GrantKind::Replayed);
-        assert!(again.leases.contains(&set.leases[0]) && again.leases.contains(&set.leases[1]));
+        assert_eq!(again.grant, grant);
+        for lease in &again.leases {
+            let is_own = id == "2" && lease.key == set.leases[1].key;
+            assert_eq!(lease.reentered, !is_own, "{id} {lease:?}");
+        }
+        if grant == GrantKind::Reentered {
+            let set = LeaseSet::new(again.leases).expect("valid");
+            let released = case.leases.release_all(&set).await.expect("an answer");
+            assert_eq!(released.outcome, ReleaseOutcome::Kept);
+        }
     }
     // A confirmed lease must not have expired.
     for (now, lasts) in [

@@ -9,9 +9,10 @@ use super::{
     plus, with,
 };
 use leasehold::{
-    AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder, IfHeld,
-    Lease, Leases, LimitedTo, PassLease, ReleaseOutcome, RequestDigest, Settings, Start, StartItem,
-    StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    Acquire, AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder,
+    IfHeld, KeepTime, Lease, Leases, Lifetime, LimitedTo, PassLease, Queued, ReleaseOutcome,
+    RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn,
+    TaskToken, Wait, WaitTime,
     metrics::Metric,
     request::InsteadOf,
     row::{Row, Stored},
@@ -39,6 +40,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(start_that_ran_never_runs_again(bench)).await;
     Box::pin(lease_is_passed_in_input(bench)).await;
     Box::pin(passed_handle_releases_key_early(bench)).await;
+    Box::pin(a_section_keeps_the_key_of_its_start(bench)).await;
     Box::pin(replace_stops_what_key_started(bench)).await;
     Box::pin(who_cannot_replace_the_holder_fails(bench)).await;
     Box::pin(only_the_newest_start_waits(bench)).await;
@@ -683,6 +685,33 @@ async fn passed_handle_releases_key_early<B: Bench>(bench: &B) {
     case.has_started(&["a", "b"]);
     case.holds("b").await;
     case.ends("b").await;
+}
+
+/// As weave and CDK write sections: re-entrant, with a release at the end.
+async fn a_section_keeps_the_key_of_its_start<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "section").await;
+    case.queues("second").await;
+    let lifetime = Lifetime::Execution {
+        keep: KeepTime::default(),
+    };
+    let section = Acquire::new(case.case.address.key.clone(), execution("first"), lifetime);
+    let wait = Wait {
+        task_token: TaskToken::new("of the section").expect("valid"),
+        wait: WaitTime::DAY,
+        latest: false,
+    };
+    let asked = case
+        .case
+        .leases
+        .acquire_queued(section.reentrant(), wait)
+        .await;
+    assert_eq!(asked.expect("an answer"), Queued::Acquired);
+    let told = case.calls.take_answers().remove(0).output();
+    let lease: Lease = serde_json::from_value(told["lease"].clone()).expect("a handle");
+    assert_eq!(case.case.give_back(&lease).await, ReleaseOutcome::Kept);
+    case.has_started(&["first"]);
+    case.ends("first").await;
+    case.has_started(&["first", "second"]);
 }
 
 async fn replace_stops_what_key_started<B: Bench>(bench: &B) {

@@ -2,13 +2,14 @@
 
 use serde_json::{json, to_value};
 
+use super::observing::reentered;
 use super::{
     Bench, MS, TTL, contention, grant, invalid, make,
     queue::{QueueCase, WAIT},
     with,
 };
 use leasehold::{
-    AcquireAll, AcquiredAll, Contention, Ended, Error, Holder, Queued, Settings,
+    AcquireAll, AcquiredAll, Contention, Ended, Error, Holder, Queued, ReleaseOutcome, Settings,
     row::Row,
     store::{Applied, Joined, Operations as _},
     transition::{Change, Join, JoinRule, Leave, LeaveReason, TakeoverRule},
@@ -57,7 +58,7 @@ async fn free_key_is_granted_at_once<B: Bench>(bench: &B) {
         case.calls.renew_token("queue/at once: another token");
         before = Some(turn.lease);
     }
-    // A holder does not wait for its own lease.
+    // A holder does not wait for its own lease, and gives nothing back that it had before.
     let case = QueueCase::new(bench, "queue/reentrant");
     let lease = grant(&case.leases, case.request("a")).await.lease;
     let other = case
@@ -66,7 +67,17 @@ async fn free_key_is_granted_at_once<B: Bench>(bench: &B) {
         .reentrant();
     let asked = case.leases.acquire_queued(other, case.queue("a", WAIT));
     assert_eq!(asked.await.expect("an answer"), Queued::Acquired);
-    assert_eq!(case.turn().lease, lease);
+    let inner = case.turn().lease;
+    assert_eq!(inner, reentered(&lease));
+    assert_eq!(case.release(&inner).await, ReleaseOutcome::Kept);
+    // By a request that does not say so it would wait until its own end.
+    let other = case.request("a").request_id(make::request_id("plain"));
+    let asked = case.leases.acquire_queued(other, case.queue("a", WAIT));
+    match asked.await {
+        Err(Error::Held(contention)) => assert!(contention.held.by_you),
+        other => panic!("{other:?}"),
+    }
+    case.expect_no_answers();
     case.has_waiting(&[]).await;
     // Nobody waits for a lease that has expired by the clock.
     case.release(&lease).await;

@@ -58,7 +58,13 @@ mod tests {
             (Error::Consumed { key: key() }, vec![]),
             (lost(), vec![("Lost", 1)]),
             (Error::Expired { key: key() }, vec![("Lost", 1)]),
-            (Error::QueueTimeout { key: key() }, vec![]),
+            (
+                Error::QueueTimeout {
+                    key: key(),
+                    held_by: None,
+                },
+                vec![],
+            ),
             (
                 Error::QueueFull {
                     key: key(),

@@ -91,7 +91,7 @@ fn counts_of(outcome: &str, response: &Value) -> Vec<(Metric, u64)> {
         // The grant of a waiter is counted where it is made, and its response says nothing of it: the lease went to its task token.
         "acquired" => match response["grant"].as_str() {
             Some("new") => once(Metric::Grants),
-            Some("replayed") => once(Metric::Replays),
+            Some("replayed" | "reentered") => once(Metric::Replays),
             Some("takeover") => once(Metric::TakeOvers),
             _ => Vec::new(),
         },

@@ -91,7 +91,10 @@ impl<S: Store> Leases<S> {
     ) -> Result<Acquired, Error> {
         match self.try_permit(&key, permits, &grant, reentrant).await? {
             TriedPermit::Granted(at, row) => self.granted(at, row).map(Acquired::Granted),
-            TriedPermit::Replayed(at, row) => self.replayed(at, row).await.map(Acquired::Granted),
+            TriedPermit::Replayed(at, row) => {
+                let replayed = self.replayed(at, row, &grant).await;
+                replayed.map(Acquired::Granted)
+            }
             TriedPermit::Taken(rows) => {
                 let taken = self.all_taken(key, permits, &rows, &grant);
                 taken.await.map(Acquired::Held)
@@ -153,7 +156,10 @@ impl<S: Store> Leases<S> {
             match self.attempt_row(&at, grant, reentrant).await? {
                 Ok(row) => return Ok(TriedPermit::Granted(at, row)),
                 Err(GrantRefusal::Consumed) => return Err(Error::Consumed { key: at.key }),
-                Err(GrantRefusal::Replayed(row)) => return Ok(TriedPermit::Replayed(at, row)),
+                Err(GrantRefusal::Replayed(row) | GrantRefusal::Reentered(row)) => {
+                    return Ok(TriedPermit::Replayed(at, row));
+                }
+                Err(GrantRefusal::Differs(field)) => return Err(differs(field)),
                 // Another request was faster, or the condition found an item that is not ours.
                 Err(GrantRefusal::Held(row) | GrantRefusal::Frozen(row)) => {
                     rows = rows.with(permit, row);
@@ -299,6 +305,8 @@ impl<S: Store> Leases<S> {
         let stored = self.store().read_row(address, self.limit()).await?;
         match why_not_granted(stored, grant, reentrant) {
             refusal @ (GrantRefusal::Replayed(_)
+            | GrantRefusal::Reentered(_)
+            | GrantRefusal::Differs(_)
             | GrantRefusal::Consumed
             | GrantRefusal::OtherKeys) => Ok(Err(refusal)),
             _ => Err(stopped_error(address.key.clone())),
@@ -307,7 +315,7 @@ impl<S: Store> Leases<S> {
 
     /// A lease that the holder has already. If it was to learn of it by a task token, it learns of it here: that is
     /// written first, because somebody may be about to take back what the holder was never told.
-    async fn replayed(&self, address: Address, row: Row) -> Result<Granted, Error> {
+    async fn replayed(&self, address: Address, row: Row, asked: &Grant) -> Result<Granted, Error> {
         if row.waits_in_pool() || !self.has_its_permit(&row).await? {
             return Err(changed(&address.key));
         }
@@ -326,7 +334,7 @@ impl<S: Store> Leases<S> {
                 }
             }
         };
-        self.as_replay(address, row)
+        self.as_replay(address, row, &asked.request.digest)
     }
 
     /// A refusal as a response or an error.
@@ -338,10 +346,11 @@ impl<S: Store> Leases<S> {
     ) -> Result<Acquired, Error> {
         let key = address.key.clone();
         match refusal {
-            GrantRefusal::Replayed(row) => {
-                let replayed = self.replayed(address, row).await;
+            GrantRefusal::Replayed(row) | GrantRefusal::Reentered(row) => {
+                let replayed = self.replayed(address, row, asked).await;
                 replayed.map(Acquired::Granted)
             }
+            GrantRefusal::Differs(field) => Err(differs(field)),
             GrantRefusal::Held(row) => self
                 .contention(address, row, &asked.request.holder)
                 .await
@@ -387,6 +396,7 @@ impl<S: Store> Leases<S> {
             deadline: None,
             acquired_at: self.now(),
             permit: address.permit,
+            reentered: false,
             pool: None,
             metadata,
         };
@@ -506,6 +516,12 @@ pub(crate) fn other_keys() -> Error {
         "request_id",
         "this request was granted other keys: use another request_id for another set",
     )
+}
+
+/// Its holder has a lease of the key, and asks for more than that by this field.
+pub(crate) fn differs(field: &str) -> Error {
+    let problem = "is another than that of the lease that this holder has of the key already: use the same, or a key of its own";
+    Error::invalid(field, problem)
 }
 
 /// Refuses a time for redrives where there are none.

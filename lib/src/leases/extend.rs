@@ -62,7 +62,7 @@ impl<S: Store> Leases<S> {
                         once_more = false;
                     }
                     _ => {
-                        let lease = self.lease_of(address, row)?;
+                        let lease = self.moved(lease, row)?;
                         return Ok(Extended::Extended { lease });
                     }
                 },
@@ -134,7 +134,7 @@ impl<S: Store> Leases<S> {
                 row,
                 deadline_before,
             } => {
-                let lease = self.lease_of(address.clone(), row)?;
+                let lease = self.moved(lease, row)?;
                 let lapsed = deadline_before.filter(|deadline| *deadline <= extend.now);
                 Ok(Ok(match lapsed {
                     None => Extended::Extended { lease },
@@ -146,6 +146,14 @@ impl<S: Store> Leases<S> {
             }
             Applied::Refused(stored) => Ok(Err(stored)),
         }
+    }
+
+    /// The handle after an extend of `lease`.
+    fn moved(&self, lease: &Lease, row: Row) -> Result<Lease, Error> {
+        Ok(Lease {
+            reentered: lease.reentered,
+            ..self.lease_of(address_of(lease), row)?
+        })
     }
 
     /// The length that an extend asks for; none for an execution lease, which has no length.
@@ -183,7 +191,7 @@ impl<S: Store> Leases<S> {
                     let how = format!("its permit of the pool {} was taken from it", pool.name);
                     return Err(Error::Lost { key, how });
                 }
-                let lease = self.lease_of(address, row)?;
+                let lease = self.moved(lease, row)?;
                 Ok(Extended::Extended { lease })
             }
             Applied::Refused(Stored::Foreign(reason)) => Err(corrupt(key, reason)),

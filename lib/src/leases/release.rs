@@ -36,7 +36,8 @@ impl Freed {
 impl<S: Store> Leases<S> {
     /// Ends the lease if it is still the caller's, also after it expired.
     ///
-    /// This takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. Whoever waits for the
+    /// The lease of a handle that was [re-entered](Lease::reentered) is kept, and nothing is written. Any other release
+    /// takes one conditional write. It never frees somebody else's lease, and may be repeated for ever. Whoever waits for the
     /// key is left to the next sweep; [`Queue::release`](crate::Queue::release) grants it at once.
     ///
     /// # Errors
@@ -61,13 +62,17 @@ impl<S: Store> Leases<S> {
         lease: &Lease,
         strictly: bool,
     ) -> Result<(Released, Option<Freed>), Error> {
+        let expired = lease.expires_at() <= self.now();
+        if lease.reentered {
+            let outcome = ReleaseOutcome::Kept;
+            return Ok((Released { outcome, expired }, None));
+        }
         self.follow_rules_if_possible().await?;
         let key = &lease.key;
         let pool = match &lease.pool {
             Some(pool) => Box::pin(self.release_pool(pool)).await?.map(Box::new),
             None => None,
         };
-        let expired = lease.expires_at() <= self.now();
         let release = Release {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,

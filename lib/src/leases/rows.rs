@@ -5,10 +5,14 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{Leases, acquire::other_keys, corrupt, own_row},
+    leases::{
+        Leases,
+        acquire::{differs, other_keys},
+        corrupt, own_row,
+    },
     metrics::{self, Metric},
     pool::Entry,
-    row::{Row, Stored},
+    row::{Holding, Row, Stored},
     start::StartStatus,
     store::{Address, Applied, Operations, Store},
     transition::{
@@ -170,12 +174,29 @@ impl Rows {
         held().next().filter(|_| held().count() >= most)
     }
 
+    /// One of its holder's own permits, if these alone leave this request no room: it would wait for itself. One that the holder is not
+    /// to learn of yet, or cannot learn of any more, is not its own.
+    pub(crate) fn waits_for_itself(&self, grant: &Grant) -> Option<(u16, &Row)> {
+        let request = &grant.request;
+        let is_own = |row: &Row| {
+            let lasts = |held: &Holding| held.expires_at() > grant.now;
+            row.granted_to == request.holder
+                && row.holding().is_some_and(lasts)
+                && !row.waits_in_pool()
+                && !row.is_refused()
+        };
+        let number = |asked| self.number(asked, Candidate::Asks(grant)).into();
+        let most = request.permits.map_or(1, number);
+        let own = || self.held().filter(|(_, row)| is_own(row));
+        own().next().filter(|_| own().count() >= most)
+    }
+
     /// Whether one of the rows was granted to this request.
     pub(crate) fn remember(&self, request: &RequestDigest) -> bool {
         self.each().any(|(_, row)| row.remembers(request))
     }
 
-    /// The permit that this request has already, or its holder; an error if it had one.
+    /// The permit that this request has already, or its holder; an error if it had one, or if its holder's is another than it asks for.
     pub(crate) fn already_granted(
         &self,
         key: &Key,
@@ -183,20 +204,27 @@ impl Rows {
         reentrant: bool,
     ) -> Result<Option<(Address, Row)>, Error> {
         let request = &grant.request.digest;
-        let mut already = Vec::new();
+        let (mut reentered, mut differing) = (None, None);
+        let at = |permit: &u16| Address {
+            key: key.clone(),
+            permit: *permit,
+        };
         for (permit, stored) in &self.by_permit {
             match why_not_granted(stored.clone(), grant, reentrant) {
-                GrantRefusal::Replayed(row) => already.push((*permit, row)),
+                // The request's own permit before any other of its holder.
+                GrantRefusal::Replayed(row) => return Ok(Some((at(permit), row))),
                 GrantRefusal::OtherKeys => return Err(other_keys()),
+                GrantRefusal::Reentered(row) if reentered.is_none() => {
+                    reentered = Some((at(permit), row));
+                }
+                GrantRefusal::Differs(field) => differing = Some(field),
                 _ => {}
             }
         }
-        // The request's own permit before any other of its holder.
-        already.sort_by_key(|(_, row)| row.request != *request);
-        let key = key.clone();
-        match already.into_iter().next() {
-            Some((permit, row)) => Ok(Some((Address { key, permit }, row))),
-            None if self.remember(request) => Err(Error::Consumed { key }),
+        match differing {
+            _ if reentered.is_some() => Ok(reentered),
+            _ if self.remember(request) => Err(Error::Consumed { key: key.clone() }),
+            Some(field) => Err(differs(field)),
             None => Ok(None),
         }
     }

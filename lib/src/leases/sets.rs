@@ -84,7 +84,7 @@ impl AcquiredAll {
 pub struct GrantedAll {
     /// The handles.
     pub leases: Vec<Lease>,
-    /// Taken over if any lease was; replayed if all were.
+    /// Taken over if any lease was; replayed if none was granted by this call; re-entered if all of them are of other requests.
     pub grant: GrantKind,
     /// For each key, the grant before this one.
     pub previous: Vec<Option<Previous>>,

@@ -110,6 +110,20 @@ impl KeyView {
         self.permits.iter().filter(|one| one.lease.held.is_some())
     }
 
+    /// One that waits while its own permits leave it no room: nobody else ends its wait.
+    #[must_use]
+    pub fn waits_for_itself(&self) -> Option<&Holder> {
+        let held = || self.held().filter_map(|one| one.lease.held.as_ref());
+        let mut waiters = self.waiters.iter().flatten();
+        let waiter = waiters.find(|waiter| {
+            let own = held().filter(|held| held.holder == waiter.holder).count();
+            let asked = waiter.permits.map_or(1, Permits::get);
+            let most = self.limit().map_or(asked, |limit| limit.permits);
+            own > 0 && own >= most.into()
+        });
+        waiter.map(|waiter| &waiter.holder)
+    }
+
     /// Whether it was granted to several at once, or by another permit than the first.
     #[must_use]
     pub fn is_semaphore(&self) -> bool {

@@ -154,6 +154,16 @@ impl<S: Store> Queue<S> {
         if !self.is_to_wait(ask, &first).await? {
             return Ok(Ok(Asked::Taken(first, rows)));
         }
+        if let AskItem::Token(_) = ask.item
+            && let Some((permit, row)) = rows.waits_for_itself(ask.grant)
+        {
+            let at = Address {
+                key: ask.key.clone(),
+                permit,
+            };
+            let contention = self.held(at, row, &ask.grant.request.holder)?;
+            return Ok(Ok(Asked::Refused(Error::Held(Box::new(contention)))));
+        }
         self.join(ask, rows, first).await
     }
 

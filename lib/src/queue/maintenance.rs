@@ -217,7 +217,10 @@ impl<S: Store> Queue<S> {
         let why = if rows.remember(request) {
             Error::Consumed { key: key.clone() }
         } else if waiter.deadline <= self.now() {
-            Error::QueueTimeout { key: key.clone() }
+            Error::QueueTimeout {
+                key: key.clone(),
+                held_by: rows.holders().next().cloned(),
+            }
         } else {
             its_place_is_lost(key)
         };
@@ -263,7 +266,10 @@ impl<S: Store> Queue<S> {
                 Applied::Done { row, .. } => {
                     // Without its item nobody can notify the waiter.
                     if let Some(waiter) = token {
-                        let late = Error::QueueTimeout { key: key.clone() };
+                        let late = Error::QueueTimeout {
+                            key: key.clone(),
+                            held_by: row.holder().cloned(),
+                        };
                         self.fail_waiter(key, &waiter, late).await?;
                     }
                     return Ok(row);

@@ -232,7 +232,7 @@ impl<S: Store> Queue<S> {
                 if known == Known::Ours {
                     return self.note_begun(item, Some(row)).await.map(drop);
                 }
-                let reason = not_started_reason(known, item.waited_too_long());
+                let reason = not_started_reason(known, item.waited_too_long(None));
                 match self.fail(at, row, item, reason).await? {
                     Begins::Failed { free, .. } => free,
                     _ => None,
@@ -241,6 +241,7 @@ impl<S: Store> Queue<S> {
             Waiter::Token(item) => {
                 let late = Error::QueueTimeout {
                     key: at.key.clone(),
+                    held_by: None,
                 };
                 let freed = self.take_back(at, row).await?;
                 if freed.is_some() {

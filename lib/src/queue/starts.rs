@@ -254,7 +254,7 @@ impl<S: Store> Queue<S> {
                 if known != Known::Another && self.now() < over_at {
                     return Err(not_known(item));
                 }
-                let reason = not_started_reason(known, item.waited_too_long());
+                let reason = not_started_reason(known, item.waited_too_long(None));
                 self.fail_alone(item, reason).await?;
             }
         }

@@ -234,7 +234,7 @@ impl<S: Store> Queue<S> {
             let key = key.clone();
             return Err(Error::Lost { key, how });
         }
-        let granted: Granted = self.as_replay(at.clone(), row.clone())?;
+        let granted: Granted = self.as_replay(at.clone(), row.clone(), &waiter.request.digest)?;
         metrics::record(Metric::of_grant(granted.grant), 1);
         let told = self.send_grant(&waiter.task_token, (&row, granted), None);
         let told = told.await;

@@ -36,6 +36,9 @@ pub struct StartItem {
     pub status: StartStatus,
 }
 
+/// Between why a wait was over and who had the key then.
+const HAD_BY: &str = ", and was held by ";
+
 /// EventBridge and SQS deliver again for at most 14 days: so long the item of a start that is settled answers duplicates.
 pub(crate) const ANSWERS_FOR: Duration = Duration::from_hours(15 * 24);
 
@@ -104,10 +107,17 @@ impl StartItem {
         }
     }
 
-    /// Why it fails, once its wait is over.
-    pub(crate) fn waited_too_long(&self) -> String {
+    /// Why it fails, once its wait is over; with who had the key then.
+    pub(crate) fn waited_too_long(&self, for_whom: Option<&Holder>) -> String {
         let waited = self.deadline.since(self.asked_at).as_secs();
-        format!("the key was not free within its waiting time of {waited} seconds")
+        let late = format!("the key was not free within its waiting time of {waited} seconds");
+        for_whom.map_or_else(|| late.clone(), |holder| format!("{late}{HAD_BY}{holder}"))
+    }
+
+    /// Whether it failed because its wait was over: then who had the key.
+    pub(crate) fn waited_for(&self, reason: &str) -> Option<Option<Holder>> {
+        let rest = reason.strip_prefix(&self.waited_too_long(None))?;
+        Some(rest.strip_prefix(HAD_BY).map(Holder::stored))
     }
 
     /// Whether another call asks for the same.

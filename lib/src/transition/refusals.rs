@@ -9,8 +9,12 @@ use crate::{
 /// What a refused [`Grant`] means.
 #[derive(Debug)]
 pub enum GrantRefusal {
-    /// The request has this lease already; or its holder has it, and the request is reentrant.
+    /// The request has this lease already.
     Replayed(Row),
+    /// Its holder has this lease by another request, and the request is reentrant.
+    Reentered(Row),
+    /// The same, but it asks for what that lease has not: the field that says so.
+    Differs(&'static str),
     /// The request has this lease already, but asked for other keys then.
     OtherKeys,
     /// The request had its lease, and that lease has ended.
@@ -26,8 +30,8 @@ pub enum GrantRefusal {
 }
 
 /// Interprets the stored item when a grant was refused. The order matters: a request's own lease comes before
-/// everything that would stop a new one. For a `reentrant` request, its holder's lease counts as its own, as long as
-/// it has not expired, and does not wait for a permit of its pool.
+/// everything that would stop a new one. A `reentrant` request gets its holder's lease, as long as that has not expired, does not
+/// wait for a permit of its pool, and is what the request asks for.
 #[must_use]
 pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantRefusal {
     let row = match stored {
@@ -52,7 +56,10 @@ pub fn why_not_granted(stored: Stored, grant: &Grant, reentrant: bool) -> GrantR
     } else if row.remembers(&grant.request.digest) {
         GrantRefusal::Consumed
     } else if reentrant && lasts && row.granted_to == grant.request.holder && !row.waits_in_pool() {
-        GrantRefusal::Replayed(row)
+        match grant.request.asks_for_more_than(&row) {
+            Some(field) => GrantRefusal::Differs(field),
+            None => GrantRefusal::Reentered(row),
+        }
     } else if row.frozen.is_some() {
         GrantRefusal::Frozen(row)
     } else if row.head().is_some() || row.is_limited_to_none() {

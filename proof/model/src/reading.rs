@@ -99,12 +99,13 @@ pub fn of_refusal(scope: &Scope, message: &Message, stored: Stored, facts: RowVi
 
 fn not_granted(refusal: &GrantRefusal, facts: RowView) -> Reading {
     match refusal {
-        GrantRefusal::Replayed(_) => has(facts),
+        GrantRefusal::Replayed(_) | GrantRefusal::Reentered(_) => has(facts),
         GrantRefusal::Consumed => Reading::Consumed,
         GrantRefusal::Held(_) => Reading::Held(facts.version),
         GrantRefusal::Grantable(tokens) => Reading::Suits(Floor::suited_to(*tokens)),
-        GrantRefusal::OtherKeys | GrantRefusal::Frozen(_) | GrantRefusal::Corrupt(_) => {
-            Reading::Nothing
-        }
+        GrantRefusal::Differs(_)
+        | GrantRefusal::OtherKeys
+        | GrantRefusal::Frozen(_)
+        | GrantRefusal::Corrupt(_) => Reading::Nothing,
     }
 }

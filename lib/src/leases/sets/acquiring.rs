@@ -4,7 +4,7 @@ use super::{AcquiredAll, GrantedAll};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::acquire::other_keys,
+    leases::acquire::{differs, other_keys},
     leases::{Leases, corrupt, frozen_error, stopped_error},
     outcomes::GrantKind,
     requests::AcquireAll,
@@ -64,7 +64,7 @@ impl<S: Store> Leases<S> {
         let mut backoff = self.conflict_backoff();
         loop {
             match self.store().apply_all(&changes, backoff.left()).await? {
-                AppliedAll::Done => return self.read_back(&changes).await,
+                AppliedAll::Done => return self.read_back(&changes, &grant).await,
                 AppliedAll::Conflict if backoff.wait().await => {}
                 AppliedAll::Conflict => return Err(self.contention_error()),
                 AppliedAll::Refused(stood) => {
@@ -72,10 +72,11 @@ impl<S: Store> Leases<S> {
                         SetRefusal::Retry(again) => changes = again,
                         SetRefusal::Replayed(rows) => {
                             let addresses = changes.into_iter().map(|(address, _)| address);
-                            let rows = addresses.zip(rows);
-                            return self.together(rows, GrantKind::Replayed);
+                            return self.together(addresses.zip(rows), &grant, None);
                         }
-                        SetRefusal::AlreadyGranted(leases) => return self.read_back(&leases).await,
+                        SetRefusal::AlreadyGranted(leases) => {
+                            return self.read_back(&leases, &grant).await;
+                        }
                         SetRefusal::Ended(key) => {
                             let asked = (&grant, request.reentrant);
                             return self.replayed_all(&changes, asked, key).await;
@@ -117,17 +118,23 @@ impl<S: Store> Leases<S> {
         for ((address, _), stored) in changes.iter().zip(self.rows_of(changes).await?) {
             match stored {
                 stood @ Stored::Row(_) => match why_not_granted(stood, grant, reentrant) {
-                    GrantRefusal::Replayed(row) => ours.push((address.clone(), row)),
+                    GrantRefusal::Replayed(row) | GrantRefusal::Reentered(row) => {
+                        ours.push((address.clone(), row));
+                    }
                     _ => return Err(Error::Consumed { key: over }),
                 },
                 _ => return Err(Error::Consumed { key: over }),
             }
         }
-        self.together(ours.into_iter(), GrantKind::Replayed)
+        self.together(ours.into_iter(), grant, None)
     }
 
     /// The rows that a transaction wrote.
-    async fn read_back(&self, changes: &[(Address, Change)]) -> Result<AcquiredAll, Error> {
+    async fn read_back(
+        &self,
+        changes: &[(Address, Change)],
+        asked: &Grant,
+    ) -> Result<AcquiredAll, Error> {
         let rows = self.rows_of(changes).await?;
         let mut ours = Vec::with_capacity(changes.len());
         for ((address, change), stored) in changes.iter().zip(rows) {
@@ -143,24 +150,32 @@ impl<S: Store> Leases<S> {
         let granted = granted.filter(|((_, change), _)| matches!(change, Change::Grant(_)));
         let grant = granted
             .map(|(_, (_, row))| GrantKind::after(row.previous.as_ref()))
-            .max_by_key(|kind| *kind == GrantKind::Takeover)
-            .unwrap_or(GrantKind::Replayed);
-        self.together(ours.into_iter(), grant)
+            .max_by_key(|kind| *kind == GrantKind::Takeover);
+        self.together(ours.into_iter(), asked, grant)
     }
 
+    /// The response. `grant` is how those were granted that this call was granted, if there are any.
     fn together(
         &self,
         rows: impl Iterator<Item = (Address, Row)>,
-        grant: GrantKind,
+        asked: &Grant,
+        grant: Option<GrantKind>,
     ) -> Result<AcquiredAll, Error> {
         let (mut leases, mut previous) = (Vec::new(), Vec::new());
         for (address, row) in rows {
-            previous.push(row.previous.clone());
-            leases.push(self.lease_of(address, row)?);
+            let has = self.as_replay(address, row, &asked.request.digest)?;
+            previous.push(has.previous);
+            leases.push(has.lease);
         }
+        let all_reentered = leases.iter().all(|lease| lease.reentered);
+        let had = if all_reentered {
+            GrantKind::Reentered
+        } else {
+            GrantKind::Replayed
+        };
         Ok(AcquiredAll::Granted(GrantedAll {
             leases,
-            grant,
+            grant: grant.unwrap_or(had),
             previous,
         }))
     }
@@ -285,7 +300,8 @@ impl Shown {
             }
             GrantRefusal::Frozen(row) => self.frozen = self.frozen.take().or(Some((key, row))),
             GrantRefusal::Held(row) => self.held = self.held.take().or(Some((address, row))),
-            GrantRefusal::Replayed(row) => {
+            GrantRefusal::Differs(field) => return Err(differs(field)),
+            GrantRefusal::Replayed(row) | GrantRefusal::Reentered(row) => {
                 self.own |= row.request == grant.request.digest;
                 if let Some(held) = row.holding() {
                     self.untold |= held.notification.is_some();

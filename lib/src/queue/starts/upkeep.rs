@@ -104,7 +104,10 @@ impl<S: Store> Queue<S> {
             Known::Ours => Settlement::Begun {
                 purge_at: self.purge_start_at(),
             },
-            known => Settlement::Failed(not_started_reason(known, item.waited_too_long())),
+            known => {
+                let late = item.waited_too_long(row.holder());
+                Settlement::Failed(not_started_reason(known, late))
+            }
         };
         let settled = self.settle_in_queue(row, item, &settlement, None).await?;
         if let Settlement::Failed(reason) = &settlement
