@@ -301,6 +301,27 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
+impl Request<'_> {
+    /// The field by which a re-entrant request asks for another lease than `had` was granted; none if that is not written out.
+    pub(crate) fn differs_from(&self, had: &Self) -> Option<&'static str> {
+        let pool = |of: &Self| Some(of.payload?.field("pool")?.field("name")?.text()?.to_owned());
+        if pool(self).is_some() && pool(self) != pool(had) {
+            return Some("pool");
+        }
+        (self.permits() != had.permits()).then_some("permits")
+    }
+
+    /// Whether others may have the key at the same time.
+    pub(crate) fn is_semaphore(&self) -> bool {
+        self.permits() != Some(1.0)
+    }
+
+    fn permits(&self) -> Option<f64> {
+        let permits = self.payload.and_then(|payload| payload.field("permits"));
+        permits.map_or(Some(1.0), Node::literal_number)
+    }
+}
+
 fn request<'a>(resource: &str, payload: Option<&'a Node>) -> Request<'a> {
     let field = |key: &str| payload.and_then(|payload| payload.field(key));
     let text = |key: &str| field(key).and_then(Node::text);

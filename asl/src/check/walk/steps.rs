@@ -73,6 +73,7 @@ impl Walker<'_, '_> {
             let message = "acquires a lease again while the previous one is still held".to_owned();
             self.report(Rule::NoRelease, id, link, message);
         }
+        self.meets_own_lease(id, request, &env, link);
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, limit, &[id], true, link);
 
@@ -106,6 +107,39 @@ impl Walker<'_, '_> {
             edges.push(edge);
         }
         edges
+    }
+
+    /// Reports an acquire of a key that this path has already: it would wait for itself, or re-enter what it did not ask for.
+    fn meets_own_lease(&mut self, id: StateId, request: &Request<'_>, env: &Env, link: usize) {
+        let literal = |request: &Request<'_>| {
+            let key = request.payload?.field("key")?;
+            key.text().filter(|_| key.expr().is_none()).map(str::to_owned)
+        };
+        let Some(key) = literal(request) else {
+            return;
+        };
+        for lease in env.iter().filter(|lease| lease.acquire != id) {
+            let Some(had) = self.request(lease.acquire) else {
+                continue;
+            };
+            if !lease.is_held() || lease.is_left_alone() || literal(had) != Some(key.clone()) {
+                continue;
+            }
+            let name = self.machine.states[lease.acquire].name.to_owned();
+            let differs = request.differs_from(had);
+            let (rule, message) = match differs {
+                Some(field) if request.reentrant => (
+                    Rule::InvalidRequest,
+                    format!("re-enters the lease of {name} with another {field} than that has: Lease.Invalid"),
+                ),
+                None if !request.reentrant && !request.is_semaphore() => (
+                    Rule::NoRelease,
+                    format!("acquires the key of {name} again while that lease is still held: Lease.Held, unless it is reentrant"),
+                ),
+                _ => continue,
+            };
+            self.report(rule, id, link, message);
+        }
     }
 
     /// The lease that an acquire grants.
