@@ -127,6 +127,19 @@ pub(crate) fn held() -> JsonValue {
     }
 }
 
+/// The Retry of a section in a branch or an item that waits in the queue, while another branch or item of its execution has the key: it
+/// would wait for its own execution, so acquire refuses it. As long as it would have waited.
+pub(crate) fn held_beside(section: &str, wait: f64) -> JsonValue {
+    const LONGEST: f64 = 60.0;
+    let mut clause = held();
+    let reason = "Another branch or item of this execution has the key, so there is no place in the queue for this one yet.";
+    clause.set("Comment", comment(section, reason).into());
+    clause.set("MaxDelaySeconds", LONGEST.into());
+    // With full jitter a pause takes half as long.
+    clause.set("MaxAttempts", (wait / (LONGEST / 2.0)).ceil().clamp(10.0, 300.0).into());
+    clause
+}
+
 /// The Catch of a member.
 pub(crate) struct Catching {
     pub clauses: Vec<Clause>,

@@ -4,7 +4,7 @@ use crate::expr::inside;
 use crate::read::error_names::{ALL, HELD, LOST, NO_VALUE, SUPERSEDED, matches};
 use crate::read::language::Language;
 use crate::weave::authored::{Slot, StateId, Target, errors};
-use crate::weave::calls::{LIMIT, again, held};
+use crate::weave::calls::{LIMIT, again, held, held_beside};
 use crate::weave::plan::{EdgeTarget, How, Planner};
 use crate::weave::render::{JsonValue, object};
 use crate::weave::section::{Role, wait_in_queue};
@@ -95,6 +95,8 @@ impl Planner<'_, '_> {
         let mut retry = vec![again(wait.is_none())];
         if spec.if_held == IfHeld::Retry {
             retry.insert(0, held());
+        } else if let Some(wait) = wait.filter(|_| self.is_among_others(section)) {
+            retry.insert(0, held_beside(&self.sections[section].name, wait));
         }
         state.set("Retry", JsonValue::List(retry));
         let mut assign = if wait.is_none() {
@@ -164,9 +166,7 @@ impl Planner<'_, '_> {
                 if let Some(keep) = keep {
                     set("keep_seconds", keep.into());
                 }
-                // In a branch or an item, the lease of the same execution may be another's.
-                let scope = &self.machine.scopes[self.sections[section].scope];
-                if scope.within.is_none() {
+                if !self.is_among_others(section) {
                     set("reentrant", true.into());
                 }
             }
@@ -184,6 +184,12 @@ impl Planner<'_, '_> {
             }
         }
         JsonValue::Object(payload)
+    }
+
+    /// Whether it is in a branch or an item: then the lease of the same execution may be another's.
+    fn is_among_others(&self, section: usize) -> bool {
+        let scope = &self.machine.scopes[self.sections[section].scope];
+        scope.within.is_some()
     }
 
     /// Whether any state compares the number of redrives with that of the last proof.

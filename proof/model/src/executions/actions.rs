@@ -40,6 +40,8 @@ pub enum Action {
     CarriesOn(Who),
     GivesUp(Who),
     Releases(Who),
+    /// It has a section of the same key, from begin to end.
+    Nests(Who),
     Proves(Who),
     /// It succeeds without a release.
     Succeeds(Who),
@@ -146,7 +148,7 @@ impl World {
         actions: &mut Vec<Action>,
     ) {
         let left = &state.left;
-        let releases = |node: &NodeNo| matches!(self.library.call(*node), Call::Release(of, ..) | Call::Prove(of, ..) if of == who);
+        let releases = |node: &NodeNo| matches!(self.library.call(*node), Call::Release(of, ..) | Call::Prove(of, ..) | Call::Nests(of, ..) if of == who);
         let busy = state.calls.iter().any(releases);
         let kind = self.scope.kinds[usize::from(who)];
         if self.is_start(who) {
@@ -179,7 +181,12 @@ impl World {
             Phase::Without | Phase::Released if self.is_start(who) => {
                 actions.push(Action::Succeeds(who));
             }
+            // It waits for the end of its section.
+            Phase::Section if busy => {}
             Phase::Section => {
+                if left.nest > 0 {
+                    actions.push(Action::Nests(who));
+                }
                 let is_start = self.is_start(who);
                 let has = |lease| self.library.has_handle(lease);
                 if !is_start || left.release > 0 && executing.handle().is_some_and(has) {

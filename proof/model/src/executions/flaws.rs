@@ -55,6 +55,7 @@ flaws! {
     WaitsEndBlindly Both S_LEAVING "a start whose wait is over fails, whether it has its turn or not"
     NobodyBegins L4 S_CRASHES "only who wrote a grant calls StartExecution"
     PlacesAreWrittenAlone Lost S_CRASHES "a start's place, or its grant, is written without its item"
+    ReenteredIsReleased S12 S_NESTED "a section gives back the lease that it re-entered"
     ReleasesAreNotWritten L1 S_RELEASED "an early release leaves the row to the looks"
     InputsAreNotCompared Same S_OTHER "a start with another input is taken for a duplicate"
     BegunItemsAreDeleted Same S_OTHER "the item of a start that has begun is deleted, and its name may be used again"

@@ -39,6 +39,8 @@ pub enum Call {
     /// With a task token: the execution, its request, and which of its tokens.
     Acquire(Who, u8, u8),
     Release(Who, Handle, u8),
+    /// An acquire that is re-entrant, and the release of its handle; as of a lease of its own, in one broken design.
+    Nests(Who, u8, bool),
     /// An extend of an execution lease.
     Prove(Who, Handle, u8),
     Sweep(u8),
@@ -519,6 +521,7 @@ impl Library {
         match call {
             Call::Acquire(who, attempt, token) => self.acquire(&queue, who, attempt, token).await,
             Call::Release(_, lease, _) => or_failed(&queue.release(&self.handle(lease)).await),
+            Call::Nests(who, n, as_its_own) => self.nests(&queue, who, n, as_its_own).await,
             Call::Prove(_, lease, _) => {
                 let options = ExtendOptions::default();
                 match queue.extend(&self.handle(lease), options).await {
@@ -578,6 +581,23 @@ impl Library {
                 or_failed(&queue.begin_start(&key, &execution).await)
             }
             Call::Redriven(who, _) => or_failed(&queue.redriven(&names::holder(who)).await),
+        }
+    }
+
+    async fn nests(&self, queue: &Queue<Seam>, who: Who, n: u8, as_its_own: bool) -> Outcome {
+        let keep = KeepTime::default();
+        let section = Acquire::new(
+            self.key_of(who),
+            names::holder(who),
+            Lifetime::Execution { keep },
+        );
+        let section = section.request_id(names::request_id(n)).reentrant();
+        match queue.acquire(section).await {
+            Ok(Acquired::Granted(mut granted)) => {
+                granted.lease.reentered &= !as_its_own;
+                or_failed(&queue.release(&granted.lease).await)
+            }
+            _ => Outcome::Failed,
         }
     }
 

@@ -53,6 +53,7 @@ fn what(world: &World, action: &Action) -> String {
         Action::CarriesOn(who) => format!("{} carries on without", name(*who)),
         Action::GivesUp(who) => format!("{} gives up", name(*who)),
         Action::Releases(who) => format!("{} releases", name(*who)),
+        Action::Nests(who) => format!("{} has a section of the same key", name(*who)),
         Action::Proves(who) => format!("{} proves", name(*who)),
         Action::Succeeds(who) => format!("{} succeeds without a release", name(*who)),
         Action::Fails(who, true) => {
@@ -99,6 +100,7 @@ fn words(call: Call) -> String {
         Call::Acquire(who, _, token) => format!("{}'s acquire {token}", name(who)),
         Call::Release(who, ..) => format!("{}'s release", name(who)),
         Call::Prove(who, ..) => format!("{}'s proof", name(who)),
+        Call::Nests(who, ..) => format!("{}'s section of the same key", name(who)),
         Call::Sweep(_) => "sweep".into(),
         Call::Reap(who, _) => format!("reap of {}", name(who)),
         Call::Evict(..) => "force-release".into(),

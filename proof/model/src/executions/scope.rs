@@ -61,6 +61,8 @@ pub struct Budget {
     pub throttle: u8,
     /// Executions that were started give their leases back early.
     pub release: u8,
+    /// Sections of the same key within what has it.
+    pub nest: u8,
     /// Items of starts that are purged.
     pub purge: u8,
     /// What operators do with starts.
@@ -89,6 +91,7 @@ pub const NOTHING: Budget = Budget {
     deny: 0,
     throttle: 0,
     release: 0,
+    nest: 0,
     purge: 0,
     repeat: 0,
     dismiss: 0,
@@ -265,6 +268,19 @@ pub const RETOLD: Scope = Scope {
         timeout: 1,
         retry: 1,
         tick: 1,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
+pub const NESTED: Scope = Scope {
+    name: "nested",
+    about: "one holds and has a section of the same key, another waits: functions die, writes are late, sent twice, or not answered",
+    begun: 2,
+    budget: Budget {
+        nest: 1,
+        crash: 1,
+        unheard: 1,
         ..NOTHING
     },
     ..SMALL
@@ -622,10 +638,11 @@ pub const LIMITED_PERMITS: Scope = Scope {
 };
 
 /// All of those without starts.
-pub const ALL: [Scope; 28] = [
+pub const ALL: [Scope; 29] = [
     NOTIFICATION,
     CRASHES,
     RETOLD,
+    NESTED,
     CARRIES_ON,
     ASKS_ANEW,
     THREE,

@@ -397,6 +397,15 @@ impl World {
                 let call = Call::Release(who, executing.handle()?, executing.calls);
                 self.begin(state, call);
             }
+            Action::Nests(who) => {
+                state.left.nest -= 1;
+                let executing = &mut state.executions[usize::from(who)];
+                executing.calls += 1;
+                // No attempt of its own acquire has this number.
+                let n = 100 + executing.calls;
+                let as_its_own = self.is(Flaw::ReenteredIsReleased);
+                self.begin(state, Call::Nests(who, n, as_its_own));
+            }
             Action::Proves(who) => {
                 let executing = &mut state.executions[usize::from(who)];
                 executing.calls += 1;

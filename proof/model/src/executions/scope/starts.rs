@@ -45,6 +45,7 @@ worlds! {
     S_DISMISSED "starts-dismissed" "an operator dismisses what waits or has failed" { begun: 1 } reap: 1, dismiss: 1, again: 1;
     S_REPEATED "starts-repeated" "an operator repeats what has failed" { executions: 1, begun: 0 } deny: 2, repeat: 1, again: 1;
     S_RELEASED "starts-released" "an execution gives its lease back early" { passes: true } release: 1, crash: 1, look: 1;
+    S_NESTED "starts-nested" "what was started has a section of the same key, and another waits" {} nest: 1, reap: 1, look: 1, crash: 1;
     S_KEPT "starts-kept" "a lease is kept for a redrive" { keep: [1; 4] } fail: 1, redrive: 1, look: 1, tick: 1;
     S_REDRIVEN "starts-redriven" "an execution is redriven, without its lease" {} fail: 1, redrive: 1, reap: 1, tick: 1;
     S_WATCHED "starts-watched" "the same, and it gets the key again, or is stopped" { watches: true } fail: 1, redrive: 1, reap: 2, tick: 1;
