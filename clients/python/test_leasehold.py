@@ -86,7 +86,8 @@ def a_held_key_names_its_holder():
     assert error.details["holder"] == "me" and error.details["key"] == "python/held"
     assert error.details["fencing_token"] == lease.fencing_token and error.details["retry_at"]
     assert raises(LeaseHeld, ME.acquire, "python/held", ttl_seconds=60).details["by_you"] is True
-    assert ME.acquire("python/held", ttl_seconds=60, reentrant=True).fencing_token == lease.fencing_token
+    inner = ME.acquire("python/held", ttl_seconds=60, reentrant=True)
+    equal((inner.grant, inner.fencing_token, inner.release()), ("reentered", lease.fencing_token, "kept"))
     assert raises(LeaseHeld, OTHER.acquire, "python/held", ttl_seconds=60, observed_version=0)
     version = error.details["version"]
     taken = OTHER.acquire("python/held", ttl_seconds=60, observed_version=version)

@@ -89,7 +89,8 @@ const scenes: Record<string, () => Promise<void>> = {
     assert.deepEqual([details.holder, details.key, details.fencing_token], ["me", request.key, lease.fencingToken]);
     assert(typeof details.retry_at === "string");
     assert.equal((await throws("LeaseHeld", me.acquire(request))).details.by_you, true);
-    assert.equal((await me.acquire({ ...request, reentrant: true })).fencingToken, lease.fencingToken);
+    const inner = await me.acquire({ ...request, reentrant: true });
+    assert.deepEqual([inner.grant, inner.fencingToken, await inner.release()], ["reentered", lease.fencingToken, "kept"]);
     await throws("LeaseHeld", other.acquire({ ...request, observedVersion: 0 }));
     const taken = await other.acquire({ ...request, observedVersion: details.version as number });
     assert.deepEqual([taken.previous?.holder, taken.previous?.ended], ["me", "expired"]);

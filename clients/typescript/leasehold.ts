@@ -27,7 +27,7 @@ export interface Invoker {
  */
 export interface Handle {
   key: string; holder: string; lease_id: string; fencing_token: number; version: number; lifetime?: "ttl" | "execution";
-  ttl_seconds?: number; acquired_at: string; expires_at?: string; safe_until?: string; permit: number; metadata: Record<string, string>;
+  ttl_seconds?: number; acquired_at: string; expires_at?: string; safe_until?: string; permit: number; reentered?: boolean; metadata: Record<string, string>;
 }
 
 /** The grant before this one. If `ended` is not "released", repair what its holder left half done. */
@@ -104,7 +104,7 @@ export function fence(token: number) {
 export class Lease {
   #leases: Leasehold;
   #handle: Handle;
-  /** "new", "replayed" or "takeover"; undefined if it was resumed. */
+  /** "new", "replayed", "reentered" or "takeover"; undefined if it was resumed. */
   readonly grant: string | undefined;
   readonly previous: Previous | null;
 
@@ -143,10 +143,10 @@ export class Lease {
     this.#handle = answer.lease as Handle;
     return answer.outcome as "extended" | "revived";
   }
-  /** Releases the lease. With `strict`, a lost lease throws LeaseLost. */
-  async release(options: { strict?: boolean | undefined } = {}): Promise<"released" | "already_released" | "lost"> {
+  /** Releases the lease; a re-entered one is kept. With `strict`, a lost lease throws LeaseLost. */
+  async release(options: { strict?: boolean | undefined } = {}): Promise<"released" | "already_released" | "lost" | "kept"> {
     const answer = await this.#leases.call("release", { lease: this.#handle, strict: options.strict });
-    return answer.outcome as "released" | "already_released" | "lost";
+    return answer.outcome as "released" | "already_released" | "lost" | "kept";
   }
 }
 

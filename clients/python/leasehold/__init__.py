@@ -214,7 +214,7 @@ class Lease:
         self._leases = leases
         self._keep(handle)
         self.grant = grant
-        """"new", "replayed" or "takeover"; None if it was resumed."""
+        """"new", "replayed", "reentered" or "takeover"; None if it was resumed."""
         self.previous = previous
         """The grant before this one. If its "ended" is not "released", repair what its holder left half done."""
 
@@ -252,7 +252,8 @@ class Lease:
         return str(answer["outcome"])
 
     def release(self, *, strict: bool = False) -> str:
-        """Releases the lease. Returns "released", "already_released" or "lost". If `strict`, lost raises LeaseLost."""
+        """Releases the lease. Returns "released", "already_released", "lost", or of a re-entered lease "kept", which ends by the request that
+        was granted it. If `strict`, lost raises LeaseLost."""
         return str(self._leases.call("release", {"lease": self._handle, "strict": strict or None})["outcome"])
 
 

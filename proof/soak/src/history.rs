@@ -150,6 +150,8 @@ pub enum Response {
     Released,
     /// It had ended before.
     AlreadyReleased,
+    /// It goes on, for the request of the same holder that it was granted to.
+    Kept,
     /// The operator ended it.
     Forced {
         /// The operator's token.

@@ -278,6 +278,7 @@ impl Row {
                 Some(self.clone())
             }
             Response::Lost if !is_current && given_back != Some(true) => Some(self.clone()),
+            Response::Kept => Some(self.clone()),
             _ => None,
         }
     }

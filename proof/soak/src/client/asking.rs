@@ -260,7 +260,7 @@ fn covers(wanted: &Wanted, n: usize, place: &Place) -> bool {
 
 /// The answer for a set is "takeover" if any key was taken over.
 fn kind<'a>(grant: &Value, previous: &'a Value) -> (&'static str, &'a Value) {
-    let kind = if grant == "replayed" {
+    let kind = if grant == "replayed" || grant == "reentered" {
         "replayed"
     } else if previous.is_null() || previous["ended"] == "released" {
         "new"

@@ -297,6 +297,7 @@ fn ending(caller: &Caller<'_>, outcome: &Value) -> Response {
         Some("released") => Response::Released,
         Some("already_released") => Response::AlreadyReleased,
         Some("lost") => Response::Lost,
+        Some("kept") => Response::Kept,
         _ => {
             caller.unexpected(&format!("release: {outcome}"));
             Response::Unknown
