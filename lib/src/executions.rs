@@ -45,7 +45,7 @@ impl Executions {
 
     /// Refuses a holder that is no such execution.
     pub(crate) fn check(&self, holder: &Holder) -> Result<(), String> {
-        let Some((service, owner)) = owner(holder.as_str()) else {
+        let Some(owned) = owner(holder.as_str()) else {
             return Err(
                 if matches!(parts(holder.as_str()), Some([_, "states", .., "express", _, _])) {
                     "is an Express execution, whose end Step Functions does not tell: \
@@ -57,14 +57,32 @@ impl Executions {
                 .to_owned(),
             );
         };
+        self.check_owner(&owned, "which this stack may not look up")
+    }
+
+    /// Refuses an execution whose tasks may not be answered.
+    pub(crate) fn check_caller(&self, caller: &Holder) -> Result<(), String> {
+        match owner(caller.as_str()) {
+            Some(owned @ (Service::StepFunctions, _)) => {
+                self.check_owner(&owned, "whose tasks this stack may not answer")
+            }
+            _ => Err(
+                "must be the ARN of the execution that waits, of a standard state machine, \
+                      as $$.Execution.Id has it"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn check_owner(&self, (service, owner): &(Service, String), why: &str) -> Result<(), String> {
         let parameter = match service {
             Service::StepFunctions => "LeasingStateMachine",
             Service::Lambda => "DurableFunction",
         };
         match &self.0 {
-            Some(patterns) if !patterns.iter().any(|pattern| matches(pattern, &owner)) => {
+            Some(patterns) if !patterns.iter().any(|pattern| matches(pattern, owner)) => {
                 Err(format!(
-                    "is an execution of {owner}, which this stack may not look up: \
+                    "is an execution of {owner}, {why}: \
                      add it to LEASE_EXECUTIONS, which is the parameter {parameter} of template.yaml"
                 ))
             }
@@ -147,6 +165,9 @@ mod tests {
         let durable =
             "arn:aws:lambda:eu-west-1:123456789012:function:orders:7/durable-execution/a/b";
         assert_eq!(refusal(&any, durable), None);
+        // No task token is a durable execution's.
+        let caller = Holder::new(durable).expect("valid");
+        assert!(any.check_caller(&caller).is_err());
         for holder in [
             "worker 7",
             "arn:aws:lambda:eu-west-1:123456789012:function:orders:7",
@@ -184,6 +205,9 @@ mod tests {
         for name in ["app", "with-leases", "one2", "on", "xapp_"] {
             let refusal = refusal(&executions, &execution(name)).expect(name);
             assert!(refusal.contains("LeasingStateMachine"), "{refusal}");
+            let caller = Holder::new(execution(name)).expect("valid");
+            let refusal = executions.check_caller(&caller).expect_err(name);
+            assert!(refusal.contains("may not answer"), "{refusal}");
         }
         assert!(Executions::of("*").is_ok());
         assert_eq!(Executions::of("arn:aws:x,"), Executions::of("arn:aws:x"));

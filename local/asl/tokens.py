@@ -45,9 +45,10 @@ class InvalidOutput(AWSError):
     STATUS = 400
 
 
-def _new_token():
-    """Gap: moto's tokens have 36 characters. The service's have several hundred, which tables and logs must handle."""
-    return base64.b64encode(secrets.token_bytes(486)).decode()
+def _new_token(machine):
+    """Gap: moto's tokens have 36 characters. The service's have several hundred, which tables and logs must handle. The beginning says
+    whose it is, because a role may answer the tokens of some machines only."""
+    return f"{machine.encode().hex()}/{base64.b64encode(secrets.token_bytes(330)).decode()}"
 
 
 def _close(token):
@@ -116,9 +117,10 @@ def _token_per_attempt():
     def evaluate_with_token(self, env):
         if not _has_token(self):
             return evaluate(self, env)
-        token = _new_token()
+        context = env.states.context_object.context_object_data
+        token = _new_token(context["StateMachine"]["Id"])
         endpoint = env.callback_pool_manager.add(token)
-        env.states.context_object.context_object_data["Task"] = TaskData(Token=token)
+        context["Task"] = TaskData(Token=token)
         with _lock:
             _open[token] = endpoint
         try:

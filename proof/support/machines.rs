@@ -180,16 +180,11 @@ impl Machines {
         let acquires = definition.contains("task_token") || definition.contains("lifetime");
         let kind = kind.unwrap_or(if acquires { "leasing" } else { "started" });
         let name = unique(&format!("{stack}_{kind}_{name}")).replace('/', "-");
-        // On the embedded stack a role of its own, by which a task token is known to be this machine's.
-        let own_role = || format!("arn:aws:iam::123456789012:role/{name}");
-        let role = self.role.clone().unwrap_or_else(own_role);
+        let any_role = || "arn:aws:iam::123456789012:role/test".to_owned();
+        let role = self.role.clone().unwrap_or_else(any_role);
         let create = self.sfn.create_state_machine().name(&name);
         let created = create.definition(definition).role_arn(role).send();
-        let arn = created.await.unwrap().state_machine_arn;
-        if let Some(stack) = &self.stack {
-            stack.roles().machine(&name, &arn);
-        }
-        arn
+        created.await.unwrap().state_machine_arn
     }
 
     /// Starts an execution.

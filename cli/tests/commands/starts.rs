@@ -497,7 +497,8 @@ async fn dismissed_start_answers_its_task() {
     let mut start = Start::new(Key::new("k").unwrap(), machine, name);
     start.result_to = Some(ResultTo {
         task_token: TaskToken::new("of a task").unwrap(),
-        stop_with: None,
+        caller: Holder::new(ONE).unwrap(),
+        stop_with_caller: false,
     });
     let execution = start.execution();
     assert!(all.stack().start(start).await.is_ok());

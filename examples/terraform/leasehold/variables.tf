@@ -262,10 +262,10 @@ variable "leasing_state_machines" {
   description = <<-EOT
     State machines of yours that acquire leases themselves, in addition to those of this stack and those whose names begin
     with this stack's name and _leasing_: a list of ARNs as in started_state_machines, or * alone for all of this account
-    and Region. Only these can wait in the queue, and reap releases only their leases, and those of started_state_machines,
-    when their executions end. The rule for these ends holds 2,048 characters, which is 10 to 15 machines of both lists:
-    name yours by the prefix instead, which needs no deploy of this stack. With * sweep and reap may read every execution
-    and its history; nobody may stop more than with an empty list.
+    and Region. Only these can wait in the queue or for the result of a start, and reap releases only their leases, and
+    those of started_state_machines, when their executions end. The rule for these ends holds 2,048 characters, which is 10
+    to 15 machines of both lists: name yours by the prefix instead, which needs no deploy of this stack. With * sweep and
+    reap may read every execution and its history; nobody may stop more than with an empty list.
   EOT
 
   validation {

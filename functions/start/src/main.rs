@@ -53,7 +53,7 @@ pub(crate) struct Request {
     /// Stop the execution if that of the task ends before.
     #[serde(default)]
     stop_with_caller: bool,
-    /// The execution of the task, as $$.Execution.Id has it; only if it is to stop with it.
+    /// The execution of the task, as $$.Execution.Id has it, of a machine that the stack may answer.
     caller: Option<Holder>,
 }
 
@@ -129,26 +129,23 @@ impl Request {
             (IfHeldWord::Fail, None) => IfHeld::Fail,
             (IfHeldWord::Skip, None) => IfHeld::Skip,
         };
-        let result_to = match (self.task_token, self.stop_with_caller, self.caller) {
-            (Some(task_token), true, Some(caller)) => Some(ResultTo {
+        let result_to = match (self.task_token, self.caller) {
+            (Some(task_token), Some(caller)) => Some(ResultTo {
                 task_token,
-                stop_with: Some(caller),
+                caller,
+                stop_with_caller: self.stop_with_caller,
             }),
-            (Some(task_token), false, None) => Some(ResultTo {
-                task_token,
-                stop_with: None,
-            }),
-            (None, false, None) => None,
-            (None, true, _) => {
+            (None, None) if !self.stop_with_caller => None,
+            (None, None) => {
                 return Err(Error::invalid("stop_with_caller", "goes with a task_token"));
             }
-            (Some(_), true, None) => {
-                let problem = "is missing: with stop_with_caller it is $$.Execution.Id";
+            (Some(_), None) => {
+                let problem =
+                    "is missing: with a task_token it is $$.Execution.Id, the execution that waits";
                 return Err(Error::invalid("caller", problem));
             }
-            (_, false, Some(_)) => {
-                let problem = "goes with stop_with_caller and a task_token";
-                return Err(Error::invalid("caller", problem));
+            (None, Some(_)) => {
+                return Err(Error::invalid("caller", "goes with a task_token"));
             }
         };
         let name = match self.name {

@@ -495,6 +495,7 @@ async fn reap_decides_as_sweep_does<B: Bench>(bench: &B) {
         left: 0,
         undecided: 0,
         answered: 0,
+        stopped: 0,
     };
     let reap = || async { case.leases.reap(&holder).await.expect("an answer") };
     let lease = case.of_execution(&execution, Duration::ZERO).await;

@@ -26,6 +26,7 @@ fn reaped(released: u64, cut: u64, left: u64) -> Reaped {
         left,
         undecided: 0,
         answered: 0,
+        stopped: 0,
     }
 }
 
@@ -38,6 +39,7 @@ fn undecided(undecided: u64) -> Reaped {
         left: 0,
         undecided,
         answered: 0,
+        stopped: 0,
     }
 }
 
@@ -112,6 +114,7 @@ async fn possibly_working_execution_gets_grace<B: Bench>(bench: &B) {
         left: 0,
         undecided: 1,
         answered: 0,
+        stopped: 0,
     };
     assert_eq!(case.reap(execution).await, cut);
     // It is not freed, and nobody is notified.

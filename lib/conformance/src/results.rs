@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::starts::{StartCase, execution};
 use super::{Bench, LIMIT, MS, StartFate, counted, invalid, make, with};
 use leasehold::{
-    Error, Execution, Failure, IfHeld, RequestDigest, ResultTo, Start, StartRules, Started,
+    Error, Execution, Failure, IfHeld, Reaped, RequestDigest, ResultTo, Start, StartRules, Started,
     SweepBounds, TaskToken, WaitTime, metrics::Metric, store::Operations as _,
 };
 
@@ -21,6 +21,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     a_failure_that_no_task_hears_is_kept(bench).await;
     denied_token_keeps_no_lease(bench).await;
     execution_stops_with_its_caller(bench).await;
+    end_of_a_caller_is_heard(bench).await;
+    start_asks_for_its_caller(bench).await;
     waiting_start_leaves_with_its_caller(bench).await;
     unknown_execution_is_told_of(bench).await;
     a_skipped_start_tells_its_task(bench).await;
@@ -34,7 +36,8 @@ impl<B: Bench> StartCase<'_, B> {
         with(self.request(name), |start| {
             start.result_to = Some(ResultTo {
                 task_token: TaskToken::new(self.token(token)).expect("valid"),
-                stop_with: stop_with.map(make::execution),
+                caller: make::execution(stop_with.unwrap_or(CALLER)),
+                stop_with_caller: stop_with.is_some(),
             });
         })
     }
@@ -74,6 +77,16 @@ impl<B: Bench> StartCase<'_, B> {
         self.case.pass(pause);
         let swept = self.case.leases.sweep(SweepBounds::Schedule).await;
         swept.expect("swept");
+    }
+
+    fn ended(&self, caller: &str) {
+        let over = Execution::Ended {
+            stopped_at: self.case.now(),
+            redrivable: true,
+            all_answered: true,
+        };
+        let caller = make::execution(caller);
+        self.calls.set_execution(caller.as_str(), over);
     }
 
     fn is_over(&self, execution: &str, result: Option<Result<&str, (&str, &str)>>) {
@@ -331,6 +344,72 @@ async fn execution_stops_with_its_caller<B: Bench>(bench: &B) {
     case.ends("a").await;
 }
 
+/// Reap finds by the caller what runs and what waits, and nothing of others.
+async fn end_of_a_caller_is_heard<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "hears of its caller");
+    let caller = make::execution(CALLER);
+    for (name, token, stop_with) in [
+        ("runs", "one", Some(CALLER)),
+        ("waits", "two", Some(CALLER)),
+        ("stays", "three", Some("another")),
+        ("goes-on", "four", None),
+    ] {
+        let start = case.waits(name, token, stop_with);
+        case.case.leases.start(start).await.expect("accepted");
+    }
+    case.calls
+        .set_execution(caller.as_str(), Execution::Running);
+    let reap = || case.case.leases.reap(&caller);
+    assert_eq!(reap().await.expect("an answer"), Reaped::Running);
+    assert_eq!(case.calls.take_stopped(), []);
+    case.case.pass(MS);
+    case.ended(CALLER);
+    case.case.pass(MS);
+    for expected in [2, 0] {
+        let reaped = reap().await.expect("an answer");
+        assert!(
+            matches!(reaped, Reaped::Reaped { stopped, undecided: 0, .. } if stopped == expected),
+            "{reaped:?}"
+        );
+    }
+    let stopped = case.calls.take_stopped();
+    assert!(
+        matches!(&stopped[..], [(one, _)] if one == execution("runs").as_str()),
+        "{stopped:?}"
+    );
+    case.nobody_waits("runs").await;
+    case.nobody_waits("waits").await;
+    case.ends("runs").await;
+    case.ends("stays").await;
+    case.ends("goes-on").await;
+    case.has_started(&["runs", "stays", "goes-on"]);
+    case.is_free().await;
+}
+
+/// Whoever begins what has waited asks once whether anybody needs it: then an event need not come.
+async fn start_asks_for_its_caller<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "asks for its caller").await;
+    for (name, token, caller) in [
+        ("a", "one", CALLER),
+        // A later call of another execution, which lives.
+        ("b", "two", CALLER),
+        ("b", "three", "another"),
+        ("c", "four", "another"),
+    ] {
+        let start = case.waits(name, token, Some(caller));
+        case.case.leases.start(start).await.expect("queued");
+        case.case.pass(MS);
+    }
+    case.ended(CALLER);
+    case.case.pass(Duration::from_secs(2));
+    for name in ["first", "b", "c"] {
+        case.ends(name).await;
+    }
+    case.has_started(&["first", "b", "c"]);
+    case.nobody_waits("a").await;
+    case.is_free().await;
+}
+
 async fn waiting_start_leaves_with_its_caller<B: Bench>(bench: &B) {
     let case = StartCase::held(bench, "leaves").await;
     let caller = make::execution(CALLER);
@@ -349,11 +428,12 @@ async fn waiting_start_leaves_with_its_caller<B: Bench>(bench: &B) {
     case.has_started(&["first"]);
     case.is_free().await;
     case.nobody_waits("a").await;
-    // Whom this stack may not look up cannot be waited for.
+    // Whose task this stack may not answer cannot wait.
     let stranger = with(case.request("b"), |start| {
         start.result_to = Some(ResultTo {
             task_token: TaskToken::new("two").expect("valid"),
-            stop_with: Some(make::holder("worker 7")),
+            caller: make::holder("worker 7"),
+            stop_with_caller: false,
         });
     });
     invalid(case.case.leases.start(stranger).await, "caller");

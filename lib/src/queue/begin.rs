@@ -15,6 +15,8 @@
 //! "It has begun" is written whatever the item said before. Everything else is written only together with the row as it was read, so
 //! that whoever marks the row later decides.
 
+use std::time::Duration;
+
 use super::{
     Queue,
     maintenance::place_in,
@@ -56,6 +58,9 @@ pub(crate) enum Begins {
     /// It keeps its turn: it may have begun, or is to begin later, or somebody else sees to it.
     Later,
 }
+
+/// So long after it has asked, a caller counts as running.
+const JUST_ASKED: Duration = Duration::from_secs(1);
 
 impl<S: Store> Queue<S> {
     /// How long the item of a start that is settled answers duplicates.
@@ -169,6 +174,12 @@ impl<S: Store> Queue<S> {
             return Ok(Begins::Later);
         }
         let is_only_call = notification.tries == Counter::MIN;
+        if is_only_call
+            && self.now().since(item.asked_at) > JUST_ASKED
+            && Box::pin(self.is_without_caller(item)).await
+        {
+            return Box::pin(self.dismiss_with_caller(at, row, item)).await;
+        }
         if let Err(problem) = self.starts.check(&item.key, &item.state_machine) {
             let reason = format!("{} {problem}", item.state_machine);
             if is_only_call {
@@ -192,6 +203,25 @@ impl<S: Store> Queue<S> {
             }
         };
         self.after_call(at, row, item, (began, is_only_call)).await
+    }
+
+    /// Nobody has called, and nobody is to: its caller has ended.
+    async fn dismiss_with_caller(
+        &self,
+        at: &Address,
+        row: &Row,
+        item: &StartItem,
+    ) -> Result<Begins, Error> {
+        let purge_at = self.purge_start_at();
+        let skipped = Settlement::Skipped { purge_at };
+        let Some(free) = self.settle_with_grant(at, row, item, &skipped).await? else {
+            return Ok(Begins::Later);
+        };
+        let (key, execution) = (&item.key, item.execution());
+        tracing::info!(%key, %execution, "dismissed: its caller has ended");
+        self.answer_if_over(key, &item.digest()).await;
+        let reason = "its caller has ended".to_owned();
+        Ok(Begins::Failed { reason, free })
     }
 
     /// What becomes of the start by the answer to a call, which may be the only one for this grant.
@@ -402,7 +432,7 @@ impl<S: Store> Queue<S> {
         let (key, request) = (&item.key, item.digest());
         match Box::pin(self.check_result(key, &request, Caller::LeftToSweep)).await {
             Ok(Answered::NoTask) => log_failed(item, reason, row),
-            Ok(Answered::Yes | Answered::NotYet) => {}
+            Ok(Answered::Yes | Answered::Stopped | Answered::NotYet) => {}
             Err(error) => left_to_sweep(key, &error),
         }
     }

@@ -55,6 +55,9 @@ pub enum Reaped {
         /// Tasks that waited for its result, and were answered.
         #[serde(skip_serializing_if = "is_zero")]
         answered: u64,
+        /// Executions that it had started and waited for, and that were stopped or dismissed with it.
+        #[serde(skip_serializing_if = "is_zero")]
+        stopped: u64,
         /// Leases and waiters of which a later call may say more: the execution may have been redriven, or is unknown, or its
         /// history may not show its last answers yet.
         #[serde(skip_serializing_if = "is_zero")]
@@ -84,6 +87,8 @@ enum Left {
     Waiter(Key, RequestDigest, Box<Row>),
     /// A task that waits for its result.
     Task(Key, RequestDigest),
+    /// A task of its own that waits for the result of a start, which is to stop with it.
+    Called(Key, RequestDigest, Holder),
 }
 
 impl<S: Store> Queue<S> {
@@ -115,7 +120,7 @@ impl<S: Store> Queue<S> {
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
         self.follow_rules().await?;
         let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
-        let (mut answered, mut undecided) = (0, 0);
+        let (mut answered, mut stopped, mut undecided) = (0, 0, 0);
         let (mut from, mut tries) = (None, TRIES);
         loop {
             let (mut changed, mut kept_here, mut undecided_here) = (0, 0, 0);
@@ -139,6 +144,7 @@ impl<S: Store> Queue<S> {
                     }
                     Done::Left => left += 1,
                     Done::Answered => answered += 1,
+                    Done::Stopped => stopped += 1,
                     Done::Changed => changed += 1,
                     Done::Undecided => undecided_here += 1,
                     Done::Nothing => {}
@@ -162,6 +168,7 @@ impl<S: Store> Queue<S> {
             kept,
             left,
             answered,
+            stopped,
             undecided,
         })
     }
@@ -238,6 +245,9 @@ impl<S: Store> Queue<S> {
                 }
             }
             Some(ItemAddress::Result(key, request)) => Some(Left::Task(key, request)),
+            Some(ItemAddress::Called(key, request)) => {
+                Some(Left::Called(key, request, holder.clone()))
+            }
             Some(ItemAddress::Redrivable(..) | ItemAddress::Rules) | None => None,
         })
     }
@@ -250,8 +260,17 @@ impl<S: Store> Queue<S> {
         self.check_time()?;
         let done = match one {
             Left::Lease(address, row) => self.reap_lease(address, row, (said, asked_at)).await,
-            Left::Task(key, request) => Ok(self.reap_task(key, request).await),
-            Left::Waiter(..) if said == Execution::Unknown => return Ok(Done::Undecided),
+            Left::Task(key, request) => {
+                let caller = Caller::LeftToSweep;
+                Ok(self.reap_task(key, request, caller).await)
+            }
+            Left::Waiter(..) | Left::Called(..) if said == Execution::Unknown => {
+                return Ok(Done::Undecided);
+            }
+            Left::Called(key, request, holder) => {
+                let caller = Caller::Is(holder, said);
+                Ok(self.reap_task(key, request, caller).await)
+            }
             Left::Waiter(key, request, row) => {
                 let left = self.leave_from(key, request, row).await;
                 left.map(|left| if left { Done::Left } else { Done::Nothing })
@@ -267,10 +286,11 @@ impl<S: Store> Queue<S> {
     }
 
     /// What cannot be answered holds up no lease, and is answered by a later call, or by sweep.
-    async fn reap_task(&self, key: &Key, request: &RequestDigest) -> Done {
-        match Box::pin(self.check_result(key, request, Caller::LeftToSweep)).await {
+    async fn reap_task(&self, key: &Key, request: &RequestDigest, caller: Caller<'_>) -> Done {
+        match Box::pin(self.check_result(key, request, caller)).await {
             Ok(Answered::NoTask) => Done::Nothing,
             Ok(Answered::Yes) => Done::Answered,
+            Ok(Answered::Stopped) => Done::Stopped,
             // The service does not show the end yet, or a start of this name only waits.
             Ok(Answered::NotYet) => Done::Undecided,
             Err(error) => {
@@ -390,6 +410,7 @@ enum Done {
     },
     Left,
     Answered,
+    Stopped,
     /// The row has changed since it was read.
     Changed,
     /// The service does not say enough yet.
@@ -567,6 +588,7 @@ mod tests {
                     cut: 0,
                     kept: 0,
                     answered: 0,
+                    stopped: 0,
                     left: 0,
                     undecided: 1
                 }

@@ -5,6 +5,9 @@
 //! when an event says that this has ended, and sweep without an event. The lease of the execution knows nothing of it, and ends
 //! whether or not the token can be answered.
 //!
+//! A start that is to stop with its caller is in the index once more, under the caller: reap finds it there when an event says that this
+//! has ended, and sweep asks about the caller from time to time. Before such a start begins, whoever begins it asks too.
+//!
 //! A later call of the same start stores its token in the place of the earlier one, and looks whether the execution has ended meanwhile.
 //! A start that fails is listed for an operator until its task was told: then nobody else has to hear of it. Where no task waits, or waits any more,
 //! it is counted. A call that is refused before its start is accepted is its own answer, and a start that is skipped answers the token itself.
@@ -37,7 +40,7 @@ use crate::{
     row::Row,
     start::{ANSWERS_FOR, ResultItem, ResultTo, StartItem, StartStatus},
     store::{AwaitedResult, Operations, Settlement, Store},
-    values::{Key, RequestDigest},
+    values::{Holder, Key, RequestDigest},
 };
 
 /// The longest time between two looks at an execution whose result somebody waits for.
@@ -53,16 +56,20 @@ pub(crate) enum Answered {
     NoTask,
     /// It was answered, or does not wait any more.
     Yes,
+    /// What it waited for was stopped or dismissed with its caller.
+    Stopped,
     /// It waits on.
     NotYet,
 }
 
 /// What a look does about the execution with which the started one is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Caller {
+pub(crate) enum Caller<'a> {
     /// Whether it has ended is asked: by sweep.
     LookedUp,
-    /// Others may not look it up, nor stop what it has started.
+    /// This is what the service says of this execution: by reap.
+    Is(&'a Holder, Execution),
+    /// Others may not stop what it has started.
     LeftToSweep,
 }
 
@@ -73,7 +80,7 @@ impl<S: Store> Queue<S> {
             key: item.key.clone(),
             execution: item.execution(),
             task_token: to.task_token,
-            stop_with: to.stop_with,
+            stop_with: to.stop_with_caller.then_some(to.caller),
             asked_at: self.now(),
             missing_since: None,
         };
@@ -160,7 +167,7 @@ impl<S: Store> Queue<S> {
         &self,
         key: &Key,
         request: &RequestDigest,
-        caller: Caller,
+        caller: Caller<'_>,
     ) -> Result<Answered, Error> {
         let item = self.store().result_item(key, request, self.limit()).await?;
         let Some(item) = item else {
@@ -175,7 +182,11 @@ impl<S: Store> Queue<S> {
         answered
     }
 
-    async fn look_for_result(&self, item: &ResultItem, caller: Caller) -> Result<Answered, Error> {
+    async fn look_for_result(
+        &self,
+        item: &ResultItem,
+        caller: Caller<'_>,
+    ) -> Result<Answered, Error> {
         let request = item.request();
         let start = self.store().start_item(&item.key, &request, self.limit());
         let start = start.await?;
@@ -216,18 +227,18 @@ impl<S: Store> Queue<S> {
         &self,
         item: &ResultItem,
         start: &StartItem,
-        caller: Caller,
+        caller: Caller<'_>,
     ) -> Result<Answered, Error> {
         if self.caller_has_ended(item, caller).await?
             && Box::pin(self.dismiss_start(&item.key, &start.execution())).await?
         {
-            return Ok(Answered::Yes);
+            return Ok(Answered::Stopped);
         }
         self.look_later(item).await
     }
 
     /// The execution runs, unless it is to stop with its caller.
-    async fn runs_on(&self, item: &ResultItem, caller: Caller) -> Result<Answered, Error> {
+    async fn runs_on(&self, item: &ResultItem, caller: Caller<'_>) -> Result<Answered, Error> {
         if self.caller_has_ended(item, caller).await?
             && let Some(caller) = &item.stop_with
         {
@@ -236,31 +247,60 @@ impl<S: Store> Queue<S> {
             let stopped = self.workflows().stop_called(execution, cause, self.limit());
             if stopped.await? {
                 tracing::info!(%key, %execution, %caller, "stopped with its caller");
-                self.store().forget_result(item, self.limit()).await?;
-                return Ok(Answered::Yes);
+                self.forget(item).await?;
+                return Ok(Answered::Stopped);
             }
         }
         self.look_later(item).await
     }
 
-    /// Whether the execution with which the started one is to stop has ended since it asked. An end before that is of an earlier run, as
-    /// long as the service may not show that it was redriven.
-    async fn caller_has_ended(&self, item: &ResultItem, looks: Caller) -> Result<bool, Error> {
-        let Some(caller) = item
-            .stop_with
-            .as_ref()
-            .filter(|_| looks == Caller::LookedUp)
-        else {
+    /// Whether the execution with which the started one is to stop has ended since it asked.
+    async fn caller_has_ended(&self, item: &ResultItem, looks: Caller<'_>) -> Result<bool, Error> {
+        let Some(caller) = &item.stop_with else {
             return Ok(false);
         };
-        let said = self.workflows().describe_execution(caller, self.limit());
-        let margin = self.settings().clock_margin;
-        Ok(match said.await? {
-            Execution::Ended { stopped_at, .. } => {
-                stopped_at.plus(margin) >= item.asked_at
-                    || self.now() >= self.shows_after(item.asked_at)
+        let said = match looks {
+            Caller::LookedUp => {
+                let said = self.workflows().describe_execution(caller, self.limit());
+                said.await?
             }
-            Execution::Running | Execution::Unknown => false,
+            Caller::Is(holder, said) if holder == caller => said,
+            Caller::Is(..) | Caller::LeftToSweep => return Ok(false),
+        };
+        Ok(self.has_ended_since(item, said))
+    }
+
+    /// An end before it asked is of an earlier run, as long as the service may not show that it was redriven.
+    fn has_ended_since(&self, item: &ResultItem, said: Execution) -> bool {
+        let Execution::Ended { stopped_at, .. } = said else {
+            return false;
+        };
+        stopped_at.plus(self.settings().clock_margin) >= item.asked_at
+            || self.now() >= self.shows_after(item.asked_at)
+    }
+
+    /// Whether nobody needs a start that is about to begin: it is to stop with its caller, and that has ended. What cannot be said is
+    /// left to reap and sweep, which stop it.
+    pub(crate) async fn is_without_caller(&self, start: &StartItem) -> bool {
+        let Some(caller) = &start.stop_with else {
+            return false;
+        };
+        let said = self.workflows().describe_execution(caller, self.limit());
+        let (key, request, execution) = (&start.key, start.digest(), start.execution());
+        let said = match said.await {
+            Ok(said @ Execution::Ended { .. }) => said,
+            Ok(_) => return false,
+            Err(error) => {
+                let problem = error.in_full();
+                tracing::warn!(%key, %execution, %caller, problem, "whether its caller runs could not be asked");
+                return false;
+            }
+        };
+        // Another may have asked for it since.
+        let result = self.store().result_item(key, &request, self.limit());
+        let result = result.await.ok().flatten();
+        result.is_some_and(|result| {
+            result.stop_with.as_ref() == Some(caller) && self.has_ended_since(&result, said)
         })
     }
 

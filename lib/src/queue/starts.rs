@@ -276,7 +276,7 @@ impl<S: Store> Queue<S> {
                 format!("is no start through {key}"),
             ));
         };
-        self.check_start(&failed.key, &failed.state_machine, execution)?;
+        self.check_start(&failed.key, &failed.state_machine)?;
         match &failed.status {
             StartStatus::Failed(_) => {}
             StartStatus::Waiting => return self.asked_again(&failed).await,
@@ -371,15 +371,10 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    fn check_start(
-        &self,
-        key: &Key,
-        machine: &StateMachineArn,
-        execution: &Holder,
-    ) -> Result<(), Error> {
-        let problem = |problem| Error::invalid("state_machine_arn", problem);
-        self.starts.check(key, machine).map_err(problem)?;
-        self.executions().check(execution).map_err(problem)
+    /// What may be started may be looked up.
+    fn check_start(&self, key: &Key, machine: &StateMachineArn) -> Result<(), Error> {
+        let checked = self.starts.check(key, machine);
+        checked.map_err(|problem| Error::invalid("state_machine_arn", problem))
     }
 
     fn item_of(&self, start: Start) -> Result<(StartItem, IfHeld), Error> {
@@ -398,9 +393,8 @@ impl<S: Store> Queue<S> {
             let problem = "goes with if_held \"wait\", \"latest\" or \"replace\": a start may have its key and wait in its pool";
             return Err(Error::invalid("pool", problem));
         }
-        let result_to = start.result_to.as_ref();
-        if let Some(caller) = result_to.and_then(|to| to.stop_with.as_ref()) {
-            let checked = self.executions().check(caller);
+        if let Some(to) = &start.result_to {
+            let checked = self.executions().check_caller(&to.caller);
             checked.map_err(|problem| Error::invalid("caller", problem))?;
         }
         let takes = start.input.takes(start.pass_lease);
@@ -425,9 +419,13 @@ impl<S: Store> Queue<S> {
             pass_lease: start.pass_lease,
             asked_at: now,
             deadline: now.plus(wait),
+            stop_with: start
+                .result_to
+                .filter(|to| to.stop_with_caller)
+                .map(|to| to.caller),
             status: StartStatus::Waiting,
         };
-        self.check_start(&item.key, &item.state_machine, &item.execution())?;
+        self.check_start(&item.key, &item.state_machine)?;
         Ok((item, start.if_held))
     }
 

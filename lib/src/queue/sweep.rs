@@ -284,7 +284,10 @@ impl<S: Store> Queue<S> {
                     page.results.push((key, request));
                 }
                 Some(
-                    ItemAddress::Row(_) | ItemAddress::Redrivable(..) | ItemAddress::Result(..),
+                    ItemAddress::Row(_)
+                    | ItemAddress::Redrivable(..)
+                    | ItemAddress::Result(..)
+                    | ItemAddress::Called(..),
                 ) => {}
                 // It has failed, and waits for somebody to repeat it.
                 Some(ItemAddress::Start(..)) if entry.sweep_after.is_none() => {}

@@ -105,7 +105,7 @@ pub(crate) const PASS_LEASE: &str = "pass_lease";
 pub(crate) const STATUS: &str = "status";
 pub(crate) const REASON: &str = "reason";
 
-/// In the item of a task that waits for the result of a start, together with holder, `task_token`, `asked_at`, `sweep_after` and `purge_at`.
+/// In a start's item: the execution without which it need not begin. In that of a task that waits for its result, together with holder, `task_token`, `asked_at`, `sweep_after` and `purge_at`.
 pub(crate) const STOP_WITH: &str = "stop_with";
 pub(crate) const MISSING_SINCE: &str = "missing_since";
 
@@ -215,6 +215,16 @@ pub(crate) fn ended_sk(request: &RequestDigest) -> String {
 /// The sort key of the item of a task that waits for the result of a start.
 pub(crate) fn result_sk(request: &RequestDigest) -> String {
     format!("RESULT#{}", hex(request.as_bytes()))
+}
+
+/// The sort key of the item by which the end of a caller finds such a task.
+pub(crate) fn called_sk(request: &RequestDigest) -> String {
+    format!("CALLED#{}", hex(request.as_bytes()))
+}
+
+/// The start in such a sort key.
+pub(crate) fn called_of(sk: &str) -> Option<RequestDigest> {
+    start_of(&format!("START#{}", sk.strip_prefix("CALLED#")?))
 }
 
 /// The start in such a sort key.

@@ -32,6 +32,8 @@ pub struct StartItem {
     pub asked_at: Timestamp,
     /// When it gives up its place in the queue; the instant at which it was asked for, if it was not to wait.
     pub deadline: Timestamp,
+    /// The execution that waits for its result, if it need not begin without that.
+    pub stop_with: Option<Holder>,
     /// What became of it.
     pub status: StartStatus,
 }
@@ -144,6 +146,7 @@ impl StartItem {
             pass_lease: item.get(at::PASS_LEASE).and_then(PassLease::read)?,
             asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
+            stop_with: text(item, at::STOP_WITH).map(Holder::stored),
             status: StartStatus::read(item)?,
         })
     }
@@ -165,10 +168,12 @@ impl StartItem {
                 (at::PURGE_AT, n(self.purge_at()))
             },
         ];
+        let caller = self.stop_with.as_ref();
+        let caller = caller.map(|caller| (at::STOP_WITH, s(caller.as_str())));
         let listed =
             |(name, _): &(&str, _)| *name != at::HOLDER || self.status == StartStatus::Waiting;
         let request = self.request.attributes().filter(listed);
-        own.into_iter().chain(request).collect()
+        own.into_iter().chain(caller).chain(request).collect()
     }
 
     /// Whoever takes the place of others may have died before it did.

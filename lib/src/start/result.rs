@@ -1,11 +1,13 @@
 //! The item of a task that waits for the result of a start.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
     clock::Timestamp,
     row::attributes as at,
-    row::{Item, instant, n, s, text, time},
+    row::{Item, Row, instant, n, s, text, time},
     values::{Holder, Key, RequestDigest, TaskToken},
 };
 
@@ -14,8 +16,10 @@ use crate::{
 pub struct ResultTo {
     /// The task that waits for it.
     pub task_token: TaskToken,
-    /// The execution with whose end the started one is stopped, if it is to be: that of the task.
-    pub stop_with: Option<Holder>,
+    /// The execution of that task.
+    pub caller: Holder,
+    /// The started execution is stopped with the end of that.
+    pub stop_with_caller: bool,
 }
 
 /// A task that waits for the result of a start, and that may not have been answered. It is stored with the start, and deleted
@@ -35,6 +39,9 @@ pub struct ResultItem {
     /// Since when the service does not know the execution, though it has begun.
     pub missing_since: Option<Timestamp>,
 }
+
+/// A caller runs for a year at most, and may be redriven for two weeks after it has ended.
+const CALLS_FOR: Duration = Duration::from_hours(24 * 400);
 
 impl ResultItem {
     /// What rows call the start. It is part of the address.
@@ -69,6 +76,16 @@ impl ResultItem {
             None => remove.push(at::STOP_WITH),
         }
         (set, remove)
+    }
+
+    /// What lists it under its caller.
+    pub(crate) fn called(&self, caller: &Holder) -> Vec<(&'static str, AttributeValue)> {
+        let until = self.asked_at.plus(CALLS_FOR).as_seconds_rounded_up();
+        vec![
+            (at::HOLDER, s(caller.as_str())),
+            (at::ASKED_AT, instant(self.asked_at)),
+            (at::PURGE_AT, n(until.min(Row::NEVER))),
+        ]
     }
 
     /// When sweep looks at it next, and when DynamoDB may delete it.

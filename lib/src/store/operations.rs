@@ -237,7 +237,7 @@ pub trait Operations: Store {
                 None => Write::Start(item.clone()),
                 Some(read) => Write::Restart(item.clone(), Box::new(read.clone())),
             };
-            let result = result.map(|result| Write::Result(result.clone()));
+            let result = result.into_iter().flat_map(awaiting);
             let writes: Vec<_> = row.into_iter().chain([put]).chain(result).collect();
             let parts = match self.write(&writes, limit).await? {
                 Written::Done(_) => return Ok(PutStart::Done),
@@ -360,12 +360,12 @@ pub trait Operations: Store {
         limit: Duration,
     ) -> impl Future<Output = Answer<bool>> + Send {
         async move {
-            let write = [Write::Result(result.clone())];
-            Ok(match self.write(&write, limit).await? {
+            Ok(match self.write(&awaiting(result), limit).await? {
                 Written::Done(_) => true,
                 Written::Conflict => return Err(busy(self.name())),
                 Written::Refused(parts) => {
-                    let stored = first(&parts).read(ResultItem::read);
+                    let stored = parts.last().and_then(Option::as_ref);
+                    let stored = stored.and_then(|item| item.read(ResultItem::read));
                     stored.is_some_and(|stored| stored.task_token == result.item.task_token)
                 }
             })
@@ -391,8 +391,11 @@ pub trait Operations: Store {
         limit: Duration,
     ) -> impl Future<Output = Answer<()>> + Send {
         async move {
-            let write = [Write::ForgetResult(item.clone())];
-            self.write(&write, limit).await.map(|_| ())
+            let listed = item.stop_with.clone();
+            let listed = listed.map(|caller| Write::ForgetCalled(item.clone(), caller));
+            let forget = [Write::ForgetResult(item.clone())];
+            let writes: Vec<_> = listed.into_iter().chain(forget).collect();
+            self.write(&writes, limit).await.map(|_| ())
         }
     }
 
@@ -441,6 +444,14 @@ fn first(parts: &[Option<Slot>]) -> &Slot {
         .first()
         .and_then(Option::as_ref)
         .unwrap_or(&Slot::EMPTY)
+}
+
+/// What stores a task that waits for a result, which is the last write.
+fn awaiting(result: &AwaitedResult) -> Vec<Write> {
+    let listed = result.item.stop_with.clone();
+    let listed = listed.map(|caller| Write::Called(result.item.clone(), caller));
+    let result = [Write::Result(result.clone())];
+    listed.into_iter().chain(result).collect()
 }
 
 /// What became of a change of a row and of the item beside it, or of the item alone.

@@ -30,6 +30,8 @@ pub enum ItemAddress {
     Redrivable(Key, RequestDigest),
     /// The item of a task that waits for the result of a start.
     Result(Key, RequestDigest),
+    /// What the index has of it under the execution with whose end the started one is stopped.
+    Called(Key, RequestDigest),
     /// The rules of the table.
     Rules,
 }
@@ -41,6 +43,7 @@ impl ItemAddress {
         if let Some(key) = at::key_of_start(pk) {
             let start = at::start_of(sk).map(|request| Self::Start(key.clone(), request));
             let start = start.or_else(|| Some(Self::Redrivable(key.clone(), at::ended_of(sk)?)));
+            let start = start.or_else(|| Some(Self::Called(key.clone(), at::called_of(sk)?)));
             return start.or_else(|| Some(Self::Result(key, at::result_of(sk)?)));
         }
         let key = Key::of_row(pk)?;
@@ -59,6 +62,7 @@ impl ItemAddress {
             Self::Start(key, request) => StartItem::address(key, request),
             Self::Redrivable(key, request) => Redrivable::address(key, request),
             Self::Result(key, request) => ResultItem::address(key, request),
+            Self::Called(key, request) => (at::start_pk(key), at::called_sk(request)),
             Self::Rules => (TableRules::PK.to_owned(), TableRules::SK.to_owned()),
         }
     }
@@ -71,7 +75,8 @@ impl ItemAddress {
             Self::Waiter(key, _)
             | Self::Start(key, _)
             | Self::Redrivable(key, _)
-            | Self::Result(key, _) => Some(key),
+            | Self::Result(key, _)
+            | Self::Called(key, _) => Some(key),
             Self::Rules => None,
         }
     }
@@ -146,6 +151,10 @@ pub enum Write {
     LookAtResult(AwaitedResult),
     /// Deletes it, if its token is still the one that was read.
     ForgetResult(ResultItem),
+    /// Lists such a task under its caller, unless a later call has.
+    Called(ResultItem, Holder),
+    /// Takes it off that list, unless another caller has asked since.
+    ForgetCalled(ResultItem, Holder),
     /// Publishes the table's rules, unless that would lower the token floor.
     Rules(TableRules),
 }
@@ -195,6 +204,9 @@ impl Write {
             Self::Result(AwaitedResult { item, .. })
             | Self::LookAtResult(AwaitedResult { item, .. })
             | Self::ForgetResult(item) => ItemAddress::Result(item.key.clone(), item.request()),
+            Self::Called(item, _) | Self::ForgetCalled(item, _) => {
+                ItemAddress::Called(item.key.clone(), item.request())
+            }
             Self::Rules(_) => ItemAddress::Rules,
         }
     }
@@ -299,13 +311,9 @@ impl Write {
                 look_at,
                 purge_at,
             }) => {
-                let not_later = Test::AtMost(at::ASKED_AT, item.asked_at.as_millis());
                 let (mut set, remove) = item.asked();
                 set.extend(ResultItem::looks((*look_at, *purge_at)));
-                ItemPlan {
-                    any_of: vec![vec![Test::Absent], vec![not_later]],
-                    effect: set_and_remove(set, remove),
-                }
+                unless_called_later(item, set_and_remove(set, remove))
             }
             Self::LookAtResult(AwaitedResult {
                 item,
@@ -323,6 +331,14 @@ impl Write {
                 if_all(vec![same_task(item)], set_and_remove(set, remove))
             }
             Self::ForgetResult(item) => if_all(vec![same_task(item)], Effect::Delete),
+            Self::Called(item, caller) => unless_called_later(item, set_all(item.called(caller))),
+            Self::ForgetCalled(_, caller) => ItemPlan {
+                any_of: vec![
+                    vec![Test::Absent],
+                    vec![Test::Is(at::HOLDER, s(caller.as_str()))],
+                ],
+                effect: Effect::Delete,
+            },
             Self::Rules(rules) => {
                 let floor = TableRules::TOKEN_FLOOR;
                 let not_above = Test::AtMost(floor, rules.token_floor.get());
@@ -440,6 +456,15 @@ fn unless_asked_later(waiter: &TokenItem, effect: Effect) -> ItemPlan {
 fn if_token_is(waiter: &TokenItem, effect: Effect) -> ItemPlan {
     let token = s(waiter.task_token.expose());
     if_all(vec![Test::Is(at::TASK_TOKEN, token)], effect)
+}
+
+/// No later call has asked for the result.
+fn unless_called_later(item: &ResultItem, effect: Effect) -> ItemPlan {
+    let not_later = Test::AtMost(at::ASKED_AT, item.asked_at.as_millis());
+    ItemPlan {
+        any_of: vec![vec![Test::Absent], vec![not_later]],
+        effect,
+    }
 }
 
 /// The task that waits for a result has not asked again since it was read.

@@ -33,10 +33,8 @@ struct Seen {
     requests: u64,
     asked: BTreeSet<AuthorizationRequest>,
     refused: Vec<String>,
-    /// The machine of each role: one of the template's, or one that a test has created.
-    machines: BTreeMap<String, String>,
-    /// The machine that waits with a token.
-    tokens: Recent,
+    /// The durable execution that waits with a callback.
+    callbacks: Recent,
 }
 
 /// How much is remembered, so that a stack may run for days. A test asks for much less.
@@ -120,12 +118,6 @@ impl Roles {
         self.seen().refused.clone()
     }
 
-    /// Assigns a role to a state machine that is not in the template.
-    pub fn machine(&self, role: &str, arn: &str) {
-        let machine = (role.to_owned(), arn.to_owned());
-        self.seen().machines.extend([machine]);
-    }
-
     /// Authorizes a request of the JSON protocols. The error is the service's message.
     pub(crate) fn judge(
         &self,
@@ -136,16 +128,14 @@ impl Roles {
         let Some(role) = self.asking(headers) else {
             return Ok(());
         };
-        let machine_of = |token: &str| self.seen().tokens.get(token).cloned();
-        let required_permissions = requests::required_permissions(target, body, machine_of);
+        let required_permissions = requests::required_permissions(target, body);
         self.seen().requests += 1;
         required_permissions
             .into_iter()
             .try_for_each(|need| self.need(&role, need))
     }
 
-    /// Authorizes the invocation of a function, and learns which machine waits with the token in the event,
-    /// or which durable execution with the callback.
+    /// Authorizes the invocation of a function, and learns which durable execution waits with the callback in the event.
     pub(crate) fn judge_invocation(
         &self,
         headers: &HeaderMap,
@@ -157,17 +147,11 @@ impl Roles {
             (event["callback_id"].as_str(), event["holder"].as_str())
         {
             let (id, execution) = (id.to_owned(), execution.to_owned());
-            self.seen().tokens.insert(id, execution);
+            self.seen().callbacks.insert(id, execution);
         }
         let Some(key) = key_of(headers) else {
             return Ok(());
         };
-        if let Some(token) = event["task_token"].as_str() {
-            let mut seen = self.seen();
-            if let Some(machine) = seen.machines.get(key).cloned() {
-                seen.tokens.insert(token.to_owned(), machine);
-            }
-        }
         if !self.roles.contains_key(key) {
             return Ok(());
         }
@@ -187,7 +171,7 @@ impl Roles {
             return Ok(());
         };
         self.seen().requests += 1;
-        let of_callback = self.seen().tokens.get(named).cloned();
+        let of_callback = self.seen().callbacks.get(named).cloned();
         let execution = of_callback.unwrap_or_else(|| named.to_owned());
         self.need(&role, Need::new(action, execution))
     }
@@ -245,15 +229,12 @@ fn key_of(headers: &HeaderMap) -> Option<&str> {
     credential.split('/').next()
 }
 
-/// Reads the roles of a template, with their machines.
+/// Reads the roles of a template.
 ///
 /// # Errors
 /// The refusals of services that act for the stack's functions, state machines and rules.
 pub(crate) fn of(template: &Template) -> Result<Roles, Vec<String>> {
     let roles = Roles::new(template.roles.clone());
-    for machine in &template.state_machines {
-        roles.machine(&machine.role, &machine.arn());
-    }
     let refused = services::refused(&roles, template);
     if refused.is_empty() {
         Ok(roles)
@@ -267,7 +248,7 @@ mod tests {
     use super::{REMEMBERED, Recent};
 
     #[test]
-    fn only_the_latest_tokens_are_remembered() {
+    fn only_the_latest_callbacks_are_remembered() {
         let mut recent = Recent::default();
         for n in 0..=REMEMBERED {
             recent.insert(n.to_string(), "machine".to_owned());

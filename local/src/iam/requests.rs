@@ -23,17 +23,12 @@ impl Need {
     }
 }
 
-/// The permissions that a request of the JSON protocols needs, from its `X-Amz-Target` and body. `machine_of` maps a task token to
-/// its machine.
-pub(super) fn required_permissions(
-    target: &str,
-    body: &[u8],
-    machine_of: impl Fn(&str) -> Option<String>,
-) -> Vec<Need> {
+/// The permissions that a request of the JSON protocols needs, from its `X-Amz-Target` and body.
+pub(super) fn required_permissions(target: &str, body: &[u8]) -> Vec<Need> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let operation = target.rsplit('.').next().unwrap_or_default();
     if target.starts_with("AWSStepFunctions.") {
-        return vec![of_step_functions(operation, &body, machine_of)];
+        return vec![of_step_functions(operation, &body)];
     }
     of_dynamodb(operation, &body)
 }
@@ -108,11 +103,7 @@ fn table_arn(name: &str) -> String {
     arn::table(name)
 }
 
-fn of_step_functions(
-    operation: &str,
-    body: &Value,
-    machine_of: impl Fn(&str) -> Option<String>,
-) -> Need {
+fn of_step_functions(operation: &str, body: &Value) -> Need {
     let named = ["executionArn", "stateMachineArn"]
         .into_iter()
         .find_map(|name| body[name].as_str().map(str::to_owned));
@@ -122,6 +113,15 @@ fn of_step_functions(
         resource: named.or_else(waiting),
         leading_keys: Vec::new(),
     }
+}
+
+/// The machine that waits with a token of the embedded engine; none of a token that is not the engine's.
+fn machine_of(token: &str) -> Option<String> {
+    let (hex, _) = token.split_once('/')?;
+    let digits = (0..hex.len()).step_by(2);
+    let bytes = digits.map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok());
+    let machine = String::from_utf8(bytes.collect::<Option<_>>()?).ok()?;
+    machine.starts_with("arn:").then_some(machine)
 }
 
 #[cfg(test)]
@@ -134,8 +134,7 @@ mod tests {
     fn request_names_partition_unless_scanning() {
         let named = |operation: &str, body: &Value| {
             let target = format!("DynamoDB_20120810.{operation}");
-            let required_permissions =
-                required_permissions(&target, body.to_string().as_bytes(), |_| None);
+            let required_permissions = required_permissions(&target, body.to_string().as_bytes());
             let named = required_permissions
                 .into_iter()
                 .flat_map(|need| need.leading_keys);
@@ -158,15 +157,15 @@ mod tests {
         for (operation, body, resource) in [
             (
                 "SendTaskSuccess",
-                json!({"taskToken": "t"}),
-                Some("machine"),
+                json!({"taskToken": "61726e3a6d/c2VjcmV0"}),
+                Some("arn:m"),
             ),
-            ("SendTaskSuccess", json!({"taskToken": "other"}), None),
+            ("SendTaskSuccess", json!({"taskToken": "c2VjcmV0"}), None),
+            ("SendTaskSuccess", json!({"taskToken": "6d/c2VjcmV0"}), None),
             ("StopExecution", json!({"executionArn": "e"}), Some("e")),
         ] {
             let target = format!("AWSStepFunctions.{operation}");
-            let machine = |token: &str| (token == "t").then(|| "machine".to_owned());
-            let needed = required_permissions(&target, body.to_string().as_bytes(), machine);
+            let needed = required_permissions(&target, body.to_string().as_bytes());
             let found = (&*needed[0].action, needed[0].resource.as_deref());
             assert_eq!(found, (&*format!("states:{operation}"), resource));
         }

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, AtLeast, AuditReason, Clock as _, DynamoDb, Execution, ForceReleaseOptions, Holder,
-    KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Operator, Permits, Queue, Reason, RequestId,
-    Settings, SweepBounds, SystemClock, TaskToken, Timestamp, Wait, WaitTime,
+    Acquire, AtLeast, AuditReason, Clock as _, DynamoDb, Execution, ExecutionName,
+    ForceReleaseOptions, Holder, KeepTime, Key, Lease, Leases, Lifetime, LimitedTo, Operator,
+    Permits, Queue, Reason, RequestId, ResultTo, Settings, Start, StartRules, StateMachineArn,
+    SweepBounds, SystemClock, TaskToken, Timestamp, Wait, WaitTime,
 };
 use leasehold_conformance::FakeStepFunctions;
 
@@ -181,6 +182,7 @@ async fn next_waits_for_no_other_sweep() {
     )
     .await;
     stopped_keys(&mut case).await;
+    ended_callers(&mut case).await;
     due_later(&mut case).await;
     let table = case.table();
     println!("{table}");
@@ -233,6 +235,41 @@ async fn stopped_keys(case: &mut Case) {
         }
         case.measured.push((path, took));
     }
+}
+
+/// What they started and wait for is stopped.
+async fn ended_callers(case: &mut Case) {
+    let queue = case.queue.clone();
+    let queue = queue.with_starts(StartRules::of("arn:aws:states:*").unwrap());
+    let mut took = Vec::new();
+    for n in 0..TIMES {
+        let name = format!("caller{n}");
+        let caller = execution(&name);
+        let machine = "arn:aws:states:us-east-1:123456789012:stateMachine:leasehold_started_orders";
+        let mut start = Start::new(
+            Key::new(&name).unwrap(),
+            StateMachineArn::new(machine).unwrap(),
+            ExecutionName::new(&name).unwrap(),
+        );
+        start.result_to = Some(ResultTo {
+            task_token: TaskToken::new(&name).unwrap(),
+            caller: caller.clone(),
+            stop_with_caller: true,
+        });
+        drop(queue.start(start).await.unwrap());
+        let over = Execution::Ended {
+            stopped_at: SystemClock.now(),
+            redrivable: true,
+            all_answered: true,
+        };
+        case.calls.set_execution(caller.as_str(), over);
+        let before = SystemClock.now();
+        drop(queue.reap(&caller).await.unwrap());
+        took.push(SystemClock.now().since(before));
+        assert_eq!(case.calls.take_stopped().len(), 1, "{name}");
+    }
+    let path = "a caller's end, by its event, until what it waits for is stopped";
+    case.measured.push((path, took));
 }
 
 /// What sweep stays for.

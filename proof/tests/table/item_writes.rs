@@ -95,6 +95,7 @@ fn start(asked_at: u64) -> StartItem {
         },
         asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100),
+        stop_with: (asked_at == 6).then(|| holder("caller")),
         status: StartStatus::Waiting,
     }
 }
@@ -159,16 +160,30 @@ fn of_notes() -> Vec<Write> {
     writes.into_iter().chain(forget).collect()
 }
 
+fn result_item(token: &str, asked_at: u64, missing: bool) -> ResultItem {
+    ResultItem {
+        key: key(),
+        execution: holder("a"),
+        task_token: TaskToken::new(token).unwrap(),
+        stop_with: (token == "x").then(|| holder("caller")),
+        asked_at: Timestamp::from_millis(asked_at),
+        missing_since: missing.then(|| Timestamp::from_millis(8)),
+    }
+}
+
+fn of_callers() -> Vec<Write> {
+    let calls = [("caller", 5), ("another", 6), ("caller", 4)];
+    let calls = calls.map(|(caller, at)| (result_item("x", at, false), holder(caller)));
+    let listed = calls
+        .clone()
+        .map(|(item, caller)| Write::Called(item, caller));
+    let forgotten = calls.map(|(item, caller)| Write::ForgetCalled(item, caller));
+    listed.into_iter().chain(forgotten).collect()
+}
+
 fn of_results() -> Vec<Write> {
     let result = |token: &str, asked_at, missing: bool| AwaitedResult {
-        item: ResultItem {
-            key: key(),
-            execution: holder("a"),
-            task_token: TaskToken::new(token).unwrap(),
-            stop_with: (token == "x").then(|| holder("caller")),
-            asked_at: Timestamp::from_millis(asked_at),
-            missing_since: missing.then(|| Timestamp::from_millis(8)),
-        },
+        item: result_item(token, asked_at, missing),
         look_at: Timestamp::from_millis(9),
         purge_at: 9,
     };
@@ -232,13 +247,14 @@ fn may(write: &Write, slot: &Slot) -> bool {
         Write::Forget(_, waiter) | Write::Supersede(_, waiter, _) => {
             text("task_token") == Some(waiter.task_token.expose())
         }
-        Write::Result(AwaitedResult { item, .. }) => {
+        Write::Result(AwaitedResult { item, .. }) | Write::Called(item, _) => {
             let earlier = |at| at <= item.asked_at.as_millis();
             is_absent || number("asked_at").is_some_and(earlier)
         }
         Write::LookAtResult(AwaitedResult { item, .. }) | Write::ForgetResult(item) => {
             text("task_token") == Some(item.task_token.expose())
         }
+        Write::ForgetCalled(_, caller) => is_absent || text("holder") == Some(caller.as_str()),
         Write::Start(_) | Write::Note(Note { seen: None, .. }) => is_absent,
         Write::Restart(_, read) => waits_as_read(read, read.status.word()),
         Write::Settle(_, Settlement::Begun { .. }) => value("status").is_some(),
@@ -319,6 +335,7 @@ async fn item_writes_match_pure_functions() {
         of_starts(),
         of_notes(),
         of_results(),
+        of_callers(),
         of_rules(),
     ] {
         let address = writes[0].address();

@@ -48,10 +48,11 @@ pub fn start(schema: &mut Schema) {
                 "wait_seconds": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
                 "permits": {"properties": {"if_held": {"enum": ["wait", "latest", "fail", "skip"]}}},
                 "pool": {"properties": {"if_held": {"enum": ["wait", "latest", "replace"]}}},
-                "caller": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
+                "task_token": {"required": ["caller"]},
+                "caller": {"required": ["task_token"]},
             },
             "if": {"required": ["stop_with_caller"], "properties": {"stop_with_caller": {"const": true}}},
-            "then": {"required": ["task_token", "caller"]},
+            "then": {"required": ["task_token"]},
         }),
     );
 }

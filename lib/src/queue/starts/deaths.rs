@@ -265,7 +265,8 @@ impl World {
                 let start = Start {
                     result_to: Some(ResultTo {
                         task_token: TaskToken::new(token.clone()).expect("valid"),
-                        stop_with: None,
+                        caller: make::execution("caller"),
+                        stop_with_caller: false,
                     }),
                     permits: self.room.0.map(make::permits),
                     pool: self.room.1.map(pool),

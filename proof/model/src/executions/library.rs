@@ -645,7 +645,8 @@ impl Library {
         start.pool = scope.pool.map(names::pool);
         start.result_to = scope.results.then(|| ResultTo {
             task_token: names::result_token(who, n),
-            stop_with: None,
+            caller: names::result_caller(),
+            stop_with_caller: false,
         });
         start.at_least = AtLeast::new(length(scope.at_least)).expect("short");
         let keep = length(scope.keep[usize::from(who)]);

@@ -169,6 +169,11 @@ pub fn result_token(who: Who, n: u8) -> TaskToken {
     TaskToken::new(format!("result {who}.{n}")).expect("a short name")
 }
 
+/// The execution of such a task.
+pub fn result_caller() -> Holder {
+    Holder::new("arn:aws:states:eu-west-1:123456789012:execution:calls:one").expect("valid")
+}
+
 /// Whose start's result it is for, and of which attempt.
 pub fn of_result_token(token: &TaskToken) -> Option<(Who, u8)> {
     let (who, n) = token.expose().strip_prefix("result ")?.split_once('.')?;

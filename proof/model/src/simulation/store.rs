@@ -546,7 +546,7 @@ fn name_of(writes: &[Write]) -> String {
         [Write::ForgetNote(_)] => "forget note".to_owned(),
         [.., Write::Result(_)] => "await result".to_owned(),
         [Write::LookAtResult(_)] => "look at result later".to_owned(),
-        [Write::ForgetResult(_)] => "forget result".to_owned(),
+        [.., Write::ForgetResult(_)] => "forget result".to_owned(),
         _ => "write all".to_owned(),
     }
 }

@@ -77,7 +77,8 @@ impl World {
         }
         Some(ResultTo {
             task_token: TaskToken::new(token).expect("valid"),
-            stop_with: caller,
+            stop_with_caller: caller.is_some(),
+            caller: caller.unwrap_or(execution),
         })
     }
 
