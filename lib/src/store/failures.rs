@@ -150,7 +150,8 @@ pub fn refusal(code: &str, action: &'static str, resource: String, source: Cause
 fn is_throttling(code: &str) -> bool {
     matches!(
         code,
-        "LimitExceededException"
+        "KmsThrottlingException"
+            | "LimitExceededException"
             | "ReplicatedWriteConflictException"
             | "RequestThrottled"
             | "Throttling"
@@ -176,6 +177,8 @@ fn is_denial(code: &str) -> bool {
             | "KMSDisabledException"
             | "KMSInvalidStateException"
             | "KMSNotFoundException"
+            | "KmsAccessDeniedException"
+            | "KmsInvalidStateException"
             | "MissingAuthenticationTokenException"
             | "NotAuthorized"
             | "UnrecognizedClientException"
@@ -255,6 +258,21 @@ mod tests {
         let error = request().failed(refusal("TransactionInProgressException"));
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         let error = request().failed(refusal("TransactionConflictException"));
+        assert!(matches!(error, Error::Throttled { .. }), "{error:?}");
+    }
+
+    /// `DynamoDB` and Step Functions spell them differently.
+    #[test]
+    fn refusals_of_kms_keys_are_known() {
+        for code in [
+            "KMSAccessDeniedException",
+            "KmsAccessDeniedException",
+            "KmsInvalidStateException",
+        ] {
+            let error = request().failed(refusal(code));
+            assert!(matches!(error, Error::Denied { .. }), "{error:?}");
+        }
+        let error = request().failed(refusal("KmsThrottlingException"));
         assert!(matches!(error, Error::Throttled { .. }), "{error:?}");
     }
 
