@@ -7,10 +7,11 @@ use super::starts::{MACHINE, execution};
 use super::{Bench, Lost, MARGIN, MS, STALE, counted, invalid, make, with};
 use leasehold::{
     Acquire, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
-    ForceReleaseOutcome, IfHeld, Key, LimitedTo, Pool, Queued, Reaped, Redrives, ReleaseOutcome,
-    Settings, Stands, Start, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
+    ForceReleaseOutcome, IfHeld, Key, LeaseId, LimitedTo, Pool, Queued, Reaped, Redrives,
+    ReleaseOutcome, Settings, Stands, Start, StartRules, StartStatus, Started, StateMachineArn,
+    WaitTime,
     metrics::Metric,
-    row::Row,
+    row::{Holding, Row, State},
     store::{Address, Operations as _},
 };
 
@@ -41,6 +42,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(redriven_has_both_again(bench)).await;
     Box::pin(redriven_without_a_permit_is_stopped(bench)).await;
     Box::pin(dead_places_do_not_fill_a_pool(bench)).await;
+    Box::pin(second_permit_of_a_grant_comes_back(bench)).await;
 }
 
 /// Some tenants and their pool.
@@ -763,4 +765,28 @@ async fn dead_places_do_not_fill_a_pool<B: Bench>(bench: &B) {
     let next = case.case.turn_of("c1");
     case.case.release(&next.lease).await;
     case.all_is_free(&["a", "b", "c"]).await;
+}
+
+/// Two calls that overlapped were granted one each, and the row of the key has one of them.
+async fn second_permit_of_a_grant_comes_back<B: Bench>(bench: &B) {
+    let case = PoolCase::new(bench, "two permits", 2);
+    case.starts("a1").await;
+    let key = case.pool().key;
+    let first = case.row(&key, 0).await.expect("a row");
+    let held = first.holding().expect("held").clone();
+    let second = with(first, |row| {
+        row.state = State::Held(Holding {
+            lease_id: LeaseId::random(),
+            ..held
+        });
+    });
+    let at = Address { key, permit: 1 };
+    bench.put(&at, second.to_item()).await;
+    case.case.pass(Settings::default().look + MS);
+    case.case.sweep().await;
+    let [first, second] = [0, 1].map(async |permit| case.row(&at.key, permit).await);
+    assert!(first.await.expect("a row").holding().is_some());
+    assert!(second.await.expect("a row").holding().is_none());
+    case.ends("a1").await;
+    case.all_is_free(&["a"]).await;
 }

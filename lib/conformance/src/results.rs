@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::starts::{StartCase, execution};
-use super::{Bench, LIMIT, MS, StartFate, counted, invalid, make, with};
+use super::{Bench, LIMIT, MARGIN, MS, STALE, StartFate, counted, invalid, make, with};
 use leasehold::{
-    Error, Execution, Failure, IfHeld, Reaped, RequestDigest, ResultTo, Start, StartRules, Started,
-    SweepBounds, TaskToken, WaitTime, metrics::Metric, store::Operations as _,
+    Error, Execution, Failure, IfHeld, Reaped, RequestDigest, ResultTo, Settings, Start,
+    StartRules, Started, SweepBounds, TaskToken, WaitTime, metrics::Metric, store::Operations as _,
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -27,6 +27,8 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     unknown_execution_is_told_of(bench).await;
     a_skipped_start_tells_its_task(bench).await;
     unlisted_machine_leaves_the_task(bench).await;
+    result_of_another_is_not_sent(bench).await;
+    earlier_end_of_caller_stops_nothing(bench).await;
 }
 
 const CALLER: &str = "caller";
@@ -485,4 +487,45 @@ async fn unlisted_machine_leaves_the_task<B: Bench>(bench: &B) {
         "state_machine_arn",
     );
     case.nobody_waits("a").await;
+}
+
+/// Somebody else has started an execution of its name, which has ended.
+async fn result_of_another_is_not_sent<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "another's result").await;
+    case.call("a", "one").await.expect("queued");
+    case.queues("b").await;
+    let name = execution("a");
+    case.calls.start_elsewhere(name.as_str(), "{}");
+    case.is_over(name.as_str(), Some(Ok("another's")));
+    case.case.pass(MS);
+    let reaped = case.case.leases.reap(&name).await;
+    reaped.expect("an answer");
+    case.are_told(&[]);
+    // It has kept its place.
+    case.ends("first").await;
+    case.are_told(&[("one", "Lease.NotStarted")]);
+    case.ends("b").await;
+    case.is_free().await;
+}
+
+/// It has failed, was redriven and asks, and the service may not show the redrive yet.
+async fn earlier_end_of_caller_stops_nothing<B: Bench>(bench: &B) {
+    let look = Duration::from_secs(1);
+    let settings = with(Settings::default(), |settings| settings.look = look);
+    let case = StartCase::with(bench, "redriven caller", settings);
+    let caller = make::execution(CALLER);
+    let over = Execution::Ended {
+        stopped_at: case.case.now(),
+        redrivable: true,
+        all_answered: true,
+    };
+    case.calls.set_execution(caller.as_str(), over);
+    case.case.pass(MARGIN + MS);
+    let start = case.waits("a", "one", Some(CALLER));
+    case.case.leases.start(start).await.expect("started");
+    case.sweeps_after(look).await;
+    assert_eq!(case.calls.take_stopped(), []);
+    case.sweeps_after(STALE + MARGIN).await;
+    assert_eq!(case.calls.take_stopped().len(), 1);
+    case.ends("a").await;
 }

@@ -104,10 +104,14 @@ fn input(json: &str) -> ExecutionInput {
 
 impl<'a, B: Bench> StartCase<'a, B> {
     pub(super) fn new(bench: &'a B, key: &str) -> Self {
+        Self::with(bench, key, Settings::default())
+    }
+
+    pub(super) fn with(bench: &'a B, key: &str, settings: Settings) -> Self {
         let mut case = Case::new(bench, &format!("starts/{key}"));
         let calls = Arc::new(FakeStepFunctions::default());
         let starts = StartRules::of(&format!("starts/*={MACHINE}")).expect("valid");
-        case.leases = Leases::new(bench.store(), Settings::default())
+        case.leases = Leases::new(bench.store(), settings)
             .with_clock(case.clock.clone())
             .with_workflows(calls.clone())
             .with_starts(starts);

@@ -13,6 +13,7 @@ use leasehold::Act;
 use leasehold_net::Listener;
 use leasehold_proof::fixture::eventually;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stuck_key_is_freed_with_a_reason() {
@@ -311,6 +312,29 @@ async fn foreign_page_changes_nothing() {
     browser.open(&console.page("")).await;
     browser.says("1 held").await;
     serving.abort();
+}
+
+/// Every browser names the origin of a form: of a page without one nobody knows whose it is, also if it shows the secret.
+#[tokio::test(flavor = "multi_thread")]
+async fn change_without_origin_is_refused() {
+    let console = Console::start(&["--allow-changes"]).await;
+    console.hold("orders/42", "worker 7").await;
+    let (page, opened) = console.address.split_once("/console-").unwrap();
+    let (root, secret) = opened.split_once("/open/").unwrap();
+    let (host, secret) = (page.replace("http://", ""), secret.trim_end_matches('/'));
+    let form = "act=freeze&key=orders/42&who=mallory&why=fun";
+    let mut stream = tokio::net::TcpStream::connect(&host).await.unwrap();
+    let request = format!(
+        "POST /console-{root}/change HTTP/1.1\r\nHost: {host}\r\nCookie: leasehold={secret}\r\nConnection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("only a page of this console"), "{answer}");
+    let view = console.view("orders/42").await;
+    assert!(!view.is_frozen() && view.last_act().is_none(), "{view:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,9 +7,10 @@ use futures_util::FutureExt as _;
 use super::{IfHeld, Start, Started};
 use crate::{
     Error, Execution, ExecutionName, ForceReleaseOptions, ForceReleaseOutcome, Holder, Leases,
-    ManualClock, Memory, Queue, Settings, StartItem, StartRules, StartStatus, StateMachineArn,
-    SweepBounds, TaskToken, Wait, WaitTime,
+    ManualClock, Memory, Pool, Queue, Settings, StartItem, StartRules, StartStatus,
+    StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
     clock::Clock as _,
+    leases::CALLS_WITHIN,
     row::{Item, Row, attributes as at},
     store::{
         Address, Operations, PutStart, Settled, Settlement, Store,
@@ -308,14 +309,16 @@ fn item_at(table: &Memory, pk: &str, sk: &str) -> Item {
     found.expect("an item").2
 }
 
-/// What a later start does with the one that waits: its item says so, and the row has only the later one.
+/// What a later start does with those that wait: their items say so, and the row has only the later one.
 fn superseded(table: &Memory, later: &RequestDigest) {
     let items = || table.all().into_iter().map(|(_, _, item)| item);
     let row = items().find_map(|item| Row::read(&item).ok());
     let row = row.expect("a row");
-    let waits = items()
-        .find_map(|item| StartItem::read(&item).filter(|item| item.status == StartStatus::Waiting));
-    let waits = waits.expect("a start");
+    let waits: Vec<_> = items()
+        .filter_map(|item| StartItem::read(&item))
+        .filter(|item| item.status == StartStatus::Waiting)
+        .collect();
+    assert!(!waits.is_empty());
     let queue = vec![later.clone()];
     let version = row.version.plus(1);
     let row = Row {
@@ -324,31 +327,39 @@ fn superseded(table: &Memory, later: &RequestDigest) {
         ..row
     };
     table.put(Address::first(&make::key("k")), &row.to_item());
-    let by = execution("later");
-    let superseded = Settlement::Superseded { by, purge_at: 0 };
-    let settled = table.settle_start(&waits, &superseded, None, Duration::MAX);
-    let settled = settled.now_or_never().expect("at once");
-    assert_eq!(settled.expect("an answer"), Settled::Done);
+    for waits in waits {
+        let by = execution("later");
+        let superseded = Settlement::Superseded { by, purge_at: 0 };
+        let settled = table.settle_start(&waits, &superseded, None, Duration::MAX);
+        let settled = settled.now_or_never().expect("at once");
+        assert_eq!(settled.expect("an answer"), Settled::Done);
+    }
 }
 
 /// Between its place and the stop of the execution that it is to replace.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_stopped_for_superseded() {
     let replace = IfHeld::Replace(WaitTime::DAY);
-    let later = RequestDigest::of_start(&execution("later"));
-    let race = Race::new(None);
-    // Of the first, before its place, and after it.
-    let store = Wire::meddled(Before::Read, 3, move |table| superseded(table, &later));
-    let leases = race.leases(store.clone());
-    let first = leases.start(start("first", IfHeld::Skip)).await;
-    first.expect("started");
-    let answer = leases.start(start("second", replace)).await;
-    assert!(store.is_done());
-    assert!(
-        matches!(answer, Ok(Started::Superseded { .. })),
-        "{answer:?}"
-    );
-    assert_eq!(race.calls.take_stopped(), []);
+    // The reads are of the first, before its place, and after it. Then, as it sends away who waits before it: the first has begun before.
+    for (before, nth, waits) in [(Before::Read, 3, false), (Before::Settle, 2, true)] {
+        let later = RequestDigest::of_start(&execution("later"));
+        let race = Race::new(None);
+        let store = Wire::meddled(before, nth, move |table| superseded(table, &later));
+        let leases = race.leases(store.clone());
+        let first = leases.start(start("first", IfHeld::Skip)).await;
+        first.expect("started");
+        if waits {
+            let waits = start("waits", IfHeld::Wait(WaitTime::DAY));
+            leases.start(waits).await.expect("queued");
+        }
+        let answer = leases.start(start("second", replace)).await;
+        assert!(store.is_done());
+        assert!(
+            matches!(answer, Ok(Started::Superseded { .. })),
+            "{answer:?}"
+        );
+        assert_eq!(race.calls.take_stopped(), []);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -482,4 +493,46 @@ async fn place_of_settled_start_stays() {
     assert!(store.is_done());
     let row = store.row().await;
     assert_eq!(row.waiting(), [RequestDigest::of_start(&execution("a"))]);
+}
+
+/// Its clock shows later what it took for the mark of its call: others may have decided since.
+#[tokio::test(start_paused = true)]
+async fn suspended_process_starts_nothing() {
+    let race = Race::new(None);
+    let (clock, too_long) = (race.clock.clone(), CALLS_WITHIN + Duration::from_millis(1));
+    let store = Wire::meddled(Before::Start, 1, move |_| clock.advance(too_long));
+    let leases = race.leases(store.clone());
+    let answer = leases.start(start("first", IfHeld::Skip)).await;
+    assert!(store.is_done());
+    assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    assert!(race.calls.started().is_empty());
+    race.runs_alone(&leases, "first").await;
+}
+
+/// Between the permit of its pool and the note of it, the key is granted to the same start anew.
+#[tokio::test(start_paused = true)]
+async fn permit_of_changed_row_goes_back() {
+    let race = Race::new(None);
+    let store = Wire::meddled(Before::Apply, 2, |table| {
+        let row = Row::read(&item_at(table, "k", "LEASE#0000")).expect("a row");
+        let anew = Row {
+            version: row.version.plus(1),
+            fencing_token: row.fencing_token.plus(1),
+            ..row
+        };
+        table.put(Address::first(&make::key("k")), &anew.to_item());
+    });
+    let leases = race.leases(store.clone());
+    let pool = Pool::new(&make::key("pool"), make::permits(1));
+    let with_pool = Start {
+        pool: Some(pool.clone()),
+        ..start("first", IfHeld::Wait(WaitTime::DAY))
+    };
+    let answer = leases.start(with_pool).await;
+    assert!(store.is_done());
+    assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
+    assert!(store.row().await.waits_in_pool());
+    let permit = leases.read_queue_row(&pool.key).await.expect("an answer");
+    assert!(permit.expect("a row").holding().is_none());
+    race.runs_alone(&leases, "first").await;
 }
