@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::starts::{StartCase, execution};
+use super::starts::{HOUR, StartCase, execution};
 use super::{Bench, LIMIT, MARGIN, MS, STALE, StartFate, counted, invalid, make, with};
 use leasehold::{
     Error, Execution, Failure, IfHeld, Reaped, RequestDigest, ResultTo, Settings, Start,
@@ -29,6 +29,56 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     unlisted_machine_leaves_the_task(bench).await;
     result_of_another_is_not_sent(bench).await;
     earlier_end_of_caller_stops_nothing(bench).await;
+    caller_does_not_wait_for_itself(bench).await;
+}
+
+/// It has the key that what it starts would wait for, and waits for that.
+async fn caller_does_not_wait_for_itself<B: Bench>(bench: &B) {
+    let case = StartCase::new(bench, "result/itself");
+    let key = &case.case.address.key;
+    let own = make::of_execution(key.clone(), CALLER);
+    let lease = case.case.leases.acquire(own).await.expect("an answer");
+    let lease = lease.granted().expect("granted").lease;
+    let wait = WaitTime::new(HOUR).expect("valid");
+    for if_held in [
+        IfHeld::Wait(wait),
+        IfHeld::Latest(wait),
+        IfHeld::Replace(wait),
+    ] {
+        let start = with(case.waits("child", "t", None), |start| {
+            start.if_held = if_held
+        });
+        let refused = case.case.leases.start(start).await;
+        match if_held {
+            IfHeld::Replace(_) => refused!(refused, Held),
+            _ => invalid(refused, "key"),
+        }
+    }
+    assert_eq!(case.item("child").await, None);
+    // Of two permits it has one, so that the other may come free.
+    case.case.give_back(&lease).await;
+    let two = |name: &str| {
+        with(case.waits(name, name, None), |start| {
+            start.permits = Some(make::permits(2))
+        })
+    };
+    let own = make::of_execution(key.clone(), CALLER).permits(make::permits(2));
+    drop(
+        case.case
+            .leases
+            .acquire(own)
+            .await
+            .expect("an answer")
+            .granted(),
+    );
+    for (name, begins) in [("one", true), ("two", false)] {
+        let started = case.case.leases.start(two(name)).await.expect("an answer");
+        assert_eq!(
+            matches!(started, Started::Started { .. }),
+            begins,
+            "{started:?}"
+        );
+    }
 }
 
 const CALLER: &str = "caller";

@@ -174,21 +174,20 @@ impl Rows {
         held().next().filter(|_| held().count() >= most)
     }
 
-    /// One of its holder's own permits, if these alone leave this request no room: it would wait for itself. One that the holder is not
-    /// to learn of yet, or cannot learn of any more, is not its own.
-    pub(crate) fn waits_for_itself(&self, grant: &Grant) -> Option<(u16, &Row)> {
-        let request = &grant.request;
-        let is_own = |row: &Row| {
-            let lasts = |held: &Holding| held.expires_at() > grant.now;
-            row.granted_to == request.holder
-                && row.holding().is_some_and(lasts)
-                && !row.waits_in_pool()
-                && !row.is_refused()
-        };
+    /// One of the permits that this holder has, if these alone leave a request no room: whoever waits for both waits for itself. One that
+    /// the holder is not to learn of yet, or cannot learn of any more, does not count.
+    pub(crate) fn leave_no_room_but_for(
+        &self,
+        holder: &Holder,
+        grant: &Grant,
+    ) -> Option<(u16, &Row)> {
+        let lasts = |held: &Holding| held.expires_at() > grant.now;
+        let is_its = |row: &Row| row.granted_to == *holder && row.holding().is_some_and(lasts);
+        let knows = |row: &Row| !row.waits_in_pool() && !row.is_refused();
         let number = |asked| self.number(asked, Candidate::Asks(grant)).into();
-        let most = request.permits.map_or(1, number);
-        let own = || self.held().filter(|(_, row)| is_own(row));
-        own().next().filter(|_| own().count() >= most)
+        let most = grant.request.permits.map_or(1, number);
+        let its = || self.held().filter(|(_, row)| is_its(row) && knows(row));
+        its().next().filter(|_| its().count() >= most)
     }
 
     /// Whether one of the rows was granted to this request.

@@ -20,7 +20,7 @@ use crate::{
         Change, Grant, Head, Join, JoinRefusal, JoinRule, ReplaceIfUnchanged, transition,
         why_not_joined,
     },
-    values::{Key, RequestDigest},
+    values::{Holder, Key, RequestDigest},
     waiter::TokenItem,
 };
 
@@ -37,6 +37,8 @@ pub(super) struct Ask<'a> {
     pub(super) cap: u16,
     /// Whether the lease that its holder has already is an answer.
     pub(super) reentrant: bool,
+    /// The execution that goes on only when this one has been granted its lease, or has ended.
+    pub(super) waits: Option<&'a Holder>,
 }
 
 impl Ask<'_> {
@@ -154,17 +156,23 @@ impl<S: Store> Queue<S> {
         if !self.is_to_wait(ask, &first).await? {
             return Ok(Ok(Asked::Taken(first, rows)));
         }
-        if let AskItem::Token(_) = ask.item
-            && let Some((permit, row)) = rows.waits_for_itself(ask.grant)
+        if let Some(waits) = ask.waits
+            && let Some((permit, row)) = rows.leave_no_room_but_for(waits, ask.grant)
         {
-            let at = Address {
-                key: ask.key.clone(),
-                permit,
-            };
-            let contention = self.held(at, row, &ask.grant.request.holder)?;
-            return Ok(Ok(Asked::Refused(Error::Held(Box::new(contention)))));
+            return self.waits_for_itself(ask, permit, row).map(Ok);
         }
         self.join(ask, rows, first).await
+    }
+
+    /// Whoever waits for it has the key, and nobody else would end that wait.
+    fn waits_for_itself(&self, ask: Ask<'_>, permit: u16, row: &Row) -> Result<Asked, Error> {
+        if let AskItem::Start { .. } = ask.item {
+            let problem = "its caller has this key itself, and would wait for its own end: start it under another key, or without one";
+            return Ok(Asked::Refused(Error::invalid("key", problem)));
+        }
+        let key = ask.key.clone();
+        let held = self.held(Address { key, permit }, row, &ask.grant.request.holder)?;
+        Ok(Asked::Refused(Error::Held(Box::new(held))))
     }
 
     /// What has its place keeps it; else nothing may be granted at all.

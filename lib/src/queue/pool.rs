@@ -75,6 +75,7 @@ impl<S: Store> Queue<S> {
             while_held: WhileHeld::Waits,
             cap: most_waiting(&entry),
             reentrant: false,
+            waits: None,
         };
         match Box::pin(self.ask(ask)).await? {
             Asked::Granted(permit, granted) | Asked::Has(permit, granted) => {

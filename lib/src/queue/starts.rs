@@ -176,20 +176,22 @@ impl<S: Store> Queue<S> {
     /// one that has begun since.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a machine that may not be started through the key, for a name that is in use by another start, and
-    /// for an input that takes no lease; [`Error::NotStarted`] if Step Functions refuses the start for good;
+    /// [`Error::Invalid`] for a machine that may not be started through the key, for a name that is in use by another start, for an
+    /// input that takes no lease, and where the task's own execution has the key; [`Error::NotStarted`] if Step Functions refuses the start for good;
     /// [`Error::Held`] with [`IfHeld::Fail`] and [`IfHeld::Replace`]; [`Error::QueueFull`]; and those of [`Leases::acquire`](crate::Leases::acquire). After [`Error::Unavailable`] the start may have been
     /// accepted.
     pub async fn start(&self, start: Start) -> Result<Started, Error> {
         self.follow_rules().await?;
         let result_to = start.result_to.clone();
         let (item, if_held) = self.item_of(start)?;
+        let caller = result_to.as_ref().map(|to| to.caller.clone());
         let result = result_to.map(|to| self.awaited(&item, to));
         let started = Box::pin(self.accept(Offer {
             item: &item,
             read: None,
             result: result.as_ref(),
             if_held,
+            caller: caller.as_ref(),
         }));
         let started = started.await;
         if let (Some(result), Ok(Started::Skipped { held, .. })) = (&result, &started)
@@ -245,6 +247,7 @@ impl<S: Store> Queue<S> {
                     read,
                     result: None,
                     if_held,
+                    caller: None,
                 }))
                 .await;
             }
@@ -295,6 +298,7 @@ impl<S: Store> Queue<S> {
             read,
             result: None,
             if_held,
+            caller: None,
         })
         .await
     }

@@ -74,6 +74,7 @@ impl<S: Store> Queue<S> {
             while_held: WhileHeld::Waits,
             cap: self.room(waiter.request.instead_of.is_some()),
             reentrant: request.reentrant,
+            waits: Some(&waiter.request.holder),
         };
         match self.ask(ask).await? {
             Asked::Granted(at, row) if row.waits_in_pool() => {

@@ -16,7 +16,7 @@ use crate::{
     start::{StartItem, StartStatus},
     store::{Address, AwaitedResult, Operations, Store},
     transition::{Grant, TakeoverRule, TokenFloor},
-    values::LeaseId,
+    values::{Holder, LeaseId},
 };
 
 /// A start that is to be accepted.
@@ -29,6 +29,8 @@ pub(super) struct Offer<'a> {
     /// The task that waits for its result, with the token of this call.
     pub(super) result: Option<&'a AwaitedResult>,
     pub(super) if_held: IfHeld,
+    /// The execution of that task.
+    pub(super) caller: Option<&'a Holder>,
 }
 
 impl<S: Store> Queue<S> {
@@ -38,6 +40,7 @@ impl<S: Store> Queue<S> {
             read,
             result,
             if_held,
+            caller,
         } = offer;
         let grant = self.grant_of(item);
         let ask = Ask {
@@ -51,6 +54,7 @@ impl<S: Store> Queue<S> {
             },
             cap: self.room(item.request.instead_of.is_some()),
             reentrant: false,
+            waits: caller,
         };
         match self.ask(ask).await? {
             Asked::Granted(at, row) => {
