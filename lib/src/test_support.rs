@@ -5,7 +5,7 @@ use crate::{Acquire, Error, Granted, Leases, store::Store};
 mod fake_step_functions;
 pub mod make;
 
-pub use fake_step_functions::{FakeStepFunctions, Lost, StartFate, TaskAnswer};
+pub use fake_step_functions::{FakeStepFunctions, Late, Lost, StartFate, TaskAnswer};
 
 /// The grant that this request gets.
 ///

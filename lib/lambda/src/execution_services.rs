@@ -154,11 +154,7 @@ impl<const LOOKS: bool> Workflows for ExecutionServices<LOOKS> {
         never_looks()
     }
 
-    fn outcome<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, (Option<String>, Outcome)> {
+    fn outcome<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Outcome> {
         self.step_functions.outcome(execution, limit)
     }
 

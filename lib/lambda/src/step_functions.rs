@@ -8,6 +8,7 @@ use aws_sdk_sfn::{
     client::customize::CustomizableOperation,
     config::{Builder, StalledStreamProtectionConfig, http::HttpResponse},
     error::{ProvideErrorMetadata, SdkError},
+    operation::get_execution_history::GetExecutionHistoryError,
     types::{ExecutionStatus, HistoryEvent, IncludedData},
 };
 use aws_smithy_types::retry::RetryConfig;
@@ -25,7 +26,7 @@ mod history;
 mod outcome;
 mod redrives;
 
-use history::{History, Known, Received, known};
+use history::{End, History, Known, Received, known};
 
 /// AWS Step Functions, through its API.
 #[derive(Clone, Debug)]
@@ -65,7 +66,15 @@ const DEPTH: usize = 3;
 struct Reading {
     with_data: bool,
     backwards: bool,
+    /// The events of a page.
+    most: i32,
 }
+
+impl Reading {
+    const A_PAGE: i32 = 1000;
+}
+
+type Unread = SdkError<GetExecutionHistoryError, HttpResponse>;
 
 impl StepFunctions {
     /// Reads the history, until `each` has enough. Returns whether it was read to there, or to its end, within `limit`.
@@ -74,52 +83,77 @@ impl StepFunctions {
         execution: &Holder,
         reading: Reading,
         limit: Duration,
-        mut each: impl FnMut(&HistoryEvent) -> ControlFlow<()> + Send,
-    ) -> bool {
+        mut each: impl FnMut(HistoryEvent) -> ControlFlow<()> + Send,
+    ) -> Result<bool, Unread> {
         let (mut next, began) = (None, stopwatch());
         for _ in 0..PAGES {
             let call = self.client.get_execution_history();
             let call = call.execution_arn(execution.as_str());
             let call = call.include_execution_data(reading.with_data);
             let call = call.reverse_order(reading.backwards);
-            let call = call.max_results(1000).set_next_token(next);
+            let call = call.max_results(reading.most).set_next_token(next);
             let left = limit.saturating_sub(began.elapsed());
-            let page = match within(call.customize(), left).send().await {
-                Ok(page) => page,
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    let error = failed("states:GetExecutionHistory", what, error);
-                    error.count();
-                    let problem = error.in_full();
-                    tracing::warn!(%execution, problem, "its history could not be read");
-                    return false;
-                }
-            };
-            for event in page.events() {
+            let page = within(call.customize(), left).send().await?;
+            for event in page.events {
                 if each(event).is_break() {
-                    return true;
+                    return Ok(true);
                 }
             }
             next = page.next_token;
             if next.is_none() {
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
-    /// The history, or none if it cannot be read to its end within `limit`: then it proves nothing.
-    async fn history(&self, execution: &Holder, limit: Duration) -> Option<History> {
-        let mut history = History::default();
+    /// The history of an execution, and whether it was read to its beginning. Of one that has not ended it is only the last event.
+    async fn history(
+        &self,
+        execution: &Holder,
+        limit: Duration,
+    ) -> Result<(History, bool), Unread> {
+        let mut events = Vec::new();
+        // Without input and output, because a KMS key of the state machine may protect them.
         let reading = Reading {
             with_data: false,
-            backwards: false,
+            backwards: true,
+            most: Reading::A_PAGE,
         };
         let read = self.read_history(execution, reading, limit, |event| {
-            history.add(event);
-            ControlFlow::Continue(())
+            let runs = events.is_empty() && history::end(event.r#type()).is_none();
+            events.push(event);
+            if runs {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
-        read.await.then_some(history)
+        let is_whole = read.await?;
+        let mut history = History::default();
+        events.iter().rev().for_each(|event| history.add(event));
+        Ok((history, is_whole))
+    }
+
+    /// The last event of its history, if that shows one.
+    pub(crate) async fn last_event(
+        &self,
+        execution: &Holder,
+        with_data: bool,
+        limit: Duration,
+    ) -> Result<Option<HistoryEvent>, Unread> {
+        let mut last = None;
+        let reading = Reading {
+            with_data,
+            backwards: true,
+            most: 1,
+        };
+        let read = self.read_history(execution, reading, limit, |event| {
+            last = Some(event);
+            ControlFlow::Break(())
+        });
+        read.await?;
+        Ok(last)
     }
 
     /// Whether every task of an execution with this history has answered, those of the executions that it waited for
@@ -127,13 +161,13 @@ impl StepFunctions {
     async fn all_answered(
         &self,
         execution: &Holder,
-        history: &History,
+        (history, is_whole): &(History, bool),
         depth: usize,
         limit: Duration,
     ) -> bool {
         let began = stopwatch();
         let left = || limit.saturating_sub(began.elapsed());
-        let Some(to_be_read) = history.to_be_read() else {
+        let Some(to_be_read) = history.to_be_read().filter(|_| *is_whole) else {
             return false;
         };
         if to_be_read.is_empty() {
@@ -143,17 +177,23 @@ impl StepFunctions {
         let reading = Reading {
             with_data: true,
             backwards: false,
+            most: Reading::A_PAGE,
         };
         let read = self.read_history(execution, reading, left(), |event| {
-            if to_be_read.contains(&event.id()) {
-                all_known.push(known(event, execution.as_str()));
-            }
+            let known_by = to_be_read.iter().find(|one| one.event == event.id());
+            all_known.extend(known_by.map(|one| (*one, known(&event, execution.as_str()))));
             ControlFlow::Continue(())
         });
-        if !read.await || all_known.len() < to_be_read.len() {
-            return false;
+        match read.await {
+            Ok(true) if all_known.len() == to_be_read.len() => {}
+            Ok(_) => return false,
+            Err(error) => {
+                let may_not = is_one_of(&error, &NOT_READ);
+                unread(execution, error);
+                return may_not && to_be_read.iter().all(|one| one.is_over_unread);
+            }
         }
-        for one in all_known {
+        for (event, one) in all_known {
             let child = match one {
                 Known::Over => continue,
                 Known::Child(child) if depth > 0 => Holder::new(child),
@@ -162,8 +202,13 @@ impl StepFunctions {
             let Ok(child) = child else {
                 return false;
             };
-            let Some(history) = self.history(&child, left()).await else {
-                return false;
+            let history = match self.history(&child, left()).await {
+                Ok(history) => history,
+                Err(error) if event.is_over_unread && is_one_of(&error, &NOT_READ) => continue,
+                Err(error) => {
+                    unread(&child, error);
+                    return false;
+                }
             };
             // On the heap, because it is recursive.
             if !Box::pin(self.all_answered(&child, &history, depth - 1, left())).await {
@@ -172,6 +217,93 @@ impl StepFunctions {
         }
         true
     }
+
+    /// What `DescribeExecution` says of an execution that has ended without success, by its history, if that may be read: it may have
+    /// been redriven since. One response may be older than the other.
+    async fn described(
+        &self,
+        execution: &Holder,
+        history: Option<(History, bool)>,
+        limit: Duration,
+    ) -> Result<Execution, Error> {
+        let began = stopwatch();
+        let call = self.client.describe_execution();
+        let call = call.execution_arn(execution.as_str());
+        let call = call.included_data(IncludedData::MetadataOnly);
+        let described = match within(call.customize(), limit).send().await {
+            Ok(described) => described,
+            Err(error) if is_one_of(&error, &NOT_KNOWN) => return Ok(Execution::Unknown),
+            Err(error) => {
+                let what = format!("execution {execution}");
+                return Err(failed("states:DescribeExecution", what, error));
+            }
+        };
+        let runs = matches!(
+            described.status(),
+            ExecutionStatus::Running | ExecutionStatus::PendingRedrive
+        );
+        let Some(stopped) = described.stop_date().filter(|_| !runs) else {
+            return Ok(Execution::Running);
+        };
+        let redrives = described.redrive_count().unwrap_or_default();
+        let all_answered = match history {
+            Some((shown, _)) if shown.redrives() > redrives => return Ok(Execution::Running),
+            Some(history) if history.0.redrives() == redrives => {
+                let left = limit.saturating_sub(began.elapsed());
+                self.all_answered(execution, &history, DEPTH, left).await
+            }
+            _ => false,
+        };
+        Ok(Execution::Ended {
+            stopped_at: instant(stopped),
+            redrivable: *described.status() != ExecutionStatus::Succeeded,
+            all_answered,
+        })
+    }
+
+    async fn looked_up(&self, execution: &Holder, limit: Duration) -> Result<Execution, Error> {
+        let began = stopwatch();
+        let left = || limit.saturating_sub(began.elapsed());
+        let history = match self.history(execution, limit).await {
+            Ok(history) => history,
+            Err(error) if is_one_of(&error, &NOT_KNOWN) => return Ok(Execution::Unknown),
+            Err(error) if is_one_of(&error, &NOT_READ) => {
+                unread(execution, error);
+                return self.described(execution, None, left()).await;
+            }
+            Err(error) => {
+                let what = format!("execution {execution}");
+                return Err(failed("states:GetExecutionHistory", what, error));
+            }
+        };
+        match history.0.end() {
+            None => Ok(Execution::Running),
+            Some((End::Otherwise, _)) => self.described(execution, Some(history), left()).await,
+            Some((End::Succeeded, stopped_at)) => Ok(Execution::Ended {
+                stopped_at,
+                redrivable: false,
+                all_answered: self.all_answered(execution, &history, DEPTH, left()).await,
+            }),
+        }
+    }
+}
+
+/// No such execution is known, or the holder is not one.
+const NOT_KNOWN: [&str; 2] = ["ExecutionDoesNotExist", "InvalidArn"];
+
+/// What the KMS key of a state machine refuses.
+const NOT_DECRYPTED: [&str; 2] = ["KmsAccessDeniedException", "KmsInvalidStateException"];
+
+/// The same, or what the role may not read.
+const NOT_READ: [&str; 3] = [NOT_DECRYPTED[0], NOT_DECRYPTED[1], "AccessDeniedException"];
+
+/// A history that cannot be read is counted, and proves nothing.
+fn unread(execution: &Holder, error: Unread) {
+    let what = format!("execution {execution}");
+    let error = failed("states:GetExecutionHistory", what, error);
+    error.count();
+    let problem = error.in_full();
+    tracing::warn!(%execution, problem, "its history could not be read");
 }
 
 /// How much earlier than its grant the task may have begun that asked for it. A waiter's began earlier still, but its
@@ -186,18 +318,22 @@ impl StepFunctions {
         let reading = Reading {
             with_data: true,
             backwards: true,
+            most: Reading::A_PAGE,
         };
         let read = self.read_history(execution, reading, limit, |event| {
             if instant(event.timestamp()) < since {
                 return ControlFlow::Break(());
             }
-            received.add(event, lease_id.expose());
+            received.add(&event, lease_id.expose());
             ControlFlow::Continue(())
         });
-        if read.await {
-            received.receipt()
-        } else {
-            Receipt::Unreadable
+        match read.await {
+            Ok(true) => received.receipt(),
+            Ok(false) => Receipt::Unreadable,
+            Err(error) => {
+                unread(execution, error);
+                Receipt::Unreadable
+            }
         }
     }
 }
@@ -256,51 +392,7 @@ impl Workflows for StepFunctions {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Execution> {
-        let call = self.client.describe_execution();
-        // Without input and output, because a KMS key of the state machine may protect them.
-        let call = call.execution_arn(execution.as_str());
-        let call = call.included_data(IncludedData::MetadataOnly);
-        Box::pin(async move {
-            let began = stopwatch();
-            match within(call.customize(), limit).send().await {
-                Ok(described) => Ok(match (described.status(), described.stop_date()) {
-                    (ExecutionStatus::Running | ExecutionStatus::PendingRedrive, _) | (_, None) => {
-                        Execution::Running
-                    }
-                    (status, Some(stopped)) => {
-                        let redrives = described.redrive_count().unwrap_or_default();
-                        let left = limit.saturating_sub(began.elapsed());
-                        let history = self.history(execution, left).await;
-                        // One response may be older than the other.
-                        if history
-                            .as_ref()
-                            .is_some_and(|history| history.redrives() > redrives)
-                        {
-                            return Ok(Execution::Running);
-                        }
-                        let all_answered = match history {
-                            Some(history) if history.redrives() == redrives => {
-                                let left = limit.saturating_sub(began.elapsed());
-                                self.all_answered(execution, &history, DEPTH, left).await
-                            }
-                            _ => false,
-                        };
-                        Execution::Ended {
-                            stopped_at: instant(stopped),
-                            redrivable: *status != ExecutionStatus::Succeeded,
-                            all_answered,
-                        }
-                    }
-                }),
-                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
-                    Ok(Execution::Unknown)
-                }
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    Err(failed("states:DescribeExecution", what, error))
-                }
-            }
-        })
+        Box::pin(self.looked_up(execution, limit))
     }
 
     fn start_execution<'a>(
@@ -371,11 +463,7 @@ impl Workflows for StepFunctions {
         Box::pin(self.stop(execution, "Leasehold.CallerEnded", cause, limit))
     }
 
-    fn outcome<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, (Option<String>, Outcome)> {
+    fn outcome<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Outcome> {
         Box::pin(self.outcome_of(execution, limit))
     }
 
@@ -388,10 +476,12 @@ impl Workflows for StepFunctions {
         let call = call.execution_arn(execution.as_str());
         Box::pin(async move {
             match within(call.customize(), limit).send().await {
-                Ok(described) => Ok(Some(described.input().unwrap_or_default().to_owned())),
-                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
-                    Ok(None)
-                }
+                // It may show some time after the status.
+                Ok(described) => described.input.map(Some).ok_or_else(|| Error::Unavailable {
+                    problem: format!("Step Functions does not show the input of {execution} yet"),
+                    source: None,
+                }),
+                Err(error) if is_one_of(&error, &NOT_KNOWN) => Ok(None),
                 Err(error) => {
                     let what = format!("execution {execution}");
                     Err(failed("states:DescribeExecution", what, error))

@@ -38,7 +38,7 @@ use crate::{
     queue::workflows::{Delivery, Failure},
     retry::{AT_ONCE, some_at_a_time},
     row::Row,
-    start::{ANSWERS_FOR, ResultItem, ResultTo, StartItem, StartStatus},
+    start::{ANSWERS_FOR, Known, ResultItem, ResultTo, StartItem, StartStatus},
     store::{AwaitedResult, Operations, Settlement, Store},
     values::{Holder, Key, RequestDigest},
 };
@@ -202,14 +202,16 @@ impl<S: Store> Queue<S> {
             return self.forget(item).await;
         }
         let said = self.workflows().outcome(&item.execution, self.limit());
-        let (input, said) = said.await?;
-        // An execution whose input may not be read is that of a start which says that it has begun.
-        let is_ours = match (&start, input) {
-            (Some(start), Some(input)) => start.input.is(&input, start.pass_lease),
-            (Some(start), None) => start.status == StartStatus::Begun,
-            (None, _) => true,
+        let said = said.await?;
+        // What a start that has begun began is its own, whatever may be read of it; of another start the input says so.
+        let is_ours = match &start {
+            Some(start) if start.status != StartStatus::Begun && said != Outcome::Unknown => {
+                self.known(start).await? == Known::Ours
+            }
+            _ => true,
         };
         match said {
+            Outcome::Incomplete if is_ours => self.look_at_once(item).await,
             Outcome::Ended(Some(result)) if is_ours => self.answer(item, result).await,
             Outcome::Ended(None) if is_ours => self.answer(item, Err(unread(item))).await,
             Outcome::Runs if is_ours => self.runs_on(item, caller).await,
@@ -322,6 +324,13 @@ impl<S: Store> Queue<S> {
         };
         let look = with_look(missing, until);
         self.store().look_at_result(&look, self.limit()).await?;
+        Ok(Answered::NotYet)
+    }
+
+    /// The service is about to show what the execution came to.
+    async fn look_at_once(&self, item: &ResultItem) -> Result<Answered, Error> {
+        let at_once = with_look(item.clone(), self.now());
+        self.store().look_at_result(&at_once, self.limit()).await?;
         Ok(Answered::NotYet)
     }
 

@@ -48,6 +48,8 @@ pub enum Outcome {
     Unknown,
     /// It runs, or is about to run again.
     Runs,
+    /// It has ended, and the service does not show yet with what.
+    Incomplete,
     /// It has ended, with this output or this failure; none if they may not be read.
     Ended(Option<Result<String, Failure>>),
 }
@@ -219,13 +221,9 @@ pub trait Workflows: Send + Sync {
         Box::pin(std::future::ready(Err(starts_nothing())))
     }
 
-    /// The input of an execution, if that may be read, and how it stands. The response may be half a minute old. An engine that starts
-    /// nothing need not implement it.
-    fn outcome<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, (Option<String>, Outcome)> {
+    /// How an execution stands, and what it came to. The response may be half a minute old. An engine that starts nothing need not
+    /// implement it.
+    fn outcome<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Outcome> {
         let _ = (execution, limit);
         Box::pin(std::future::ready(Err(starts_nothing())))
     }

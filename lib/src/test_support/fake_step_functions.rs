@@ -40,6 +40,24 @@ struct State {
     redrives: HashMap<String, Option<Redrives>>,
     /// What those that have ended came to; none if it may not be read.
     results: HashMap<String, Option<Result<String, Failure>>>,
+    /// What the next looks at them do not show yet.
+    late: HashMap<(String, Late), u32>,
+}
+
+impl State {
+    fn is_late(&mut self, execution: &str, what: Late) -> bool {
+        let left = self.late.get_mut(&(execution.to_owned(), what));
+        left.is_some_and(|left| std::mem::replace(left, left.saturating_sub(1)) > 0)
+    }
+}
+
+/// What shows later than it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Late {
+    /// That an execution has ended.
+    End,
+    /// What it came to, after that it has ended.
+    Result,
 }
 
 struct Act(Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -156,6 +174,12 @@ impl FakeStepFunctions {
     /// Sets what an execution came to, if that may be read. All others that have ended have the output {}.
     pub fn set_result(&self, execution: &str, result: Option<Result<String, Failure>>) {
         self.state().results.insert(execution.to_owned(), result);
+    }
+
+    /// The next `looks` at an execution that has ended do not show this of it yet.
+    pub fn shows_late(&self, execution: &str, what: Late, looks: u32) {
+        let late = (execution.to_owned(), what);
+        self.state().late.insert(late, looks);
     }
 
     /// Sets what an execution's history shows of its lease. That of all others is [`Receipt::Unreadable`].
@@ -278,8 +302,10 @@ impl Workflows for FakeStepFunctions {
         execution: &'a Holder,
         _limit: Duration,
     ) -> Call<'a, Execution> {
-        let state = self.state();
+        let mut state = self.state();
         let known = state.executions.get(execution.as_str()).copied();
+        let is_late = state.is_late(execution.as_str(), Late::End);
+        let known = known.map(|known| if is_late { Execution::Running } else { known });
         let said = if state.denied.contains(execution.as_str()) {
             Err(denied("states:DescribeExecution", execution.as_str()))
         } else {
@@ -380,27 +406,22 @@ impl Workflows for FakeStepFunctions {
         self.stop_execution(execution, cause, limit)
     }
 
-    fn outcome<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: Duration,
-    ) -> Call<'a, (Option<String>, Outcome)> {
-        let state = self.state();
+    fn outcome<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Outcome> {
+        let mut state = self.state();
         let execution = execution.as_str();
+        let is_late = state.is_late(execution, Late::Result);
         let said = if state.denied.contains(execution) {
-            Err(denied("states:DescribeExecution", execution))
+            Err(denied("states:GetExecutionHistory", execution))
         } else {
-            let outcome = match state.executions.get(execution) {
+            Ok(match state.executions.get(execution) {
                 None | Some(Execution::Unknown) => Outcome::Unknown,
                 Some(Execution::Running) => Outcome::Runs,
+                Some(Execution::Ended { .. }) if is_late => Outcome::Incomplete,
                 Some(Execution::Ended { .. }) => {
                     let result = state.results.get(execution).cloned();
                     Outcome::Ended(result.unwrap_or_else(|| Some(Ok("{}".to_owned()))))
                 }
-            };
-            let may_be_read = !matches!(outcome, Outcome::Ended(None));
-            let input = state.started.get(execution).filter(|_| may_be_read);
-            Ok((input.cloned(), outcome))
+            })
         };
         Box::pin(std::future::ready(said))
     }

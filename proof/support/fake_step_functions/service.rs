@@ -106,9 +106,8 @@ impl Service {
             return Err(error);
         }
         let execution = body["executionArn"].as_str().unwrap_or_default().to_owned();
-        if ["DescribeExecution", "StopExecution"].contains(&operation)
-            && self.is_unknown(&execution)
-        {
+        let of_one = ["DescribeExecution", "GetExecutionHistory", "StopExecution"];
+        if of_one.contains(&operation) && self.is_unknown(&execution) {
             return Err("ExecutionDoesNotExist");
         }
         match operation {
@@ -370,12 +369,17 @@ fn cut_off(execution: &Execution) -> Vec<Value> {
 
 /// The last event of an execution with this status so far.
 fn end_of(status: &str) -> Value {
-    json!({"type": match status {
+    let kind = match status {
         "RUNNING" => "ExecutionStarted",
         "ABORTED" => "ExecutionAborted",
         "FAILED" => "ExecutionFailed",
-        _ => "ExecutionSucceeded",
-    }})
+        "TIMED_OUT" => "ExecutionTimedOut",
+        _ => {
+            let output = json!({"output": "{}"});
+            return json!({"type": "ExecutionSucceeded", "executionSucceededEventDetails": output});
+        }
+    };
+    json!({"type": kind})
 }
 
 /// The execution that a call of `StartExecution` names.

@@ -1,35 +1,53 @@
-//! How far the histories of executions are read, from a server that has them as long and as deep as it is asked for.
+//! How the histories of executions are read, and how far, from a server that has them as long and as deep as it is asked for.
 
 use std::time::Duration;
 
-use axum::{Router, http::HeaderMap, routing::post};
-use leasehold::{Execution, Holder, Workflows as _};
+use axum::{
+    Router,
+    http::{HeaderMap, StatusCode},
+    routing::post,
+};
+use leasehold::{Error, Execution, Failure, Holder, Outcome, Workflows as _};
 use leasehold_lambda::StepFunctions;
 use leasehold_proof::fixture::config;
 use serde_json::{Value, json};
 
-/// Answers about an execution with so many events, or with so many executions below it, by its name.
-async fn answer(headers: HeaderMap, asked: String) -> String {
+/// Answers about an execution with so many events, or with so many executions below it, by its name; or with such an end. The history of
+/// one that is secret may not be read, and of one that has a secret child, that of the child.
+async fn answer(headers: HeaderMap, asked: String) -> (StatusCode, String) {
     let asked: Value = serde_json::from_str(&asked).unwrap();
     let arn = asked["executionArn"].as_str().unwrap();
     if headers["x-amz-target"] == "AWSStepFunctions.DescribeExecution" {
+        assert!(!arn.contains(":succeeded:"), "its history says all");
         let ended = json!({"executionArn": arn, "stateMachineArn": arn, "status": "ABORTED", "startDate": 1, "stopDate": 2});
-        return ended.to_string();
+        return (StatusCode::OK, ended.to_string());
     }
     let (machine, number) = arn.rsplit_once(':').unwrap();
+    if machine.ends_with(":secret") {
+        let refused = json!({"__type": "KmsAccessDeniedException"});
+        return (StatusCode::BAD_REQUEST, refused.to_string());
+    }
     let number: usize = number.parse().unwrap();
     let mut events = if machine.ends_with(":long") {
         vec![json!({"type": "PassStateEntered"}); number - 1]
     } else if number == 0 {
         Vec::new()
     } else {
-        let child = json!({"ExecutionArn": format!("{machine}:{}", number - 1)}).to_string();
+        let below = machine.replace(":succeeded", ":secret");
+        let child = json!({"ExecutionArn": format!("{below}:{}", number - 1)}).to_string();
         let task = json!({"resourceType": "states", "resource": "startExecution.sync:2", "region": "r", "parameters": "{}", "output": child});
         ["TaskScheduled", "TaskStarted", "TaskSubmitted"]
             .map(|kind| json!({"type": kind, format!("t{}EventDetails", &kind[1..]): task}))
             .into()
     };
-    events.push(json!({"type": "ExecutionAborted"}));
+    if machine.ends_with(":succeeded") {
+        let output = json!({"output": "[1]", "outputDetails": {"truncated": false}});
+        events.push(json!({"type": "TaskSucceeded", "taskSucceededEventDetails": events[2]["taskSubmittedEventDetails"]}));
+        events
+            .push(json!({"type": "ExecutionSucceeded", "executionSucceededEventDetails": output}));
+    } else {
+        events.push(json!({"type": "ExecutionAborted", "executionAbortedEventDetails": {"cause": "by hand"}}));
+    }
     for (before, event) in events.iter_mut().enumerate() {
         event["timestamp"] = 1.into();
         event["id"] = (before + 1).into();
@@ -37,9 +55,14 @@ async fn answer(headers: HeaderMap, asked: String) -> String {
     }
     let from = asked["nextToken"].as_str();
     let from = from.map_or(0, |token| token.parse().unwrap());
-    let to = events.len().min(from + 1000);
+    if asked["reverseOrder"] == true {
+        events.reverse();
+    }
+    let most = asked["maxResults"].as_u64().unwrap();
+    let to = events.len().min(from + usize::try_from(most).unwrap());
     let next = (to < events.len()).then(|| to.to_string());
-    json!({"events": events[from..to], "nextToken": next}).to_string()
+    let page = json!({"events": events[from..to], "nextToken": next});
+    (StatusCode::OK, page.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,15 +72,38 @@ async fn long_and_deep_histories_prove_nothing() {
     let router = Router::new().route("/", post(answer));
     let serving = tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
     let step_functions = StepFunctions::new(&config(&url).await);
-    for (execution, proves) in [
-        ("long:5000", true),
-        ("long:5001", false),
-        ("deep:3", true),
-        ("deep:4", false),
+    let stopped = Ok(Outcome::Ended(Some(Err(Failure {
+        error: "Lease.Aborted".to_owned(),
+        cause: "by hand".to_owned(),
+    }))));
+    let unread = Ok(Outcome::Ended(None));
+    for (execution, proves, outcome) in [
+        ("long:5000", true, &stopped),
+        ("long:5001", false, &stopped),
+        ("deep:3", true, &stopped),
+        ("deep:4", false, &stopped),
+        ("secret:1", false, &unread),
+        // What may not be read of its child takes nothing from its success.
+        (
+            "succeeded:1",
+            true,
+            &Ok(Outcome::Ended(Some(Ok("[1]".to_owned())))),
+        ),
     ] {
         let arn = format!("arn:aws:states:us-east-1:123456789012:execution:{execution}");
         let holder = Holder::new(arn).unwrap();
         let limit = Duration::from_secs(60);
+        let told = step_functions.outcome(&holder, limit).await;
+        assert_eq!(
+            &told.map_err(|error| error.to_string()),
+            outcome,
+            "{execution}"
+        );
+        // What does not show its input yet is nobody else's.
+        if !execution.starts_with("succeeded") {
+            let input = step_functions.execution_input(&holder, limit).await;
+            assert!(matches!(input, Err(Error::Unavailable { .. })), "{input:?}");
+        }
         let told = step_functions.describe_execution(&holder, limit).await;
         let Ok(Execution::Ended { all_answered, .. }) = told else {
             panic!("{execution}: {told:?}");

@@ -5,71 +5,87 @@ use std::collections::{HashMap, HashSet};
 
 use aws_sdk_sfn::types::{HistoryEvent, HistoryEventType as Event};
 
-use leasehold::Receipt;
+use leasehold::{Receipt, Timestamp};
+
+use crate::service_calls::instant;
 
 /// An execution's events, added one after the other, from the first.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// Tasks that were scheduled and have not answered, each by the number of its first event.
-    open: HashSet<i64>,
+    /// Tasks that were scheduled and have not certainly ended, each by the number of its first event. The children of a
+    /// Distributed Map, which have histories of their own, are one.
+    tasks: HashMap<i64, Task>,
     /// The task that an event belongs to.
     task_of: HashMap<i64, i64>,
-    /// Those of them of which the data of an event says more: one that starts an execution and waits for its end, with the
-    /// event that names that; one that was answered by its task token, with the answer.
-    known_by: HashMap<i64, Option<i64>>,
-    /// Whether there are children of a Distributed Map, which have histories of their own.
-    has_children: bool,
-    has_ended: bool,
+    last: Option<(Event, Timestamp)>,
     redrives: i32,
+}
+
+#[derive(Debug, Default)]
+struct Task {
+    /// Whether it starts an execution and waits for its end.
+    is_child: bool,
+    /// Whether the history shows an end of it, which does not prove that nothing of it is at work.
+    has_ended: bool,
+    /// The event whose data say more: the one that names the execution; what acquire answered, or its task token was answered.
+    known_by: Option<i64>,
+}
+
+/// How an execution has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Succeeded,
+    Otherwise,
 }
 
 impl History {
     pub(super) fn add(&mut self, event: &HistoryEvent) {
-        let task = self.task_of.get(&event.previous_event_id()).copied();
-        self.has_ended = false;
+        let of = self.task_of.get(&event.previous_event_id()).copied();
+        self.last = Some((event.r#type().clone(), instant(event.timestamp())));
         match event.r#type() {
-            Event::TaskScheduled | Event::LambdaFunctionScheduled | Event::ActivityScheduled => {
-                self.open.insert(event.id());
+            Event::TaskScheduled
+            | Event::LambdaFunctionScheduled
+            | Event::ActivityScheduled
+            | Event::MapRunStarted => {
+                let is_child = is_child(event);
+                let task = Task {
+                    is_child,
+                    ..Task::default()
+                };
+                self.tasks.insert(event.id(), task);
                 self.task_of.insert(event.id(), event.id());
-                if is_child(event) {
-                    self.known_by.insert(event.id(), None);
+            }
+            Event::TaskStarted
+            | Event::TaskSubmitted
+            | Event::LambdaFunctionStarted
+            | Event::ActivityStarted => {
+                self.task_of.extend(of.map(|task| (event.id(), task)));
+                let task = of.and_then(|task| self.tasks.get_mut(&task));
+                if let Some(task) = task
+                    && (task.is_child || is_by_token(event))
+                    && *event.r#type() == Event::TaskSubmitted
+                {
+                    task.known_by = Some(event.id());
                 }
-            }
-            Event::TaskStarted | Event::TaskSubmitted | Event::LambdaFunctionStarted => {
-                self.task_of.extend(task.map(|task| (event.id(), task)));
-                let child = task.and_then(|task| self.known_by.get_mut(&task));
-                if let (Some(child), Event::TaskSubmitted) = (child, event.r#type()) {
-                    *child = Some(event.id());
-                }
-            }
-            Event::TaskSucceeded
-            | Event::TaskFailed
-            | Event::TaskStartFailed
-            | Event::TaskSubmitFailed
-            | Event::LambdaFunctionSucceeded
-            | Event::LambdaFunctionFailed
-                if is_over(event) =>
-            {
-                self.answered(task);
-            }
-            Event::TaskSucceeded if is_by_token(event) => {
-                self.known_by
-                    .extend(task.map(|task| (task, Some(event.id()))));
             }
             Event::ExecutionRedriven => self.redrives += 1,
-            Event::MapRunStarted => self.has_children = true,
-            Event::ExecutionSucceeded
-            | Event::ExecutionFailed
-            | Event::ExecutionAborted
-            | Event::ExecutionTimedOut => self.has_ended = true,
             _ => {}
+        }
+        let Some(of) = of else { return };
+        if is_over(event) {
+            self.tasks.remove(&of);
+        } else if let Some(task) = self.tasks.get_mut(&of) {
+            task.has_ended |= is_end(event);
+            if *event.r#type() == Event::TaskSucceeded && is_by_token(event) {
+                task.known_by = Some(event.id());
+            }
         }
     }
 
-    fn answered(&mut self, task: Option<i64>) {
-        if let Some(task) = task {
-            self.open.remove(&task);
-        }
+    /// How the execution has ended, and when; none if it runs, or is about to run again.
+    pub(super) fn end(&self) -> Option<(End, Timestamp)> {
+        let (last, at) = self.last.as_ref()?;
+        Some((end(last)?, *at))
     }
 
     /// Whether every task that was started has answered, and the history is complete.
@@ -79,18 +95,46 @@ impl History {
     }
 
     /// The events whose data say whether anything is still at work: see [`Known`]. None if something may be whatever they
-    /// say, or if the history is not complete.
-    pub(super) fn to_be_read(&self) -> Option<Vec<i64>> {
-        if !self.has_ended || self.has_children {
-            return None;
-        }
-        let open = self.open.iter();
-        open.map(|task| *self.known_by.get(task)?).collect()
+    /// say, or if the execution has not ended. Of one that has succeeded, what its history shows as ended is over; but what an execution
+    /// that it waited for has left says the history of that one.
+    pub(super) fn to_be_read(&self) -> Option<Vec<ToBeRead>> {
+        let (end, _) = self.end()?;
+        let may_work = self.tasks.values().filter(|task| {
+            let is_over = end == End::Succeeded && task.has_ended;
+            !is_over || task.is_child && task.known_by.is_some()
+        });
+        may_work
+            .map(|task| {
+                Some(ToBeRead {
+                    event: task.known_by?,
+                    is_over_unread: end == End::Succeeded && task.has_ended,
+                })
+            })
+            .collect()
     }
 
     /// How often it was redriven.
     pub(super) const fn redrives(&self) -> i32 {
         self.redrives
+    }
+}
+
+/// An event whose data say whether a task is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ToBeRead {
+    pub(super) event: i64,
+    /// Whether the task is over as long as nobody may read more.
+    pub(super) is_over_unread: bool,
+}
+
+/// What the type of the last event says: how the execution has ended.
+pub(super) const fn end(last: &Event) -> Option<End> {
+    match last {
+        Event::ExecutionSucceeded => Some(End::Succeeded),
+        Event::ExecutionFailed | Event::ExecutionAborted | Event::ExecutionTimedOut => {
+            Some(End::Otherwise)
+        }
+        _ => None,
     }
 }
 
@@ -143,7 +187,31 @@ impl Received {
     }
 }
 
-/// Whether the task has certainly ended with this event: a call of a Lambda function, or a single request. For
+/// Whether the task ends with this event. One that timed out has not, and neither has one of which Step Functions heard nothing.
+fn is_end(event: &HistoryEvent) -> bool {
+    let failed = event.lambda_function_failed_event_details();
+    let unstarted = event.lambda_function_start_failed_event_details();
+    match event.r#type() {
+        Event::TaskSucceeded
+        | Event::LambdaFunctionSucceeded
+        | Event::LambdaFunctionScheduleFailed
+        | Event::ActivitySucceeded
+        | Event::ActivityFailed
+        | Event::ActivityScheduleFailed
+        | Event::MapRunSucceeded => true,
+        Event::TaskFailed | Event::TaskStartFailed | Event::TaskSubmitFailed => {
+            failure(event).is_some_and(|(.., error)| is_heard(error))
+        }
+        Event::LambdaFunctionFailed | Event::LambdaFunctionStartFailed => {
+            let error = failed.and_then(|details| details.error());
+            let error = error.or(unstarted.and_then(|details| details.error()));
+            error.is_some_and(is_heard)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the task has certainly ended with this event, whatever became of its execution: a call of a Lambda function, or a single request. For
 /// all other tasks that is not certain. A child execution may leave a function at work. A job may continue after the
 /// call that watched it failed. Anybody who has the token of a task or an activity can end it while others work on
 /// it; also the function that was invoked with the token may still be at work then.
@@ -202,7 +270,7 @@ fn is_child(event: &HistoryEvent) -> bool {
 pub(super) enum Known {
     /// It waited for the end of this execution, which has a history of its own.
     Child(String),
-    /// It was acquire, which answered it with a lease of this execution: nothing else works on it.
+    /// It was acquire, which answered it with a lease of this execution, or with a place in the queue: nothing works on it.
     Over,
     /// It may be at work.
     Nothing,
@@ -215,28 +283,44 @@ pub(super) fn known(event: &HistoryEvent, execution: &str) -> Known {
     let output = submitted.and_then(|details| details.output());
     let output = output.or(succeeded.and_then(|details| details.output()));
     let read = output.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
-    let Some(output) = read else {
+    let Some(mut output) = read else {
         return Known::Nothing;
     };
     if submitted.is_some() {
-        let child = output["ExecutionArn"].as_str();
-        return child.map_or(Known::Nothing, |child| Known::Child(child.to_owned()));
+        if let Some(child) = output["ExecutionArn"].as_str() {
+            return Known::Child(child.to_owned());
+        }
+        // What the function that was called with the token has returned.
+        output = output["Payload"].take();
     }
     let lease = &output["lease"];
-    let ours = output["outcome"] == "acquired" && lease["lease_id"].is_string();
-    if ours && lease["holder"] == execution {
+    let has_it = output["outcome"] == "acquired"
+        && lease["lease_id"].is_string()
+        && lease["holder"] == execution;
+    // The ticket of a place is a time in milliseconds.
+    let ticket = output["ticket"].as_u64().unwrap_or_default();
+    let waits = output["outcome"] == "queued"
+        && ticket > MILLISECONDS_OF_2001
+        && output.as_object().is_some_and(|fields| fields.len() == 2);
+    if has_it || waits {
         Known::Over
     } else {
         Known::Nothing
     }
 }
 
-/// Whether a function was called with a task token that was answered. Anybody who has the token may have answered it while
-/// others work on it.
+const MILLISECONDS_OF_2001: u64 = 1_000_000_000_000;
+
+/// Whether this is an event of a function that is called with a task token: it has returned, or the token was answered. Anybody who has
+/// the token may have answered it while others work on it.
 fn is_by_token(event: &HistoryEvent) -> bool {
-    event.task_succeeded_event_details().is_some_and(|details| {
-        details.resource_type() == "lambda" && details.resource() == "invoke.waitForTaskToken"
-    })
+    let (submitted, succeeded) = (
+        event.task_submitted_event_details(),
+        event.task_succeeded_event_details(),
+    );
+    let submitted = submitted.map(|details| (details.resource_type(), details.resource()));
+    let of = succeeded.map(|details| (details.resource_type(), details.resource()));
+    of.or(submitted) == Some(("lambda", "invoke.waitForTaskToken"))
 }
 
 /// Whether a task is one request, which has ended when it was answered: to `DynamoDB`, or to Step Functions about another
@@ -272,9 +356,12 @@ const REJECTED: [&str; 2] = [
 /// Whether this error comes from the task itself, or says that the task did not run. After any other error of Step
 /// Functions the task may still be at work.
 fn is_an_answer(error: &str) -> bool {
-    let unheard = error.starts_with("States.")
-        || error.starts_with("Lambda.")
-        || error.ends_with("SdkClientException");
+    !error.starts_with("States.") && is_heard(error)
+}
+
+/// Whether anything was heard of the task at all.
+fn is_heard(error: &str) -> bool {
+    let unheard = error.starts_with("Lambda.") || error.ends_with("SdkClientException");
     !unheard || REJECTED.contains(&error)
 }
 
@@ -448,6 +535,93 @@ mod tests {
         }
     }
 
+    /// Each kind of task, with what Step Functions calls its resource.
+    const KINDS: [(&str, &str); 20] = [
+        ("apigateway", "invoke"),
+        ("athena", "startQueryExecution.sync"),
+        ("aws-sdk:s3", "putObject"),
+        ("aws-sdk:sfn", "startSyncExecution"),
+        ("batch", "submitJob.sync"),
+        ("bedrock", "invokeModel"),
+        ("codebuild", "startBuild.sync"),
+        ("dynamodb", "updateItem"),
+        ("ecs", "runTask.sync"),
+        ("ecs", "runTask.waitForTaskToken"),
+        ("elasticmapreduce", "addStep.sync"),
+        ("eventbridge", "putEvents"),
+        ("glue", "startJobRun.sync"),
+        ("http", "invoke"),
+        ("lambda", "invoke"),
+        ("lambda", "invoke.waitForTaskToken"),
+        ("sns", "publish"),
+        ("sqs", "sendMessage.waitForTaskToken"),
+        ("states", "startExecution"),
+        ("states", "startExecution.waitForTaskToken"),
+    ];
+
+    #[test]
+    fn after_success_what_ended_is_over() {
+        use Event::{
+            ActivityFailed, ActivityScheduled, ActivityStarted, ActivitySucceeded,
+            ActivityTimedOut, ExecutionAborted, ExecutionFailed, ExecutionStarted,
+            ExecutionSucceeded, ExecutionTimedOut, LambdaFunctionScheduled, LambdaFunctionStarted,
+            LambdaFunctionSucceeded, LambdaFunctionTimedOut, MapRunAborted, MapRunFailed,
+            MapRunStarted, MapRunSucceeded, TaskFailed, TaskScheduled, TaskStarted,
+            TaskStateAborted, TaskSubmitFailed, TaskSubmitted, TaskSucceeded, TaskTimedOut,
+        };
+        let ends = |of_task, task: &[Event], error, end| {
+            let events: Vec<_> = std::iter::once(&ExecutionStarted)
+                .chain(task)
+                .chain([&end])
+                .zip(0..)
+                .map(|(event, before)| (event.clone(), before, error))
+                .collect();
+            of(of_task, &events).all_answered()
+        };
+        for kind in KINDS {
+            let task = |last: Event, error| {
+                let task = [TaskScheduled, TaskStarted, TaskSubmitted, last];
+                ends(kind, &task, error, ExecutionSucceeded)
+            };
+            assert!(task(TaskSucceeded, ""), "{kind:?}");
+            for heard in [
+                "Mine",
+                "States.TaskFailed",
+                "Lambda.TooManyRequestsException",
+            ] {
+                assert!(task(TaskFailed, heard), "{kind:?} {heard}");
+                assert!(task(TaskSubmitFailed, heard), "{kind:?} {heard}");
+            }
+            assert!(!task(TaskFailed, "Any.SdkClientException"), "{kind:?}");
+            assert!(!task(TaskTimedOut, "States.Timeout"), "{kind:?}");
+            assert!(!task(TaskStateAborted, ""), "{kind:?}");
+            // After any other end only what is certain counts.
+            for end in [ExecutionFailed, ExecutionAborted, ExecutionTimedOut] {
+                let task = [TaskScheduled, TaskStarted, TaskSubmitted, TaskSucceeded];
+                let is_certain = matches!(kind, ("dynamodb", _) | ("lambda", "invoke"));
+                assert_eq!(ends(kind, &task, "", end), is_certain, "{kind:?}");
+            }
+        }
+        let activity = |last| [ActivityScheduled, ActivityStarted, last];
+        let function = |last| [LambdaFunctionScheduled, LambdaFunctionStarted, last];
+        for (task, is_over) in [
+            (&activity(ActivitySucceeded)[..], true),
+            (&activity(ActivityFailed), true),
+            (&activity(ActivityTimedOut), false),
+            (&function(LambdaFunctionSucceeded), true),
+            (&function(LambdaFunctionTimedOut), false),
+            (&[MapRunStarted, MapRunSucceeded], true),
+            (&[MapRunStarted, MapRunFailed], false),
+            (&[MapRunStarted, MapRunAborted], false),
+        ] {
+            let none = ("", "");
+            let over = ends(none, task, "", ExecutionSucceeded);
+            assert_eq!(over, is_over, "{task:?}");
+        }
+        let map_run = [MapRunStarted, MapRunSucceeded];
+        assert!(!ends(("", ""), &map_run, "", ExecutionFailed));
+    }
+
     #[test]
     fn incomplete_history_proves_nothing() {
         use Event::{
@@ -510,7 +684,8 @@ mod tests {
     #[test]
     fn nested_execution_has_own_history() {
         use Event::{
-            ExecutionAborted, ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted,
+            ExecutionAborted, ExecutionStarted, ExecutionSucceeded, TaskScheduled, TaskStarted,
+            TaskSubmitted, TaskSucceeded, TaskTimedOut,
         };
         let read = |kinds: &[Event]| {
             let mut history = History::default();
@@ -521,7 +696,19 @@ mod tests {
         };
         let started = [ExecutionStarted, TaskScheduled, TaskStarted, TaskSubmitted];
         let ended = [&started[..], &[ExecutionAborted]].concat();
-        assert_eq!(read(&ended), Some(vec![4]));
+        let by = |event, is_over_unread| {
+            let one = ToBeRead {
+                event,
+                is_over_unread,
+            };
+            Some(vec![one])
+        };
+        assert_eq!(read(&ended), by(4, false));
+        // The success of its task is not that of what it has left.
+        let succeeded = [&started[..], &[TaskSucceeded, ExecutionSucceeded]].concat();
+        assert_eq!(read(&succeeded), by(4, true));
+        let timed_out = [&started[..], &[TaskTimedOut, ExecutionSucceeded]].concat();
+        assert_eq!(read(&timed_out), by(4, false));
         assert_eq!(read(&started), None, "it has not ended");
         // It may have been started, and nothing names it.
         let unnamed = [
@@ -562,6 +749,34 @@ mod tests {
         ] {
             assert_eq!(of(others), Known::Nothing, "{others}");
         }
+        // It waits for another key, until it is cut off.
+        let returned = |payload: &str| {
+            let submitted = TaskSubmittedEventDetails::builder()
+                .resource_type("lambda")
+                .resource("invoke.waitForTaskToken")
+                .output(format!(r#"{{"Payload":{payload}}}"#));
+            let mut event = event(Event::TaskSubmitted, 3, "");
+            event.task_succeeded_event_details = None;
+            event.task_submitted_event_details = submitted.build().ok();
+            event
+        };
+        let queued = returned(r#"{"outcome":"queued","ticket":1795228800125}"#);
+        assert_eq!(known(&queued, "arn"), Known::Over);
+        assert_eq!(known(&returned(ours), "arn"), Known::Over);
+        for others in [
+            r#"{"outcome":"queued","ticket":17}"#,
+            r#"{"outcome":"queued","ticket":1795228800125,"execution_arn":"a"}"#,
+            r#"{"outcome":"done"}"#,
+            "null",
+        ] {
+            assert_eq!(known(&returned(others), "arn"), Known::Nothing, "{others}");
+        }
+        let mut history = History::default();
+        history.add(&event(Event::TaskScheduled, 2, ""));
+        history.add(&queued);
+        history.add(&event(Event::ExecutionAborted, 4, ""));
+        let read = history.to_be_read();
+        assert_eq!(read.map(|read| read[0].event), Some(3));
         let mut history = History::default();
         let kinds = [
             Event::TaskScheduled,
@@ -571,7 +786,11 @@ mod tests {
         for (id, kind) in (1..).zip(kinds) {
             history.add(&event(kind, id, ""));
         }
-        assert_eq!(history.to_be_read(), Some(vec![2]));
+        let one = ToBeRead {
+            event: 2,
+            is_over_unread: false,
+        };
+        assert_eq!(history.to_be_read(), Some(vec![one]));
     }
 
     #[test]

@@ -1,135 +1,162 @@
-//! What an execution came to, for a task that waits for it.
+//! What an execution came to, for a task that waits for it: the last event of its history says it, and says all of it at once.
 
 use std::time::Duration;
 
-use aws_sdk_sfn::{
-    operation::describe_execution::DescribeExecutionOutput,
-    types::{CloudWatchEventsExecutionDataDetails, ExecutionStatus, IncludedData},
+use aws_sdk_sfn::types::{
+    HistoryEvent, HistoryEventExecutionDataDetails, HistoryEventType as Event,
 };
-use leasehold::{Error, Failure, Holder, Outcome, stopwatch};
+use leasehold::{Error, Execution, Failure, Holder, Outcome, stopwatch};
 
-use super::{StepFunctions, within};
+use super::{NOT_DECRYPTED, NOT_KNOWN, NOT_READ, StepFunctions, history};
 use crate::service_calls::{failed, is_one_of};
-
-/// What the KMS key of a state machine refuses.
-const NOT_READ: [&str; 3] = [
-    "KmsAccessDeniedException",
-    "KmsInvalidStateException",
-    "AccessDeniedException",
-];
 
 impl StepFunctions {
     pub(super) async fn outcome_of(
         &self,
         execution: &Holder,
         limit: Duration,
-    ) -> Result<(Option<String>, Outcome), Error> {
+    ) -> Result<Outcome, Error> {
         let began = stopwatch();
-        let mut included = IncludedData::AllData;
+        let left = || limit.saturating_sub(began.elapsed());
+        let mut with_data = true;
         loop {
-            let call = self.client.describe_execution();
-            let call = call.execution_arn(execution.as_str());
-            let call = call.included_data(included.clone());
-            let left = limit.saturating_sub(began.elapsed());
-            match within(call.customize(), left).send().await {
-                Ok(described) => {
-                    let outcome = outcome(&described);
-                    return Ok((described.input, outcome));
+            let error = match self.last_event(execution, with_data, left()).await {
+                Ok(last) => {
+                    return Ok(last.map_or(Outcome::Runs, |last| outcome(&last, with_data)));
                 }
-                Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => {
-                    return Ok((None, Outcome::Unknown));
-                }
-                // Its status is protected by no key. A role that may not look at all is refused once more.
-                Err(error) if included == IncludedData::AllData && is_one_of(&error, &NOT_READ) => {
-                    included = IncludedData::MetadataOnly;
-                }
-                Err(error) => {
-                    let what = format!("execution {execution}");
-                    return Err(failed("states:DescribeExecution", what, error));
-                }
+                Err(error) => error,
+            };
+            if is_one_of(&error, &NOT_KNOWN) {
+                return Ok(Outcome::Unknown);
             }
+            // A role that may not read any history is refused once more.
+            if with_data && is_one_of(&error, &NOT_READ) {
+                with_data = false;
+                continue;
+            }
+            if is_one_of(&error, &NOT_DECRYPTED) {
+                // Its status is protected by no key.
+                return Ok(match self.described(execution, None, left()).await? {
+                    Execution::Running => Outcome::Runs,
+                    Execution::Ended { .. } => Outcome::Ended(None),
+                    Execution::Unknown => Outcome::Unknown,
+                });
+            }
+            let what = format!("execution {execution}");
+            return Err(failed("states:GetExecutionHistory", what, error));
         }
     }
 }
 
-fn outcome(described: &DescribeExecutionOutput) -> Outcome {
-    let included = |details: Option<&CloudWatchEventsExecutionDataDetails>| {
-        details.is_none_or(CloudWatchEventsExecutionDataDetails::included)
-    };
-    let is_read = described.input.is_some() && included(described.input_details());
-    let otherwise = match described.status() {
-        ExecutionStatus::Running | ExecutionStatus::PendingRedrive => return Outcome::Runs,
-        _ if described.stop_date().is_none() => return Outcome::Runs,
-        _ if !is_read => return Outcome::Ended(None),
-        ExecutionStatus::Succeeded => {
-            let output = described.output.clone();
-            let output = output.filter(|_| included(described.output_details()));
-            return Outcome::Ended(output.map(Ok));
+/// What this event says, if it is the last one.
+fn outcome(last: &HistoryEvent, with_data: bool) -> Outcome {
+    if history::end(last.r#type()).is_none() {
+        return Outcome::Runs;
+    }
+    if !with_data {
+        return Outcome::Ended(None);
+    }
+    let (error, cause) = match last.r#type() {
+        Event::ExecutionSucceeded => {
+            let details = last.execution_succeeded_event_details();
+            let is_left_out = details
+                .and_then(|details| details.output_details())
+                .is_some_and(HistoryEventExecutionDataDetails::truncated);
+            return match details.and_then(|details| details.output()) {
+                _ if is_left_out => Outcome::Ended(None),
+                Some(output) => Outcome::Ended(Some(Ok(output.to_owned()))),
+                None => Outcome::Incomplete,
+            };
         }
-        ExecutionStatus::TimedOut => return failure("States.Timeout", described),
-        ExecutionStatus::Aborted => return failure("Lease.Aborted", described),
-        _ => "States.TaskFailed",
+        Event::ExecutionTimedOut => {
+            let details = last.execution_timed_out_event_details();
+            (
+                "States.Timeout",
+                details.and_then(|details| details.cause()),
+            )
+        }
+        Event::ExecutionAborted => {
+            let details = last.execution_aborted_event_details();
+            ("Lease.Aborted", details.and_then(|details| details.cause()))
+        }
+        _ => {
+            let details = last.execution_failed_event_details();
+            let error = details.and_then(|details| details.error());
+            (
+                error.unwrap_or("States.TaskFailed"),
+                details.and_then(|details| details.cause()),
+            )
+        }
     };
-    failure(described.error().unwrap_or(otherwise), described)
-}
-
-fn failure(error: &str, described: &DescribeExecutionOutput) -> Outcome {
-    let cause = described.cause().unwrap_or_default();
     Outcome::Ended(Some(Err(Failure {
         error: error.to_owned(),
-        cause: cause.to_owned(),
+        cause: cause.unwrap_or_default().to_owned(),
     })))
 }
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_sfn::primitives::DateTime;
+    use aws_sdk_sfn::types::{
+        ExecutionAbortedEventDetails, ExecutionFailedEventDetails, ExecutionSucceededEventDetails,
+    };
+    use aws_smithy_types::DateTime;
 
     use super::*;
 
-    fn described(status: ExecutionStatus) -> DescribeExecutionOutput {
-        let described = DescribeExecutionOutput::builder()
-            .execution_arn("arn")
-            .state_machine_arn("arn")
-            .start_date(DateTime::from_secs(1))
-            .stop_date(DateTime::from_secs(2))
-            .input("{}")
-            .status(status);
-        described.build().expect("complete")
-    }
-
     #[test]
     fn each_end_has_its_name() {
-        let mut stopped = described(ExecutionStatus::Aborted);
-        stopped.error = Some("Mine".to_owned());
-        stopped.cause = Some("by hand".to_owned());
-        let mut failed = described(ExecutionStatus::Failed);
-        let nameless = failed.clone();
-        failed.error = Some("Mine".to_owned());
-        let mut succeeded = described(ExecutionStatus::Succeeded);
-        succeeded.output = Some("[1]".to_owned());
-        let mut unread = succeeded.clone();
-        unread.input = None;
+        let event = |kind: Event| {
+            let event = HistoryEvent::builder().timestamp(DateTime::from_secs(1));
+            event.r#type(kind).id(1).build().expect("complete")
+        };
+        let succeeded = |output: Option<&str>, truncated| {
+            let details = HistoryEventExecutionDataDetails::builder();
+            let details = ExecutionSucceededEventDetails::builder()
+                .set_output(output.map(str::to_owned))
+                .output_details(details.truncated(truncated).build());
+            let mut event = event(Event::ExecutionSucceeded);
+            event.execution_succeeded_event_details = Some(details.build());
+            event
+        };
+        let mut failed = event(Event::ExecutionFailed);
+        let details = ExecutionFailedEventDetails::builder();
+        failed.execution_failed_event_details = Some(details.error("Mine").build());
+        let mut stopped = event(Event::ExecutionAborted);
+        let details = ExecutionAbortedEventDetails::builder().error("Mine");
+        stopped.execution_aborted_event_details = Some(details.cause("by hand").build());
         let named = |error: &str, cause: &str| {
             Outcome::Ended(Some(Err(Failure {
                 error: error.to_owned(),
                 cause: cause.to_owned(),
             })))
         };
-        for (described, expected) in [
-            (succeeded, Outcome::Ended(Some(Ok("[1]".to_owned())))),
-            (unread, Outcome::Ended(None)),
-            (described(ExecutionStatus::Succeeded), Outcome::Ended(None)),
-            (failed, named("Mine", "")),
-            (nameless, named("States.TaskFailed", "")),
+        let (read, unread) = (true, false);
+        for (last, with_data, expected) in [
             (
-                described(ExecutionStatus::TimedOut),
+                succeeded(Some("[1]"), false),
+                read,
+                Outcome::Ended(Some(Ok("[1]".to_owned()))),
+            ),
+            (succeeded(None, false), read, Outcome::Incomplete),
+            (event(Event::ExecutionSucceeded), read, Outcome::Incomplete),
+            (succeeded(None, true), read, Outcome::Ended(None)),
+            (succeeded(None, false), unread, Outcome::Ended(None)),
+            (failed, read, named("Mine", "")),
+            (
+                event(Event::ExecutionFailed),
+                read,
+                named("States.TaskFailed", ""),
+            ),
+            (
+                event(Event::ExecutionTimedOut),
+                read,
                 named("States.Timeout", ""),
             ),
-            (stopped, named("Lease.Aborted", "by hand")),
-            (described(ExecutionStatus::PendingRedrive), Outcome::Runs),
+            (stopped, read, named("Lease.Aborted", "by hand")),
+            (event(Event::ExecutionRedriven), read, Outcome::Runs),
+            (event(Event::TaskStateExited), unread, Outcome::Runs),
         ] {
-            assert_eq!(outcome(&described), expected, "{described:?}");
+            assert_eq!(outcome(&last, with_data), expected, "{last:?}");
         }
     }
 }

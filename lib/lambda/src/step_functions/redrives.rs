@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_sfn::types::{ExecutionRedriveStatus, ExecutionStatus, IncludedData};
 use leasehold::{Error, Holder, Redrives, Stands};
 
-use super::{StepFunctions, within};
+use super::{NOT_KNOWN, StepFunctions, within};
 use crate::service_calls::{failed, instant, is_one_of};
 
 impl StepFunctions {
@@ -30,7 +30,7 @@ impl StepFunctions {
                     .unwrap_or_default(),
                 at: described.redrive_date().map(instant),
             })),
-            Err(error) if is_one_of(&error, &["ExecutionDoesNotExist", "InvalidArn"]) => Ok(None),
+            Err(error) if is_one_of(&error, &NOT_KNOWN) => Ok(None),
             Err(error) => {
                 let what = format!("execution {execution}");
                 Err(failed("states:DescribeExecution", what, error))

@@ -43,11 +43,7 @@ impl Workflows for MortalCalls {
         Box::pin(self.life.request(self.calls.fail(to, error, cause, limit)))
     }
 
-    fn outcome<'a>(
-        &'a self,
-        execution: &'a Holder,
-        limit: Duration,
-    ) -> Call<'a, (Option<String>, Outcome)> {
+    fn outcome<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Outcome> {
         Box::pin(self.life.request(self.calls.outcome(execution, limit)))
     }
 

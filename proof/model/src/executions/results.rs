@@ -48,17 +48,12 @@ impl Task {
 }
 
 impl World {
-    /// With which input an execution began, and what it has come to.
-    pub fn comes_to(
-        &self,
-        who: Who,
-        executing: &Executing,
-        standing: &Standing,
-    ) -> (Option<String>, ComesTo) {
-        let Some((_, text)) = executing.began.filter(|_| standing.began) else {
-            return (None, ComesTo::Unknown);
-        };
-        let said = match standing.over {
+    /// What an execution has come to.
+    pub fn comes_to(&self, who: Who, executing: &Executing, standing: &Standing) -> ComesTo {
+        if executing.began.is_none() || !standing.began {
+            return ComesTo::Unknown;
+        }
+        match standing.over {
             None if self.is(Flaw::ResultsComeEarly) => ComesTo::Ended(Some(Ok(names::output(who)))),
             None => ComesTo::Runs,
             Some(end) => ComesTo::Ended(Some(if end.redrivable {
@@ -69,8 +64,7 @@ impl World {
             } else {
                 Ok(names::output(who))
             })),
-        };
-        (Some(self.library.input(text)), said)
+        }
     }
 
     /// A call with the token of such a task.

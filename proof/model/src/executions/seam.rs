@@ -99,7 +99,7 @@ pub enum Answer {
     Receipt(Receipt),
     Begun(Begun),
     Input(Option<String>),
-    Outcome(Option<String>, Outcome),
+    Outcome(Outcome),
     Redrives(Option<Redrives>),
     Throttled,
     /// None came.
@@ -461,14 +461,10 @@ impl Workflows for Seam {
         })
     }
 
-    fn outcome<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: Duration,
-    ) -> Call<'a, (Option<String>, Outcome)> {
+    fn outcome<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Outcome> {
         Box::pin(async {
             match self.ask(Ask::Outcome(execution.clone())).await {
-                Answer::Outcome(input, said) => Ok((input, said)),
+                Answer::Outcome(said) => Ok(said),
                 _ => Err(no_answer()),
             }
         })

@@ -54,10 +54,7 @@ impl World {
                     let began = began.filter(|_| !self.is(Flaw::NobodyAsks));
                     Answer::Input(began.map(|(_, text)| self.library.input(text)))
                 }
-                Ask::Outcome(_) => {
-                    let (input, said) = self.comes_to(of, executing, standing);
-                    Answer::Outcome(input, said)
-                }
+                Ask::Outcome(_) => Answer::Outcome(self.comes_to(of, executing, standing)),
                 Ask::Redrives(_) => {
                     Answer::Redrives(standing.began.then(|| redrives(executing, standing)))
                 }

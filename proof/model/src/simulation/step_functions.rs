@@ -242,11 +242,7 @@ impl Workflows for FaultyStepFunctions {
         })
     }
 
-    fn outcome<'a>(
-        &'a self,
-        execution: &'a Holder,
-        _: Duration,
-    ) -> Call<'a, (Option<String>, Outcome)> {
+    fn outcome<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Outcome> {
         Box::pin(async move {
             if self
                 .shared
@@ -260,7 +256,9 @@ impl Workflows for FaultyStepFunctions {
             shared.may("DescribeExecution", execution.as_str())?;
             let age = shared.age(self.stale);
             let standing = shared.status(execution.as_str(), age);
-            let input = standing.and_then(|_| shared.input_of(execution));
+            // What it came to may show later than that it has ended.
+            let later = shared.age(self.stale);
+            let is_late = shared.status(execution.as_str(), later) == Some(Execution::Running);
             let output = || Outcome::Ended(Some(Ok(format!("\"{execution}\""))));
             let outcome = match standing {
                 None | Some(Execution::Unknown) => Outcome::Unknown,
@@ -268,6 +266,7 @@ impl Workflows for FaultyStepFunctions {
                     output()
                 }
                 Some(Execution::Running) => Outcome::Runs,
+                Some(Execution::Ended { .. }) if is_late => Outcome::Incomplete,
                 Some(Execution::Ended {
                     redrivable: false, ..
                 }) => output(),
@@ -277,7 +276,7 @@ impl Workflows for FaultyStepFunctions {
                 }))),
             };
             shared.note(|| format!("  {outcome:?}"));
-            Ok((input, outcome))
+            Ok(outcome)
         })
     }
 
