@@ -22,7 +22,7 @@ pub(crate) async fn handle<S: Store>(
             return queue.redriven(execution).await;
         }
         match end.ended() {
-            Some(execution) => queue.reap(&execution).await,
+            Some(execution) => queue.reap_ended(&execution).await,
             None => Ok(Reaped::Running),
         }
     };

@@ -80,7 +80,7 @@ mod strangers;
 mod waiting;
 
 #[doc(inline)]
-pub use leasehold::test_support::{FakeStepFunctions, Lost, StartFate, TaskAnswer};
+pub use leasehold::test_support::{FakeStepFunctions, Late, Lost, StartFate, TaskAnswer};
 
 /// A store to be tested, and the acts of another writer on its table.
 pub trait Bench {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::starts::{HOUR, StartCase, execution};
-use super::{Bench, LIMIT, MARGIN, MS, STALE, StartFate, counted, invalid, make, with};
+use super::{Bench, LIMIT, Late, MARGIN, MS, STALE, StartFate, counted, invalid, make, with};
 use leasehold::{
     Error, Execution, Failure, IfHeld, Reaped, RequestDigest, ResultTo, Settings, Start,
     StartRules, Started, SweepBounds, TaskToken, WaitTime, metrics::Metric, store::Operations as _,
@@ -13,6 +13,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     output_is_sent_once(bench).await;
     each_failure_keeps_its_name(bench).await;
     sweep_sends_without_an_event(bench).await;
+    what_shows_late_is_looked_at_again(bench).await;
     a_later_token_takes_its_place(bench).await;
     over_before_it_was_asked(bench).await;
     own_refusal_is_sent_if_it_is_final(bench).await;
@@ -210,6 +211,44 @@ async fn sweep_sends_without_an_event<B: Bench>(bench: &B) {
     case.are_told(&[("one", "1")]);
     case.is_free().await;
     case.nobody_waits("a").await;
+}
+
+/// The service shows an end later than an event told of it, and what an execution came to later than its end.
+async fn what_shows_late_is_looked_at_again<B: Bench>(bench: &B) {
+    for (late, looks) in [(Late::End, 3), (Late::Result, 3)] {
+        let case = StartCase::new(bench, &format!("{late:?} shows late"));
+        case.call("a", "one").await.expect("started");
+        case.is_over(execution("a").as_str(), Some(Ok("1")));
+        case.calls.shows_late(execution("a").as_str(), late, looks);
+        case.case.pass(MS);
+        let reaped = case.case.leases.reap_ended(&execution("a")).await;
+        let reaped = reaped.expect("an answer");
+        assert!(!reaped.is_undecided(), "{reaped:?}");
+        case.are_told(&[("one", "1")]);
+        case.is_free().await;
+    }
+    // Later still, it is left to the next sweep, and keeps no key.
+    let case = StartCase::new(bench, "shows much later");
+    case.call("a", "one").await.expect("started");
+    case.is_over(execution("a").as_str(), Some(Ok("1")));
+    case.calls
+        .shows_late(execution("a").as_str(), Late::Result, 5);
+    case.case.pass(MS);
+    let reaped = case.case.leases.reap_ended(&execution("a")).await;
+    assert!(reaped.expect("an answer").is_undecided());
+    case.is_free().await;
+    case.sweeps_after(MS).await;
+    case.are_told(&[]);
+    case.sweeps_after(MS).await;
+    case.are_told(&[("one", "1")]);
+    // Whoever does not go by an event asks once.
+    let case = StartCase::new(bench, "end shows late");
+    case.call("a", "one").await.expect("started");
+    case.is_over(execution("a").as_str(), Some(Ok("1")));
+    case.calls.shows_late(execution("a").as_str(), Late::End, 1);
+    let reaped = case.case.leases.reap(&execution("a")).await;
+    assert_eq!(reaped.expect("an answer"), Reaped::Running);
+    case.ends("a").await;
 }
 
 async fn a_later_token_takes_its_place<B: Bench>(bench: &B) {

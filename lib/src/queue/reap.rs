@@ -1,5 +1,7 @@
 //! Reap: frees what an ended execution held. Like sweep it provides liveness, not safety, and it is sooner.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::{
@@ -80,6 +82,13 @@ impl Reaped {
 /// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
 
+/// Between the looks at an execution of which an event says that it has ended.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+];
+
 /// What an execution left behind, as it was before the execution was looked up.
 enum Left {
     Lease(Address, Box<Row>),
@@ -118,17 +127,35 @@ impl<S: Store> Queue<S> {
     /// [`Error::Unavailable`] if the time of the invocation is over before everything was reaped: repeat the call.
     /// Those of [`crate::Workflows::describe_execution`] and of [`Store::write`]. What was done before stays done.
     pub async fn reap(&self, holder: &Holder) -> Result<Reaped, Error> {
+        self.reap_and_wait(holder, &[]).await
+    }
+
+    /// As [`Queue::reap`], of an execution of which an event says that it has ended: the event may come before the service shows the end,
+    /// or what the execution came to. Then it looks again, three times within two seconds.
+    ///
+    /// # Errors
+    /// As [`Queue::reap`].
+    pub async fn reap_ended(&self, holder: &Holder) -> Result<Reaped, Error> {
+        self.reap_and_wait(holder, &PAUSES).await
+    }
+
+    async fn reap_and_wait(&self, holder: &Holder, pauses: &[Duration]) -> Result<Reaped, Error> {
         self.follow_rules().await?;
+        let mut pauses = pauses.iter();
         let (mut released, mut cut, mut kept, mut left) = (0, 0, 0, 0);
         let (mut answered, mut stopped, mut undecided) = (0, 0, 0);
         let (mut from, mut tries) = (None, TRIES);
         loop {
-            let (mut changed, mut kept_here, mut undecided_here) = (0, 0, 0);
+            let (mut changed, mut unshown) = (0, 0);
+            let (mut kept_here, mut undecided_here) = (0, 0);
             let page = self
                 .store()
                 .held_by(holder, from.as_ref(), PAGE, self.limit())
                 .await?;
             let Some(reaped) = self.reap_page(holder, page.entries).await? else {
+                if self.waits(&mut pauses).await {
+                    continue;
+                }
                 return Ok(Reaped::Running);
             };
             for done in reaped {
@@ -146,6 +173,7 @@ impl<S: Store> Queue<S> {
                     Done::Answered => answered += 1,
                     Done::Stopped => stopped += 1,
                     Done::Changed => changed += 1,
+                    Done::NotShown => unshown += 1,
                     Done::Undecided => undecided_here += 1,
                     Done::Nothing => {}
                 }
@@ -155,8 +183,12 @@ impl<S: Store> Queue<S> {
                 tries -= 1;
                 continue;
             }
+            // The leases do not wait for it: what they came to is done.
+            if unshown > 0 && self.waits(&mut pauses).await {
+                continue;
+            }
             kept += kept_here;
-            undecided += undecided_here + changed;
+            undecided += undecided_here + changed + unshown;
             from = page.next;
             if from.is_none() {
                 break;
@@ -171,6 +203,17 @@ impl<S: Store> Queue<S> {
             stopped,
             undecided,
         })
+    }
+
+    /// Pauses before another look, if there is to be one.
+    async fn waits(&self, pauses: &mut std::slice::Iter<'_, Duration>) -> bool {
+        match pauses.next() {
+            Some(pause) if !self.is_nearly_over() => {
+                self.sleep(*pause).await;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// What became of each of these entries; none if the execution runs. Each page asks about it anew, because its rows have to be
@@ -291,8 +334,8 @@ impl<S: Store> Queue<S> {
             Ok(Answered::NoTask) => Done::Nothing,
             Ok(Answered::Yes) => Done::Answered,
             Ok(Answered::Stopped) => Done::Stopped,
-            // The service does not show the end yet, or a start of this name only waits.
-            Ok(Answered::NotYet) => Done::Undecided,
+            // Or a start of this name only waits.
+            Ok(Answered::NotYet) => Done::NotShown,
             Err(error) => {
                 error.count();
                 let problem = error.in_full();
@@ -415,6 +458,8 @@ enum Done {
     Changed,
     /// The service does not say enough yet.
     Undecided,
+    /// It does not show yet what the execution came to.
+    NotShown,
     Nothing,
 }
 
