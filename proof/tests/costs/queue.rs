@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use leasehold::{
-    Acquire, Clock as _, DynamoDb, Error, ExtendOptions, Holder, KeepTime, Key, Lease, Lifetime,
-    ManualClock, Permits, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds, SystemClock,
-    TaskToken, Wait, WaitTime, row::Item,
+    Acquire, Clock as _, DynamoDb, Error, Execution, ExtendOptions, Holder, KeepTime, Key, Lease,
+    Lifetime, ManualClock, Permits, Queue, Queued, ReleaseOutcome, RequestId, SweepBounds,
+    SystemClock, TaskToken, Wait, WaitTime, row::Item,
 };
 use leasehold_conformance::{FakeStepFunctions, TaskAnswer};
 use leasehold_local::Fault;
@@ -475,4 +475,36 @@ async fn dynamodb_purges_nobody_who_still_waits() {
     );
     assert_eq!(waiters(table, "k").await, []);
     assert_eq!(table.row("k").await.waiting().len(), 1);
+}
+
+/// Nothing happens to them: each minute sweep looks at the holder, and at who waits first.
+#[tokio::test]
+async fn waiting_key_costs_five_requests_a_sweep() {
+    let case = Waiting::start().await;
+    let later = Arc::new(ManualClock::at(case.leases.now()));
+    let leases = case.leases.clone().with_clock(later.clone());
+    case.table.proxy.count_units();
+    let sweep = async || {
+        later.advance(Duration::from_mins(1));
+        case.table.proxy.reset();
+        leases.sweep(SweepBounds::Schedule).await.unwrap();
+        let counts = case.table.proxy.counts();
+        let units = counts.units();
+        (counts.total(), units.writing(), units.read)
+    };
+    let (requests, written, read) = sweep().await;
+    for key in ["a", "b", "c"] {
+        let holder = format!("holder of {key}");
+        let runs = Execution::Running;
+        case.calls.set_execution(execution(&holder).as_str(), runs);
+        assert_eq!(case.join(key, &holder).await, Queued::Acquired);
+        for who in ["first", "second"] {
+            case.join(key, who).await;
+        }
+    }
+    for _ in 0..3 {
+        // The row twice, as a lease and as a queue; who waits first, twice; when it was looked at.
+        let each = (requests + 3 * 5, written + 3.0 * 2.0, read + 3.0 * 4.0);
+        assert_eq!(sweep().await, each);
+    }
 }
