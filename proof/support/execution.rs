@@ -183,13 +183,13 @@ impl Execution {
     /// The executions of `machine` that were started for this one, the first one first: their names begin alike, or it has asked start
     /// for them by name.
     pub async fn children(&self, machine: &str) -> Vec<Self> {
-        let list = self.sfn.list_executions().state_machine_arn(machine);
-        let listed = list.send().await.unwrap();
+        let pages = self.sfn.list_executions().state_machine_arn(machine);
+        let listed = pages.into_paginator().items().send();
+        let listed: Vec<_> = listed.collect::<Result<_, _>>().await.unwrap();
         let name = self.arn.rsplit(':').next().unwrap();
         let stem = &name[..name.len().min(40)];
         let asked = self.history().await.asked_names();
         let mut ours: Vec<_> = listed
-            .executions()
             .iter()
             .filter(|child| {
                 let name = child.name();
