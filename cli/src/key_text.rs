@@ -216,6 +216,7 @@ fn last_act(record: &Record, now: Timestamp) -> Vec<Fact> {
         Act::Unfreeze => "unfreeze",
         Act::RaiseFloor => "raise-floor",
         Act::Limit => "limit",
+        Act::Stop => "force-release --stop",
     };
     let mut facts = vec![("operator", format!("{act} {}", by(record, now)))];
     let caller = record.caller.as_ref();

@@ -268,7 +268,7 @@ impl<S: Store> Leases<S> {
 
     /// The grant that `row` carries, as acquire returns it.
     pub(crate) fn granted(&self, address: Address, row: Row) -> Result<Granted, Error> {
-        let previous = row.previous.clone();
+        let previous = row.grant_before();
         Ok(Granted {
             lease: self.lease_of(address, row)?,
             grant: GrantKind::after(previous.as_ref()),

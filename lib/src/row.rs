@@ -272,6 +272,14 @@ impl Row {
         }
     }
 
+    /// Whom a row was granted to that only operators have written. No holder has a control character.
+    pub(crate) const NOBODY: &'static str = "\t";
+
+    /// The grant before the one that it carries; none if there was none.
+    pub(crate) fn grant_before(&self) -> Option<Previous> {
+        self.previous.clone().filter(was_granted)
+    }
+
     /// The name of the pool in which the grant waits.
     pub(crate) fn waited_for_pool(&self) -> Option<&str> {
         let pool = self.holding()?.pool.as_ref()?;
@@ -330,8 +338,8 @@ impl Row {
     #[must_use]
     pub fn last_ended(&self) -> Option<Previous> {
         match &self.state {
-            State::Held(_) => self.previous.clone(),
-            State::Free { .. } => Some(self.last_grant()),
+            State::Held(_) => self.grant_before(),
+            State::Free { .. } => Some(self.last_grant()).filter(was_granted),
         }
     }
 
@@ -340,6 +348,10 @@ impl Row {
     pub fn remembers(&self, request: &RequestDigest) -> bool {
         self.request == *request || self.past_requests.iter().flatten().any(|p| p == request)
     }
+}
+
+fn was_granted(previous: &Previous) -> bool {
+    previous.holder.as_str() != Row::NOBODY
 }
 
 /// How the grant with this token, which is no longer the row's, ended: as far as the row shows, in words for its holder.

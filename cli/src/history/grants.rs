@@ -191,10 +191,14 @@ fn note(known: &mut BTreeMap<Name, Known>, line: Line, key: &str) {
         ("answered", (Some("release"), Some("already_released"))) => {
             of.ended(hearsay(How::Released));
         }
-        ("freed", _) => of.ended(end(match line.ended_by.as_deref() {
-            Some("deadline") => How::Expired,
-            _ => How::ExecutionEnded,
-        })),
+        ("freed", _) => of.ended(End {
+            by: line.who,
+            why: line.why,
+            ..end(match line.ended_by.as_deref() {
+                Some("deadline") => How::Expired,
+                _ => How::ExecutionEnded,
+            })
+        }),
         (TAKEN_BACK, _) => of.ended(end(How::TakenBack)),
         (START_FAILED, _) => of.ended(End {
             why: line.reason,

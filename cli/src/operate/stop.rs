@@ -82,6 +82,10 @@ pub(crate) async fn ask_to_stop(
     execution: &Holder,
     because: &AuditReason,
 ) -> Result<(), Failure> {
+    let _ = table_client
+        .leases
+        .note_stop(key, execution, because)
+        .await?;
     let sfn = step_functions::client(table_client)?;
     let stop = sfn.stop_execution().execution_arn(execution.as_str());
     let stop = stop.error("Leasehold.Stopped");

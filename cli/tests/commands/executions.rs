@@ -128,7 +128,10 @@ async fn stop_ends_running_execution() {
         "{ran:?}"
     );
     assert!(ran.err.contains("without --stop"), "{ran:?}");
-    assert_eq!(all.fixture.inspect("k").await.state, LeaseState::Held);
+    let seen = all.fixture.inspect("k").await;
+    assert_eq!(seen.state, LeaseState::Held);
+    let act = seen.operator.map(|record| record.act);
+    assert_eq!(act, Some(leasehold::Act::Stop));
 }
 
 #[tokio::test]

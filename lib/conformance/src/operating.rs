@@ -173,10 +173,12 @@ async fn never_leased_key_can_be_frozen<B: Bench>(bench: &B) {
     assert_eq!(case.freeze_it().await, FreezeOutcome::Frozen);
     let row = case.signed(Act::Freeze).await;
     assert_eq!(row.purge_at, Some(Row::NEVER));
+    assert_eq!(row.last_ended(), None);
     refused!(case.ask("a", "1").await, Frozen);
     assert_eq!(case.thaw().await, UnfreezeOutcome::Unfrozen);
     let first = case.grant("a", "1").await;
-    assert_eq!(first.grant, GrantKind::New);
+    assert_eq!((first.grant, first.previous), (GrantKind::New, None));
+    assert_eq!(case.row().await.last_ended(), None);
     assert!(first.lease.fencing_token > row.fencing_token);
 }
 

@@ -9,10 +9,10 @@ use super::{
     plus, with,
 };
 use leasehold::{
-    Acquire, AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome, Holder,
-    IfHeld, KeepTime, Lease, Leases, Lifetime, LimitedTo, PassLease, Queued, ReleaseOutcome,
-    RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started, StateMachineArn,
-    TaskToken, Wait, WaitTime,
+    Acquire, AtLeast, Error, Execution, ExecutionInput, ExecutionName, ForceReleaseOutcome,
+    HeldUntil, Holder, IfHeld, KeepTime, Lease, Leases, Lifetime, LimitedTo, PassLease, Queued,
+    ReleaseOutcome, RequestDigest, Settings, Start, StartItem, StartRules, StartStatus, Started,
+    StateMachineArn, TaskToken, Wait, WaitTime,
     metrics::Metric,
     request::InsteadOf,
     row::{Row, Stored},
@@ -51,6 +51,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(immediate_failure_passes_key_on(bench)).await;
     Box::pin(operator_cancels_unbegun_start(bench)).await;
     Box::pin(the_next_start_keeps_the_pace(bench)).await;
+    Box::pin(a_skipped_start_says_when_key_opens(bench)).await;
     Box::pin(limit_of_none_keeps_starts_waiting(bench)).await;
 }
 
@@ -1059,6 +1060,31 @@ async fn begun_start_gets_ordinary_looks<B: Bench>(bench: &B) {
     case.ends("first").await;
     case.has_started(&["first", "a"]);
     case.ends("a").await;
+}
+
+/// Who is skipped because the key is closed is told until when.
+async fn a_skipped_start_says_when_key_opens<B: Bench>(bench: &B) {
+    let case = StartCase::<B>::new(bench, "skipped while closed");
+    let paced = |name: &str| {
+        with(case.request(name), |start| {
+            start.at_least = AtLeast::new(HOUR).expect("valid");
+            start.if_held = IfHeld::Skip;
+        })
+    };
+    let leases = &case.case.leases;
+    let _ = leases.start(paced("a")).await.expect("an answer");
+    case.ends("a").await;
+    let skipped = leases.start(paced("b")).await;
+    let Ok(Started::Skipped {
+        held: Some(held), ..
+    }) = skipped
+    else {
+        panic!("{skipped:?}")
+    };
+    assert!(
+        matches!(held.until, HeldUntil::Closed { opens_at } if opens_at > case.case.now()),
+        "{held:?}"
+    );
 }
 
 async fn the_next_start_keeps_the_pace<B: Bench>(bench: &B) {

@@ -234,6 +234,24 @@ impl<S: Store> Leases<S> {
         }
     }
 
+    /// Writes down who is about to have the execution stopped that holds `key`, and why: the row says so, and the log of whoever
+    /// ends its lease. Returns whether it holds the key.
+    ///
+    /// # Errors
+    /// As [`Leases::freeze`].
+    pub async fn note_stop(
+        &self,
+        key: &Key,
+        execution: &Holder,
+        because: &AuditReason,
+    ) -> Result<bool, Error> {
+        let holds = |row: &&Row| row.holding().is_some() && row.granted_to == *execution;
+        let noted = self.change_all(key, Act::Stop, because, |_, row| {
+            Ok(row.filter(holds).cloned())
+        });
+        noted.await
+    }
+
     /// Keeps `key` from being granted, taken over or revived, until [`Leases::unfreeze`]. The current holder may
     /// still extend in time, and release. A key that was never leased can be frozen too.
     ///
@@ -251,7 +269,7 @@ impl<S: Store> Leases<S> {
                 let row = match row {
                     Some(row) if row.frozen.is_some() => return Ok(None),
                     Some(row) => row.clone(),
-                    None => self.untouched(because),
+                    None => self.untouched(),
                 };
                 Ok(Some(self.purged_as_it_is(Row {
                     frozen: frozen.clone(),
@@ -323,7 +341,7 @@ impl<S: Store> Leases<S> {
                 if address.permit > 0 || limit.is_none() && !limited {
                     return Ok(None);
                 }
-                let row = row.cloned().unwrap_or_else(|| self.untouched(because));
+                let row = row.cloned().unwrap_or_else(|| self.untouched());
                 Ok(Some(self.purged_as_it_is(Row {
                     limit: limit.clone(),
                     ..row
@@ -388,7 +406,7 @@ impl<S: Store> Leases<S> {
                         ended: Ended::Released,
                         last_token: token,
                     },
-                    ..self.untouched(because)
+                    ..self.untouched()
                 })),
             })
             .await?;
@@ -419,6 +437,7 @@ impl<S: Store> Leases<S> {
         let [first, second, _] = row.past_requests.clone();
         Ok(Some(Row {
             fencing_token: token,
+            granted_to: Holder::from(&because.who),
             previous: Some(row.last_grant()),
             past_requests: [Some(row.request.clone()), first, second],
             past_releases: row.past_releases,
@@ -434,7 +453,7 @@ impl<S: Store> Leases<S> {
             frozen: row.frozen.clone(),
             limit: row.limit.clone(),
             kept_until: row.kept_until,
-            ..self.untouched(because)
+            ..self.untouched()
         }))
     }
 
@@ -512,10 +531,10 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// A row that was granted to the operator and released.
-    fn untouched(&self, because: &AuditReason) -> Row {
+    /// A row that nobody was ever granted.
+    fn untouched(&self) -> Row {
         let now = self.now();
-        let holder = Holder::from(&because.who);
+        let holder = Holder::stored(Row::NOBODY);
         let token = seed(now).max(self.settings().token_floor).plus(1);
         Row {
             fencing_token: token,

@@ -5,7 +5,7 @@ use crate::{
     leases::{Leases, address_of, corrupt},
     metrics::{self, Metric},
     outcomes::{Ended, Lease, ReleaseOutcome, Released},
-    row::{Row, Stored, Term, how_ended},
+    row::{Act, Row, Stored, Term, how_ended},
     store::{Address, Applied, Operations, Store},
     transition::{Change, EndIfUnchanged, Release, ReleaseRefusal, why_not_released},
 };
@@ -149,7 +149,11 @@ impl<S: Store> Leases<S> {
             _ => "execution",
         };
         let acquired_at = held.acquired_at;
-        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, %acquired_at, ended_by, "freed");
+        let stop = row.operator.as_ref();
+        let stop = stop.filter(|record| record.act == Act::Stop && record.at >= acquired_at);
+        let who = stop.map(|record| record.who.as_str());
+        let why = stop.map(|record| record.why.as_str());
+        tracing::info!(%key, holder = %row.granted_to, fencing_token = token, %acquired_at, ended_by, who, why, "freed");
         Ok(Some(Freed {
             at: address.clone(),
             row: free,

@@ -41,15 +41,18 @@ pub enum Act {
     RaiseFloor,
     /// Sets how many may hold a key at once, or leaves that to the callers again.
     Limit,
+    /// Has the execution stopped that holds it.
+    Stop,
 }
 
 impl Act {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::ForceRelease,
         Self::Freeze,
         Self::Unfreeze,
         Self::RaiseFloor,
         Self::Limit,
+        Self::Stop,
     ];
 
     pub(crate) const fn as_str(self) -> &'static str {
@@ -59,6 +62,7 @@ impl Act {
             Self::Unfreeze => "unfreeze",
             Self::RaiseFloor => "raise_floor",
             Self::Limit => "limit",
+            Self::Stop => "stop",
         }
     }
 }

@@ -91,7 +91,7 @@ impl<S: Store> Queue<S> {
             self.contention(at, first.clone(), holder).await
         };
         match in_the_way {
-            Ok(_) if offer.if_held == IfHeld::Skip => {
+            Ok(contention) if offer.if_held == IfHeld::Skip => {
                 let skipped = StartItem {
                     status: StartStatus::Skipped,
                     ..offer.item.clone()
@@ -99,7 +99,7 @@ impl<S: Store> Queue<S> {
                 match self.put_alone(&skipped, offer.read).await? {
                     None => Ok(Started::Skipped {
                         execution_arn: skipped.execution(),
-                        held: self.held_now(first, &skipped),
+                        held: Some(Box::new(contention.held)),
                     }),
                     Some(found) => self.answer_from_item(offer, found).await,
                 }
