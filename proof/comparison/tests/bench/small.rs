@@ -27,8 +27,8 @@ async fn section_and_wait_cost_their_calls() {
         (5, 0, 0),
         "{line:?}"
     );
-    // To join, to release, to read the next one's item, to grant it the key, to delete its item.
-    assert!((line.requests - 5.0).abs() < 1e-9, "{line:?}");
+    // To join, a read and the place; to release, to read the next one's item, to grant it the key, to delete its item.
+    assert!((line.requests - 6.0).abs() < 1e-9, "{line:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +44,7 @@ async fn lease_costs_two_transitions_wait_none() {
         [2, 1, 0]
     );
     assert_eq!(section.sections.operations(), "3 UpdateItem");
-    assert_eq!(section.cleanup.operations(), "", "it succeeded");
+    assert_eq!(section.cleanup.operations(), "Query", "nothing was left");
     let queued = alone(&fixture, "QueuedSection").await;
     assert_eq!([queued.of_the_lease(), queued.of_waiting()], [2, 0]);
     let sample = fixture.once(Peer::Published).await;
@@ -52,16 +52,17 @@ async fn lease_costs_two_transitions_wait_none() {
         (sample.of_the_lease(), sample.sections.operations().as_str()),
         (5, "2 UpdateItem")
     );
-    // All in: what they send, what tells the next one, and what is left behind.
+    // All in: what they send, what tells the next one, what its end asks the index, and what is left behind; one more for each that
+    // found the key free and came too late.
     let crowd = crowd::run(&fixture, Machine::Queued, 4, Wish::Alone).await;
     assert!(
-        crowd.requests <= 5.0 && crowd.write_units <= 11.0,
+        crowd.requests <= 7.25 && crowd.write_units <= 11.0,
         "{crowd:?}"
     );
     assert_eq!((crowd.transitions, crowd.left), (3.0, 0.0), "{crowd:?}");
-    // Of a semaphore two reads more.
+    // Of a semaphore a query more; two that end at once may both read the same first, and one of them reads once more.
     let crowd = crowd::run(&fixture, Machine::Queued, 6, Wish::AtOnce(2)).await;
-    assert!(crowd.requests <= 7.0, "{crowd:?}");
+    assert!(crowd.requests <= 10.0, "{crowd:?}");
     assert_eq!((crowd.transitions, crowd.left), (3.0, 0.0), "{crowd:?}");
     // The first of six runs and the last; of those between nothing begins.
     let crowd = crowd::run(&fixture, Machine::Started, 6, Wish::Newest).await;
