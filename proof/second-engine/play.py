@@ -76,7 +76,11 @@ class Engine:
 
     def close(self):
         self.process.terminate()
-        self.process.wait(30)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         self.log.close()
 
 
@@ -102,6 +106,10 @@ def adapted(template, url):
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
             resource["Properties"]["Environment"]["Variables"]["AWS_ENDPOINT_URL"] = url
+        # The number of a parameter is a text there, on which its poller fails.
+        scaling = resource["Properties"].get("ScalingConfig", {})
+        for name, of in scaling.items():
+            scaling[name] = int(template["Parameters"][of["Ref"]]["Default"])
     return template
 
 

@@ -303,8 +303,7 @@ impl Player<'_> {
                 let mut substitutions = BTreeMap::new();
                 for (placeholder, function) in own["functions"].as_object().into_iter().flatten() {
                     let id = self.function(function.as_str().unwrap());
-                    let arn = format!("arn:aws:lambda:us-east-1:123456789012:function:{id}");
-                    substitutions.insert(placeholder.clone(), arn);
+                    substitutions.insert(placeholder.clone(), self.on.function(&id));
                 }
                 for (placeholder, machine) in own["machines"].as_object().into_iter().flatten() {
                     let arn = Box::pin(self.machine(machine.as_str().unwrap())).await;

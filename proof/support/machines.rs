@@ -13,7 +13,7 @@ use crate::fixture::{Items, ROW, config, environment, n, scanned, unique};
 
 /// The table of what leases protect: who was inside, and the accounts of transfers.
 const RESOURCES: &str = "ResourceTable";
-const FUNCTIONS: [&str; 7] = [
+const FUNCTIONS: [&str; 9] = [
     "StartFunction",
     "AcquireFunction",
     "ExtendFunction",
@@ -21,6 +21,8 @@ const FUNCTIONS: [&str; 7] = [
     "StepFunction",
     "OperateFunction",
     "ReapFunction",
+    "InspectFunction",
+    "SweepFunction",
 ];
 
 /// Where state machines run: the embedded stack, or any endpoint that speaks the services' APIs.
@@ -57,8 +59,7 @@ impl Machines {
             ..scanned()
         });
         let stack = stack.await.unwrap_or_else(|error| panic!("{error}"));
-        let arn = |name: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{name}");
-        let functions = FUNCTIONS.map(|name| (name.to_owned(), arn(name)));
+        let functions = FUNCTIONS.map(|name| (name.to_owned(), embedded(name)));
         Self {
             sfn: stack.sfn(),
             lambda: aws_sdk_lambda::Client::new(&config(&stack.lambda_url()).await),
@@ -192,6 +193,12 @@ impl Machines {
         Execution::start(&self.sfn, machine, input).await
     }
 
+    /// The ARN of a function of the template, or of one that a case has registered.
+    pub(crate) fn function(&self, name: &str) -> String {
+        let known = self.substitutions.get(name).cloned();
+        known.unwrap_or_else(|| embedded(name))
+    }
+
     /// Invokes a function; its answer, or its error as an object with `errorType`.
     pub async fn call(&self, function: &str, event: &Value) -> Value {
         let function = self
@@ -314,6 +321,11 @@ impl Machines {
         }
         holders
     }
+}
+
+/// The ARN of a function of the embedded stack.
+fn embedded(function: &str) -> String {
+    format!("arn:aws:lambda:us-east-1:123456789012:function:{function}")
 }
 
 /// A definition of the repository, as the service takes it.
