@@ -131,7 +131,7 @@ mod tests {
             })))
         };
         let (read, unread) = (true, false);
-        for (last, with_data, expected) in [
+        for (last, with_data, expected) in vec![
             (
                 succeeded(Some("[1]"), false),
                 read,

@@ -269,7 +269,7 @@ impl World {
 
     /// Whoever learns what a task is to be told deletes its item at once.
     fn forgets_too_early(&self, state: &mut State, ask: &Ask, answer: &Answer) {
-        if let (Ask::Outcome(execution), Answer::Outcome(_, ComesTo::Ended(_))) = (ask, answer)
+        if let (Ask::Outcome(execution), Answer::Outcome(ComesTo::Ended(_))) = (ask, answer)
             && self.is(Flaw::TasksAreForgottenFirst)
         {
             let who = names::who(execution);
