@@ -124,7 +124,9 @@ impl ReleaseArgs {
         let key = &lease.key;
         let (words, code) = match released.outcome {
             ReleaseOutcome::Kept => (
-                format!("{key} is kept for the request that was granted it: this lease was re-entered"),
+                format!(
+                    "{key} is kept for the request that was granted it: this lease was re-entered"
+                ),
                 Code::DONE,
             ),
             ReleaseOutcome::Released => (format!("{key} is free"), Code::DONE),

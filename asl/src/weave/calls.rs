@@ -136,7 +136,10 @@ pub(crate) fn held_beside(section: &str, wait: f64) -> JsonValue {
     clause.set("Comment", comment(section, reason).into());
     clause.set("MaxDelaySeconds", LONGEST.into());
     // With full jitter a pause takes half as long.
-    clause.set("MaxAttempts", (wait / (LONGEST / 2.0)).ceil().clamp(10.0, 300.0).into());
+    clause.set(
+        "MaxAttempts",
+        (wait / (LONGEST / 2.0)).ceil().clamp(10.0, 300.0).into(),
+    );
     clause
 }
 

@@ -2,7 +2,7 @@
 //! the floor of a key that somebody holds fails with `Lease.Held`.
 
 use leasehold::{
-    Act, AuditReason, Counter, Error, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Key,
+    AuditReason, Counter, Error, ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, Key,
     LimitOutcome, LimitedTo, Operator, Permit, Queue, RaiseFloorOutcome, Reason, UnfreezeOutcome,
     store::Store,
 };
@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// What to do.
-    operation: Act,
+    operation: Operation,
     /// To which key: this or `pool`.
     key: Option<Key>,
     /// To which pool, by its name: with `force_release` and `limit`.
@@ -34,6 +34,23 @@ pub(crate) struct Request {
     /// With `limit`, which requires it: how many may hold the key at once, whatever they ask for; null for no limit.
     #[serde(default)]
     permits: Limited,
+}
+
+/// What the operator does.
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum Operation {
+    /// Ends a grant that somebody else holds.
+    ForceRelease,
+    /// Keeps a key from being granted.
+    Freeze,
+    /// Lets it be granted again.
+    Unfreeze,
+    /// Ensures that the next token is above a floor.
+    RaiseFloor,
+    /// Sets how many may hold a key at once, or leaves that to the callers again.
+    Limit,
 }
 
 /// A limit, or null for none, which is not the same as one that is left out.
@@ -110,7 +127,7 @@ pub(crate) async fn handle<S: Store>(queue: Queue<S>, request: Request) -> Resul
     let operation = request.operation;
     let key = match (request.key, request.pool) {
         (Some(key), None) => key,
-        (None, Some(name)) if matches!(operation, Act::ForceRelease | Act::Limit) => {
+        (None, Some(name)) if matches!(operation, Operation::ForceRelease | Operation::Limit) => {
             Key::of_pool(&name)
         }
         (None, Some(_)) => return Err(Error::invalid("pool", "goes with force_release and limit")),
@@ -121,36 +138,36 @@ pub(crate) async fn handle<S: Store>(queue: Queue<S>, request: Request) -> Resul
         permit: request.permit.map(Permit::get),
         fencing_token: request.fencing_token,
     };
-    if operation != Act::ForceRelease && which != ForceReleaseOptions::default() {
+    if operation != Operation::ForceRelease && which != ForceReleaseOptions::default() {
         let field = match which.permit {
             Some(_) => "permit",
             None => "fencing_token",
         };
         return Err(Error::invalid(field, "goes with force_release only"));
     }
-    if request.floor.is_some() && operation != Act::RaiseFloor {
+    if request.floor.is_some() && operation != Operation::RaiseFloor {
         return Err(Error::invalid("floor", "goes with raise_floor only"));
     }
     if let Limited::To(_) = request.permits
-        && operation != Act::Limit
+        && operation != Operation::Limit
     {
         return Err(Error::invalid("permits", "goes with limit only"));
     }
     match operation {
-        Act::ForceRelease => queue
+        Operation::ForceRelease => queue
             .force_release(&key, which, &because)
             .await
             .map(Answer::Forced),
-        Act::Freeze => queue.freeze(&key, &because).await.map(Answer::Freeze),
-        Act::Unfreeze => queue.unfreeze(&key, &because).await.map(Answer::Unfreeze),
-        Act::Limit => {
+        Operation::Freeze => queue.freeze(&key, &because).await.map(Answer::Freeze),
+        Operation::Unfreeze => queue.unfreeze(&key, &because).await.map(Answer::Unfreeze),
+        Operation::Limit => {
             let Limited::To(permits) = request.permits else {
                 return Err(Error::invalid("permits", "is required with limit"));
             };
             let limited = queue.limit_to(&key, permits, &because).await;
             limited.map(Answer::Limit)
         }
-        Act::RaiseFloor => queue
+        Operation::RaiseFloor => queue
             .raise_floor(&key, request.floor, &because)
             .await
             .map(Answer::Raised),

@@ -113,7 +113,9 @@ impl Walker<'_, '_> {
     fn meets_own_lease(&mut self, id: StateId, request: &Request<'_>, env: &Env, link: usize) {
         let literal = |request: &Request<'_>| {
             let key = request.payload?.field("key")?;
-            key.text().filter(|_| key.expr().is_none()).map(str::to_owned)
+            key.text()
+                .filter(|_| key.expr().is_none())
+                .map(str::to_owned)
         };
         let Some(key) = literal(request) else {
             return;
@@ -130,11 +132,15 @@ impl Walker<'_, '_> {
             let (rule, message) = match differs {
                 Some(field) if request.reentrant => (
                     Rule::InvalidRequest,
-                    format!("re-enters the lease of {name} with another {field} than that has: Lease.Invalid"),
+                    format!(
+                        "re-enters the lease of {name} with another {field} than that has: Lease.Invalid"
+                    ),
                 ),
                 None if !request.reentrant && !request.is_semaphore() => (
                     Rule::NoRelease,
-                    format!("acquires the key of {name} again while that lease is still held: Lease.Held, unless it is reentrant"),
+                    format!(
+                        "acquires the key of {name} again while that lease is still held: Lease.Held, unless it is reentrant"
+                    ),
                 ),
                 _ => continue,
             };

@@ -133,6 +133,5 @@ async fn workflow(stack: &Stack) -> Result<String, Error> {
         .create_state_machine(name, &definition, "orders")
         .await;
     let created = created.map_err(|error| Error::call("CreateStateMachine", error))?;
-    stack.roles().machine("orders", &created);
     Ok(created)
 }
