@@ -101,6 +101,7 @@ pub struct Queue<S> {
     /// The pool whose queue this call walks: what happens meanwhile begins no other walk of it.
     serving: Option<Key>,
     own_grants: stay::OwnGrants,
+    looks: sweep::Looks,
 }
 
 // Not derived: a derived impl would require `S: Clone`.
@@ -113,6 +114,7 @@ impl<S> Clone for Queue<S> {
             swept_to: self.swept_to.clone(),
             serving: self.serving.clone(),
             own_grants: self.own_grants.clone(),
+            looks: self.looks.clone(),
         }
     }
 }
@@ -137,6 +139,7 @@ impl<S: Store> Leases<S> {
             swept_to: SweptTo::default(),
             serving: None,
             own_grants: stay::OwnGrants::default(),
+            looks: sweep::Looks::default(),
         }
     }
 }

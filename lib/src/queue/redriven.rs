@@ -105,9 +105,13 @@ impl<S: Store> Queue<S> {
             if self.is_nearly_over() {
                 return true;
             }
+            if self.looks.are_over() {
+                return false;
+            }
             match self.check_redrivable(key, request).await {
                 Ok(_) => true,
                 Err(error) => {
+                    self.looks.note_failure(&error);
                     error.count();
                     let problem = error.in_full();
                     tracing::error!(%key, problem, "an execution that may be redriven could not be looked up");

@@ -147,9 +147,13 @@ impl<S: Store> Queue<S> {
             if self.is_nearly_over() {
                 return true;
             }
+            if self.looks.are_over() {
+                return false;
+            }
             match Box::pin(self.check_result(key, request, Caller::LookedUp)).await {
                 Ok(_) => true,
                 Err(error) => {
+                    self.looks.note_failure(&error);
                     error.count();
                     let problem = error.in_full();
                     tracing::error!(%key, problem, "a task that waits for a result could not be answered");

@@ -1,6 +1,12 @@
 //! Sweep: frees the leases of crashed holders, and of executions that are over. Sweep provides liveness, not safety.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use serde::Serialize;
 
@@ -15,6 +21,7 @@ use crate::{
         execution_check::Looked,
         maintenance::{DueWaiter, Waiting},
         stay::{Agenda, Later},
+        workflows::Execution,
     },
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
@@ -57,7 +64,8 @@ pub struct Swept {
     pub ended: u64,
     /// Items that this library did not write, and did not change.
     pub skipped_corrupt: u64,
-    /// Keys that were skipped, because the table throttled them or did not respond. The next sweep tries them again.
+    /// Keys that were skipped, because the table throttled them or did not respond, and leases whose executions were not asked about,
+    /// because Step Functions throttled that. The next sweep tries them again.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: u64,
     /// Where to continue, if there is more.
@@ -174,6 +182,74 @@ impl Seen {
 /// The execution leases of one holder that are due for a look.
 type Due = Vec<(Address, Row)>;
 
+/// Whom sweeps have asked Step Functions about. It allows so many questions a second, to all callers of the account together: once it
+/// refuses one, a sweep asks no more, and the next one begins with those of whom nobody has asked for longest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looks {
+    /// By the sweeps of this process since all that were due were asked about: not every look writes the row.
+    asked: Arc<Mutex<BTreeMap<Holder, Timestamp>>>,
+    /// Whether it has refused one to this sweep.
+    throttled: Arc<AtomicBool>,
+}
+
+impl Looks {
+    /// How many executions it remembers at most.
+    const MOST: usize = 10_000;
+
+    fn of_one_sweep(&self) -> Self {
+        Self {
+            asked: Arc::clone(&self.asked),
+            throttled: Arc::default(),
+        }
+    }
+
+    pub(super) fn are_over(&self) -> bool {
+        self.throttled.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_failure(&self, error: &Error) {
+        if matches!(error, Error::Throttled { action, .. } if action.starts_with("states:")) {
+            self.throttled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn note(&self, holder: &Holder, at: Timestamp) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.len() >= Self::MOST {
+            asked.clear();
+        }
+        asked.insert(holder.clone(), at);
+    }
+
+    /// The holders of these leases, of whom nobody has asked for longest first.
+    fn in_turn(&self, due: BTreeMap<Holder, Due>) -> Vec<(Holder, Due)> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due: Vec<_> = due.into_iter().collect();
+        due.sort_by_cached_key(|(holder, leases)| {
+            let by_rows = leases.iter().filter_map(|(_, row)| last_look(row)).min();
+            by_rows.max(asked.get(holder).copied())
+        });
+        due
+    }
+
+    /// A sweep is done.
+    fn end_sweep(&self) {
+        if !self.are_over() {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.clear();
+        }
+    }
+}
+
+/// When this lease's execution was asked about last, by the row.
+fn last_look(row: &Row) -> Option<Timestamp> {
+    let held = row.holding()?;
+    match held.term {
+        Term::Execution { looked_at, .. } => looked_at.or(Some(held.acquired_at)),
+        Term::Ttl { .. } => None,
+    }
+}
+
 impl<S: Store> Queue<S> {
     /// Frees the leases whose deadline passed more than the clock margin ago, and maintains the queues. It grants a free
     /// key to the first waiter and tells it, and tells again whoever may not know of its grant. It also removes waiters
@@ -188,7 +264,8 @@ impl<S: Store> Queue<S> {
     /// throttles, or for which it does not respond, is counted and left to the next sweep.
     ///
     /// A scheduled sweep that runs out of time continues where it stopped, in the next call on these leases or on a
-    /// clone of them. One that has time left ([`Queue::for_call`]) stays for what is due within it for those who wait: a key that
+    /// clone of them. Once Step Functions throttles what it asks about executions, it asks no more: the next sweep does, beginning with those of
+    /// whom nobody has asked for longest. One that has time left ([`Queue::for_call`]) stays for what is due within it for those who wait: a key that
     /// opens, a lease that expires, the end of a wait or of a grace, a look. It reads again then, and serves. Without
     /// a deadline nobody says for how long it may stay, and it ends at once.
     ///
@@ -197,6 +274,16 @@ impl<S: Store> Queue<S> {
     /// Leases that were freed before stay free.
     pub async fn sweep(&self, bounds: SweepBounds) -> Result<Swept, Error> {
         self.follow_rules().await?;
+        let sweep = Self {
+            looks: self.looks.of_one_sweep(),
+            ..self.clone()
+        };
+        let swept = sweep.sweep_within(bounds).await;
+        sweep.looks.end_sweep();
+        swept
+    }
+
+    async fn sweep_within(&self, bounds: SweepBounds) -> Result<Swept, Error> {
         match bounds {
             SweepBounds::Call { limit, cursor } => {
                 let from = cursor.unwrap_or_else(|| Cursor::start(0));
@@ -268,8 +355,10 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    fn to_see_to(&self, entries: Vec<Entry>) -> Page {
+    fn to_see_to(&self, mut entries: Vec<Entry>) -> Page {
         let now = self.now();
+        // Not all of it may be done: what is due for longest comes first.
+        entries.sort_by_key(|entry| entry.sweep_after);
         let mut page = Page::at(now);
         let is_due = |at: Option<Timestamp>| at.is_none_or(|at| at <= now);
         for entry in entries {
@@ -336,6 +425,7 @@ impl<S: Store> Queue<S> {
                 Err(error) => all.push(Err(error)),
             }
         }
+        let due = self.looks.in_turn(due);
         let looks = due.iter();
         let looks = looks.map(|(holder, leases)| self.look(holder, leases));
         all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
@@ -414,24 +504,12 @@ impl<S: Store> Queue<S> {
         }
         let mut all = Seen::default();
         let asked_at = self.now();
-        let said = match self
-            .workflows()
-            .describe_execution(holder, self.limit())
-            .await
-        {
-            Ok(said) => {
-                all.looked = 1;
-                Some(said)
-            }
-            // One execution that may not be looked up keeps its leases, unless it never began, and does not stop the sweep.
-            Err(error) => {
-                error.count();
-                let problem = error.in_full();
-                tracing::error!(%holder, problem, "an execution could not be looked up, and keeps its leases");
-                all.failed = leases.len() as u64;
-                None
-            }
-        };
+        // One execution that may not be looked up keeps its leases, unless it never began, and does not stop the sweep.
+        let said = self.ask_about(holder).await;
+        match said {
+            Some(_) => all.looked = 1,
+            None => all.failed = leases.len() as u64,
+        }
         for (address, row) in leases {
             if self.is_nearly_over() {
                 all.left = true;
@@ -448,6 +526,9 @@ impl<S: Store> Queue<S> {
                         },
                         Looked::Kept | Looked::Changed => Seen::default(),
                     });
+            if let Err(error) = &looked {
+                self.looks.note_failure(error);
+            }
             let seen = one_bad_key_is_not_all(looked, &address.key)?;
             if seen.ended > 0 && row.request.is_start() {
                 // No event has said that it ended, or its task would have been answered.
@@ -459,6 +540,28 @@ impl<S: Store> Queue<S> {
             all.failed += seen.failed;
         }
         Ok(all)
+    }
+
+    /// What the service says of this execution; none if it does not, or has had enough of this sweep.
+    async fn ask_about(&self, holder: &Holder) -> Option<Execution> {
+        if self.looks.are_over() {
+            return None;
+        }
+        let asked_at = self.now();
+        let said = self.workflows().describe_execution(holder, self.limit());
+        match said.await {
+            Ok(said) => {
+                self.looks.note(holder, asked_at);
+                Some(said)
+            }
+            Err(error) => {
+                self.looks.note_failure(&error);
+                error.count();
+                let problem = error.in_full();
+                tracing::error!(%holder, problem, "an execution could not be looked up, and keeps its leases");
+                None
+            }
+        }
     }
 
     async fn look_after(
@@ -683,6 +786,46 @@ mod tests {
         let swept = leases.sweep(SweepBounds::Schedule).await.expect("swept");
         assert_eq!((swept.examined, swept.freed, swept.failed), (2, 2, 0));
     }
+
+    /// Somebody waits for each of 40 keys, so that each holder is looked at in every sweep; and Step Functions answers ten questions between
+    /// two sweeps.
+    #[tokio::test]
+    async fn throttled_looks_take_turns() {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let clock = make::clock();
+        let queue = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(calls.clone());
+        for n in 0..40 {
+            let holder = format!("holder-{n}");
+            calls.set_execution(&holder, Execution::Running);
+            for holder in [holder, format!("waits-{n}")] {
+                let wait = Wait {
+                    task_token: TaskToken::new(&*holder).expect("valid"),
+                    wait: WaitTime::DAY,
+                    latest: false,
+                };
+                let request = make::of_execution(make::key(format!("k{n}")), &holder);
+                let asked = queue.acquire_queued(request, wait).await;
+                asked.expect("an answer");
+            }
+        }
+        let mut looked = Vec::new();
+        for sweep in 1..=4 {
+            clock.advance(Duration::from_mins(1));
+            calls.throttle_after(10);
+            let swept = queue.sweep(SweepBounds::Schedule).await.expect("swept");
+            assert_eq!((swept.looked, swept.failed), (10, 30), "{sweep}");
+            let (answered, refused) = calls.take_looked();
+            // Those that were on their way with the first that was refused.
+            assert!((1..=AT_ONCE).contains(&refused), "{refused}");
+            looked.extend(answered);
+        }
+        looked.sort();
+        looked.dedup();
+        assert_eq!(looked.len(), 40);
+    }
+
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "tokio's virtual time")]
     async fn sweep_frees_ten_at_once() {

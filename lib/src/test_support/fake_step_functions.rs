@@ -42,12 +42,28 @@ struct State {
     results: HashMap<String, Option<Result<String, Failure>>>,
     /// What the next looks at them do not show yet.
     late: HashMap<(String, Late), u32>,
+    /// How many looks it answers from now on, if not all.
+    answers_looks: Option<usize>,
+    /// Which executions it was asked about, and how many looks it has refused.
+    looked: (Vec<String>, usize),
 }
 
 impl State {
     fn is_late(&mut self, execution: &str, what: Late) -> bool {
         let left = self.late.get_mut(&(execution.to_owned(), what));
         left.is_some_and(|left| std::mem::replace(left, left.saturating_sub(1)) > 0)
+    }
+
+    fn look(&mut self, execution: &Holder) -> Result<(), Error> {
+        if let Some(left) = &mut self.answers_looks {
+            if *left == 0 {
+                self.looked.1 += 1;
+                return Err(throttled("states:DescribeExecution", execution.as_str()));
+            }
+            *left -= 1;
+        }
+        self.looked.0.push(execution.as_str().to_owned());
+        Ok(())
     }
 }
 
@@ -148,6 +164,16 @@ impl FakeStepFunctions {
     /// From now on the service does not say what the input of `execution` is, because it is asked too often.
     pub fn throttle_execution(&self, execution: &str) {
         self.state().throttled.insert(execution.to_owned());
+    }
+
+    /// From now on the service answers so many looks at executions, and refuses those after them.
+    pub fn throttle_after(&self, looks: usize) {
+        self.state().answers_looks = Some(looks);
+    }
+
+    /// Which executions were looked at, and how many looks were throttled, since this was asked last.
+    pub fn take_looked(&self) -> (Vec<String>, usize) {
+        std::mem::take(&mut self.state().looked)
     }
 
     /// It may again.
@@ -269,6 +295,14 @@ impl FakeStepFunctions {
     }
 }
 
+fn throttled(action: &'static str, resource: &str) -> Error {
+    Error::Throttled {
+        action,
+        resource: resource.to_owned(),
+        source: crate::Cause::said("ThrottlingException"),
+    }
+}
+
 fn denied(action: &'static str, resource: &str) -> Error {
     Error::Denied {
         action,
@@ -306,7 +340,9 @@ impl Workflows for FakeStepFunctions {
         let known = state.executions.get(execution.as_str()).copied();
         let is_late = state.is_late(execution.as_str(), Late::End);
         let known = known.map(|known| if is_late { Execution::Running } else { known });
-        let said = if state.denied.contains(execution.as_str()) {
+        let said = if let Err(throttled) = state.look(execution) {
+            Err(throttled)
+        } else if state.denied.contains(execution.as_str()) {
             Err(denied("states:DescribeExecution", execution.as_str()))
         } else {
             Ok(known.unwrap_or(Execution::Unknown))
@@ -332,11 +368,7 @@ impl Workflows for FakeStepFunctions {
         };
         let began = match fate {
             Some(StartFate::Lost) => Err(unavailable()),
-            Some(StartFate::Throttled) => Err(Error::Throttled {
-                action: "states:StartExecution",
-                resource: machine.to_string(),
-                source: crate::Cause::said("ThrottlingException"),
-            }),
+            Some(StartFate::Throttled) => Err(throttled("states:StartExecution", machine.as_str())),
             Some(StartFate::Denied) => Err(denied("states:StartExecution", machine.as_str())),
             Some(StartFate::Refused) => Ok(Begun::Refused("StateMachineDoesNotExist".to_owned())),
             Some(StartFate::AnswerLost) | None => {
@@ -383,9 +415,11 @@ impl Workflows for FakeStepFunctions {
     }
 
     fn redrives<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Option<Redrives>> {
-        let redrives = self.state().redrives.get(execution.as_str()).copied();
+        let mut state = self.state();
+        let redrives = state.redrives.get(execution.as_str()).copied();
         let redrives = redrives.unwrap_or(Some(Redrives::NEVER));
-        Box::pin(std::future::ready(Ok(redrives)))
+        let said = state.look(execution).map(|()| redrives);
+        Box::pin(std::future::ready(said))
     }
 
     fn stop_redriven<'a>(
