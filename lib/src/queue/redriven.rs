@@ -24,8 +24,9 @@ use crate::{
     values::{Holder, Key, RequestDigest, RequestId},
 };
 
-/// The longest time between two looks at an execution that may be redriven.
-const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// The longest time between two looks at an execution that may be redriven. An event says so too, and most failures are never
+/// redriven: each look costs a question of which Step Functions allows few, and a write.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 
 /// How long one that acquires for itself has to do so.
 const TO_ACQUIRE: Duration = Duration::from_mins(2);
@@ -357,4 +358,53 @@ fn holders(rows: &Rows) -> String {
         return "nobody has it".to_owned();
     }
     format!("it is held by {}", held.join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        Execution, Leases, Memory, Settings, SweepBounds,
+        test_support::{FakeStepFunctions, grant, make},
+    };
+
+    /// For two weeks it may be redriven.
+    #[tokio::test]
+    async fn failure_that_nobody_redrives_takes_few_looks() {
+        let (calls, clock) = (Arc::new(FakeStepFunctions::default()), make::clock());
+        let queue = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(calls.clone());
+        grant(&queue, make::of_execution(make::key("k"), "failed")).await;
+        let ended = Execution::Ended {
+            stopped_at: queue.now(),
+            redrivable: true,
+            all_answered: true,
+        };
+        let execution = make::execution("failed");
+        calls.set_execution(execution.as_str(), ended);
+        let stands = |stands| Redrives {
+            stands,
+            count: 0,
+            at: None,
+        };
+        calls.set_redrives(execution.as_str(), stands(Stands::Redrivable));
+        clock.advance(Duration::from_mins(1));
+        queue.reap(&execution).await.expect("reaped");
+        let _ = calls.take_looked();
+        let sweep_for = async |time: Duration| {
+            let end = queue.now().plus(time);
+            while queue.now() < end {
+                clock.advance(Duration::from_mins(5));
+                queue.sweep(SweepBounds::Schedule).await.expect("swept");
+            }
+            calls.take_looked().0.len()
+        };
+        // Each writes once: the item and the index, two units.
+        assert_eq!(sweep_for(Duration::from_hours(14 * 24)).await, 22);
+        calls.set_redrives(execution.as_str(), stands(Stands::Final));
+        assert_eq!(sweep_for(Duration::from_hours(48)).await, 1, "the last");
+    }
 }
