@@ -1,6 +1,9 @@
 //! Which executions may have a lease that lasts as long as they run.
 
-use crate::values::{BadValue, Holder};
+use crate::{
+    start::StateMachineArn,
+    values::{BadValue, Holder},
+};
 
 /// The services whose executions can have a lease that lasts as long as they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +122,13 @@ fn owner(execution: &str) -> Option<(Service, String)> {
         }
         _ => None,
     }
+}
+
+/// The standard state machine whose list of executions has this one. The children of a Distributed Map are in lists of their own.
+pub(crate) fn listing_machine(execution: &Holder) -> Option<StateMachineArn> {
+    let (service, machine) = owner(execution.as_str())?;
+    let is_listed = service == Service::StepFunctions && !execution.as_str().contains('/');
+    StateMachineArn::new(machine).ok().filter(|_| is_listed)
 }
 
 pub(crate) fn is_pattern(text: &str) -> bool {

@@ -99,6 +99,17 @@ impl<const LOOKS: bool> Workflows for ExecutionServices<LOOKS> {
         look!(self, execution, describe_execution(execution, limit))
     }
 
+    fn running<'a>(
+        &'a self,
+        machine: &'a StateMachineArn,
+        limit: Duration,
+    ) -> Call<'a, Vec<Holder>> {
+        if LOOKS {
+            return self.step_functions.running(machine, limit);
+        }
+        never_looks()
+    }
+
     fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {
         look!(self, grant.0, received(grant, limit))
     }

@@ -395,6 +395,28 @@ impl Workflows for StepFunctions {
         Box::pin(self.looked_up(execution, limit))
     }
 
+    /// One page, of those that began last.
+    fn running<'a>(
+        &'a self,
+        machine: &'a StateMachineArn,
+        limit: Duration,
+    ) -> Call<'a, Vec<Holder>> {
+        let call = self.client.list_executions();
+        let call = call.state_machine_arn(machine.as_str());
+        let call = call.status_filter(ExecutionStatus::Running);
+        let call = call.max_results(1000);
+        Box::pin(async move {
+            match within(call.customize(), limit).send().await {
+                Ok(listed) => {
+                    let listed = listed.executions().iter();
+                    let listed = listed.filter_map(|one| Holder::new(one.execution_arn()).ok());
+                    Ok(listed.collect())
+                }
+                Err(error) => Err(failed("states:ListExecutions", machine.to_string(), error)),
+            }
+        })
+    }
+
     fn start_execution<'a>(
         &'a self,
         (machine, name): (&'a StateMachineArn, &'a ExecutionName),

@@ -1,7 +1,7 @@
 //! Sweep: frees the leases of crashed holders, and of executions that are over. Sweep provides liveness, not safety.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::{
     clock::Timestamp,
     error::Error,
+    executions::listing_machine,
     leases::own_row,
     outcomes::{Ended, is_zero},
     pagination::Cursor,
@@ -25,6 +26,7 @@ use crate::{
     },
     retry::{AT_ONCE, some_at_a_time},
     row::{Row, Stored, Term},
+    start::StateMachineArn,
     store::{Address, Entry, ItemAddress, Operations, Store},
     values::{Holder, Key, RequestDigest},
 };
@@ -241,6 +243,24 @@ impl Looks {
     }
 }
 
+/// Of so many executions of a machine, one list of those that run takes the place of that many looks. Step Functions gives out a
+/// quarter as many lists a second as looks, and apart from them.
+const WORTH_A_LIST: usize = 4;
+
+/// Whether nothing has said yet that the execution of these leases is over. Else a list that is late would begin the grace anew.
+fn are_thought_to_run(leases: &[(Address, Row)]) -> bool {
+    leases.iter().all(|(_, row)| {
+        let term = row.holding().map(|held| held.term);
+        matches!(
+            term,
+            Some(Term::Execution {
+                look_again_at: None,
+                ..
+            })
+        )
+    })
+}
+
 /// When this lease's execution was asked about last, by the row.
 fn last_look(row: &Row) -> Option<Timestamp> {
     let held = row.holding()?;
@@ -426,8 +446,9 @@ impl<S: Store> Queue<S> {
             }
         }
         let due = self.looks.in_turn(due);
+        let running = self.list_running(&due).await;
         let looks = due.iter();
-        let looks = looks.map(|(holder, leases)| self.look(holder, leases));
+        let looks = looks.map(|(holder, leases)| self.look(holder, leases, running.get(holder)));
         all.extend(some_at_a_time(AT_ONCE, looks.collect()).await);
         // All waiters of one key together, because their queue is one row.
         let width = AT_ONCE / waiting.len().clamp(1, AT_ONCE);
@@ -497,15 +518,63 @@ impl<S: Store> Queue<S> {
         all
     }
 
-    /// Asks about the holder of these leases, and ends or keeps each.
-    async fn look(&self, holder: &Holder, leases: &[(Address, Row)]) -> Result<Seen, Error> {
+    /// Which of these run, and when that was asked, as far as lists of their machines' executions show it. Nothing ends by what a list lacks:
+    /// of that the service is asked one by one.
+    async fn list_running(&self, due: &[(Holder, Due)]) -> BTreeMap<Holder, Timestamp> {
+        let mut of_machine = BTreeMap::<StateMachineArn, BTreeSet<&Holder>>::new();
+        for (holder, leases) in due {
+            if let Some(machine) = listing_machine(holder)
+                && are_thought_to_run(leases)
+            {
+                of_machine.entry(machine).or_default().insert(holder);
+            }
+        }
+        of_machine.retain(|_, holders| holders.len() >= WORTH_A_LIST);
+        let lists = of_machine.iter().map(|(machine, holders)| async move {
+            if self.is_nearly_over() {
+                return Vec::new();
+            }
+            let asked_at = self.now();
+            match self.workflows().running(machine, self.limit()).await {
+                Ok(running) => {
+                    let running = running.into_iter().filter(|one| holders.contains(one));
+                    running.map(|one| (one, asked_at)).collect()
+                }
+                Err(error) => {
+                    if matches!(error, Error::Throttled { .. }) {
+                        error.count();
+                    }
+                    let (machine, problem) = (machine.as_str(), error.in_full());
+                    tracing::warn!(
+                        machine,
+                        problem,
+                        "its executions could not be listed: each is looked up"
+                    );
+                    Vec::new()
+                }
+            }
+        });
+        let lists = some_at_a_time(AT_ONCE, lists.collect()).await;
+        lists.into_iter().flatten().collect()
+    }
+
+    /// Asks about the holder of these leases, unless a list that was asked for at this instant has shown that it runs, and ends or keeps each.
+    async fn look(
+        &self,
+        holder: &Holder,
+        leases: &[(Address, Row)],
+        listed: Option<&Timestamp>,
+    ) -> Result<Seen, Error> {
         if self.is_nearly_over() {
             return Ok(Seen::LEFT);
         }
         let mut all = Seen::default();
-        let asked_at = self.now();
+        let asked_at = listed.copied().unwrap_or_else(|| self.now());
         // One execution that may not be looked up keeps its leases, unless it never began, and does not stop the sweep.
-        let said = self.ask_about(holder).await;
+        let said = match listed {
+            Some(_) => Some(Execution::Running),
+            None => self.ask_about(holder).await,
+        };
         match said {
             Some(_) => all.looked = 1,
             None => all.failed = leases.len() as u64,
@@ -663,7 +732,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Acquire, Leases, Memory, Settings, TaskToken, Wait, WaitTime,
+        Acquire, KeepTime, Leases, Lifetime, Memory, Settings, TaskToken, Wait, WaitTime,
         clock::slow::Slow,
         store::wire::{Fate, Wire},
         test_support::FakeStepFunctions,
@@ -787,6 +856,12 @@ mod tests {
         assert_eq!((swept.examined, swept.freed, swept.failed), (2, 2, 0));
     }
 
+    fn execution_of(machine: &str, name: &str) -> Holder {
+        make::holder(format!(
+            "arn:aws:states:eu-west-1:123456789012:execution:{machine}:{name}"
+        ))
+    }
+
     /// Somebody waits for each of 40 keys, so that each holder is looked at in every sweep; and Step Functions answers ten questions between
     /// two sweeps.
     #[tokio::test]
@@ -797,15 +872,18 @@ mod tests {
             .with_clock(clock.clone())
             .with_workflows(calls.clone());
         for n in 0..40 {
-            let holder = format!("holder-{n}");
-            calls.set_execution(&holder, Execution::Running);
-            for holder in [holder, format!("waits-{n}")] {
+            for name in ["holds", "waits"] {
                 let wait = Wait {
-                    task_token: TaskToken::new(&*holder).expect("valid"),
+                    task_token: TaskToken::new(format!("{name}-{n}")).expect("valid"),
                     wait: WaitTime::DAY,
                     latest: false,
                 };
-                let request = make::of_execution(make::key(format!("k{n}")), &holder);
+                // Each of a machine of its own.
+                let execution = execution_of(&format!("machine-{n}"), name);
+                calls.set_execution(execution.as_str(), Execution::Running);
+                let keep = KeepTime::default();
+                let lifetime = Lifetime::Execution { keep };
+                let request = Acquire::new(make::key(format!("k{n}")), execution, lifetime);
                 let asked = queue.acquire_queued(request, wait).await;
                 asked.expect("an answer");
             }
@@ -824,6 +902,62 @@ mod tests {
         looked.sort();
         looked.dedup();
         assert_eq!(looked.len(), 40);
+    }
+
+    /// Somebody waits for keys of executions of one machine. What its list shows is not looked up; what the list lacks is, and so are those that
+    /// seemed to be over, and children of a Distributed Map; and so are few.
+    #[tokio::test]
+    async fn listed_executions_are_not_looked_up() {
+        let clock = make::clock();
+        let calls = Arc::new(FakeStepFunctions::default());
+        let queue = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(calls.clone());
+        let hold = async |machine: &str, name: &str, status| {
+            let execution = execution_of(machine, name);
+            calls.set_execution(execution.as_str(), status);
+            let (keep, key) = (KeepTime::default(), make::key(format!("{machine}:{name}")));
+            let lifetime = Lifetime::Execution { keep };
+            grant(&queue, Acquire::new(key.clone(), execution, lifetime)).await;
+            let wait = Wait {
+                task_token: TaskToken::new(key.as_str()).expect("valid"),
+                wait: WaitTime::DAY,
+                latest: false,
+            };
+            let waits = make::of_execution(key, format!("{machine}{name}").replace('/', "-"));
+            let asked = queue.acquire_queued(waits, wait).await;
+            asked.expect("an answer");
+        };
+        for n in 0..10 {
+            hold("many", &n.to_string(), Execution::Running).await;
+            hold("each/map", &n.to_string(), Execution::Running).await;
+        }
+        let unsure = Execution::Ended {
+            stopped_at: queue.now(),
+            redrivable: false,
+            all_answered: false,
+        };
+        hold("many", "over", unsure).await;
+        for n in 0..3 {
+            hold("few", &n.to_string(), Execution::Running).await;
+        }
+        let asked = async || {
+            clock.advance(Duration::from_mins(1));
+            let swept = queue.sweep(SweepBounds::Schedule).await.expect("swept");
+            assert_eq!((swept.looked, swept.ended, swept.failed), (24, 0, 0));
+            let (mut looked, _) = calls.take_looked();
+            looked.retain(|execution| !execution.contains(":each/map:"));
+            looked.sort();
+            looked
+        };
+        let few = (0..3).map(|n| execution_of("few", &n.to_string()));
+        let few = few.map(|execution| execution.as_str().to_owned());
+        let over = execution_of("many", "over");
+        let expected: Vec<_> = few.chain([over.as_str().to_owned()]).collect();
+        assert_eq!(asked().await, expected);
+        // A list that is late has no say in its grace.
+        calls.list(over.as_str());
+        assert_eq!(asked().await, expected);
     }
 
     #[tokio::test(start_paused = true)]

@@ -155,6 +155,17 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Execution>;
 
+    /// Which executions of this machine run, as far as one answer shows them: one that it lacks may run all the same. The response may be
+    /// half a minute old. An engine that cannot list them need not implement it: then each is looked up.
+    fn running<'a>(
+        &'a self,
+        machine: &'a StateMachineArn,
+        limit: Duration,
+    ) -> Call<'a, Vec<Holder>> {
+        let _ = (machine, limit);
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// Whether the holder of a grant received it through a task token. The response may be half a minute old. An engine
     /// that cannot say so need not implement it: then a lease of which its holder never learned ends with the execution.
     fn received<'a>(&'a self, grant: GrantOf<'a>, limit: Duration) -> Call<'a, Receipt> {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The ARN of a standard state machine, also with a version or an alias.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StateMachineArn(String);
 

@@ -46,6 +46,8 @@ struct State {
     answers_looks: Option<usize>,
     /// Which executions it was asked about, and how many looks it has refused.
     looked: (Vec<String>, usize),
+    /// Those that its lists show although they have ended.
+    listed: Vec<String>,
 }
 
 impl State {
@@ -174,6 +176,11 @@ impl FakeStepFunctions {
     /// Which executions were looked at, and how many looks were throttled, since this was asked last.
     pub fn take_looked(&self) -> (Vec<String>, usize) {
         std::mem::take(&mut self.state().looked)
+    }
+
+    /// From now on lists of running executions show this one, which has ended.
+    pub fn list(&self, execution: &str) {
+        self.state().listed.push(execution.to_owned());
     }
 
     /// It may again.
@@ -348,6 +355,17 @@ impl Workflows for FakeStepFunctions {
             Ok(known.unwrap_or(Execution::Unknown))
         };
         Box::pin(std::future::ready(said))
+    }
+
+    fn running<'a>(&'a self, machine: &'a StateMachineArn, _: Duration) -> Call<'a, Vec<Holder>> {
+        let of_machine = machine.as_str().replace(":stateMachine:", ":execution:") + ":";
+        let state = self.state();
+        let running = state.executions.iter();
+        let running = running.filter(|(_, status)| **status == Execution::Running);
+        let listed = running.map(|(execution, _)| execution).chain(&state.listed);
+        let listed = listed.filter(|execution| execution.starts_with(&of_machine));
+        let listed = listed.filter_map(|execution| Holder::new(execution).ok());
+        Box::pin(std::future::ready(Ok(listed.collect())))
     }
 
     fn start_execution<'a>(

@@ -64,7 +64,8 @@ fn actions(stack: &Stack) -> BTreeSet<(String, String)> {
         let execution = machine.replace(":stateMachine:", ":execution:") + ":x";
         [
             ("states:StartExecution", machine.clone()),
-            ("states:SendTaskSuccess", machine),
+            ("states:SendTaskSuccess", machine.clone()),
+            ("states:ListExecutions", machine),
             ("states:DescribeExecution", execution.clone()),
             ("states:GetExecutionHistory", execution.clone()),
             ("states:StopExecution", execution),
