@@ -3,7 +3,7 @@
 use serde::{Serialize, ser::SerializeMap as _};
 
 use crate::{
-    metrics,
+    metrics::{self, Metric},
     outcomes::{Contention, HeldUntil},
     row::{Act, Record, because},
     values::{Holder, Key, Metadata},
@@ -317,8 +317,20 @@ impl Error {
 
     /// Reports this error, which no caller sees, as a [metric](crate::metrics).
     pub fn count(&self) {
-        if let Some(metric) = self.kind().metric {
+        if let Some(metric) = self.metric() {
             metrics::record(metric, 1);
+        }
+    }
+
+    /// The metric that counts it: that of its kind, but what throttled the call may be Step Functions or Lambda, which an operator cures otherwise than
+    /// a table.
+    #[must_use]
+    pub fn metric(&self) -> Option<Metric> {
+        match self.worst() {
+            Self::Throttled { action, .. } if !action.starts_with("dynamodb:") => {
+                Some(Metric::StepFunctionsThrottles)
+            }
+            error => error.kind().metric,
         }
     }
 

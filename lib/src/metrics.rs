@@ -42,6 +42,7 @@ metrics! {
     Corrupt "Count";
     Unavailable "Count";
     Throttles "Count";
+    StepFunctionsThrottles "Count";
     Denied "Count";
     FailedStarts "Count";
     UnguardedRedrives "Count";
@@ -187,10 +188,24 @@ mod tests {
                 source: None,
             };
             unheard.count();
+            for action in ["dynamodb:Query", "states:DescribeExecution"] {
+                let throttled = Error::Throttled {
+                    action,
+                    resource: String::new(),
+                    source: crate::Cause::said("no"),
+                };
+                throttled.count();
+            }
             "done"
         })
         .await;
-        let expected = [("HeldTime", 2000), ("QueueDepth", 7), ("Unavailable", 1)];
+        let expected = [
+            ("HeldTime", 2000),
+            ("QueueDepth", 7),
+            ("Unavailable", 1),
+            ("Throttles", 1),
+            ("StepFunctionsThrottles", 1),
+        ];
         assert_eq!((told, &values(&counts)[..]), ("done", &expected[..]));
     }
 

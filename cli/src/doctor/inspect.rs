@@ -78,7 +78,7 @@ const OTHERS: [&str; 32] = [
 const DURABLE_ENDS: &str = "DurableEndRule";
 
 /// The alarms of the nested stack.
-const ALARMS: [&str; 21] = [
+const ALARMS: [&str; 22] = [
     "BackgroundErrorsAlarm",
     "ClocksAlarm",
     "CorruptAlarm",
@@ -93,6 +93,7 @@ const ALARMS: [&str; 21] = [
     "QueueDepthAlarm",
     "ReapDeadLettersAlarm",
     "ReapQueueAgeAlarm",
+    "StepFunctionsThrottlesAlarm",
     "SweepSilentAlarm",
     "TableThrottlesAlarm",
     "TakeOversAlarm",

@@ -24,7 +24,7 @@ pub(crate) fn add(counts: &mut Counts, outcome: Result<&Summary, &Arc<Error>>, t
 }
 
 fn add_error(counts: &mut Counts, error: &Error) {
-    if let Some(metric) = error.kind().metric {
+    if let Some(metric) = error.metric() {
         counts.add(metric, 1);
     }
     if let Error::QueueFull { waiting, .. } = error.worst() {
@@ -117,6 +117,14 @@ mod tests {
                     source: source(),
                 },
                 vec![("Throttles", 1)],
+            ),
+            (
+                Error::Throttled {
+                    action: "states:StartExecution",
+                    resource: resource(),
+                    source: source(),
+                },
+                vec![("StepFunctionsThrottles", 1)],
             ),
             (
                 Error::Unavailable {

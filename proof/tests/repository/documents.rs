@@ -80,7 +80,7 @@ pub const RULES: &[(&str, Rule, &[SeededEdit])] = &[
         dollars,
         &[
             ("docs/reference/cost.md", "**$8.98**", "**$8.99**"),
-            ("README.md", "$8.11 a month", "$8.12 a month"),
+            ("README.md", "$8.21 a month", "$8.22 a month"),
         ],
     ),
     (
