@@ -169,6 +169,8 @@ impl Record {
             Settlement::Dismissed => {
                 self.has_failed = false;
                 self.accepted_at = None;
+                // Who starts it anew is not the caller that has ended.
+                self.asking.must_stop = false;
                 None
             }
         };
