@@ -457,6 +457,26 @@ orders/42 #2  held    in 9 min  1 min ago  30 s ago  7      c";
     }
 
     #[test]
+    fn who_waits_for_itself_is_named() {
+        let lease = held(0, "worker 1");
+        let found = json!({"outcome": "found", "state": "held", "lease": lease, "previous": null, "frozen": false, "waiting": 1});
+        let mut view = view(&found);
+        let waits = |holder: &str| WaiterView {
+            place: 1,
+            holder: Holder::new(holder).unwrap(),
+            start: false,
+            permits: None,
+            since: at(0),
+            until: at(3660),
+            metadata: Metadata::default(),
+        };
+        for (holder, itself) in [("worker 2", false), ("worker 1", true)] {
+            view.waiters = Some(vec![waits(holder)]);
+            assert_eq!(shown(&view).contains("waits for itself"), itself);
+        }
+    }
+
+    #[test]
     fn queue_and_failed_starts_are_shown() {
         let mut view = view(&json!({"outcome": "absent"}));
         assert_eq!(shown(&view), "");

@@ -16,16 +16,16 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     untold_waiter_learns_lease_was_lost(bench).await;
 }
 
-/// Asserts that the only answer since the last call is this error.
+/// Asserts that the only answer since the last call is this error. Returns its message.
 #[track_caller]
-fn only_error<B: Bench>(case: &QueueCase<'_, B>, who: &str, error: &str) {
+fn only_error<B: Bench>(case: &QueueCase<'_, B>, who: &str, error: &str) -> String {
     let answers = case.answers();
     assert_eq!(answers.len(), 1, "{answers:?}");
-    is_error(&answers[0], who, error, case.address.key.as_str());
+    is_error(&answers[0], who, error, case.address.key.as_str())
 }
 
 /// Asserts that the answer is an error, in the shape of a function's own errors.
-fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
+fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) -> String {
     let (token, Err((name, cause))) = answer else {
         panic!("{answer:?}");
     };
@@ -39,7 +39,8 @@ fn is_error(answer: &(String, Answer), who: &str, error: &str, key: &str) {
     let message = cause["errorMessage"].as_str().expect("text");
     let message: Value = serde_json::from_str(message).expect("JSON once more");
     assert_eq!(message["key"], key);
-    assert!(message["message"].is_string(), "{message}");
+    let message = message["message"].as_str().expect("a message");
+    message.to_owned()
 }
 
 async fn timed_out_waiter_is_sent_away<B: Bench>(bench: &B) {
@@ -54,7 +55,8 @@ async fn timed_out_waiter_is_sent_away<B: Bench>(bench: &B) {
     case.expect_no_answers();
     case.pass(MS);
     case.sweep().await;
-    only_error(&case, "b", "Lease.QueueTimeout");
+    let message = only_error(&case, "b", "Lease.QueueTimeout");
+    assert!(message.ends_with(": holder had it"), "{message}");
     case.has_waiting(&["a", "c"]).await;
     assert!(case.waiter("b").await.is_none(), "no ghost");
     case.sweep().await;

@@ -264,7 +264,7 @@ async fn ended_callers(case: &mut Case) {
         };
         case.calls.set_execution(caller.as_str(), over);
         let before = SystemClock.now();
-        drop(queue.reap(&caller).await.unwrap());
+        let _ = queue.reap(&caller).await.unwrap();
         took.push(SystemClock.now().since(before));
         assert_eq!(case.calls.take_stopped().len(), 1, "{name}");
     }
