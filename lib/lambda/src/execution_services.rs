@@ -38,7 +38,7 @@ macro_rules! look {
 }
 
 /// Step Functions and Lambda's durable functions. Executions are started and stopped in Step Functions only. Without `LOOKS` it
-/// notifies waiters and starts executions, and never asks how they stand.
+/// notifies waiters and starts executions, and asks of nobody how it stands but of the caller of a start.
 #[derive(Debug)]
 pub struct ExecutionServices<const LOOKS: bool = true> {
     step_functions: StepFunctions,
@@ -96,7 +96,11 @@ impl<const LOOKS: bool> Workflows for ExecutionServices<LOOKS> {
         execution: &'a Holder,
         limit: Duration,
     ) -> Call<'a, Execution> {
-        look!(self, execution, describe_execution(execution, limit))
+        if LOOKS {
+            return ask!(self, execution, describe_execution(execution, limit));
+        }
+        // Before a start begins that stops with its caller, which waits in Step Functions.
+        self.step_functions.describe_execution(execution, limit)
     }
 
     fn running<'a>(

@@ -433,13 +433,7 @@ fn refusal_of(start: &StartItem) -> Option<Error> {
     let key = start.key.clone();
     Some(match &start.status {
         StartStatus::Waiting | StartStatus::Begun => return None,
-        StartStatus::Failed(reason) => match start.waited_for(reason) {
-            Some(held_by) => Error::QueueTimeout { key, held_by },
-            None => Error::NotStarted {
-                key,
-                reason: reason.clone(),
-            },
-        },
+        StartStatus::Failed(reason) => start.failure(reason),
         StartStatus::Superseded(by) => {
             let by = by.clone();
             Error::Superseded { key, by }

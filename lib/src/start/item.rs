@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::{ExecutionInput, ExecutionName, PassLease, StateMachineArn};
 use crate::{
     clock::Timestamp,
+    error::Error,
     request::Request,
     row::attributes as at,
     row::{Item, Row, instant, n, s, text, time},
@@ -116,10 +117,19 @@ impl StartItem {
         for_whom.map_or_else(|| late.clone(), |holder| format!("{late}{HAD_BY}{holder}"))
     }
 
-    /// Whether it failed because its wait was over: then who had the key.
-    pub(crate) fn waited_for(&self, reason: &str) -> Option<Option<Holder>> {
-        let rest = reason.strip_prefix(&self.waited_too_long(None))?;
-        Some(rest.strip_prefix(HAD_BY).map(Holder::stored))
+    /// The error of a start that failed for this reason.
+    pub(crate) fn failure(&self, reason: &str) -> Error {
+        let key = self.key.clone();
+        match reason.strip_prefix(&self.waited_too_long(None)) {
+            Some(rest) => Error::QueueTimeout {
+                key,
+                held_by: rest.strip_prefix(HAD_BY).map(Holder::stored),
+            },
+            None => Error::NotStarted {
+                key,
+                reason: reason.to_owned(),
+            },
+        }
     }
 
     /// Whether another call asks for the same.

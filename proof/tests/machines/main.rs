@@ -149,7 +149,17 @@ fn cases_need_exactly_their_permissions() {
     let refused = permissions.refused(&[]).into_iter();
     wrong.extend(refused.map(str::to_owned));
     if word().is_empty() {
+        // A role that begins starts needs these only where reap has not heard of the end, of a caller or of what was started. No case
+        // keeps that from reap, which other cases need meanwhile; `start_asks_for_its_caller` of the suite plays it.
+        let begins = ["AcquireRole", "OperateRole", "ReleaseRole", "StartRole"];
+        let asks = ["states:DescribeExecution", "states:GetExecutionHistory"];
+        let is_rare = |idle: &String| {
+            let mut words = idle.split(' ');
+            words.next().is_some_and(|role| begins.contains(&role))
+                && words.next().is_some_and(|action| asks.contains(&action))
+        };
         let idle = permissions.idle().into_iter();
+        let idle = idle.filter(|idle| !is_rare(idle));
         wrong.extend(idle.map(|idle| format!("no case needs {idle}")));
     }
     assert!(
