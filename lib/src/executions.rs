@@ -1,9 +1,6 @@
 //! Which executions may have a lease that lasts as long as they run.
 
-use crate::{
-    start::StateMachineArn,
-    values::{BadValue, Holder},
-};
+use crate::values::{BadValue, Holder};
 
 /// The services whose executions can have a lease that lasts as long as they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,10 +122,10 @@ fn owner(execution: &str) -> Option<(Service, String)> {
 }
 
 /// The standard state machine whose list of executions has this one. The children of a Distributed Map are in lists of their own.
-pub(crate) fn listing_machine(execution: &Holder) -> Option<StateMachineArn> {
+pub(crate) fn listing_machine(execution: &Holder) -> Option<String> {
     let (service, machine) = owner(execution.as_str())?;
     let is_listed = service == Service::StepFunctions && !execution.as_str().contains('/');
-    StateMachineArn::new(machine).ok().filter(|_| is_listed)
+    is_listed.then_some(machine)
 }
 
 pub(crate) fn is_pattern(text: &str) -> bool {

@@ -47,7 +47,7 @@ async fn caller_does_not_wait_for_itself<B: Bench>(bench: &B) {
         IfHeld::Replace(wait),
     ] {
         let start = with(case.waits("child", "t", None), |start| {
-            start.if_held = if_held
+            start.if_held = if_held;
         });
         let refused = case.case.leases.start(start).await;
         match if_held {
@@ -60,7 +60,7 @@ async fn caller_does_not_wait_for_itself<B: Bench>(bench: &B) {
     case.case.give_back(&lease).await;
     let two = |name: &str| {
         with(case.waits(name, name, None), |start| {
-            start.permits = Some(make::permits(2))
+            start.permits = Some(make::permits(2));
         })
     };
     let own = make::of_execution(key.clone(), CALLER).permits(make::permits(2));

@@ -524,6 +524,7 @@ impl<S: Store> Queue<S> {
         let mut of_machine = BTreeMap::<StateMachineArn, BTreeSet<&Holder>>::new();
         for (holder, leases) in due {
             if let Some(machine) = listing_machine(holder)
+                && let Ok(machine) = StateMachineArn::new(machine)
                 && are_thought_to_run(leases)
             {
                 of_machine.entry(machine).or_default().insert(holder);
