@@ -221,8 +221,8 @@ impl Rows {
             }
         }
         match differing {
-            _ if reentered.is_some() => Ok(reentered),
             _ if self.remember(request) => Err(Error::Consumed { key: key.clone() }),
+            _ if reentered.is_some() => Ok(reentered),
             Some(field) => Err(differs(field)),
             None => Ok(None),
         }

@@ -169,16 +169,16 @@ impl<S: Store> Queue<S> {
         let Some(notification) = row.holding().and_then(|held| held.notification) else {
             return Ok(Begins::Later);
         };
-        // A process that was suspended meanwhile calls no more.
-        if self.now().since(notification.at) > CALLS_WITHIN {
-            return Ok(Begins::Later);
-        }
         let is_only_call = notification.tries == Counter::MIN;
         if is_only_call
             && self.now().since(item.asked_at) > JUST_ASKED
             && Box::pin(self.is_without_caller(item)).await
         {
             return Box::pin(self.dismiss_with_caller(at, row, item)).await;
+        }
+        // A process that was suspended meanwhile calls no more. Nothing is asked between this and the call.
+        if self.now().since(notification.at) > CALLS_WITHIN {
+            return Ok(Begins::Later);
         }
         if let Err(problem) = self.starts.check(&item.key, &item.state_machine) {
             let reason = format!("{} {problem}", item.state_machine);

@@ -440,7 +440,9 @@ fn refusal_of(start: &StartItem) -> Option<Error> {
         }
         StartStatus::Skipped => Error::NotStarted {
             key,
-            reason: "an operator has taken it out of the queue".to_owned(),
+            reason:
+                "it was taken out of the queue: by an operator, or because its caller had ended"
+                    .to_owned(),
         },
     })
 }

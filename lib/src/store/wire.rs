@@ -98,6 +98,7 @@ pub(crate) enum Before {
     Join,
     Read,
     ReadStart,
+    ReadResult,
     Start,
     Settle,
 }
@@ -314,6 +315,7 @@ impl Store for Wire {
         match items {
             [ItemAddress::Row(_)] => self.at(Before::Read),
             [ItemAddress::Start(..)] => self.at(Before::ReadStart),
+            [ItemAddress::Result(..)] => self.at(Before::ReadResult),
             [_] => {}
             _ if self.conflicts() => return Ok(None),
             _ => self.at(Before::ReadAll),

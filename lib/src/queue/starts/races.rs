@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use super::{IfHeld, Start, Started};
 use crate::{
     Error, Execution, ExecutionName, ForceReleaseOptions, ForceReleaseOutcome, Holder, Leases,
-    ManualClock, Memory, Pool, Queue, Settings, StartItem, StartRules, StartStatus,
+    ManualClock, Memory, Pool, Queue, ResultTo, Settings, StartItem, StartRules, StartStatus,
     StateMachineArn, SweepBounds, TaskToken, Wait, WaitTime,
     clock::Clock as _,
     leases::CALLS_WITHIN,
@@ -507,6 +507,47 @@ async fn suspended_process_starts_nothing() {
     assert!(matches!(answer, Ok(Started::Queued { .. })), "{answer:?}");
     assert!(race.calls.started().is_empty());
     race.runs_alone(&leases, "first").await;
+}
+
+/// The same while it asks whether the caller of the start still runs.
+#[tokio::test(start_paused = true)]
+async fn suspended_question_starts_nothing() {
+    let race = Race::new(None);
+    let table = Memory::new();
+    let leases = race.leases(table.clone());
+    let begun = leases.start(start("first", IfHeld::Skip)).await;
+    assert!(matches!(begun, Ok(Started::Started { .. })), "{begun:?}");
+    // Of two callers the first has ended, and the later one waits.
+    for caller in ["caller", "another"] {
+        let second = Start {
+            result_to: Some(ResultTo {
+                task_token: TaskToken::new(caller).expect("valid"),
+                caller: make::execution(caller),
+                stop_with_caller: true,
+            }),
+            ..start("second", IfHeld::Wait(WaitTime::DAY))
+        };
+        leases.start(second).await.expect("queued");
+        race.clock.advance(Duration::from_millis(1));
+    }
+    let over = Execution::Ended {
+        stopped_at: race.clock.now(),
+        redrivable: true,
+        all_answered: true,
+    };
+    let caller = make::execution("caller");
+    race.calls.set_execution(caller.as_str(), over);
+    race.clock.advance(Duration::from_secs(2));
+    let (clock, too_long) = (race.clock.clone(), CALLS_WITHIN + Duration::from_millis(1));
+    let store = Wire::meddled(Before::ReadResult, 1, move |_| clock.advance(too_long));
+    for (pk, sk, item) in table.all() {
+        store.table.put_at(&pk, &sk, &item);
+    }
+    race.ends(&race.leases(store.clone()), "first").await;
+    assert!(store.is_done());
+    let second = execution("second");
+    assert_eq!(store.row().await.holder(), Some(&second));
+    assert!(!race.calls.started().contains_key(second.as_str()));
 }
 
 /// Between the permit of its pool and the note of it, the key is granted to the same start anew.
