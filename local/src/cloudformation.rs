@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 
 use crate::arn;
@@ -26,7 +27,21 @@ pub(crate) fn routes(listed: &[ListedResource]) -> Router {
 
 type Xml = (StatusCode, [(HeaderName, &'static str); 1], String);
 
-async fn answer(State(listed): State<Arc<[ListedResource]>>, body: String) -> Xml {
+async fn answer(
+    State(listed): State<Arc<[ListedResource]>>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    // Of a service with another protocol.
+    if headers.contains_key("x-amz-target") {
+        let json = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
+        let body = r#"{"__type":"UnknownOperationException"}"#;
+        return (StatusCode::BAD_REQUEST, json, body).into_response();
+    }
+    list(&listed, &body).into_response()
+}
+
+fn list(listed: &[ListedResource], body: &str) -> Xml {
     let form: BTreeMap<String, String> = form_urlencoded::parse(body.as_bytes())
         .into_owned()
         .collect();

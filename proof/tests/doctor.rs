@@ -43,6 +43,11 @@ impl Ran {
 
 /// The doctor of the stack `leasehold`, or of the one that the arguments name.
 async fn doctor(stack: &Stack, arguments: &[&str]) -> Ran {
+    doctor_with(stack, &stack.cloudformation_url(), arguments).await
+}
+
+/// The same, with an endpoint of Service Quotas.
+async fn doctor_with(stack: &Stack, quotas: &str, arguments: &[&str]) -> Ran {
     let home = tempfile::tempdir().unwrap();
     let named = ["doctor", "--stack", "leasehold"];
     let unnamed = if arguments.contains(&"--stack") { 1 } else { 3 };
@@ -62,6 +67,7 @@ async fn doctor(stack: &Stack, arguments: &[&str]) -> Ran {
         )
         .env("AWS_ENDPOINT_URL_DYNAMODB", stack.dynamodb_url())
         .env("AWS_ENDPOINT_URL_LAMBDA", stack.lambda_url())
+        .env("AWS_ENDPOINT_URL_SERVICE_QUOTAS", quotas)
         .env("AWS_ENDPOINT_URL_SFN", stack.sfn_url())
         .output()
         .await
@@ -100,10 +106,11 @@ async fn sound_stack_passes_and_stays_unchanged() {
         (Some(0), &json!("passed")),
         "{report:#}"
     );
-    // The embedded DynamoDB has no backups.
-    assert_eq!(ran.checks("not_checked"), ["recovery".to_owned()].into());
+    // The embedded DynamoDB has no backups, and a local stack no quotas.
+    let unknown = ["quotas", "recovery"].map(str::to_owned);
+    assert_eq!(ran.checks("not_checked"), unknown.into());
     assert_eq!(
-        ran.checks("passed").len() + 1,
+        ran.checks("passed").len() + 2,
         report["checks"].as_array().unwrap().len(),
         "{report:#}"
     );
@@ -209,6 +216,59 @@ async fn read_only_writes_nothing_reports_unchecked() {
         json!(["Step Functions does not answer"])
     );
     assert_eq!(of("ttl")["outcome"], "passed");
+    stack.stop().await;
+}
+
+/// A service that lists these quotas of Step Functions on two pages; its address.
+async fn service_quotas(history: u32, describe: u32) -> String {
+    let quota = |name: &str, value: u32| {
+        let quotas = [
+            json!({"QuotaName": format!("{name} throttle token bucket size"), "Value": 1}),
+            json!({"QuotaName": format!("{name} throttle token refill rate per second"), "Value": value}),
+        ];
+        json!({"Quotas": quotas})
+    };
+    let mut first = quota("DescribeExecution", describe);
+    first["NextToken"] = json!("more");
+    let second = quota("GetExecutionHistory", history);
+    let list = move |body: String| async move {
+        let asked: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(asked["ServiceCode"], "states");
+        let page = if asked["NextToken"] == "more" {
+            second
+        } else {
+            first
+        };
+        page.to_string()
+    };
+    let routes = axum::Router::new().route("/", axum::routing::post(list));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async { axum::serve(listener, routes).await });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn quotas_below_the_documented_fail() {
+    let options = Options {
+        schedules: Schedules::Never,
+        ..options()
+    };
+    let stack = Stack::start(options).await.unwrap();
+    let arguments = ["--read-only", "--format", "json"];
+    let enough = service_quotas(20, 10).await;
+    let ran = doctor_with(&stack, &enough, &arguments).await;
+    assert!(ran.checks("passed").contains("quotas"), "{}", ran.out);
+    let few = service_quotas(20, 9).await;
+    let ran = doctor_with(&stack, &few, &arguments).await;
+    assert!(ran.checks("failed").contains("quotas"), "{}", ran.out);
+    let found = "DescribeExecution refills at 9 a second, and 10 is the lowest";
+    assert!(ran.out.contains(found), "{}", ran.out);
+    assert!(
+        !ran.out.contains("GetExecutionHistory refills"),
+        "{}",
+        ran.out
+    );
     stack.stop().await;
 }
 

@@ -30,6 +30,7 @@ pub(super) struct Account {
     cloudformation: aws_sdk_cloudformation::Client,
     pub(super) dynamodb: aws_sdk_dynamodb::Client,
     pub(super) lambda: aws_sdk_lambda::Client,
+    pub(super) quotas: aws_sdk_servicequotas::Client,
     pub(super) sfn: aws_sdk_sfn::Client,
     /// DynamoDB's clock, read from the dates of its responses.
     pub(super) dates: Dates,
@@ -58,6 +59,7 @@ impl CallError {
             Some("cloudformation") => "CloudFormation",
             Some("dynamodb") => "DynamoDB",
             Some("lambda") => "Lambda",
+            Some("servicequotas") => "Service Quotas",
             _ => "Step Functions",
         };
         let SdkError::ServiceError(error) = error else {
@@ -143,6 +145,7 @@ impl Account {
             cloudformation: aws_sdk_cloudformation::Client::new(config),
             dynamodb: aws_sdk_dynamodb::Client::from_conf(dynamodb.build()),
             lambda: aws_sdk_lambda::Client::new(config),
+            quotas: aws_sdk_servicequotas::Client::new(config),
             sfn: aws_sdk_sfn::Client::new(config),
             dates,
         }
@@ -259,6 +262,7 @@ mod tests {
             include_str!("account.rs"),
             include_str!("inspect.rs"),
             include_str!("queue.rs"),
+            include_str!("quotas.rs"),
         ];
         let sources = sources
             .iter()

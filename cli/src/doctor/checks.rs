@@ -103,6 +103,12 @@ const INSPECTIONS: &[[&str; 4]] = &[
         "deploy with Monitoring=enabled; deploy the nested stack MonitoringStack again to restore a deleted alarm",
     ],
     [
+        "quotas",
+        "L1",
+        "Step Functions may be asked about executions as fast as AWS documents it.",
+        "request more in Service Quotas; docs/guides/deploy-and-alarms.md says which quotas, and what they allow",
+    ],
+    [
         "listing",
         "S11",
         "The function inspect lists the held leases, without their secrets.",

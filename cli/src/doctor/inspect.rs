@@ -13,6 +13,7 @@ use serde_json::json;
 use super::account::{Account, CallError, Resources};
 use super::clocks::ClockOffset;
 use super::grace::of_grace;
+use super::quotas::of_quotas;
 use super::report::{Outcome, Report};
 use crate::exit::in_full;
 use crate::safeguards::Safeguards;
@@ -150,6 +151,7 @@ pub(super) async fn inspect(
     let (machine, outcome) = of_machine(account, resources).await;
     report.record("machine", outcome);
     report.record("alarms", of_alarms(account, resources).await);
+    report.record("quotas", of_quotas(account).await);
     let of_acquire = |name: &str| environments.get("acquire")?.get(name).cloned();
     let settings = Environment::from(of_acquire).map(|found| found.settings);
     if let Ok(settings) = &settings {

@@ -8,6 +8,7 @@ mod exercise;
 mod grace;
 mod inspect;
 mod queue;
+mod quotas;
 mod report;
 
 use std::time::Duration;

@@ -497,11 +497,11 @@ async fn dismissed_start_answers_its_task() {
     let mut start = Start::new(Key::new("k").unwrap(), machine, name);
     start.result_to = Some(ResultTo {
         task_token: TaskToken::new("of a task").unwrap(),
-        caller: Holder::new(ONE).unwrap(),
+        caller: Holder::new(format!("{ONE}-caller")).unwrap(),
         stop_with_caller: false,
     });
     let execution = start.execution();
-    assert!(all.stack().start(start).await.is_ok());
+    all.stack().start(start).await.unwrap();
     let dismissed = all.run(&["dismiss-start", "k", execution.as_str()]).await;
     assert_eq!(dismissed.code, Some(0), "{dismissed:?}");
     let calls = all.server.calls();

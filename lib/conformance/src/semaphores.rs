@@ -305,6 +305,15 @@ async fn a_holder_may_reenter_its_permit<B: Bench>(bench: &B) {
         let request = case.one_of(3, "a", id).reentrant();
         assert_eq!(grant(&case.leases, request).await.lease, other.lease);
     }
+    // Whichever permit it has.
+    let case = Case::new(bench, "semaphore/reentrant without a number");
+    case.permit_of(2, "a").await;
+    case.permit_of(2, "b").await;
+    for holder in ["a", "b"] {
+        let mut other = case.one_of(2, holder, "of no number").reentrant();
+        other.permits = None;
+        invalid(case.leases.acquire(other).await, "permits");
+    }
 }
 
 /// Otherwise all requests would collide at the first free permit.

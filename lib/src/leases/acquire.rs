@@ -40,7 +40,7 @@ impl<S: Store> Leases<S> {
     /// Grants the lease if nobody holds it, or if it may be taken over: it expired more than the clock margin ago or,
     /// with [`Acquire::observed_version`], its version is still the observed one.
     ///
-    /// A mutex takes one conditional write and no read. With [`Acquire::permits`] it takes one query and one write
+    /// A mutex takes one conditional write and no read; one read before it, if the request is re-entrant. With [`Acquire::permits`] it takes one query and one write
     /// per permit tried. That is one write, unless other requests are faster. A full semaphore takes no write.
     ///
     /// Acquire is idempotent: a call with the same holder and request id returns the same lease, also past its
@@ -73,6 +73,14 @@ impl<S: Store> Leases<S> {
         if let Some(permits) = request.permits {
             let key = request.key;
             return self.permit(key, permits, grant, request.reentrant).await;
+        }
+        if request.reentrant {
+            // Its holder may have any permit of the key.
+            let rows = Rows::all(self.store().read_key(&request.key, self.limit()).await?);
+            if let Some((at, row)) = rows.already_granted(&request.key, &grant, true)? {
+                let replayed = self.replayed(at, row, &grant).await;
+                return replayed.map(Acquired::Granted);
+            }
         }
         let address = Address::first(&request.key);
         match self.attempt(&address, &grant, request.reentrant).await? {

@@ -91,6 +91,9 @@ fn with_outcome_swept(schema: &mut schemars::Schema) {
 /// Keys on one page of the index.
 const PAGE: u32 = 250;
 
+/// Of milliseconds: sweeps take turns by it, whoever runs them.
+const MINUTE: u64 = 60_000;
+
 /// The result for one row, or for the waiters of one key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
@@ -166,6 +169,13 @@ impl Swept {
         self.skipped_corrupt += seen.corrupt;
         self.failed += seen.failed;
         !seen.left
+    }
+
+    fn count_looks(&mut self, kinds: [(u64, u64); 2]) {
+        for (looked, failed) in kinds {
+            self.looked += looked;
+            self.failed += failed;
+        }
     }
 }
 
@@ -445,6 +455,12 @@ impl<S: Store> Queue<S> {
                 Err(error) => all.push(Err(error)),
             }
         }
+        // They all share what Step Functions answers.
+        let ended_first = self.now().as_millis() / MINUTE % 2 == 1;
+        let (of_ended, of_results) = (&page.ended, &page.results);
+        if ended_first {
+            swept.count_looks(self.check_all_ended(of_ended, of_results).await);
+        }
         let due = self.looks.in_turn(due);
         let running = self.list_running(&due).await;
         let looks = due.iter();
@@ -461,17 +477,29 @@ impl<S: Store> Queue<S> {
                 agenda.note(key, later);
             }
         }
-        let redrivable = self.check_all_redrivable(&page.ended).await;
-        let results = Box::pin(self.check_all_results(&page.results)).await;
-        for (looked, failed) in [redrivable, results] {
-            swept.looked += looked;
-            swept.failed += failed;
+        if !ended_first {
+            swept.count_looks(self.check_all_ended(of_ended, of_results).await);
         }
         let mut in_time = !self.is_nearly_over();
         for seen in all {
             in_time &= swept.count(seen?);
         }
         Ok(in_time)
+    }
+
+    /// Looks at those of them that are due whose leases have ended, and at those for whose results tasks wait, each first in every second
+    /// such call.
+    async fn check_all_ended(
+        &self,
+        ended: &[(Key, RequestDigest)],
+        results: &[(Key, RequestDigest)],
+    ) -> [(u64, u64); 2] {
+        if self.now().as_millis() / MINUTE / 2 % 2 == 0 {
+            let ended = self.check_all_redrivable(ended).await;
+            return [ended, Box::pin(self.check_all_results(results)).await];
+        }
+        let results = Box::pin(self.check_all_results(results)).await;
+        [results, self.check_all_redrivable(ended).await]
     }
 
     async fn free_or_due(&self, due: ToRead) -> Vec<Result<Read, Error>> {
@@ -735,6 +763,7 @@ mod tests {
     use crate::{
         Acquire, KeepTime, Leases, Lifetime, Memory, Settings, TaskToken, Wait, WaitTime,
         clock::slow::Slow,
+        queue::workflows::{Redrives, Stands},
         store::wire::{Fate, Wire},
         test_support::FakeStepFunctions,
         test_support::{grant, make},
@@ -863,15 +892,8 @@ mod tests {
         ))
     }
 
-    /// Somebody waits for each of 40 keys, so that each holder is looked at in every sweep; and Step Functions answers ten questions between
-    /// two sweeps.
-    #[tokio::test]
-    async fn throttled_looks_take_turns() {
-        let calls = Arc::new(FakeStepFunctions::default());
-        let clock = make::clock();
-        let queue = Leases::new(Memory::new(), Settings::default())
-            .with_clock(clock.clone())
-            .with_workflows(calls.clone());
+    /// Somebody waits for each of 40 keys, so that each holder is looked at in every sweep.
+    async fn contend_for_forty(queue: &Queue<Memory>, calls: &FakeStepFunctions) {
         for n in 0..40 {
             for name in ["holds", "waits"] {
                 let wait = Wait {
@@ -889,6 +911,17 @@ mod tests {
                 asked.expect("an answer");
             }
         }
+    }
+
+    /// Step Functions answers ten questions between two sweeps.
+    #[tokio::test]
+    async fn throttled_looks_take_turns() {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let clock = make::clock();
+        let queue = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(calls.clone());
+        contend_for_forty(&queue, &calls).await;
         let mut looked = Vec::new();
         for sweep in 1..=4 {
             clock.advance(Duration::from_mins(1));
@@ -903,6 +936,42 @@ mod tests {
         looked.sort();
         looked.dedup();
         assert_eq!(looked.len(), 40);
+    }
+
+    /// However many keys are contended, also those are looked at whose leases have ended.
+    #[tokio::test]
+    async fn throttled_looks_are_for_all_kinds() {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let clock = make::clock();
+        let queue = Leases::new(Memory::new(), Settings::default())
+            .with_clock(clock.clone())
+            .with_workflows(calls.clone());
+        let ended = make::execution("ended");
+        grant(&queue, make::of_execution(make::key("k"), "ended")).await;
+        let failed = Execution::Ended {
+            stopped_at: queue.now(),
+            redrivable: true,
+            all_answered: true,
+        };
+        calls.set_execution(ended.as_str(), failed);
+        let stands = Redrives {
+            stands: Stands::Redrivable,
+            count: 0,
+            at: None,
+        };
+        calls.set_redrives(ended.as_str(), stands);
+        clock.advance(Duration::from_mins(1));
+        queue.reap(&ended).await.expect("reaped");
+        contend_for_forty(&queue, &calls).await;
+        clock.advance(Duration::from_mins(10));
+        let _ = calls.take_looked();
+        for _ in 0..2 {
+            clock.advance(Duration::from_mins(1));
+            calls.throttle_after(10);
+            queue.sweep(SweepBounds::Schedule).await.expect("swept");
+        }
+        let (looked, _) = calls.take_looked();
+        assert!(looked.iter().any(|one| one == ended.as_str()), "{looked:?}");
     }
 
     /// Somebody waits for keys of executions of one machine. What its list shows is not looked up; what the list lacks is, and so are those that

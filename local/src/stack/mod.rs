@@ -298,6 +298,8 @@ impl Stack {
             ("AWS_ENDPOINT_URL_CLOUDFORMATION", self.cloudformation_url()),
             ("AWS_ENDPOINT_URL_DYNAMODB", self.dynamodb_url()),
             ("AWS_ENDPOINT_URL_LAMBDA", self.lambda_url()),
+            // It knows none, and says so.
+            ("AWS_ENDPOINT_URL_SERVICE_QUOTAS", self.cloudformation_url()),
             ("AWS_ENDPOINT_URL_SFN", self.sfn_url().to_owned()),
             ("AWS_REGION", arn::REGION.to_owned()),
             ("AWS_DEFAULT_REGION", arn::REGION.to_owned()),

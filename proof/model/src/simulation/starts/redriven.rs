@@ -8,7 +8,7 @@ use super::{
 use leasehold::{Holder, RequestDigest, RequestId, redrivable::Redrivable, row::Row};
 
 /// The longest time between two looks.
-const LONGEST_PAUSE: u64 = 3_600_000;
+const LONGEST_PAUSE: u64 = 24 * 3_600_000;
 
 /// What there is to a run of an execution beside its beginning and its end.
 #[derive(Clone, Copy, Default)]

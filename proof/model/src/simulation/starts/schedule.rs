@@ -20,9 +20,11 @@ use std::time::Duration;
 /// Turns of a run before it comes to rest. In each a function at work goes on for a while, or something else happens.
 const TURNS: u32 = 140;
 
-/// Of a minute each, until everybody has come to rest: the longest pause between two looks at what may be redriven, the longest
-/// grace, some calls that nobody can answer, and more.
+/// Of a minute each, until everybody has come to rest: the longest grace, some calls that nobody can answer, and more.
 const ROUNDS: u32 = 130;
+
+/// Of an hour each, after those: the longest pause between two looks at what may be redriven, and more.
+const LONG_ROUNDS: u32 = 30;
 
 /// As long as anybody waits, and more.
 const DAY: u64 = 90_000_000;
@@ -398,13 +400,14 @@ fn two_weeks_pass(world: &mut World) {
 
 /// With redrives on the way, in the first rounds.
 fn comes_to_rest(world: &mut World, redrives: bool) -> bool {
-    (0..ROUNDS).any(|round| {
+    (0..ROUNDS + LONG_ROUNDS).any(|round| {
+        let pause = if round < ROUNDS { 61_000 } else { 3_600_000 };
         if redrives && round < 20 && world.rng.u8(..6) == 0 {
             redrive(world);
             finish(world);
         }
-        goes_on(world);
-        world.jump(61_000);
+        goes_on(world, pause);
+        world.jump(pause);
         world.judge(|judge| judge.rests())
             && world.tokens.iter().all(|one| one.state == TokenState::Over)
     })
@@ -470,8 +473,8 @@ fn repair(world: &mut World) {
     finish(world);
 }
 
-/// What goes on without any fault.
-fn goes_on(world: &mut World) {
+/// What goes on without any fault, in a round after a pause of so long.
+fn goes_on(world: &mut World, pause: u64) {
     let known = world.judge(|judge| judge.starts.len());
     for who in 0..known {
         // What runs without its key runs on until somebody sees to it.
@@ -512,7 +515,7 @@ fn goes_on(world: &mut World) {
     let now = world.now();
     let unaskable = world.service(|starts| !starts.denied.is_empty());
     world.judge(|judge| {
-        judge.nobody_is_beside_for_long(61_000, unaskable, now);
+        judge.nobody_is_beside_for_long(pause, unaskable, now);
         if !unaskable {
             judge.nobody_waits_in_vain();
         }
