@@ -76,7 +76,7 @@ impl<S: Store> Leases<S> {
         }
         if request.reentrant {
             // Its holder may have any permit of the key.
-            let rows = Rows::all(self.store().read_key(&request.key, self.limit()).await?);
+            let rows = self.read_rows(&request.key).await?;
             if let Some((at, row)) = rows.already_granted(&request.key, &grant, true)? {
                 let replayed = self.replayed(at, row, &grant).await;
                 return replayed.map(Acquired::Granted);

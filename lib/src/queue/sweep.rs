@@ -456,7 +456,7 @@ impl<S: Store> Queue<S> {
             }
         }
         // They all share what Step Functions answers.
-        let ended_first = self.now().as_millis() / MINUTE % 2 == 1;
+        let ended_first = !(self.now().as_millis() / MINUTE).is_multiple_of(2);
         let (of_ended, of_results) = (&page.ended, &page.results);
         if ended_first {
             swept.count_looks(self.check_all_ended(of_ended, of_results).await);
@@ -494,7 +494,7 @@ impl<S: Store> Queue<S> {
         ended: &[(Key, RequestDigest)],
         results: &[(Key, RequestDigest)],
     ) -> [(u64, u64); 2] {
-        if self.now().as_millis() / MINUTE / 2 % 2 == 0 {
+        if (self.now().as_millis() / MINUTE / 2).is_multiple_of(2) {
             let ended = self.check_all_redrivable(ended).await;
             return [ended, Box::pin(self.check_all_results(results)).await];
         }
