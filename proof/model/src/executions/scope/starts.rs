@@ -48,7 +48,7 @@ worlds! {
     S_NESTED "starts-nested" "what was started has a section of the same key, and another waits" {} nest: 1, reap: 1, look: 1, crash: 1;
     S_KEPT "starts-kept" "a lease is kept for a redrive" { keep: [1; 4] } fail: 1, redrive: 1, look: 1, tick: 1;
     S_REDRIVEN "starts-redriven" "an execution is redriven, without its lease" {} fail: 1, redrive: 1, reap: 1, tick: 1;
-    S_WATCHED "starts-watched" "the same, and it gets the key again, or is stopped" { watches: true } fail: 1, redrive: 1, reap: 2, tick: 1;
+    S_WATCHED "starts-watched" "the same, and it gets the key again, or is stopped" { watches: true } fail: 1, redrive: 1, reap: 1, tick: 1;
     S_FOREIGN_RUNS "starts-foreign-runs" "the name is used by somebody else's execution, which runs" { begun: 0, foreign: Some(true) } again: 1;
     S_FOREIGN_OVER "starts-foreign-over" "the name is used by somebody else's execution, which is over" { begun: 0, foreign: Some(false) } again: 1;
     S_PURGED "starts-purged" "a settled start's item is purged, and its event comes again" { executions: 1, begun: 0 } purge: 1, again: 1, other: 1, deny: 1, tick: 1;
