@@ -254,7 +254,8 @@ class WithLocalStack(Case):
 
     def follow(self, page, folder, replaced=""):
         """The output of the commands of a README, which are lines."""
-        commands = next(text for language, text in blocks(page) if not language)
+        # What is made is of a clone.
+        commands = next(text for language, text in blocks(page) if not language and not text.startswith("make "))
         if replaced:
             commands = re.sub(r"(?<= )leasehold(?= )", replaced, commands)
         # No package may run code while it is installed.
