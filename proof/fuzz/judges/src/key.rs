@@ -160,7 +160,9 @@ fn checked(asked: &Asked) -> Result<Option<Acquire>, String> {
         Holder::new(asked.holder.clone()),
     );
     let id = RequestId::new(asked.request_id.clone());
-    let plain = !asked.key.chars().any(char::is_control);
+    // Pools have a name space of their own.
+    let plain =
+        !asked.key.chars().any(char::is_control) && !asked.key.starts_with("leasehold pool ");
     for (taken, fine) in [
         (key.is_ok(), fits(&asked.key) && plain),
         (holder.is_ok(), fits(&asked.holder)),
