@@ -105,7 +105,7 @@ const INSPECTIONS: &[[&str; 4]] = &[
     [
         "quotas",
         "L1",
-        "Step Functions may be asked about executions as fast as AWS documents it.",
+        "Step Functions may be asked about executions at least as fast as AWS documents it for its smaller Regions.",
         "request more in Service Quotas; docs/guides/deploy-and-alarms.md says which quotas, and what they allow",
     ],
     [

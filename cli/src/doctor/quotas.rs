@@ -9,7 +9,7 @@ const SUFFIX: &str = " throttle token refill rate per second";
 /// The actions that limit a stack, and the lowest refill that AWS documents as a default: that of its smaller Regions.
 const DOCUMENTED: [(&str, f64); 2] = [("GetExecutionHistory", 20.0), ("DescribeExecution", 10.0)];
 
-/// Compares the account's quotas with those that docs/reference/ceilings.md counts with.
+/// Compares the account's quotas with the lowest defaults. One that Service Quotas does not list is not checked.
 pub(super) async fn of_quotas(account: &Account) -> Outcome {
     let list = account.quotas.list_service_quotas().service_code("states");
     let mut pages = list.into_paginator().items().send();
