@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{
-    RequestDigest, StartStatus,
+    Holder, RequestDigest, StartStatus,
     store::{Settlement, Write},
     transition::{Change, Head},
 };
@@ -12,7 +12,7 @@ use stateright::Property;
 use super::{
     actions::Action,
     library::{Call, Table, View},
-    names::{self, Input, KeyNo, POOL, START, Who},
+    names::{self, Input, KeyNo, POOL, Who},
     pools, scope,
     seam::Ask,
     state::{PERMITS, Phase, Seen, State, place},
@@ -114,13 +114,11 @@ pub fn wrote(
     (ask, call): (&Ask, Call),
     (before, after): (&Table, &Table),
 ) {
-    let by = match call {
-        Call::Acquire(who, by, _) => Some((who, by)),
-        Call::Start(who, ..) | Call::Repeat(who, _) => Some((who, START)),
-        _ => None,
-    };
-    if let Some(away) = superseded(ask) {
-        let waits = by.is_some_and(|(who, by)| world.waits_in_queue(before, who, by));
+    if let Some((away, by)) = superseded(ask) {
+        // Whoever sends it away: the later one itself, or sweep for it.
+        let queue = before.queue(world.key_of(names::who(by))).iter();
+        let mut waiting = queue.filter_map(names::whose);
+        let waits = waiting.any(|(who, _)| names::holder(who) == *by);
         state.seen.must(waits, Invariant::L6);
         state.seen.superseded.extend(names::whose(&away));
         state.seen.superseded.sort_unstable();
@@ -258,10 +256,10 @@ fn wrote_row(
 }
 
 /// Whom this sends away because it came later.
-fn superseded(ask: &Ask) -> Option<RequestDigest> {
+fn superseded(ask: &Ask) -> Option<(RequestDigest, &Holder)> {
     match ask.writes() {
-        [.., Write::Supersede(_, waiter, _)] => Some(waiter.request.digest.clone()),
-        [.., Write::Settle(item, Settlement::Superseded { .. })] => Some(item.digest()),
+        [.., Write::Supersede(_, waiter, by)] => Some((waiter.request.digest.clone(), by)),
+        [.., Write::Settle(item, Settlement::Superseded { by, .. })] => Some((item.digest(), by)),
         _ => None,
     }
 }
