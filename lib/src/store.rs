@@ -8,8 +8,9 @@ use crate::{
     row::Row,
     row::attributes,
     rules::TableRules,
-    start::StartItem,
+    start::{ResultItem, StartItem},
     values::{Holder, Key, RequestDigest},
+    waiter::TokenItem,
 };
 
 mod dynamodb;
@@ -104,12 +105,32 @@ pub enum Joined {
     Refused(Stored),
     /// The item at the address of the waiter's item is not ours; nothing was written.
     ForeignItem,
-    /// The same request has asked later, with another token; nothing was written.
-    SupersededByLaterCall,
+    /// The item of this waiter is this by now, or none: another than was read; nothing was written.
+    Found(Option<TokenItem>),
     /// This holder came later, and the request was sent away; nothing was written.
     Superseded(Holder),
     /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
     Conflict,
+}
+
+/// The outcome of storing the token of a request that waits.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Renewed {
+    /// It is stored, and the item is this.
+    Done(TokenItem),
+    /// The item is this by now, or none: another than was read; nothing was written.
+    Found(Option<TokenItem>),
+}
+
+/// The outcome of storing a task that waits for the result of a start.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum PutResult {
+    /// It is stored.
+    Done,
+    /// The item is this by now, or none: another than was read; nothing was written.
+    Found(Option<ResultItem>),
 }
 
 /// The outcome of storing a start, alone or with its place or its grant.
@@ -130,6 +151,8 @@ pub enum PutStart {
     Foreign,
     /// The row, which is this, refused the change; nothing was written.
     Refused(Stored),
+    /// This task waits for its result, or none does: another than was read; nothing was written.
+    Awaited(Option<ResultItem>),
     /// Somebody was writing one of the two items at that moment; nothing was written. Ask again.
     Conflict,
 }

@@ -40,7 +40,7 @@ const RUNTIME: &str = "provided.al2023";
 const MAY_DIFFER: [&str; 2] = ["LEASE_TABLE", "LEASE_EXECUTIONS"];
 
 /// The other resources that every stack has.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 33] = [
     "AcquireLogs",
     "AcquireRole",
     "ExecutionEndRule",
@@ -71,6 +71,7 @@ const OTHERS: [&str; 32] = [
     "SweepFunctionSchedulePermission",
     "SweepLogs",
     "SweepRole",
+    "TokensPolicy",
     "WakingPolicy",
     "WithLeaseStateMachineRole",
 ];

@@ -101,7 +101,8 @@ async fn sweep_finishes_what_the_newest_began<B: Bench>(bench: &B) {
         cap: 9,
     });
     let store = case.leases.store();
-    let joined = store.put_token(&case.address, &join, &newest, LIMIT).await;
+    let newest = (&newest, None);
+    let joined = store.put_token(&case.address, &join, newest, LIMIT).await;
     assert_eq!(joined.expect("an answer"), Joined::Done);
     case.has_waiting(&["a", "b"]).await;
     case.sweep().await;

@@ -8,7 +8,7 @@ use super::{
 };
 use leasehold::{
     AcquireAll, Execution, LeaseState, Queued, Receipt, ReleaseOutcome, SweepBounds,
-    store::Operations as _,
+    store::{Operations as _, Renewed},
 };
 
 pub(super) async fn all<B: Bench>(bench: &B) {
@@ -113,14 +113,14 @@ async fn asking_just_before_uses_new_token<B: Bench>(bench: &B) {
     case.calls.expire_token(&case.token("a"));
     let new = leasehold::waiter::TokenItem {
         task_token: case.queue("a again", WAIT).task_token,
-        asked_at: case.now(),
-        ..old
+        ..old.clone()
     };
     let (leases, key) = (case.leases.clone(), case.address.key.clone());
     case.calls.before(&case.token("a"), async move {
         let limit = Duration::from_secs(1);
-        let stored = leases.store().update_task_token(&key, &new, limit);
-        stored.await.expect("stored");
+        let read = (&new, Some(&old.task_token));
+        let stored = leases.store().update_task_token(&key, read, limit);
+        assert!(matches!(stored.await, Ok(Renewed::Done(_))));
     });
     case.release(&holder).await;
     case.turn_of("a again");

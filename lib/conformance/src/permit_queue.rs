@@ -21,6 +21,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     reap_ends_every_permit_held(bench).await;
     unused_permit_goes_to_waiter(bench).await;
     only_newest_waits_for_permit(bench).await;
+    queue_comes_back_without_the_first_row(bench).await;
 }
 
 impl<B: Bench> QueueCase<'_, B> {
@@ -77,6 +78,17 @@ impl<B: Bench> QueueCase<'_, B> {
 fn with_own_row(leases: &[Lease]) -> &Lease {
     let beside = leases.iter().find(|lease| lease.permit > 0);
     beside.expect("a permit other than the first")
+}
+
+/// The first row was unused for so long that it was purged, and fewer may have a permit than have one.
+async fn queue_comes_back_without_the_first_row<B: Bench>(bench: &B) {
+    let (case, held) = QueueCase::<B>::full(bench, "permits/purged", 4, &[]).await;
+    let first = held.iter().find(|lease| lease.permit == 0);
+    case.release(first.expect("the first permit")).await;
+    case.delete().await;
+    case.waits_for_permit(3, "a").await;
+    case.release(with_own_row(&held)).await;
+    case.turn_of("a");
 }
 
 async fn permits_pass_in_queue_order<B: Bench>(bench: &B) {

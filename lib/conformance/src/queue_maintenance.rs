@@ -137,7 +137,7 @@ async fn whoever_lost_his_place_is_told<B: Bench>(bench: &B) {
 
 /// Items that were left by calls that died.
 async fn served_waiters_items_are_cleared<B: Bench>(bench: &B) {
-    use leasehold::store::Operations as _;
+    use leasehold::store::{Operations as _, Renewed};
     let (case, _) = QueueCase::held(bench, "queue/served", &["a", "b"]).await;
     let (store, key) = (case.leases.store(), &case.address.key);
     let limit = Duration::from_secs(1);
@@ -145,8 +145,8 @@ async fn served_waiters_items_are_cleared<B: Bench>(bench: &B) {
     case.force(None).await;
     let lease = case.turn_of("a").lease;
     let put_back = async || {
-        let again = store.update_task_token(key, &left, limit).await;
-        again.expect("an answer");
+        let again = store.update_task_token(key, (&left, None), limit).await;
+        assert!(matches!(again, Ok(Renewed::Done(_))));
     };
     // It proved that it knows.
     case.prove(&lease).await;
@@ -172,6 +172,6 @@ async fn untold_waiter_learns_lease_was_lost<B: Bench>(bench: &B) {
     case.force(None).await;
     case.turn_of("b");
     case.sweep().await;
-    only_error(&case, "a", "Lease.Consumed");
+    only_error(&case, "a", "Lease.Lost");
     assert!(case.waiter("a").await.is_none());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::starts::{HOUR, StartCase, execution};
-use super::{Bench, LIMIT, Late, MARGIN, MS, STALE, StartFate, counted, invalid, make, with};
+use super::{Bench, LIMIT, Late, Lost, MARGIN, MS, STALE, StartFate, counted, invalid, make, with};
 use leasehold::{
     Error, Execution, Failure, IfHeld, Reaped, RequestDigest, ResultTo, Settings, Start,
     StartRules, Started, SweepBounds, TaskToken, WaitTime, metrics::Metric, store::Operations as _,
@@ -15,11 +15,13 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     sweep_sends_without_an_event(bench).await;
     what_shows_late_is_looked_at_again(bench).await;
     a_later_token_takes_its_place(bench).await;
+    an_earlier_call_takes_no_place(bench).await;
     over_before_it_was_asked(bench).await;
     own_refusal_is_sent_if_it_is_final(bench).await;
     later_refusals_are_sent(bench).await;
     what_a_task_is_told_is_no_failed_start(bench).await;
     a_failure_that_no_task_hears_is_kept(bench).await;
+    dismissed_failure_tells_its_task(bench).await;
     denied_token_keeps_no_lease(bench).await;
     execution_stops_with_its_caller(bench).await;
     end_of_a_caller_is_heard(bench).await;
@@ -267,6 +269,21 @@ async fn a_later_token_takes_its_place<B: Bench>(bench: &B) {
     case.nobody_waits("a").await;
 }
 
+/// Its message was delivered late: by then its attempt is over, and another waits.
+async fn an_earlier_call_takes_no_place<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "earlier call").await;
+    case.call("a", "two").await.expect("queued");
+    case.calls.expire_token(&case.token("one"));
+    case.case.pass(Duration::from_secs(5));
+    refused!(case.call("a", "one").await, Unavailable);
+    case.ends("first").await;
+    case.is_over(execution("a").as_str(), Some(Ok("1")));
+    let reaped = case.case.leases.reap(&execution("a")).await;
+    reaped.expect("an answer");
+    case.are_told(&[("two", "1")]);
+    case.nobody_waits("a").await;
+}
+
 /// The task calls anew, after its first call has started what is over by then.
 async fn over_before_it_was_asked<B: Bench>(bench: &B) {
     let case = StartCase::new(bench, "over");
@@ -385,6 +402,21 @@ async fn a_failure_that_no_task_hears_is_kept<B: Bench>(bench: &B) {
     // That a task hears of it later changes nothing.
     refused!(case.call("a", "two").await, NotStarted);
     assert_eq!(case.listed().await, ["a"]);
+}
+
+/// It could not be told when the start failed.
+async fn dismissed_failure_tells_its_task<B: Bench>(bench: &B) {
+    let case = StartCase::held(bench, "dismissed before it was told").await;
+    case.call("a", "one").await.expect("queued");
+    case.calls.script_starts("a", &[StartFate::Refused]);
+    case.calls.lose(&case.token("one"), Lost::Request, 1);
+    case.ends("first").await;
+    case.are_told(&[]);
+    let (key, failed) = (&case.case.address.key, execution("a"));
+    let dismissed = case.case.leases.dismiss_start(key, &failed);
+    assert!(dismissed.await.expect("an answer"));
+    case.are_told(&[("one", "Lease.NotStarted")]);
+    case.nobody_waits("a").await;
 }
 
 async fn denied_token_keeps_no_lease<B: Bench>(bench: &B) {

@@ -21,6 +21,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     what_is_held_is_waited_for(bench).await;
     asking_again_keeps_place(bench).await;
     overtaken_call_does_not_rejoin(bench).await;
+    earlier_call_takes_no_place(bench).await;
     nobody_passes_those_who_wait(bench).await;
     a_full_queue_takes_nobody(bench).await;
     nobody_waits_for_frozen_or_consumed(bench).await;
@@ -140,7 +141,7 @@ async fn asking_again_keeps_place<B: Bench>(bench: &B) {
     case.has_waiting(&["b"]).await;
 }
 
-/// An older call of a waiter, delayed on its way, would store a token with which nobody waits.
+/// Of two attempts of a task one waits. A write of the other, delayed on its way, finds another token than was read.
 async fn overtaken_call_does_not_rejoin<B: Bench>(bench: &B) {
     let (case, _) = QueueCase::held(bench, "queue/overtaken", &["a"]).await;
     let store = case.leases.store();
@@ -161,20 +162,32 @@ async fn overtaken_call_does_not_rejoin<B: Bench>(bench: &B) {
         rule: JoinRule::IfTaken(TakeoverRule::by_clock(case.now())),
         cap: 1,
     });
-    let asking = |asked_at, token: &str| TokenItem {
-        asked_at,
+    let asking = |token: &str| TokenItem {
         task_token: case.queue(token, WAIT).task_token,
         ..first.clone()
     };
-    let late = asking(first.asked_at.minus(MS), "late");
-    let joined = store.put_token(&case.address, &join, &late, limit).await;
-    assert_eq!(joined.expect("an answer"), Joined::SupersededByLaterCall);
-    case.has_waiting(&[]).await;
-    assert_eq!(case.waiter("a").await, Some(first.clone()));
-    let again = asking(first.asked_at.plus(MS), "again");
-    let joined = store.put_token(&case.address, &join, &again, limit).await;
-    assert_eq!(joined.expect("an answer"), Joined::Done);
+    let (late, again) = (asking("late"), asking("again"));
+    for read in [None, Some(&late.task_token)] {
+        let joined = store.put_token(&case.address, &join, (&late, read), limit);
+        let found = Joined::Found(Some(first.clone()));
+        assert_eq!(joined.await.expect("an answer"), found);
+        case.has_waiting(&[]).await;
+        assert_eq!(case.waiter("a").await, Some(first.clone()));
+    }
+    let read = Some(&first.task_token);
+    let joined = store.put_token(&case.address, &join, (&again, read), limit);
+    assert_eq!(joined.await.expect("an answer"), Joined::Done);
     assert_eq!(case.waiter("a").await, Some(again));
+}
+
+/// Its message was delivered late: by then its attempt is over, and another waits.
+async fn earlier_call_takes_no_place<B: Bench>(bench: &B) {
+    let (case, lease) = QueueCase::held(bench, "queue/earlier", &["a"]).await;
+    case.calls.expire_token(&case.token("a 0"));
+    case.pass(TTL / 10);
+    refused!(case.ask("a", "a 0").await, Unavailable);
+    case.release(&lease).await;
+    case.turn_of("a");
 }
 
 async fn nobody_passes_those_who_wait<B: Bench>(bench: &B) {

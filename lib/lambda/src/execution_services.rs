@@ -91,6 +91,10 @@ impl<const LOOKS: bool> Workflows for ExecutionServices<LOOKS> {
         ask!(self, to.0, fail(to, error, cause, limit))
     }
 
+    fn waits<'a>(&'a self, who: WaiterOf<'a>, limit: Duration) -> Call<'a, bool> {
+        ask!(self, who.0, waits(who, limit))
+    }
+
     fn describe_execution<'a>(
         &'a self,
         execution: &'a Holder,

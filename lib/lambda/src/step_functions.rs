@@ -387,6 +387,18 @@ impl Workflows for StepFunctions {
         })
     }
 
+    fn waits<'a>(&'a self, (holder, token): WaiterOf<'a>, limit: Duration) -> Call<'a, bool> {
+        let call = self.client.send_task_heartbeat();
+        let call = call.task_token(token.expose());
+        Box::pin(async move {
+            served_here(holder)?;
+            let sent = within(call.customize(), limit).send().await;
+            let action = "states:SendTaskHeartbeat";
+            let delivery = delivered(action, A_TASK_TOKEN, sent.map(drop), &REFUSALS)?;
+            Ok(delivery == Delivery::Delivered)
+        })
+    }
+
     fn describe_execution<'a>(
         &'a self,
         execution: &'a Holder,

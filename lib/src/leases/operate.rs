@@ -532,7 +532,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// A row that nobody was ever granted.
-    fn untouched(&self) -> Row {
+    pub(crate) fn untouched(&self) -> Row {
         let now = self.now();
         let holder = Holder::stored(Row::NOBODY);
         let token = seed(now).max(self.settings().token_floor).plus(1);

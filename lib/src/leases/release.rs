@@ -220,6 +220,32 @@ mod tests {
         assert!(again.is_none());
     }
 
+    /// The first of two who wait has a dead token, and the answer to the write that takes its grant back is lost.
+    #[tokio::test(start_paused = true)]
+    async fn unanswered_take_back_notifies_next() {
+        let store = Wire::default();
+        let calls = Arc::new(crate::test_support::FakeStepFunctions::default());
+        let leases = Leases::new(store.clone(), Settings::default()).with_workflows(calls.clone());
+        let (key, ttl) = (make::key("k"), Duration::from_mins(1));
+        let holder = grant(&leases, make::request(key.clone(), "holder", ttl)).await;
+        for n in 1..3 {
+            let queue = Wait {
+                task_token: TaskToken::new(format!("t{n}")).expect("valid"),
+                wait: WaitTime::DAY,
+                latest: false,
+            };
+            let waits = make::of_execution(key.clone(), n);
+            leases.acquire_queued(waits, queue).await.expect("queued");
+        }
+        calls.expire_token("t1");
+        // The release, the grant, and that it is taken back.
+        store.script([Fate::Answered, Fate::Answered, Fate::SentAgain]);
+        let _ = leases.release(&holder.lease).await.expect("released");
+        let told = calls.take_answers();
+        let told: Vec<_> = told.iter().map(|answer| answer.token.as_str()).collect();
+        assert_eq!(told, ["t2"]);
+    }
+
     /// Nobody waits behind any token, and to learn that takes a second each time.
     struct Dead(Arc<ManualClock>);
 

@@ -12,7 +12,7 @@ use crate::{
     },
     metrics::{self, Metric},
     pool::Entry,
-    row::{Holding, Row, Stored},
+    row::{Holding, Row, Stored, how_ended},
     start::StartStatus,
     store::{Address, Applied, Operations, Store},
     transition::{
@@ -226,6 +226,15 @@ impl Rows {
             Some(field) => Err(differs(field)),
             None => Ok(None),
         }
+    }
+
+    /// How the lease of this request ended, which had one.
+    pub(crate) fn how_ended(&self, request: &RequestDigest) -> String {
+        let mut rows = self.each().map(|(_, row)| row);
+        rows.find(|row| row.request == *request).map_or_else(
+            || "it ended, and others were granted the key since".to_owned(),
+            |row| how_ended(Some(row), row.last_grant().fencing_token),
+        )
     }
 
     /// Until when at the latest this request had the key, whose rows remember it, as far as they say so: until the last of their

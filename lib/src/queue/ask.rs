@@ -13,14 +13,15 @@ use crate::{
     leases::{Rows, TRIES, changed, corrupt, frozen_error, stopped_error},
     metrics::{self, Metric},
     outcomes::GrantKind,
+    queue::workflows::WaiterOf,
     row::{Notification, Row, State, Stored},
-    start::StartItem,
+    start::{ResultItem, StartItem},
     store::{Address, Applied, AwaitedResult, Joined, Operations, PutStart, Store, foreign_item},
     transition::{
         Change, Grant, Head, Join, JoinRefusal, JoinRule, ReplaceIfUnchanged, transition,
         why_not_joined,
     },
-    values::{Holder, Key, RequestDigest},
+    values::{Holder, Key, RequestDigest, TaskToken},
     waiter::TokenItem,
 };
 
@@ -150,7 +151,13 @@ impl<S: Store> Queue<S> {
                 .await;
         }
         let Some(first) = first else {
-            // An earlier version granted other permits before the first, or it was deleted while fewer were granted.
+            // It was unused for so long that it was purged, and others are held, or it was deleted by hand: the queue is to have its place again.
+            let put = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+                seen: None,
+                row: self.untouched(),
+                head: Head::Nobody,
+            }));
+            let _ = self.write_row(&Address::first(ask.key), &put).await?;
             return self.rows_for(ask).await.map(Err);
         };
         if !self.is_to_wait(ask, &first).await? {
@@ -348,8 +355,10 @@ impl<S: Store> Queue<S> {
         item: &TokenItem,
     ) -> Result<Wrote, Error> {
         let (key, mut backoff) = (&at.key, self.conflict_backoff());
+        let mut read = None;
         loop {
-            let put = self.store().put_token(at, change, item, self.limit());
+            let token = (item, read.as_ref());
+            let put = self.store().put_token(at, change, token, self.limit());
             match put.await? {
                 Joined::Done => return Ok(Wrote::Done),
                 Joined::Refused(stored) => return Ok(Wrote::Faster(stored)),
@@ -358,7 +367,15 @@ impl<S: Store> Queue<S> {
                     return Err(Error::Superseded { key, by });
                 }
                 Joined::ForeignItem => return Err(foreign_item(key, &item.request.digest)),
-                Joined::SupersededByLaterCall => return Err(has_newer_token()),
+                Joined::Found(found) => {
+                    let whose = (&item.request.holder, &item.task_token);
+                    let found = found.as_ref().map(|found| &found.task_token);
+                    self.is_the_one_that_waits(whose, found).await?;
+                    read = found.cloned();
+                    if !backoff.wait().await {
+                        return Err(self.contention_error());
+                    }
+                }
                 Joined::Conflict if backoff.wait().await => {}
                 Joined::Conflict => return Err(self.contention_error()),
             }
@@ -372,10 +389,11 @@ impl<S: Store> Queue<S> {
         with: Option<(&Address, &Change)>,
     ) -> Result<Wrote, Error> {
         let mut backoff = self.conflict_backoff();
+        let mut result = result.cloned();
         loop {
             let put = self
                 .store()
-                .put_start(item, read, result, with, self.limit());
+                .put_start(item, read, result.as_ref(), with, self.limit());
             match put.await? {
                 PutStart::Done => return Ok(Wrote::Done),
                 PutStart::Refused(stored) => return Ok(Wrote::Faster(stored)),
@@ -385,10 +403,45 @@ impl<S: Store> Queue<S> {
                     return Err(corrupt(item.key.clone(), reason));
                 }
                 PutStart::Gone => return Err(changed(&item.key)),
+                PutStart::Awaited(found) => {
+                    if let Some(result) = &mut result {
+                        self.takes_its_place(result, found.as_ref()).await?;
+                    }
+                    if !backoff.wait().await {
+                        return Err(self.contention_error());
+                    }
+                }
                 PutStart::Conflict if backoff.wait().await => {}
                 PutStart::Conflict => return Err(self.contention_error()),
             }
         }
+    }
+
+    /// Fails if another attempt's token is stored, and this one is not waited with: of two attempts of a task one waits, and the service
+    /// says which. A call that was on its way for long, or a clock, does not.
+    pub(super) async fn is_the_one_that_waits(
+        &self,
+        mine: WaiterOf<'_>,
+        stored: Option<&TaskToken>,
+    ) -> Result<(), Error> {
+        let is_another = stored.is_some_and(|stored| stored != mine.1);
+        if is_another && !self.workflows().waits(mine, self.limit()).await? {
+            return Err(has_newer_token());
+        }
+        Ok(())
+    }
+
+    /// Of a task that waits for the result of a start.
+    pub(super) async fn takes_its_place(
+        &self,
+        result: &mut AwaitedResult,
+        found: Option<&ResultItem>,
+    ) -> Result<(), Error> {
+        let mine = (&result.item.execution, &result.item.task_token);
+        let found = found.map(|found| &found.task_token);
+        self.is_the_one_that_waits(mine, found).await?;
+        result.instead_of = found.cloned();
+        Ok(())
     }
 
     /// Stores a start alone. What another call has stored, if one was faster.
@@ -404,9 +457,10 @@ impl<S: Store> Queue<S> {
     }
 }
 
-pub(super) fn has_newer_token() -> Error {
+fn has_newer_token() -> Error {
     Error::Unavailable {
-        problem: "the same request was repeated with another token".to_owned(),
+        problem: "nobody waits with this token, and the same request was repeated with another"
+            .to_owned(),
         source: None,
     }
 }

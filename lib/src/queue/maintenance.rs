@@ -215,7 +215,8 @@ impl<S: Store> Queue<S> {
             return Ok(());
         }
         let why = if rows.remember(request) {
-            Error::Consumed { key: key.clone() }
+            let (key, how) = (key.clone(), rows.how_ended(request));
+            Error::Lost { key, how }
         } else if waiter.deadline <= self.now() {
             Error::QueueTimeout {
                 key: key.clone(),

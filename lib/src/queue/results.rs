@@ -8,7 +8,8 @@
 //! A start that is to stop with its caller is in the index once more, under the caller: reap finds it there when an event says that this
 //! has ended, and sweep asks about the caller from time to time. Before such a start begins, whoever begins it asks too.
 //!
-//! A later call of the same start stores its token in the place of the earlier one, and looks whether the execution has ended meanwhile.
+//! Another call of the same start stores its token in the place of the one that is there, if its task waits, and looks whether the execution
+//! has ended meanwhile.
 //! A start that fails is listed for an operator until its task was told: then nobody else has to hear of it. Where no task waits, or waits any more,
 //! it is counted. A call that is refused before its start is accepted is its own answer, and a start that is skipped answers the token itself.
 //!
@@ -29,17 +30,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Execution, Queue, ask::has_newer_token, begin::log_failed, workflows::Outcome};
+use super::{Execution, Queue, begin::log_failed, workflows::Outcome};
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::LATEST_ANSWER,
+    leases::{LATEST_ANSWER, TRIES},
     outcomes::HeldLease,
     queue::workflows::{Delivery, Failure},
     retry::{AT_ONCE, some_at_a_time},
     row::Row,
     start::{ANSWERS_FOR, Known, ResultItem, ResultTo, StartItem, StartStatus},
-    store::{AwaitedResult, Operations, Settlement, Store},
+    store::{AwaitedResult, Operations, PutResult, Settlement, Store},
     values::{Holder, Key, RequestDigest},
 };
 
@@ -87,15 +88,31 @@ impl<S: Store> Queue<S> {
         with_look(result, self.now().plus(self.settings().look))
     }
 
-    /// A call has found its start accepted before: its token takes the place of the earlier one. The execution may have ended before
+    /// A call has found its start accepted before: its token takes the place of the one that is stored, if its task waits. The execution may have ended before
     /// the token was stored.
     pub(crate) async fn renew_result(&self, result: &AwaitedResult) -> Result<(), Error> {
-        if !self.store().put_result(result, self.limit()).await? {
-            return Err(has_newer_token());
-        }
+        self.store_result(result.clone()).await?;
         self.answer_if_over(&result.item.key, &result.item.request())
             .await;
         Ok(())
+    }
+
+    async fn store_result(&self, mut result: AwaitedResult) -> Result<(), Error> {
+        let (key, request) = (result.item.key.clone(), result.item.request());
+        let found = self.store().result_item(&key, &request, self.limit());
+        let mut found = found.await?;
+        for _ in 0..TRIES {
+            let stored = found.as_ref().map(|found| &found.task_token);
+            if stored == Some(&result.item.task_token) {
+                return Ok(());
+            }
+            self.takes_its_place(&mut result, found.as_ref()).await?;
+            match self.store().put_result(&result, self.limit()).await? {
+                PutResult::Done => return Ok(()),
+                PutResult::Found(latest) => found = latest,
+            }
+        }
+        Err(self.contention_error())
     }
 
     /// Somebody else has the key, and the start is not to wait: its task succeeds at once. Nothing is stored of the token, as a
@@ -425,6 +442,7 @@ fn with_look(item: ResultItem, look_at: Timestamp) -> AwaitedResult {
         item,
         look_at,
         purge_at: purge_at.min(Row::NEVER),
+        instead_of: None,
     }
 }
 
@@ -441,7 +459,7 @@ fn refusal_of(start: &StartItem) -> Option<Error> {
         StartStatus::Skipped => Error::NotStarted {
             key,
             reason:
-                "it was taken out of the queue: by an operator, or because its caller had ended"
+                "it was skipped: its key was held, an operator took it out of the queue, or its caller had ended"
                     .to_owned(),
         },
     })

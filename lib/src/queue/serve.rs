@@ -580,17 +580,30 @@ impl<S: Store> Queue<S> {
     /// ask anew. Its token is used up. None if the row has changed since it was read.
     pub(crate) async fn take_back(&self, at: &Address, row: &Row) -> Result<Option<Freed>, Error> {
         let next = self.taken_back(row);
-        Ok(match self.replace(at, row, next, Head::Any).await? {
-            Applied::Done { row: free, .. } => {
-                let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
-                let key = &at.key;
-                tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
-                let pool = Box::pin(self.leave_pool_after(at, row)).await;
-                let freed = Freed::of_execution(at, free);
-                Some(Freed { pool, ..freed })
-            }
-            Applied::Refused(_) => None,
-        })
+        // By this very write, whose response was lost, or by another that did the same.
+        let is_so = |found: &Row| {
+            let queue = next.queue.clone();
+            let found = Row {
+                queue,
+                ..found.clone()
+            };
+            found == next
+        };
+        Ok(
+            match self.replace(at, row, next.clone(), Head::Any).await? {
+                Applied::Done { row: free, .. } | Applied::Refused(Stored::Row(free))
+                    if is_so(&free) =>
+                {
+                    let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
+                    let key = &at.key;
+                    tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
+                    let pool = Box::pin(self.leave_pool_after(at, row)).await;
+                    let freed = Freed::of_execution(at, free);
+                    Some(Freed { pool, ..freed })
+                }
+                Applied::Done { .. } | Applied::Refused(_) => None,
+            },
+        )
     }
 
     /// The row without its grant, as if that had not been.

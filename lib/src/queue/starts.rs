@@ -22,6 +22,7 @@ use crate::{
         Queue,
         begin::{Begins, not_started_reason},
         maintenance::place_in,
+        results::Caller,
     },
     request::{InsteadOf, Request},
     requests::Lifetime,
@@ -315,6 +316,11 @@ impl<S: Store> Queue<S> {
             return Ok(false);
         };
         if item.status != StartStatus::Waiting {
+            if let StartStatus::Failed(_) = item.status {
+                // Its task is told why as long as the item says it.
+                let task = self.check_result(key, &request, Caller::LeftToSweep);
+                let _ = Box::pin(task).await?;
+            }
             let dismissed = self.settle(&item, &Settlement::Dismissed, None).await?;
             return Ok(dismissed == Settled::Done);
         }

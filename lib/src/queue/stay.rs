@@ -65,7 +65,9 @@ impl Agenda {
         if later.at > self.until {
             return;
         }
-        self.due.insert((later.at, key.clone()), later.waiting);
+        // It may be on two pages of the index, with others who wait.
+        let due = self.due.entry((later.at, key.clone())).or_default();
+        due.extend(later.waiting);
         if self.due.len() > KEYS {
             self.due.pop_last();
         }
@@ -82,7 +84,6 @@ impl Agenda {
             && first.key().0 <= now
         {
             let ((_, key), waiting) = first.remove_entry();
-            // It may be on two pages of the index.
             due.entry(key).or_default().extend(waiting);
         }
         due

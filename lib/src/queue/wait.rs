@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     Queue,
-    ask::{Ask, AskItem, Asked, WhileHeld, has_newer_token},
+    ask::{Ask, AskItem, Asked, WhileHeld},
     maintenance::its_place_is_lost,
     pool::Entered,
     serve::Told,
@@ -12,13 +12,13 @@ use super::{
 use crate::{
     clock::Timestamp,
     error::{Error, TOKEN_USED},
-    leases::{CALLS_WITHIN, Rows, Standing, changed, check_keep},
+    leases::{CALLS_WITHIN, Rows, Standing, TRIES, changed, check_keep},
     metrics::{self, Metric},
     outcomes::Granted,
     request::{InsteadOf, Request},
     requests::{Acquire, Lifetime, Wait},
     row::Row,
-    store::{Address, Operations, Store},
+    store::{Address, Operations, Renewed, Store},
     transition::{Grant, JoinRule},
     values::Key,
     waiter::TokenItem,
@@ -175,9 +175,7 @@ impl<S: Store> Queue<S> {
 
     /// A repeated call of a request that waits: its token replaces the old one.
     async fn still_queued(&self, key: &Key, waiter: &TokenItem) -> Result<Queued, Error> {
-        let latest = self.store().update_task_token(key, waiter, self.limit());
-        let latest = latest.await?;
-        check_latest(&latest, waiter)?;
+        let latest = self.renew_token(key, waiter).await?;
         // Read the row after the new token is stored. A call that ended this wait earlier has told the old token, or
         // nobody.
         let rows = self.read_rows_for(key, waiter.request.permits).await?;
@@ -198,6 +196,33 @@ impl<S: Store> Queue<S> {
         }
     }
 
+    /// Stores this call's token in the item of its request, in the place of another attempt's, if its task waits. The item as it is then.
+    async fn renew_token(&self, key: &Key, waiter: &TokenItem) -> Result<TokenItem, Error> {
+        let mut found = self.token_item(key, &waiter.request.digest).await?;
+        for _ in 0..TRIES {
+            if let Some(item) = &found {
+                if let Some(by) = item.superseded_by.clone() {
+                    let key = key.clone();
+                    return Err(Error::Superseded { key, by });
+                }
+                if item.task_token == waiter.task_token {
+                    return Ok(item.clone());
+                }
+            }
+            let read = found.as_ref().map(|item| &item.task_token);
+            let whose = (&waiter.request.holder, &waiter.task_token);
+            self.is_the_one_that_waits(whose, read).await?;
+            let stored = self
+                .store()
+                .update_task_token(key, (waiter, read), self.limit());
+            match stored.await? {
+                Renewed::Done(item) => return Ok(item),
+                Renewed::Found(latest) => found = latest,
+            }
+        }
+        Err(self.contention_error())
+    }
+
     /// Tells this call's token of the lease that its holder has already.
     async fn tell_of_its_lease(
         &self,
@@ -210,9 +235,7 @@ impl<S: Store> Queue<S> {
             row
         } else if row.request == waiter.request.digest && is_from_the_queue(&row) {
             // Its item first, then the row, then the token: so that whoever tells it later uses this token.
-            let latest = self.store().update_task_token(key, waiter, self.limit());
-            let latest = latest.await?;
-            check_latest(&latest, waiter)?;
+            let latest = self.renew_token(key, waiter).await?;
             let marked = if row.waits_in_pool() {
                 match Box::pin(self.enter(at, &row, &latest.request)).await? {
                     Entered::Yes(row) => Some(*row),
@@ -270,7 +293,6 @@ impl<S: Store> Queue<S> {
             },
             task_token: queue.task_token,
             ticket: grant.now.as_millis(),
-            asked_at: grant.now,
             deadline,
             purge_at: self.purge_after(deadline),
             superseded_by: None,
@@ -322,15 +344,6 @@ fn answer(told: Told, waiter: &TokenItem) -> Result<Queued, Error> {
         ),
         source: None,
     }))
-}
-
-/// Fails if a later call with another token has replaced this one: then nobody expects an answer to this token. If
-/// only its clock makes that call the later one, repeating this call makes this one the latest.
-fn check_latest(latest: &TokenItem, waiter: &TokenItem) -> Result<(), Error> {
-    if latest.task_token == waiter.task_token {
-        return Ok(());
-    }
-    Err(has_newer_token())
 }
 
 fn queued(waiter: &TokenItem) -> Queued {

@@ -148,6 +148,13 @@ pub trait Workflows: Send + Sync {
         limit: Duration,
     ) -> Call<'a, Delivery>;
 
+    /// Whether somebody waits with this token, as far as the engine knows now: one that has been answered, or whose attempt is over, nobody
+    /// waits with. An engine that cannot say so need not implement it: then of two calls of a request that comes later counts.
+    fn waits<'a>(&'a self, who: WaiterOf<'a>, limit: Duration) -> Call<'a, bool> {
+        let _ = (who, limit);
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
     /// The state of an execution. The response may be some seconds old.
     fn describe_execution<'a>(
         &'a self,

@@ -30,11 +30,11 @@ pub struct ResultItem {
     pub key: Key,
     /// The execution that the start becomes.
     pub execution: Holder,
-    /// The token of the task.
+    /// The token of the task: as of [`TokenItem`](crate::waiter::TokenItem).
     pub task_token: TaskToken,
     /// The execution with whose end the started one is stopped.
     pub stop_with: Option<Holder>,
-    /// When the task asked. Of two calls for one start, the later call's token counts.
+    /// When the task asked.
     pub asked_at: Timestamp,
     /// Since when the service does not know the execution, though it has begun.
     pub missing_since: Option<Timestamp>,

@@ -3,8 +3,8 @@
 use std::{future::Future, time::Duration};
 
 use super::{
-    Address, Applied, AppliedAll, AwaitedResult, ItemAddress, Joined, Note, PutStart, Settled,
-    Settlement, Slot, Store, Write, Written, foreign_item, foreign_rules,
+    Address, Applied, AppliedAll, AwaitedResult, ItemAddress, Joined, Note, PutResult, PutStart,
+    Renewed, Settled, Settlement, Slot, Store, Write, Written, foreign_item, foreign_rules,
 };
 use crate::{
     clock::Timestamp,
@@ -14,7 +14,7 @@ use crate::{
     rules::TableRules,
     start::{ResultItem, StartItem},
     transition::{Change, transition},
-    values::{Holder, Key, RequestDigest},
+    values::{Holder, Key, RequestDigest, TaskToken},
     waiter::TokenItem,
 };
 
@@ -99,18 +99,19 @@ pub trait Operations: Store {
         }
     }
 
-    /// Changes a row: puts a request at the end of the queue, or grants it the row; and stores the waiter's item, both or neither.
+    /// Changes a row: puts a request at the end of the queue, or grants it the row; and stores the waiter's item in the place of none, or of
+    /// the token that was `read`, both or neither.
     fn put_token(
         &self,
         at: &Address,
         change: &Change,
-        waiter: &TokenItem,
+        (waiter, read): (&TokenItem, Option<&TaskToken>),
         limit: Duration,
     ) -> impl Future<Output = Answer<Joined>> + Send {
         async move {
             let both = [
                 Write::Row(at.clone(), change.clone()),
-                Write::Wait(at.key.clone(), waiter.clone()),
+                Write::Wait(at.key.clone(), waiter.clone(), read.cloned()),
             ];
             let parts = match self.write(&both, limit).await? {
                 Written::Done(_) => return Ok(Joined::Done),
@@ -124,9 +125,13 @@ pub trait Operations: Store {
             if let Some(row) = parts.first().and_then(Option::as_ref) {
                 return Ok(Joined::Refused(row.row()));
             }
-            Ok(match beside.and_then(|item| item.read(TokenItem::read)) {
+            if beside.is_some_and(|item| item.item().is_none()) {
+                return Ok(Joined::Found(None));
+            }
+            let found = beside.and_then(|item| item.read(TokenItem::read));
+            Ok(match found {
                 Some(found) if found.request.digest == waiter.request.digest => {
-                    Joined::SupersededByLaterCall
+                    Joined::Found(Some(found))
                 }
                 _ => Joined::ForeignItem,
             })
@@ -161,30 +166,38 @@ pub trait Operations: Store {
         }
     }
 
-    /// Stores the token of `waiter`, unless the request has asked later. Returns the item as it is then.
+    /// Stores the token of `waiter` in the place of none, or of the one that was `read`.
     ///
     /// # Errors
     /// As [`Store::write`], [`Error::Superseded`], and [`Error::Corrupt`] if the item is not ours.
     fn update_task_token(
         &self,
         key: &Key,
-        waiter: &TokenItem,
+        (waiter, read): (&TokenItem, Option<&TaskToken>),
         limit: Duration,
-    ) -> impl Future<Output = Answer<TokenItem>> + Send {
+    ) -> impl Future<Output = Answer<Renewed>> + Send {
         async move {
-            let write = Write::NewToken(key.clone(), waiter.clone());
-            let found = match self.write(std::slice::from_ref(&write), limit).await? {
-                Written::Done(before) => write.after(&before).unwrap_or_default(),
-                Written::Refused(parts) => first(&parts).clone(),
+            let write = Write::NewToken(key.clone(), waiter.clone(), read.cloned());
+            let (found, is_done) = match self.write(std::slice::from_ref(&write), limit).await? {
+                Written::Done(before) => (write.after(&before).unwrap_or_default(), true),
+                Written::Refused(parts) => (first(&parts).clone(), false),
                 Written::Conflict => return Err(busy(self.name())),
             };
             if let Some(by) = found.read(TokenItem::superseded_by) {
                 let key = key.clone();
                 return Err(Error::Superseded { key, by });
             }
+            if found.item().is_none() {
+                return Ok(Renewed::Found(None));
+            }
             let same = |found: &TokenItem| found.request.digest == waiter.request.digest;
             let found = found.read(TokenItem::read).filter(same);
-            found.ok_or_else(|| foreign_item(key, &waiter.request.digest))
+            let found = found.ok_or_else(|| foreign_item(key, &waiter.request.digest))?;
+            Ok(if is_done {
+                Renewed::Done(found)
+            } else {
+                Renewed::Found(Some(found))
+            })
         }
     }
 
@@ -244,9 +257,9 @@ pub trait Operations: Store {
                 Written::Conflict => return Ok(PutStart::Conflict),
                 Written::Refused(parts) => parts,
             };
-            // A later call's token, of a start whose item is gone: the next try finds out.
+            // That of one whose item is gone.
             if parts.iter().take(place + 1).all(Option::is_none) {
-                return Ok(PutStart::Conflict);
+                return Ok(PutStart::Awaited(last_result(&parts)));
             }
             let Some(found) = parts.get(place).and_then(Option::as_ref) else {
                 return Ok(PutStart::Refused(first(&parts).row()));
@@ -353,21 +366,17 @@ pub trait Operations: Store {
         }
     }
 
-    /// Stores such a task, unless a later call has stored another token. Returns whether its token is stored.
+    /// Stores such a task, in the place of none, or of the token that was read.
     fn put_result(
         &self,
         result: &AwaitedResult,
         limit: Duration,
-    ) -> impl Future<Output = Answer<bool>> + Send {
+    ) -> impl Future<Output = Answer<PutResult>> + Send {
         async move {
             Ok(match self.write(&awaiting(result), limit).await? {
-                Written::Done(_) => true,
+                Written::Done(_) => PutResult::Done,
                 Written::Conflict => return Err(busy(self.name())),
-                Written::Refused(parts) => {
-                    let stored = parts.last().and_then(Option::as_ref);
-                    let stored = stored.and_then(|item| item.read(ResultItem::read));
-                    stored.is_some_and(|stored| stored.task_token == result.item.task_token)
-                }
+                Written::Refused(parts) => PutResult::Found(last_result(&parts)),
             })
         }
     }
@@ -444,6 +453,12 @@ fn first(parts: &[Option<Slot>]) -> &Slot {
         .first()
         .and_then(Option::as_ref)
         .unwrap_or(&Slot::EMPTY)
+}
+
+/// The task that the last write found.
+fn last_result(parts: &[Option<Slot>]) -> Option<ResultItem> {
+    let found = parts.last().and_then(Option::as_ref);
+    found.and_then(|item| item.read(ResultItem::read))
 }
 
 /// What stores a task that waits for a result, which is the last write.

@@ -13,7 +13,7 @@ use crate::{
     rules::TableRules,
     start::{FAILED, ResultItem, StartItem},
     transition::{Change, transition},
-    values::{Holder, Key, RequestDigest},
+    values::{Holder, Key, RequestDigest, TaskToken},
     waiter::TokenItem,
 };
 
@@ -122,16 +122,16 @@ impl Slot {
 pub enum Write {
     /// Changes a lease row as [`transition`] says, or requires something of it.
     Row(Address, Change),
-    /// Stores a waiter that joins the queue, unless its request has asked later. The item of an earlier wait is replaced.
-    Wait(Key, TokenItem),
-    /// Stores the token of a waiter that asks again, unless its request has asked later. Everything else of an existing
+    /// Stores a waiter that joins the queue, if its item has this token, or there is none. The item of an earlier wait is replaced.
+    Wait(Key, TokenItem, Option<TaskToken>),
+    /// Stores the token of a waiter that asks again, if its item has this token, or there is none. Everything else of an existing
     /// item stays, because the place in the queue belongs to the first call.
-    NewToken(Key, TokenItem),
+    NewToken(Key, TokenItem, Option<TaskToken>),
     /// Deletes a waiter, if its token is still the one that was read. Of one that was superseded a note stays, which no
     /// index has.
     Forget(Key, TokenItem),
-    /// Notes in a waiter's item that this one came later, if its token is still the one that was read. It asked at the end
-    /// of time, so that no copy of its request counts as later.
+    /// Notes in a waiter's item that this one came later, if its token is still the one that was read. From then on no copy of its
+    /// request stores a token.
     Supersede(Key, TokenItem, Holder),
     /// Stores a start, if there is none under its name.
     Start(StartItem),
@@ -145,13 +145,13 @@ pub enum Write {
     Note(Note),
     /// Deletes such a note, if its version is still the same.
     ForgetNote(Redrivable),
-    /// Stores a task that waits for the result of a start, unless a later call has stored another token.
+    /// Stores a task that waits for the result of a start, in the place of none, or of the token that was read.
     Result(AwaitedResult),
     /// Writes down when to look at it next, if its token is still the one that was read.
     LookAtResult(AwaitedResult),
     /// Deletes it, if its token is still the one that was read.
     ForgetResult(ResultItem),
-    /// Lists such a task under its caller, unless a later call has.
+    /// Lists such a task under its caller, together with [`Write::Result`].
     Called(ResultItem, Holder),
     /// Takes it off that list, unless another caller has asked since.
     ForgetCalled(ResultItem, Holder),
@@ -181,6 +181,8 @@ pub struct AwaitedResult {
     pub look_at: Timestamp,
     /// When DynamoDB may delete it, in epoch seconds.
     pub purge_at: u64,
+    /// The token in whose place it is stored, as that was read; none if there was none.
+    pub instead_of: Option<TaskToken>,
 }
 
 impl Write {
@@ -189,8 +191,8 @@ impl Write {
     pub fn address(&self) -> ItemAddress {
         match self {
             Self::Row(address, _) => ItemAddress::Row(address.clone()),
-            Self::Wait(key, waiter)
-            | Self::NewToken(key, waiter)
+            Self::Wait(key, waiter, _)
+            | Self::NewToken(key, waiter, _)
             | Self::Forget(key, waiter)
             | Self::Supersede(key, waiter, _) => {
                 ItemAddress::Waiter(key.clone(), waiter.request.digest.clone())
@@ -260,9 +262,12 @@ impl Write {
     pub(super) fn plan(&self) -> Plan<'_> {
         Plan::Item(match self {
             Self::Row(_, change) => return Plan::Row(change),
-            Self::Wait(_, waiter) => unless_asked_later(waiter, set_all(waiter.attributes())),
-            Self::NewToken(_, waiter) => {
-                let own = |(name, _): &(_, _)| matches!(*name, at::TASK_TOKEN | at::ASKED_AT);
+            Self::Wait(_, waiter, read) => {
+                let tests = if_read(waiter, read.as_ref());
+                if_all(tests, set_all(waiter.attributes()))
+            }
+            Self::NewToken(_, waiter, read) => {
+                let own = |(name, _): &(_, _)| *name == at::TASK_TOKEN;
                 let (set, set_if_absent) = waiter.attributes().into_iter().partition(own);
                 let remove = Vec::new();
                 let update = Update {
@@ -270,7 +275,7 @@ impl Write {
                     set_if_absent,
                     remove,
                 };
-                unless_asked_later(waiter, Effect::Update(update))
+                if_all(if_read(waiter, read.as_ref()), Effect::Update(update))
             }
             Self::Forget(_, waiter) if waiter.superseded_by.is_some() => {
                 let remove = vec![at::HOLDER, at::SWEEP_AFTER, at::TASK_TOKEN];
@@ -278,10 +283,7 @@ impl Write {
             }
             Self::Forget(_, waiter) => if_token_is(waiter, Effect::Delete),
             Self::Supersede(_, waiter, by) => {
-                let set = vec![
-                    (at::SUPERSEDED_BY, s(by.as_str())),
-                    (at::ASKED_AT, instant(Timestamp::MAX)),
-                ];
+                let set = vec![(at::SUPERSEDED_BY, s(by.as_str()))];
                 if_token_is(waiter, set_all(set))
             }
             Self::Start(item) => if_all(vec![Test::Absent], set_all(item.attributes())),
@@ -310,15 +312,18 @@ impl Write {
                 item,
                 look_at,
                 purge_at,
+                instead_of,
             }) => {
                 let (mut set, remove) = item.asked();
                 set.extend(ResultItem::looks((*look_at, *purge_at)));
-                unless_called_later(item, set_and_remove(set, remove))
+                let as_read = token_as_read(instead_of.as_ref());
+                if_all(vec![as_read], set_and_remove(set, remove))
             }
             Self::LookAtResult(AwaitedResult {
                 item,
                 look_at,
                 purge_at,
+                instead_of: _,
             }) => {
                 let mut set = Vec::from(ResultItem::looks((*look_at, *purge_at)));
                 let remove = match item.missing_since {
@@ -331,7 +336,11 @@ impl Write {
                 if_all(vec![same_task(item)], set_and_remove(set, remove))
             }
             Self::ForgetResult(item) => if_all(vec![same_task(item)], Effect::Delete),
-            Self::Called(item, caller) => unless_called_later(item, set_all(item.called(caller))),
+            // The task beside it says whether.
+            Self::Called(item, caller) => ItemPlan {
+                any_of: vec![vec![Test::Absent], vec![Test::Has(at::HOLDER)]],
+                effect: set_all(item.called(caller)),
+            },
             Self::ForgetCalled(_, caller) => ItemPlan {
                 any_of: vec![
                     vec![Test::Absent],
@@ -438,17 +447,23 @@ fn if_all(tests: Vec<Test>, effect: Effect) -> ItemPlan {
     }
 }
 
-/// There is no item, or an item of the same request that was not written later.
-fn unless_asked_later(waiter: &TokenItem, effect: Effect) -> ItemPlan {
-    ItemPlan {
-        any_of: vec![
-            vec![Test::Absent],
-            vec![
-                Test::Is(at::REQUEST, b(waiter.request.digest.as_bytes())),
-                Test::AtMost(at::ASKED_AT, waiter.asked_at.as_millis()),
-            ],
-        ],
-        effect,
+/// There was no item, and is none; or it has the token that was read, of the same request, which was not sent away.
+fn if_read(waiter: &TokenItem, read: Option<&TaskToken>) -> Vec<Test> {
+    let as_read = token_as_read(read);
+    if read.is_none() {
+        return vec![as_read];
+    }
+    vec![
+        Test::Is(at::REQUEST, b(waiter.request.digest.as_bytes())),
+        as_read,
+        Test::Lacks(at::SUPERSEDED_BY),
+    ]
+}
+
+fn token_as_read(read: Option<&TaskToken>) -> Test {
+    match read {
+        None => Test::Absent,
+        Some(token) => Test::Is(at::TASK_TOKEN, s(token.expose())),
     }
 }
 
@@ -456,15 +471,6 @@ fn unless_asked_later(waiter: &TokenItem, effect: Effect) -> ItemPlan {
 fn if_token_is(waiter: &TokenItem, effect: Effect) -> ItemPlan {
     let token = s(waiter.task_token.expose());
     if_all(vec![Test::Is(at::TASK_TOKEN, token)], effect)
-}
-
-/// No later call has asked for the result.
-fn unless_called_later(item: &ResultItem, effect: Effect) -> ItemPlan {
-    let not_later = Test::AtMost(at::ASKED_AT, item.asked_at.as_millis());
-    ItemPlan {
-        any_of: vec![vec![Test::Absent], vec![not_later]],
-        effect,
-    }
 }
 
 /// The task that waits for a result has not asked again since it was read.

@@ -338,6 +338,16 @@ impl Workflows for FakeStepFunctions {
         self.call(token, Err((error.to_owned(), cause)))
     }
 
+    fn waits<'a>(&'a self, (_, token): WaiterOf<'a>, _limit: Duration) -> Call<'a, bool> {
+        let state = self.state();
+        let said = if state.denied.contains(token.expose()) {
+            Err(denied("states:SendTaskHeartbeat", "a task token"))
+        } else {
+            Ok(!state.over.contains(token.expose()))
+        };
+        Box::pin(std::future::ready(said))
+    }
+
     fn describe_execution<'a>(
         &'a self,
         execution: &'a Holder,

@@ -15,13 +15,12 @@ use crate::{
 pub struct TokenItem {
     /// The request that waits. Its digest is its name in the queue, and in the item's sort key.
     pub request: Request,
-    /// The task token to notify.
+    /// The task token to notify. Of the attempts of a task one waits, and its token takes the place of another's by the service's word:
+    /// no clock says which came later.
     pub task_token: TaskToken,
     /// When it joined the queue, in milliseconds since the epoch by the clock of the function that added it. It names
     /// this wait: a row whose holder may not have been told has the same. It does not order the queue.
     pub ticket: u64,
-    /// When it last asked. Of two calls for one waiter, the later call's token counts.
-    pub asked_at: Timestamp,
     /// When it gives up.
     pub deadline: Timestamp,
     /// When DynamoDB may delete the item, in epoch seconds.
@@ -39,7 +38,6 @@ impl TokenItem {
             request: Request::read(item, Request::holder_in(item)?, digest)?,
             task_token: TaskToken::stored(text(item, at::TASK_TOKEN)?),
             ticket: whole(item, at::TICKET)?,
-            asked_at: time(item, at::ASKED_AT)?,
             deadline: time(item, at::DEADLINE)?,
             purge_at: whole(item, at::PURGE_AT)?,
             superseded_by: Self::superseded_by(item),
@@ -57,13 +55,12 @@ impl TokenItem {
             (at::REQUEST, b(self.request.digest.as_bytes())),
             (at::TASK_TOKEN, s(self.task_token.expose())),
             (at::TICKET, n(self.ticket)),
-            (at::ASKED_AT, instant(self.asked_at)),
             (at::DEADLINE, instant(self.deadline)),
             // As in a held row: sweep need not read the item before this instant.
             (
                 at::SWEEP_AFTER,
                 instant(if self.request.instead_of.is_some() {
-                    self.asked_at
+                    Timestamp::from_millis(self.ticket)
                 } else {
                     self.deadline
                 }),

@@ -259,6 +259,17 @@ impl Service {
         if self.expired.contains(&token) {
             return Err("TaskTimedOut");
         }
+        if operation == "SendTaskHeartbeat" {
+            let waits = match &self.waiting {
+                None => Some(true),
+                Some(waiting) => waiting.get(&token).map(Option::is_some),
+            };
+            return match waits {
+                Some(true) => Ok(json!({})),
+                Some(false) => Err("TaskTimedOut"),
+                None => Err("InvalidToken"),
+            };
+        }
         let Some(waiting) = &mut self.waiting else {
             self.receive(operation, body);
             return Ok(json!({}));

@@ -262,7 +262,6 @@ pub fn waiter(step: &Step, at: u8) -> TokenItem {
         },
         task_token: TaskToken::new(format!("token {}", step.token)).unwrap(),
         ticket: seconds(at).as_millis(),
-        asked_at: seconds(at),
         deadline,
         purge_at: deadline.as_seconds_rounded_up() + 5,
         superseded_by: None,

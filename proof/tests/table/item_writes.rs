@@ -58,7 +58,6 @@ fn waiter(token: &str, asked_at: u64, superseded: bool) -> TokenItem {
         },
         task_token: TaskToken::new(token).unwrap(),
         ticket: asked_at,
-        asked_at: Timestamp::from_millis(asked_at),
         deadline: Timestamp::from_millis(100 + asked_at),
         purge_at: asked_at,
         superseded_by: superseded.then(|| holder("later")),
@@ -67,13 +66,14 @@ fn waiter(token: &str, asked_at: u64, superseded: bool) -> TokenItem {
 
 fn of_waiters() -> Vec<Write> {
     let mut all = Vec::new();
-    for waiter in [
-        waiter("x", 5, false),
-        waiter("y", 6, false),
-        waiter("y", 4, false),
+    for (waiter, read) in [
+        (waiter("x", 5, false), None),
+        (waiter("y", 6, false), Some("x")),
+        (waiter("y", 4, false), Some("z")),
     ] {
-        all.push(Write::Wait(key(), waiter.clone()));
-        all.push(Write::NewToken(key(), waiter.clone()));
+        let read = read.map(|token| TaskToken::new(token).unwrap());
+        all.push(Write::Wait(key(), waiter.clone(), read.clone()));
+        all.push(Write::NewToken(key(), waiter.clone(), read));
         all.push(Write::Supersede(key(), waiter, holder("later")));
     }
     for superseded in [false, true] {
@@ -186,6 +186,7 @@ fn of_results() -> Vec<Write> {
         item: result_item(token, asked_at, missing),
         look_at: Timestamp::from_millis(9),
         purge_at: 9,
+        instead_of: (token != "x").then(|| TaskToken::new("x").unwrap()),
     };
     let (first, later) = (result("x", 5, false), result("y", 6, false));
     let missing = result("x", 5, true);
@@ -234,23 +235,25 @@ fn may(write: &Write, slot: &Slot) -> bool {
         text("status") == Some(status) && number("asked_at") == asked_at
     };
     match write {
-        Write::Wait(_, waiter) | Write::NewToken(_, waiter) => {
+        Write::Wait(_, _, None) | Write::NewToken(_, _, None) => is_absent,
+        Write::Wait(_, _, Some(read)) | Write::NewToken(_, _, Some(read)) => {
             let request = value("request").and_then(|value| value.as_b().ok());
             let named = |request: &Blob| {
                 let digits = request.as_ref().iter().map(|byte| format!("{byte:02x}"));
                 format!("WAIT#{}", digits.collect::<String>())
             };
             let is_same = request.map(named) == Some(write.address().keys().1);
-            let earlier = |at| at <= waiter.asked_at.as_millis();
-            is_absent || is_same && number("asked_at").is_some_and(earlier)
+            let was_sent_away = value("superseded_by").is_some();
+            is_same && text("task_token") == Some(read.expose()) && !was_sent_away
         }
         Write::Forget(_, waiter) | Write::Supersede(_, waiter, _) => {
             text("task_token") == Some(waiter.task_token.expose())
         }
-        Write::Result(AwaitedResult { item, .. }) | Write::Called(item, _) => {
-            let earlier = |at| at <= item.asked_at.as_millis();
-            is_absent || number("asked_at").is_some_and(earlier)
-        }
+        Write::Result(AwaitedResult { instead_of, .. }) => match instead_of {
+            None => is_absent,
+            Some(read) => text("task_token") == Some(read.expose()),
+        },
+        Write::Called(..) => is_absent || value("holder").is_some(),
         Write::LookAtResult(AwaitedResult { item, .. }) | Write::ForgetResult(item) => {
             text("task_token") == Some(item.task_token.expose())
         }

@@ -10,10 +10,11 @@ use std::{
 };
 
 use leasehold::{
-    Key, Memory,
+    Key, Memory, TaskToken,
     row::{Item, Stored},
     store::{Address, Applied, Joined, Operations as _},
     transition::{Change, Head},
+    waiter::TokenItem,
 };
 use leasehold_proof::fixture::Table;
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -217,10 +218,12 @@ impl Stores {
         let (join, waiter) = changes::join(stored, step);
         let (key, join) = (&address.key, Change::Join(join));
         let first = Address::of(key.as_str(), "LEASE#0000").unwrap();
-        let ours = self.memory.put_token(&first, &join, &waiter, LIMIT).await;
+        let read = self.token_of(key, &waiter, step).await;
+        let waits = (&waiter, read.as_ref());
+        let ours = self.memory.put_token(&first, &join, waits, LIMIT).await;
         let ours = ours.unwrap();
         let theirs = self.table.store();
-        let theirs = theirs.put_token(&first, &join, &waiter, LIMIT).await;
+        let theirs = theirs.put_token(&first, &join, waits, LIMIT).await;
         same(&ours, &theirs.map_err(failed(step))?, step)?;
         if ours == Joined::Done {
             self.count(&join);
@@ -228,16 +231,22 @@ impl Stores {
         self.same_waiters(key, step).await
     }
 
+    /// The token of this request as it is read before, or as it was before that.
+    async fn token_of(&self, key: &Key, waiter: &TokenItem, step: &Step) -> Option<TaskToken> {
+        let found = self.memory.token_item(key, &waiter.request.digest, LIMIT);
+        let found = found.await.unwrap().map(|found| found.task_token);
+        found.filter(|_| !step.observed)
+    }
+
     async fn waits(&self, address: &Address, step: &Step) -> Checked {
         let (key, table) = (&address.key, self.table.store());
         let waiter = changes::waiter(step, 0);
         if step.write == Write::CallBack {
-            let ours = self
-                .memory
-                .update_task_token(key, &waiter, LIMIT)
-                .await
-                .unwrap();
-            let theirs = table.update_task_token(key, &waiter, LIMIT).await;
+            let read = self.token_of(key, &waiter, step).await;
+            let waits = (&waiter, read.as_ref());
+            let ours = self.memory.update_task_token(key, waits, LIMIT).await;
+            let ours = ours.unwrap();
+            let theirs = table.update_task_token(key, waits, LIMIT).await;
             same(&ours, &theirs.map_err(failed(step))?, step)?;
         } else {
             self.memory

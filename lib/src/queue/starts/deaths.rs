@@ -43,6 +43,10 @@ impl Workflows for MortalCalls {
         Box::pin(self.life.request(self.calls.fail(to, error, cause, limit)))
     }
 
+    fn waits<'a>(&'a self, who: WaiterOf<'a>, limit: Duration) -> Call<'a, bool> {
+        Box::pin(self.life.request(self.calls.waits(who, limit)))
+    }
+
     fn outcome<'a>(&'a self, execution: &'a Holder, limit: Duration) -> Call<'a, Outcome> {
         Box::pin(self.life.request(self.calls.outcome(execution, limit)))
     }

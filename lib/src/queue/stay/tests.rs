@@ -14,6 +14,7 @@ use crate::{
     clock::Clock,
     queue::workflows::Execution,
     test_support::{FakeStepFunctions, grant, make},
+    values::RequestDigest,
 };
 
 type Act = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -287,6 +288,18 @@ async fn pace_of_others_has_the_margin() {
     assert!(case.told().is_empty());
     case.sweep().await;
     assert_eq!(case.told(), [("a".into(), 5 * SECOND + MARGIN)]);
+}
+
+#[test]
+fn waiters_on_two_pages_are_all_due() {
+    let (at, key) = (Timestamp::from_millis(7), make::key("k"));
+    let mut agenda = Agenda::until(Some(at));
+    for n in 0..2 {
+        let digest = RequestDigest::of_start(&make::execution(n));
+        let waiting = vec![(digest, Some(at))];
+        agenda.note(&key, Later { at, waiting });
+    }
+    assert_eq!(agenda.take_due(at)[&key].len(), 2);
 }
 
 #[tokio::test]

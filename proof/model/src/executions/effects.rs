@@ -27,6 +27,7 @@ pub fn performed(memory: &Memory, ask: &Ask) -> Answer {
         Ask::HeldBy(holder) => at_once(memory.held_by(holder, None, 100, limit)).map(Answer::Page),
         Ask::Succeed(..)
         | Ask::Fail(..)
+        | Ask::Waits(_)
         | Ask::Describe(_)
         | Ask::Received(..)
         | Ask::Begin(..)

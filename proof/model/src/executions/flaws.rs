@@ -27,6 +27,7 @@ flaws! {
     NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
     RetriesAreNotCounted S12 NOTIFICATION "a retry's new token is told, and the notification not counted"
     NewTokensAreNotStored L4 NOTIFICATION "a retry's new token is not stored"
+    DeadTokensAreStored L4 NOTIFICATION "a token that nobody waits with takes the place of the one that waits"
     NoAnswerIsARefusal S12 NOTIFICATION "a call with a token that is not answered counts as refused"
     WaitersAreTakenForDead S12 RETOLD "a history without the lease is enough, although a task waits"
     HistoriesAreReadAtOnce S12 RETOLD "a history is believed at once, and not half a minute after the notification"

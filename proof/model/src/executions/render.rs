@@ -130,6 +130,7 @@ fn asks(ask: &Ask) -> String {
         Ask::Scan | Ask::HeldBy(_) => "reads the index".into(),
         Ask::Succeed(token, _) => format!("tells {}", token.expose()),
         Ask::Fail(token, _) => format!("fails {}", token.expose()),
+        Ask::Waits(token) => format!("asks whether {} waits", token.expose()),
         Ask::Describe(_) => "asks about the execution".into(),
         Ask::Received(..) => "reads the history".into(),
         Ask::Begin(execution, ..) => format!("StartExecution {}", name(names::who(execution))),
@@ -160,7 +161,7 @@ fn writes_of(writes: &[Write]) -> String {
             format!("{what}{}", of_key(&at.key))
         }
         [.., Write::Wait(..)] => "joins".into(),
-        [Write::NewToken(_, waiter)] => format!("stores token {}", token(waiter)),
+        [Write::NewToken(_, waiter, _)] => format!("stores token {}", token(waiter)),
         [Write::Forget(_, waiter)] => format!("deletes the item of {}", token(waiter)),
         [.., Write::Supersede(_, waiter, _)] => format!("supersedes {}", token(waiter)),
         [.., Write::Start(item) | Write::Restart(item, _)]

@@ -37,6 +37,10 @@ impl Task {
         (self.token, self.waits) = (token, true);
     }
 
+    pub const fn is_waited_for_with(&self, token: u8) -> bool {
+        self.waits && self.token == token
+    }
+
     /// The function that brought this token has ended, or died: an error is the answer to the task.
     pub fn hears(&mut self, token: u8, outcome: Outcome) {
         let is_error = matches!(
@@ -104,7 +108,7 @@ impl World {
         };
         let task = &mut executing.task;
         let is_same = task.told.is_none_or(|before| before == told) || is_dismissed;
-        let waits = task.waits && task.token == token;
+        let waits = task.is_waited_for_with(token);
         if waits {
             (task.waits, task.told) = (false, Some(told));
         }

@@ -33,6 +33,8 @@ pub enum Ask {
     Succeed(TaskToken, String),
     /// With the name of the error.
     Fail(TaskToken, String),
+    /// Whether a task waits with it.
+    Waits(TaskToken),
     Describe(Holder),
     Received(Holder, LeaseId),
     /// `StartExecution`, which its sender calls in this tick at the latest.
@@ -406,6 +408,15 @@ impl Workflows for Seam {
         _: Duration,
     ) -> Call<'a, Delivery> {
         Box::pin(self.call(Ask::Fail(token.clone(), error.to_owned())))
+    }
+
+    fn waits<'a>(&'a self, (_, token): WaiterOf<'a>, _: Duration) -> Call<'a, bool> {
+        Box::pin(async {
+            match self.ask(Ask::Waits(token.clone())).await {
+                Answer::Yes(waits) => Ok(waits),
+                _ => Err(no_answer()),
+            }
+        })
     }
 
     fn describe_execution<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {

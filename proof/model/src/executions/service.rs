@@ -130,6 +130,14 @@ impl World {
                 executing.stands();
                 Answer::Delivery(Delivery::Delivered)
             }
+            Ask::Waits(token) => Answer::Yes(
+                self.is(Flaw::DeadTokensAreStored)
+                    || waiting_with(state, token).is_some()
+                    || names::of_result_token(token).is_some_and(|(who, token)| {
+                        let task = &state.executions[usize::from(who)].task;
+                        task.is_waited_for_with(token)
+                    }),
+            ),
             Ask::Begin(holder, input, _) => self.begins(state, (names::who(holder), call), input),
             Ask::Stop(holder) => stops(state, holder),
             _ => return None,

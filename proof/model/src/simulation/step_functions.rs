@@ -135,6 +135,19 @@ impl Workflows for FaultyStepFunctions {
         Box::pin(self.call(token, Err(error.to_owned())))
     }
 
+    fn waits<'a>(&'a self, (_, token): WaiterOf<'a>, _: Duration) -> Call<'a, bool> {
+        Box::pin(async move {
+            let about = "ask whether it waits".to_owned();
+            if self.shared.step(about).await.is_some() {
+                return Err(no_answer());
+            }
+            let mut shared = self.shared.get();
+            let waits = shared.tokens.contains_key(token.expose());
+            shared.note(|| format!("  {} waits: {waits}", token.expose()));
+            Ok(waits)
+        })
+    }
+
     fn describe_execution<'a>(&'a self, execution: &'a Holder, _: Duration) -> Call<'a, Execution> {
         Box::pin(async move {
             if self.shared.step("look".to_owned()).await.is_some() {

@@ -263,7 +263,7 @@ impl FaultyStore {
         });
         let rows: Vec<_> = rows.collect();
         let waiter = writes.iter().find_map(|write| match write {
-            Write::Wait(_, waiter) => Some(waiter),
+            Write::Wait(_, waiter, _) => Some(waiter),
             _ => None,
         });
         let mut written =
@@ -537,7 +537,7 @@ fn name_of(writes: &[Write]) -> String {
     match writes {
         [Write::Row(_, change)] => kind_of(change),
         [_, Write::Wait(..)] => "join".to_owned(),
-        [Write::NewToken(_, waiter)] => token("call back", waiter),
+        [Write::NewToken(_, waiter, _)] => token("call back", waiter),
         [Write::Forget(_, waiter)] => token("forget", waiter),
         [.., Write::Supersede(_, waiter, _)] => token("supersede", waiter),
         [.., Write::Start(_) | Write::Restart(..)] => "put start".to_owned(),
@@ -569,17 +569,6 @@ impl Store for FaultyStore {
         }
         let key = key_of(writes.iter().map(Write::address));
         let mut call = Call::write(name_of(writes), key.as_ref());
-        // By clocks that differ an earlier call's token may count as the later.
-        if let [Write::Result(..)] = writes {
-            let shared = self.shared.get();
-            call.is_write = !shared
-                .starts
-                .as_ref()
-                .is_some_and(|it| it.judge.clocks_differ);
-        }
-        if let [Write::NewToken(..)] = writes {
-            call.is_write = !self.shared.get().clocks_differ;
-        }
         if writes.len() > 1 {
             call = call.once().or_if_busy(Written::Conflict);
         }

@@ -142,6 +142,8 @@ impl Simulation {
         let ended = workflow.ended_at;
         workflow.ended = None;
         workflow.redrives += 1;
+        // One that had not proven yet what it was redriven to proves it now.
+        let had = workflow.state == State::Holding;
         workflow.state = match workflow.state {
             State::Waiting => State::Asking,
             State::Holding => State::Woken,
@@ -151,7 +153,7 @@ impl Simulation {
         shared.set_execution(&workflow.holder, Execution::Running);
         let now = shared.now;
         // Its leases are kept for it.
-        if workflow.state == State::Woken && workflow.may_go_on(ended, now) {
+        if had && workflow.may_go_on(ended, now) {
             workflow.state = State::Holding;
             shared.saw("redriven to what was kept");
         }

@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::{
     Key,
     row::{Item, Stored},
-    store::{Address, Joined, Operations as _},
+    store::{Address, Joined, Operations as _, Renewed},
     transition::Change,
 };
 use leasehold_conformance as conformance;
@@ -300,7 +300,7 @@ impl Tries<'_> {
                 return true;
             }
         }
-        mistake.form.contains("#asked_at") && !self.is_kept(mistake).await
+        mistake.form.contains("#superseded_by") && !self.is_kept(mistake).await
     }
 
     async fn is_kept(&mut self, mistake: &Mistake) -> bool {
@@ -364,10 +364,10 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
     let text = |error: leasehold::Error| error.to_string();
     let (key, store) = (Key::new(key).unwrap(), stores.table.store());
     let (join, waiter) = changes::join(&Stored::Absent, &join(1));
-    store
-        .update_task_token(&key, &waiter, LIMIT)
-        .await
-        .map_err(text)?;
+    let stored = store.update_task_token(&key, (&waiter, None), LIMIT);
+    let Renewed::Done(_) = stored.await.map_err(text)? else {
+        return Err("a first token was not stored".to_owned());
+    };
     let items = stores.table.items(&key).await;
     let item = items.into_iter().next().ok_or("no item was made")?;
 
@@ -375,7 +375,8 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
     let another = AttributeValue::B(Blob::new("another"));
     strange.insert("request".to_owned(), another);
     put(stores, strange.clone()).await;
-    if store.update_task_token(&key, &waiter, LIMIT).await.is_ok() {
+    let waits = (&waiter, Some(&waiter.task_token));
+    if store.update_task_token(&key, waits, LIMIT).await.is_ok() {
         return Err("a stranger's item was taken for a waiter's".to_owned());
     }
     let granted = stores.run(key.as_str(), &[grant(0, 1)]).await;
@@ -387,7 +388,7 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
         },
         Change::Join(join),
     );
-    match store.put_token(&first, &join, &waiter, LIMIT).await {
+    match store.put_token(&first, &join, waits, LIMIT).await {
         Ok(Joined::ForeignItem) => {}
         joined => {
             return Err(format!(

@@ -62,7 +62,7 @@ impl World {
             if !asking.wants || asking.is_over {
                 return (None, None, execution);
             }
-            if asking.token.is_none() && asking.calls == 0 {
+            if asking.token.is_none() {
                 asking.attempts += 1;
                 asking.token = Some(format!("r{who}.{}", asking.attempts));
             }
