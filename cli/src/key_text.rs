@@ -417,7 +417,7 @@ signed by  arn:aws:iam::1:role/o";
             shown(&of_pool)
         );
         let waits = with(json!({"key": "orders/42", "waits_in_pool": "imports"}));
-        let said = "held while it waits for a permit of pool imports\n";
+        let said = "held while it waits in pool imports\n";
         assert!(shown(&waits).contains(said), "{}", shown(&waits));
     }
 

@@ -20,7 +20,7 @@ pub(crate) const HEADER: [&str; 5] = ["KEY", "STATE", "ENDS", "TOKEN", "HOLDER"]
 /// Until when a lease lasts that has no deadline, and how fresh that is.
 pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
     if let Some(pool) = &held.waits_in_pool {
-        return format!("while it waits for a permit of pool {pool}");
+        return format!("while it waits in pool {pool}");
     }
     let ViewUntil::Execution {
         keep,
@@ -46,7 +46,9 @@ pub(crate) fn while_it_runs(held: &HeldView, now: Timestamp) -> String {
     };
     let looked = looked_at.map(|at| format!(", looked at {}", when(at, now)));
     let looked = looked.unwrap_or_default();
-    format!("while its execution runs{kept}{looked}")
+    let pool = held.in_pool.as_ref();
+    let pool = pool.map_or(String::new(), |pool| format!(", in pool {pool}"));
+    format!("while its execution runs{pool}{kept}{looked}")
 }
 
 /// The same where Step Functions says that the execution has ended.

@@ -6,8 +6,7 @@ use aws_sdk_sfn::Client;
 use aws_sdk_sfn::types::ExecutionStatus;
 use clap::Args;
 use leasehold::{
-    Acquire, Acquired, GrantKind, Granted, Holder, KeepTime, Key, Lifetime, LifetimeKind, Permits,
-    RequestId,
+    DynamoDb, GrantKind, Granted, Holder, Key, LeaseTerms, LifetimeKind, Queue, RequestId,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -16,6 +15,7 @@ use serde_json::Value;
 use crate::connect::{TableArgs, TableClient};
 use crate::exit::{Code, Failure};
 use crate::output::{print, print_error};
+use crate::start::queue_of;
 use crate::step_functions::{client, failed, status};
 
 #[derive(Args, Debug)]
@@ -58,20 +58,21 @@ impl Redrive {
                 return Err(Failure::new(Code::FAILURE, what));
             }
         }
-        let keys = self.keys(&table_client, &sfn).await?;
+        let all = self.all_terms(&table_client, &sfn).await?;
+        let queue = queue_of(&table_client, execution)?;
         let mut taken = Vec::new();
-        for (key, asks) in keys {
-            match take_back(&table_client, execution, &key, asks).await {
+        for terms in all {
+            match take_back(&queue, execution, &terms).await {
                 Ok(granted) => taken.push(granted),
                 Err(failure) => {
-                    give_back(&table_client, &taken).await;
+                    give_back(&queue, &taken).await;
                     return Err(failure);
                 }
             }
         }
         let redriven = sfn.redrive_execution().execution_arn(execution.as_str());
         if let Err(error) = redriven.send().await {
-            give_back(&table_client, &taken).await;
+            give_back(&queue, &taken).await;
             return Err(failed("RedriveExecution", &error));
         }
         for Granted { lease, grant, .. } in &taken {
@@ -87,24 +88,21 @@ impl Redrive {
         Ok(Code::DONE)
     }
 
-    /// The keys to take back, each with how it is asked for: what the execution still has, what it had until its end, and what its
-    /// history shows.
-    async fn keys(
+    /// The leases to take back: what the execution still has, what it had until its end, and what its history shows.
+    async fn all_terms(
         &self,
         table_client: &TableClient,
         sfn: &Client,
-    ) -> Result<Vec<(Key, AsksFor)>, Failure> {
+    ) -> Result<Vec<LeaseTerms>, Failure> {
         let execution = &self.execution;
         let known = table_client.leases.keys_of(execution).await?.into_iter();
-        let known = known.map(|(key, permits, keep)| (key, (permits, keep)));
+        let known = known.map(|terms| (terms.key.clone(), terms));
         let mut known: BTreeMap<_, _> = known.collect();
         let keys = if self.key.is_empty() {
             let mut keys = keys_of(sfn, execution).await?;
             let more = known.keys().filter(|key| !keys.contains(key));
             let more: Vec<_> = more.cloned().collect();
             keys.extend(more);
-            // A permit of a pool is taken with its key in hand.
-            keys.sort_by_key(|key| key.pool_name().is_some());
             keys
         } else {
             self.key.clone()
@@ -118,48 +116,33 @@ impl Redrive {
             );
             return Err(failure.advice("name its keys with --key, or redrive it with `aws stepfunctions redrive-execution`"));
         }
-        let asks_for = |key: Key| {
-            let asks_for = known.remove(&key).unwrap_or_default();
-            (key, asks_for)
-        };
-        Ok(keys.into_iter().map(asks_for).collect())
+        let terms = |key: Key| known.remove(&key).unwrap_or_else(|| LeaseTerms::new(key));
+        Ok(keys.into_iter().map(terms).collect())
     }
 }
 
-/// Of how many permits a key is asked for, and how long it is kept after a failure.
-type AsksFor = (Option<Permits>, KeepTime);
-
 /// The lease of the execution, if it still has it, or a new one.
 async fn take_back(
-    table_client: &TableClient,
+    queue: &Queue<DynamoDb>,
     execution: &Holder,
-    key: &Key,
-    (permits, keep): AsksFor,
+    terms: &LeaseTerms,
 ) -> Result<Granted, Failure> {
-    let request = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
-    let mut request = request.request_id(RequestId::random()).reentrant();
-    request.permits = permits;
-    let granted = match table_client.leases.acquire(request).await? {
-        Acquired::Granted(granted) => granted,
-        Acquired::Held(contention) => {
-            let what = format!("not redriven: {}", contention.held);
-            let failure = Failure::new(Code::HELD, what);
-            return Err(failure.advice("wait until it is free, and try again"));
-        }
-    };
+    let again = queue.acquire_again(execution, terms, RequestId::random());
+    let granted = again.await?.map_err(|in_the_way| {
+        let failure = Failure::new(Code::HELD, format!("not redriven: {in_the_way}"));
+        failure.advice("wait until it is free, and try again")
+    })?;
     // A look that is under way must not end what was found.
-    let proven = table_client
-        .leases
-        .extend(&granted.lease, leasehold::ExtendOptions::default());
+    let proven = queue.extend(&granted.lease, leasehold::ExtendOptions::default());
     drop(proven.await?);
     Ok(granted)
 }
 
 /// Releases what this call was granted anew.
-async fn give_back(table_client: &TableClient, taken: &[Granted]) {
+async fn give_back(queue: &Queue<DynamoDb>, taken: &[Granted]) {
     let new = taken.iter().filter(|one| one.grant != GrantKind::Reentered);
     for Granted { lease, .. } in new {
-        if let Err(error) = table_client.leases.release(lease).await {
+        if let Err(error) = queue.release(lease).await {
             let key = &lease.key;
             print_error(&format!("{key} could not be given back: {error}"));
         }

@@ -298,7 +298,10 @@ pub(crate) async fn dismiss(
 }
 
 /// A queue that may begin this execution.
-fn queue_of(table_client: &TableClient, execution: &Holder) -> Result<Queue<DynamoDb>, Failure> {
+pub(crate) fn queue_of(
+    table_client: &TableClient,
+    execution: &Holder,
+) -> Result<Queue<DynamoDb>, Failure> {
     let one = OneStart::new(table_client, execution.clone())?;
     let leases = table_client.leases.clone();
     let queue = leases.with_workflows(Arc::new(one));

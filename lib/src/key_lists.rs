@@ -9,7 +9,7 @@ use crate::{
     pagination::Cursor,
     retry::some_at_a_time,
     row::Stored,
-    store::{Address, DynamoDb, ItemAddress, Operations, Store},
+    store::{Address, DynamoDb, ItemAddress, Store},
     values::Key,
 };
 
@@ -30,28 +30,34 @@ pub struct RestrictedKeys {
 
 impl<S: Store> Leases<S> {
     /// The keys that somebody waits for: the first permit of each, which has the queue, in the order of the keys. It reads the index,
-    /// which lags a little behind the rows, and then the row of each key. In a pool keys wait that have their own lease: it is among them
-    /// as long as anybody has a permit of it.
+    /// which lags a little behind the rows, and then the rows of each key. In a pool wait who has been granted a key: it is among them.
     ///
     /// # Errors
     /// Those of [`Store::write`].
     pub async fn keys_with_waiters(&self) -> Result<Vec<Inspection>, Error> {
         let keys = self.indexed(|address| match address {
             ItemAddress::Waiter(key, _) | ItemAddress::Start(key, _) => Some(key),
-            ItemAddress::Row(address) => Some(address.key).filter(|key| key.pool_name().is_some()),
             _ => None,
         });
-        let keys = keys.await?;
+        let mut keys = keys.await?;
         let mut seen = Vec::new();
-        for key in keys {
-            let address = Address::first(&key);
-            // Of starts that have failed the index has items too. They are in no queue.
-            if let Stored::Row(row) = self.store().read_row(&address, self.limit()).await?
-                && row.head().is_some()
-            {
-                seen.push(self.inspection(address, &row));
+        while let Some(key) = keys.pop_first() {
+            for (permit, stored) in self.store().read_key(&key, self.limit()).await? {
+                let Stored::Row(row) = stored else { continue };
+                keys.extend(
+                    row.waited_for_pool()
+                        .map(|name| Key::of_pool(&Key::stored(name))),
+                );
+                let key = key.clone();
+                let inspection = self.inspection(Address { key, permit }, &row);
+                // Of starts that have failed the index has items too. They are in no queue.
+                if inspection.waiting > 0 {
+                    seen.push(inspection);
+                }
             }
         }
+        seen.sort_by(|a, b| a.lease.key.cmp(&b.lease.key));
+        seen.dedup_by(|a, b| a.lease.key == b.lease.key);
         Ok(seen)
     }
 
@@ -66,7 +72,21 @@ impl<S: Store> Leases<S> {
             ItemAddress::Waiter(key, _) | ItemAddress::Start(key, _) => Some(key),
             _ => None,
         });
-        let keys = keys.await?;
+        let mut views = self.views_of(&keys.await?, details).await?;
+        let held = views.iter().flat_map(KeyView::held);
+        let held = held.filter_map(|one| one.lease.held.as_ref());
+        let pools = held.filter_map(|held| held.in_pool.as_ref().or(held.waits_in_pool.as_ref()));
+        let pools = pools.map(Key::of_pool).collect();
+        views.extend(self.views_of(&pools, details).await?);
+        views.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(views)
+    }
+
+    async fn views_of(
+        &self,
+        keys: &BTreeSet<Key>,
+        details: KeyDetails,
+    ) -> Result<Vec<KeyView>, Error> {
         let reads = keys.iter().map(|key| self.key_view(key, details));
         let mut views = Vec::new();
         for view in some_at_a_time(AT_ONCE, reads.collect()).await {

@@ -9,7 +9,7 @@ mod inspect;
 mod noted;
 mod notification;
 mod operate;
-mod pools;
+mod pool_view;
 mod release;
 mod rows;
 mod sets;
@@ -28,9 +28,11 @@ pub use waiters::WaiterView;
 
 pub(crate) use acquire::check_keep;
 pub(crate) use hold::Keeper;
+pub use noted::LeaseTerms;
 pub(crate) use notification::CALLS_WITHIN;
-pub(crate) use operate::{Evictable, NotBegun};
-pub(crate) use release::Freed;
+pub(crate) use operate::{Evictable, NotBegun, is_but_for_the_queue};
+pub(crate) use pool_view::{check_pool, check_size_of_pool};
+pub(crate) use release::{Freed, pool_of};
 pub(crate) use rows::{Candidate, Rows, Standing};
 
 use std::{sync::Arc, time::Duration};
@@ -310,7 +312,7 @@ impl<S: Store> Leases<S> {
             acquired_at: held.acquired_at,
             permit: address.permit,
             reentered: false,
-            pool: held.pool.as_deref().and_then(InPool::lease).map(Box::new),
+            pool: held.pool.as_deref().and_then(InPool::lease),
             metadata: held.metadata,
         })
     }

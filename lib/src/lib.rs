@@ -72,8 +72,8 @@ pub use key_lists::RestrictedKeys;
 pub use leases::{
     AcquireOutcome, AcquiredAll, AuditReason, ExtendOutcome, ExtendedAll, FailedStart,
     ForceReleaseOptions, ForceReleaseOutcome, FreezeOutcome, GrantedAll, HeldView, Inspected,
-    Inspection, KeyDetails, KeyView, LeasePage, LeaseSet, LeaseState, LeaseView, Leases,
-    LimitOutcome, RaiseFloorOutcome, ReleasedAll, RetryPolicy, UnfreezeOutcome, ViewUntil,
+    Inspection, KeyDetails, KeyView, LeasePage, LeaseSet, LeaseState, LeaseTerms, LeaseView,
+    Leases, LimitOutcome, RaiseFloorOutcome, ReleasedAll, RetryPolicy, UnfreezeOutcome, ViewUntil,
     WaiterView,
 };
 pub use outcomes::{

@@ -40,24 +40,18 @@ pub struct Lease {
     /// It is the lease of another request of the same holder, by a request that is [`reentrant`](crate::Acquire::reentrant). Release
     /// keeps it, for that request to end.
     pub reentered: bool,
-    /// The permit of its pool. Release and extend are for both.
-    pub pool: Option<Box<PoolLease>>,
+    /// The pool that it is in besides. Release and extend are for both.
+    pub pool: Option<PoolLease>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
 }
 
-/// The permit of a pool that a lease has besides its key.
+/// The pool that a lease is in besides its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PoolLease {
-    /// The pool.
+    /// Its name.
     pub name: Key,
-    /// Which permit.
-    pub permit: u16,
-    /// Proof of ownership: a secret.
-    pub lease_id: LeaseId,
-    /// Public and ordered: every later grant of the permit has a larger one.
-    pub fencing_token: Counter,
 }
 
 /// The deadline of a lease, and how it was asked for.
@@ -122,9 +116,9 @@ pub(crate) struct Handle {
     /// It is the lease of another request of the same holder: release keeps it, for that request to end.
     #[serde(default, skip_serializing_if = "is_false")]
     reentered: bool,
-    /// The permit of its pool, if it asked for one.
+    /// The pool that it is in besides, if it asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pool: Option<Box<PoolLease>>,
+    pool: Option<PoolLease>,
     /// What the holder wants others to see.
     #[serde(default)]
     metadata: Metadata,

@@ -1,11 +1,11 @@
 //! Pools: a limit that many keys share. "At most one import of a tenant, and ten in total" is a key for each tenant and one pool.
 //!
-//! A pool is a semaphore of its own kind, under a name that no key can have. Whoever has been granted its key asks for a permit of its pool before
-//! it is notified, and has the key while it waits there. So nobody who waits has a permit of a pool, and no order of requests can
-//! deadlock; and a key is in a pool's queue as often at most as it has permits, which makes that queue a round robin.
+//! Whoever has been granted its key enters the pool before it is notified, and has the key while it waits there. So nobody who waits is in
+//! a pool, and no order of requests can deadlock; and a key is in a pool's queue as often at most as it has permits, which makes that
+//! queue a round robin.
 //!
-//! The pool's rows and queue have a name for each grant of a key (`Entry`), and not for each request: one that was taken back and is
-//! granted again is another. The name says which row has the grant, so that who waits in a pool has no item there.
+//! A pool is one item, under a name that no key can have: who is inside, and who waits ([`Entries`](crate::row::Entries)), each by the name of the grant of its
+//! key. Nothing in it has a lease or a token of its own: an entry is valid as long as the row of its key has that grant.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     row::attributes as at,
     row::{Item, n, s, text, whole},
-    values::{Counter, Key, Permits, RequestDigest},
+    values::{Key, Permits},
 };
 
 /// Of which pool a request needs a permit besides its key, and how many it says there are.
@@ -104,72 +104,5 @@ impl Pool {
             (at::POOL, s(self.key.as_str())),
             (at::POOL_PERMITS, n(self.permits.get().into())),
         ]
-    }
-}
-
-/// The grant of a key for which a permit of a pool is asked for: its name in the pool's rows and queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// The request that was granted the key.
-    pub(crate) request: RequestDigest,
-    /// The key.
-    pub(crate) key: Key,
-    /// Which of its rows has the grant.
-    pub(crate) permit: u16,
-    /// Its token.
-    pub(crate) fencing_token: Counter,
-}
-
-const MARK: u8 = b':';
-
-impl Entry {
-    pub(crate) fn digest(&self) -> RequestDigest {
-        let mut bytes = self.request.as_bytes().to_vec();
-        bytes.push(MARK);
-        bytes.extend(self.permit.to_be_bytes());
-        bytes.extend(self.fencing_token.get().to_be_bytes());
-        bytes.extend(self.key.as_str().as_bytes());
-        RequestDigest::stored(&bytes)
-    }
-
-    /// None for the request of a key.
-    pub(crate) fn of(digest: &RequestDigest) -> Option<Self> {
-        let bytes = digest.as_bytes();
-        let mark = [16, 17]
-            .into_iter()
-            .find(|at| bytes.get(*at) == Some(&MARK))?;
-        let (request, rest) = (&bytes[..mark], &bytes[mark + 1..]);
-        let (permit, rest) = rest.split_first_chunk()?;
-        let (token, key) = rest.split_first_chunk()?;
-        Some(Self {
-            request: RequestDigest::stored(request),
-            key: Key::new(std::str::from_utf8(key).ok()?).ok()?,
-            permit: u16::from_be_bytes(*permit),
-            fencing_token: Counter::new(u64::from_be_bytes(*token))?,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{RequestId, test_support::make};
-
-    #[test]
-    fn entry_is_read_as_written() {
-        let token = RequestDigest::of(&make::holder("h"), &RequestId::random());
-        let start = RequestDigest::of_start(&make::execution("one"));
-        for request in [token, start] {
-            let entry = Entry {
-                request: request.clone(),
-                key: make::key("tenants/a"),
-                permit: 300,
-                fencing_token: Counter::new(7).expect("valid"),
-            };
-            let digest = entry.digest();
-            assert_eq!(Entry::of(&digest), Some(entry));
-            assert!(!digest.is_start());
-            assert_eq!(Entry::of(&request), None);
-        }
     }
 }

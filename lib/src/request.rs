@@ -97,7 +97,8 @@ impl Request {
         let pool = self.pool.as_ref()?;
         Some(InPool {
             key: pool.key.clone(),
-            permit: None,
+            permits: pool.permits,
+            entered: false,
         })
     }
 

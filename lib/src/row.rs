@@ -14,11 +14,13 @@ use crate::{
 };
 
 pub(crate) mod attributes;
+mod entries;
 mod item;
 mod pool;
 mod record;
 
-pub use pool::{InPool, PoolPermit};
+pub use entries::{Entries, Entry};
+pub use pool::InPool;
 pub(crate) use record::because;
 pub use record::{Act, Record};
 
@@ -82,6 +84,8 @@ pub struct Row {
     /// The queue, first come first: the digests of the requests. Everything else about the waiters is stored in items
     /// of their own.
     pub queue: Vec<RequestDigest>,
+    /// Of a pool: who is in it. Nobody holds the row of one.
+    pub entries: Option<Box<Entries>>,
     /// Held or free.
     pub state: State,
 }
@@ -138,7 +142,7 @@ pub struct Holding {
     /// How its holder is told of the grant: none if the response of acquire told it, or if it has shown since that it
     /// knows.
     pub notification: Option<Notification>,
-    /// The pool of which it needs a permit besides.
+    /// The pool that it needs besides.
     pub pool: Option<Box<InPool>>,
 }
 
@@ -283,13 +287,26 @@ impl Row {
     /// The name of the pool in which the grant waits.
     pub(crate) fn waited_for_pool(&self) -> Option<&str> {
         let pool = self.holding()?.pool.as_ref()?;
-        pool.key.pool_name().filter(|_| pool.permit.is_none())
+        pool.key.pool_name().filter(|_| !pool.entered)
     }
 
-    /// Whether the grant waits for a permit of its pool: nobody has been notified of it.
+    /// Whether the grant has not entered its pool yet: nobody has been notified of it.
     pub(crate) fn waits_in_pool(&self) -> bool {
         let pool = self.holding().and_then(|held| held.pool.as_ref());
-        pool.is_some_and(|pool| pool.permit.is_none())
+        pool.is_some_and(|pool| !pool.entered)
+    }
+
+    /// Whether it was granted again to an execution that runs, by a redrive: nobody is to be notified.
+    pub(crate) fn is_of_a_redrive(&self) -> bool {
+        self.waits_in_pool()
+            && self
+                .holding()
+                .is_some_and(|held| held.notification.is_none())
+    }
+
+    /// Who is in the pool that this is the row of.
+    pub(crate) fn in_pool(&self) -> Entries {
+        self.entries.as_deref().cloned().unwrap_or_default()
     }
 
     /// Whether nobody is to call for this grant any more.

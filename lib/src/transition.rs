@@ -307,6 +307,7 @@ pub(crate) fn first_row(now: Timestamp, floor: Counter, request: &Request) -> Ro
         operator: None,
         purge_at: None,
         queue: Vec::new(),
+        entries: None,
         state: State::Free {
             ended: Ended::Released,
             last_token: token,

@@ -483,6 +483,7 @@ fn item_of(handle: &Value) -> Item {
         request_keys: None,
         permits: None,
         queue: Vec::new(),
+        entries: None,
         state: State::Held(Holding {
             lease_id: lease.lease_id,
             term: lease.deadline.map_or(

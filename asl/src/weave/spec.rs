@@ -177,6 +177,12 @@ fn fits_permits(number: f64) -> bool {
     number.fract() == 0.0 && (1.0..=1000.0).contains(&number)
 }
 
+const IN_POOL: &str = "a whole number from 1 to 300";
+
+fn fits_in_pool(number: f64) -> bool {
+    fits_permits(number) && number <= 300.0
+}
+
 struct Reader<'a> {
     source: &'a Source,
 }
@@ -253,10 +259,10 @@ impl Reader<'_> {
         }
         self.only(&member.value, "a pool", &["name", "permits"])?;
         let name = self.key(&member.value, "name", "the name of the pool")?;
-        let permits = self.needed(&member.value, "permits", PERMITS)?;
+        let permits = self.needed(&member.value, "permits", IN_POOL)?;
         Ok(Some(Pool {
             name: name.clone(),
-            permits: self.number(permits, PERMITS, fits_permits)?,
+            permits: self.number(permits, IN_POOL, fits_in_pool)?,
         }))
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Done {
     pub(crate) note: Option<String>,
     /// Who waits for what was freed, if anybody does.
     waits: Option<String>,
+    /// The pool in which there is room now.
+    pool: Option<Key>,
     pub(crate) code: Code,
 }
 
@@ -47,6 +49,7 @@ impl Done {
             words: vec![words],
             note: None,
             waits: None,
+            pool: None,
             code,
         })
     }
@@ -59,6 +62,12 @@ impl Done {
 
     /// Serves whoever waits first, and says who does it otherwise.
     pub(crate) async fn and_serves(mut self, table_client: &TableClient, key: &Key) -> Self {
+        if let Some(pool) = &self.pool
+            && next::serve(table_client, pool).await
+        {
+            let words = "whoever waited first in its pool is in it now";
+            self.words.push(words.to_owned());
+        }
         if let Some(waits) = self.waits.take() {
             let is_served = next::serve(table_client, key).await;
             let words = is_served.then(|| "whoever waited first has it now".to_owned());
@@ -104,7 +113,9 @@ impl Change {
                     fencing_token: Some(lease.fencing_token),
                 };
                 let forced = leases.force_release(key, which, because).await?;
-                forced_words(&forced, view, (held, what))
+                let done = forced_words(&forced, view, (held, what))?;
+                let pool = held.in_pool.as_ref().map(Key::of_pool);
+                Ok(Done { pool, ..done })
             }
             Self::Freeze => {
                 let frozen = leases.freeze(key, because).await?;

@@ -24,7 +24,7 @@ holder. With --stop the execution is stopped instead, and the lease ends as afte
 answered, which the command waits for. If it is kept, for the grace time of the stack or for a redrive (keep_seconds), the
 command says so and does not wait. The execution of a start that has its turn and has not begun is begun first.
 
-With --pool it ends a permit of that pool, and not the lease of the key that its execution has: `leasehold holders` has both.
+With --pool it ends the lease of whoever has that permit of the pool: of the key too, since it is one lease.
 
 Whoever waits first in the queue is served at once: by the stack's function sweep if LEASEHOLD_SWEEP names it, otherwise with
 your rights in Step Functions. If neither can be, the next sweep of the stack serves it, within a minute.

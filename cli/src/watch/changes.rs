@@ -120,6 +120,7 @@ mod tests {
                 acquired_at: NOW,
                 extended_at: None,
                 metadata: leasehold::Metadata::default(),
+                in_pool: None,
                 waits_in_pool: None,
             });
             let lease = LeaseView {

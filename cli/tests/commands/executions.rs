@@ -278,9 +278,9 @@ async fn redrive_takes_only_free_keys() {
     assert!(again.err.contains("it is RUNNING"), "{again:?}");
 }
 
-/// As everybody does: whoever takes the permit first could wait for whoever has it and waits for the key.
+/// By one lease, which needs room in the pool.
 #[tokio::test]
-async fn redrive_takes_the_key_before_its_pool() {
+async fn redrive_takes_the_key_with_its_pool() {
     let all = Executions::start().await;
     let machine = EXECUTION.replacen(":execution:", ":stateMachine:", 1);
     let machine = machine.trim_end_matches(":7f3c");
@@ -294,5 +294,22 @@ async fn redrive_takes_the_key_before_its_pool() {
     let lines = redriven.out.lines();
     let names: Vec<_> = lines.filter_map(|line| line.split_once(" is ")).collect();
     let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["orders/1", "pool imports"]);
+    assert_eq!(names, ["orders/1"]);
+    let shown = all.run(&["show", "orders/1"]).await.out;
+    assert!(shown.contains("in pool imports"), "{shown}");
+    // Who has been redriven without it has it again only if there is room.
+    all.server.stop(EXECUTION);
+    let because = ["--who", "alice", "--why", "ticket 7", "--yes"];
+    for act in [
+        &["force-release", "orders/1"][..],
+        &["limit", "--pool", "imports", "0"],
+    ] {
+        let done = all.run(&[act, &because].concat()).await;
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    let refused = all.run(&["redrive", EXECUTION]).await;
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    assert!(refused.err.contains("pool imports"), "{refused:?}");
+    let shown = all.run(&["show", "orders/1"]).await.out;
+    assert!(shown.contains("free"), "{shown}");
 }

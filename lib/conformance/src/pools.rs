@@ -7,11 +7,10 @@ use super::starts::{MACHINE, execution};
 use super::{Bench, Lost, MARGIN, MS, STALE, counted, invalid, make, with};
 use leasehold::{
     Acquire, Error, Execution, ExecutionName, ExtendOptions, ForceReleaseOptions,
-    ForceReleaseOutcome, IfHeld, Key, LeaseId, LimitedTo, Pool, Queued, Reaped, Redrives,
-    ReleaseOutcome, Settings, Stands, Start, StartRules, StartStatus, Started, StateMachineArn,
-    WaitTime,
+    ForceReleaseOutcome, IfHeld, Key, LimitedTo, Pool, Queued, Reaped, Redrives, ReleaseOutcome,
+    Settings, Stands, Start, StartRules, StartStatus, Started, StateMachineArn, WaitTime,
     metrics::Metric,
-    row::{Holding, Row, State},
+    row::{Entries, Row},
     store::{Address, Operations as _},
 };
 
@@ -32,7 +31,7 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(nobody_polls_for_a_pool(bench)).await;
     Box::pin(reentrant_request_waits_too(bench)).await;
     Box::pin(a_lease_is_reentered_with_its_pool(bench)).await;
-    Box::pin(taken_permit_is_not_replayed(bench)).await;
+    Box::pin(whoever_lost_its_pool_asks_again(bench)).await;
     Box::pin(cancelled_in_the_pool_fails_at_once(bench)).await;
     Box::pin(newest_sends_away_from_the_pool(bench)).await;
     Box::pin(many_dead_tokens_are_passed_over(bench)).await;
@@ -42,7 +41,6 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     Box::pin(redriven_has_both_again(bench)).await;
     Box::pin(redriven_without_a_permit_is_stopped(bench)).await;
     Box::pin(dead_places_do_not_fill_a_pool(bench)).await;
-    Box::pin(second_permit_of_a_grant_comes_back(bench)).await;
 }
 
 /// Some tenants and their pool.
@@ -165,10 +163,17 @@ impl<'a, B: Bench> PoolCase<'a, B> {
         }
     }
 
+    /// Who is in the pool.
+    async fn entries(&self) -> Entries {
+        let row = self.row(&self.pool().key, 0).await;
+        let entries = row.and_then(|row| row.entries);
+        entries.map(|entries| *entries).unwrap_or_default()
+    }
+
     /// Nobody has these tenants' keys, nor the pool, nor waits for one of them.
     async fn all_is_free(&self, tenants: &[&str]) {
         let keys = tenants.iter().map(|tenant| self.key(tenant));
-        for key in keys.chain([self.pool().key]) {
+        for key in keys {
             for permit in 0..self.size {
                 if let Some(row) = self.row(&key, permit).await {
                     assert!(row.holding().is_none(), "{key}: {row:?}");
@@ -176,6 +181,7 @@ impl<'a, B: Bench> PoolCase<'a, B> {
                 }
             }
         }
+        assert_eq!(self.entries().await, Entries::default());
     }
 
     async fn status(&self, name: &str) -> Option<StartStatus> {
@@ -204,10 +210,9 @@ async fn a_pool_is_a_round_robin<B: Bench>(bench: &B) {
 async fn a_handle_is_for_both<B: Bench>(bench: &B) {
     let case = PoolCase::new(bench, "handle", 1);
     let turn = case.acquires("a1").await;
+    let name = case.case.address.key.as_str();
     let pool = turn.output["lease"]["pool"].clone();
-    assert_eq!(pool["name"], case.case.address.key.as_str());
-    assert_eq!(pool["permit"], 0);
-    assert!(pool["lease_id"].is_string() && pool["fencing_token"].is_number());
+    assert_eq!(pool, serde_json::json!({"name": name}));
     case.waits("b1").await;
     let lease = case.case.prove(&turn.lease).await;
     case.case.release(&lease).await;
@@ -215,7 +220,7 @@ async fn a_handle_is_for_both<B: Bench>(bench: &B) {
     // Once more, as after a lost response: it ends nothing of the next one.
     case.case.release(&lease).await;
     let kept = case.case.prove(&next.lease).await;
-    // Its permit is taken from it, and the key is not.
+    // An operator who names the pool ends the lease, which is one.
     let (pool, because) = (case.pool().key, make::because());
     let options = ForceReleaseOptions::default();
     let forced = case.case.leases.force_release(&pool, options, &because);
@@ -337,9 +342,8 @@ async fn ended_execution_leaves_the_pool<B: Bench>(bench: &B) {
         case.waits(who).await;
     }
     case.over(make::execution("b1").as_str()).await;
-    let row = case.row(&case.pool().key, 0).await.expect("a row");
-    // The next of "b" has entered it instead.
-    assert_eq!(row.waiting().len(), 2);
+    // The next of "b" has its place instead.
+    assert_eq!(case.entries().await.waiting.len(), 2);
     case.case.release(&first.lease).await;
     let next = case.case.turn_of("c1");
     case.case.release(&next.lease).await;
@@ -519,7 +523,7 @@ async fn reentrant_request_waits_too<B: Bench>(bench: &B) {
     case.all_is_free(&["a", "b"]).await;
 }
 
-async fn taken_permit_is_not_replayed<B: Bench>(bench: &B) {
+async fn whoever_lost_its_pool_asks_again<B: Bench>(bench: &B) {
     let case = PoolCase::new(bench, "taken", 1);
     let first = case.acquires("a1").await;
     let kept = case.case.prove(&first.lease).await;
@@ -527,12 +531,15 @@ async fn taken_permit_is_not_replayed<B: Bench>(bench: &B) {
     let options = ForceReleaseOptions::default();
     let forced = case.case.leases.force_release(&pool, options, &because);
     forced.await.expect("forced");
+    let lost = case.case.leases.extend(&kept, ExtendOptions::default());
+    assert!(matches!(lost.await, Err(Error::Lost { .. })));
     let again = make::of_execution(case.key("a"), "a1").pool(case.pool());
     let wait = case.case.queue("a1 again", WAIT);
     let answer = case.case.leases.acquire_queued(again.reentrant(), wait);
-    let answer = answer.await;
-    assert!(matches!(answer, Err(Error::Lost { .. })), "{answer:?}");
-    case.case.release(&kept).await;
+    assert_eq!(answer.await.expect("an answer"), Queued::Acquired);
+    let turn = case.case.turn_of("a1 again");
+    assert_eq!(turn.output["grant"], "takeover");
+    case.case.release(&turn.lease).await;
     case.all_is_free(&["a"]).await;
 }
 
@@ -636,21 +643,27 @@ async fn cancelled_in_the_pool_never_begins<B: Bench>(bench: &B) {
     case.all_is_free(&["a", "b", "c"]).await;
 }
 
-/// Whoever ended the grant of the key died before it ended that of the pool, and the key is another's since.
+/// Whoever ended the grant of the key died before it ended the entry. The next one of the key shows that it is over; of another key, a
+/// sweep does.
 async fn permit_of_an_ended_grant_comes_back<B: Bench>(bench: &B) {
-    let case = PoolCase::new(bench, "left behind", 1);
-    let first = case.acquires("a1").await;
-    let permit = case.row(&case.pool().key, 0).await.expect("a row");
-    case.case.release(&first.lease).await;
-    let key = case.pool().key;
-    let at = Address { key, permit: 0 };
-    bench.put(&at, permit.to_item()).await;
-    case.waits("a2").await;
-    case.case.pass(Settings::default().look + MS);
-    case.case.sweep().await;
-    let next = case.case.turn_of("a2");
-    case.case.release(&next.lease).await;
-    case.all_is_free(&["a"]).await;
+    for next in ["a2", "b1"] {
+        let case = PoolCase::new(bench, &format!("left behind {next}"), 1);
+        let first = case.acquires("a1").await;
+        let entered = case.row(&case.pool().key, 0).await.expect("a row");
+        case.case.release(&first.lease).await;
+        let key = case.pool().key;
+        let at = Address { key, permit: 0 };
+        bench.put(&at, entered.to_item()).await;
+        if next == "a2" {
+            assert_eq!(case.ask(next).await, Queued::Acquired);
+        } else {
+            case.waits(next).await;
+            case.case.sweep().await;
+        }
+        let next = case.case.turn_of(next);
+        case.case.release(&next.lease).await;
+        case.all_is_free(&["a", "b"]).await;
+    }
 }
 
 impl<B: Bench> PoolCase<'_, B> {
@@ -702,19 +715,20 @@ async fn redriven_has_both_again<B: Bench>(bench: &B) {
     case.all_is_free(&["a"]).await;
     assert_eq!(case.redriven("a1").await, (taken_or_stopped(1, 0), 0));
     let execution = execution(&case.name("a1"));
-    for key in [case.key("a"), case.pool().key] {
-        let row = case.row(&key, 0).await.expect("a row");
-        assert!(row.holding().is_some(), "{key}");
-        assert_eq!(row.granted_to, execution);
-    }
-    let keys = case.case.leases.keys_of(&execution).await;
-    let pool = case.pool();
-    let both = keys.expect("an answer").into_iter();
-    let both: Vec<_> = both.map(|(key, permits, _)| (key, permits)).collect();
-    assert_eq!(
-        both,
-        [(case.key("a"), None), (pool.key, Some(pool.permits))]
-    );
+    let row = case.row(&case.key("a"), 0).await.expect("a row");
+    assert!(row.holding().is_some());
+    assert_eq!(row.granted_to, execution);
+    let entries = case.entries().await;
+    let inside: Vec<_> = entries
+        .inside
+        .values()
+        .map(|one| one.fencing_token)
+        .collect();
+    assert_eq!(inside, [row.fencing_token]);
+    let terms = case.case.leases.keys_of(&execution).await;
+    let terms = terms.expect("an answer").into_iter();
+    let both: Vec<_> = terms.map(|it| (it.key, it.permits, it.pool)).collect();
+    assert_eq!(both, [(case.key("a"), None, Some(case.pool()))]);
     case.stands("a1", Stands::Final, 1);
     case.ends("a1").await;
     case.all_is_free(&["a"]).await;
@@ -740,53 +754,22 @@ async fn redriven_without_a_permit_is_stopped<B: Bench>(bench: &B) {
 }
 
 async fn dead_places_do_not_fill_a_pool<B: Bench>(bench: &B) {
-    let settings = with(Settings::default(), |settings| settings.queue_cap = 1);
-    let case = PoolCase {
-        case: QueueCase::with(bench, "pools/dead places", settings),
-        ..PoolCase::new(bench, "dead places", 1)
-    };
+    let case = PoolCase::new(bench, "dead places", 1);
     let first = case.acquires("a1").await;
     case.waits("b1").await;
     let key = case.pool().key;
-    let queue = case.row(&key, 0).await.expect("a row").queue;
+    let before = case.row(&key, 0).await.expect("a row");
     case.over(make::execution("b1").as_str()).await;
     case.case.sweep().await;
     let of_b = case.case.answers();
     assert!(matches!(&of_b[..], [(_, Err(_))]), "{of_b:?}");
     case.case.release(&first.lease).await;
-    let free = case.row(&key, 0).await.expect("a row");
-    assert_eq!(free.waiting(), []);
-    bench
-        .put(&Address { key, permit: 0 }, Row { queue, ..free }.to_item())
-        .await;
-    // It has its key, and no place, because whoever took the other's away died before.
+    // Whoever took the grants away died before it said so here.
+    let at = Address { key, permit: 0 };
+    bench.put(&at, before.to_item()).await;
     assert!(matches!(case.ask("c1").await, Queued::Queued { .. }));
     case.case.sweep().await;
     let next = case.case.turn_of("c1");
     case.case.release(&next.lease).await;
     case.all_is_free(&["a", "b", "c"]).await;
-}
-
-/// Two calls that overlapped were granted one each, and the row of the key has one of them.
-async fn second_permit_of_a_grant_comes_back<B: Bench>(bench: &B) {
-    let case = PoolCase::new(bench, "two permits", 2);
-    case.starts("a1").await;
-    let key = case.pool().key;
-    let first = case.row(&key, 0).await.expect("a row");
-    let held = first.holding().expect("held").clone();
-    let second = with(first, |row| {
-        row.state = State::Held(Holding {
-            lease_id: LeaseId::random(),
-            ..held
-        });
-    });
-    let at = Address { key, permit: 1 };
-    bench.put(&at, second.to_item()).await;
-    case.case.pass(Settings::default().look + MS);
-    case.case.sweep().await;
-    let [first, second] = [0, 1].map(async |permit| case.row(&at.key, permit).await);
-    assert!(first.await.expect("a row").holding().is_some());
-    assert!(second.await.expect("a row").holding().is_none());
-    case.ends("a1").await;
-    case.all_is_free(&["a"]).await;
 }

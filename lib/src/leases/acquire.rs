@@ -324,7 +324,7 @@ impl<S: Store> Leases<S> {
     /// A lease that the holder has already. If it was to learn of it by a task token, it learns of it here: that is
     /// written first, because somebody may be about to take back what the holder was never told.
     async fn replayed(&self, address: Address, row: Row, asked: &Grant) -> Result<Granted, Error> {
-        if row.waits_in_pool() || !self.has_its_permit(&row).await? {
+        if row.waits_in_pool() {
             return Err(changed(&address.key));
         }
         let untold = row.holding().filter(|held| held.notification.is_some());

@@ -185,12 +185,6 @@ impl<S: Store> Leases<S> {
         });
         match self.store().apply(&address, &change, self.limit()).await? {
             Applied::Done { row, .. } => {
-                if let Some(pool) = &lease.pool
-                    && !Box::pin(self.prove_pool(pool)).await?
-                {
-                    let how = format!("its permit of the pool {} was taken from it", pool.name);
-                    return Err(Error::Lost { key, how });
-                }
                 let lease = self.moved(lease, row)?;
                 Ok(Extended::Extended { lease })
             }

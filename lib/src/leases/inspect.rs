@@ -84,7 +84,7 @@ pub enum LeaseState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseView {
-    /// What is leased. As JSON the permit of a pool has `pool`, with the pool's name, in place of `key`.
+    /// What is leased. As JSON a place in a pool has `pool`, with the pool's name, in place of `key`.
     #[serde(flatten, with = "KeyOrPool")]
     #[cfg_attr(feature = "schema", schemars(with = "KeyOrPool"))]
     pub key: Key,
@@ -119,7 +119,10 @@ pub struct HeldView {
     pub extended_at: Option<Timestamp>,
     /// What the holder wants others to see.
     pub metadata: Metadata,
-    /// The pool of which it waits for a permit: nobody has been notified of the lease yet.
+    /// The pool that it is in besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_pool: Option<Key>,
+    /// The pool in which it waits: nobody has been notified of the lease yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_in_pool: Option<Key>,
 }
@@ -239,7 +242,7 @@ impl<S: Store> Leases<S> {
             frozen: row.frozen.is_some(),
             limit: row.limit.clone(),
             opens_at: row.opens_at.filter(|_| row.is_closed(passed)),
-            waiting: row.waiting().len() as u64,
+            waiting: (row.waiting().len() + row.in_pool().waiting.len()) as u64,
             operator: row.operator.clone(),
             lease,
         }
@@ -337,6 +340,7 @@ impl<S: Store> Leases<S> {
     }
 
     pub(crate) fn view(&self, address: Address, row: &Row) -> LeaseView {
+        let is_key = address.key.pool_name().is_none();
         LeaseView {
             key: address.key,
             held: row.holding().map(|held| HeldView {
@@ -362,6 +366,12 @@ impl<S: Store> Leases<S> {
                 acquired_at: held.acquired_at,
                 extended_at: held.extended_at,
                 metadata: held.metadata.clone(),
+                in_pool: held
+                    .pool
+                    .as_ref()
+                    .filter(|_| is_key)
+                    .and_then(|pool| pool.lease())
+                    .map(|pool| pool.name),
                 waits_in_pool: row.waited_for_pool().map(Key::stored),
             }),
             fencing_token: row.fencing_token,

@@ -6,6 +6,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::Leases,
+    pool::Pool,
     redrivable::Redrivable,
     row::{Row, Term},
     store::{Address, ItemAddress, Operations, Store},
@@ -20,6 +21,33 @@ const TRIES: usize = 3;
 
 /// Entries of the index that are read at a time.
 const PAGE: u32 = 100;
+
+/// A lease that an execution has, or had until its end: by what it may be acquired again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseTerms {
+    /// The key.
+    pub key: Key,
+    /// Of how many permits it asked for one; none for the mutex.
+    pub permits: Option<Permits>,
+    /// The pool that it was in besides.
+    pub pool: Option<Pool>,
+    /// How long it stays after a failure.
+    pub keep: KeepTime,
+}
+
+impl LeaseTerms {
+    /// Of a mutex.
+    #[must_use]
+    pub fn new(key: Key) -> Self {
+        Self {
+            key,
+            permits: None,
+            pool: None,
+            keep: KeepTime::default(),
+        }
+    }
+}
 
 impl<S: Store> Leases<S> {
     /// Before an operator ends the lease in `row`, whatever its execution does: notes that it may be redriven. Only a later redrive
@@ -46,10 +74,6 @@ impl<S: Store> Leases<S> {
         redrives: Option<u32>,
     ) -> Result<(), Error> {
         let (key, execution) = (&address.key, &row.granted_to);
-        if key.pool_name().is_some() {
-            // The note of its key is for both.
-            return Ok(());
-        }
         let request = RequestDigest::of_start(execution);
         let (now, is_start) = (self.now(), row.request.is_start());
         let asked = if is_start {
@@ -113,15 +137,11 @@ impl<S: Store> Leases<S> {
             .await
     }
 
-    /// The keys of leases that this execution has, or had until its end, with the number of permits of each that it asked for, and for
-    /// how long its lease stays after a failure. After a key comes that of its pool.
+    /// The leases that this execution has, or had until its end.
     ///
     /// # Errors
     /// Those of [`Store::write`].
-    pub async fn keys_of(
-        &self,
-        execution: &Holder,
-    ) -> Result<Vec<(Key, Option<Permits>, KeepTime)>, Error> {
+    pub async fn keys_of(&self, execution: &Holder) -> Result<Vec<LeaseTerms>, Error> {
         let (mut keys, mut from) = (Vec::new(), None);
         let started = RequestDigest::of_start(execution);
         loop {
@@ -135,8 +155,8 @@ impl<S: Store> Leases<S> {
                 else {
                     continue;
                 };
-                let is_known = keys.iter().any(|(known, _, _)| *known == key);
-                if is_known || key.pool_name().is_some() {
+                let is_known = keys.iter().any(|known: &LeaseTerms| known.key == key);
+                if is_known {
                     continue;
                 }
                 let noted = self
@@ -153,8 +173,12 @@ impl<S: Store> Leases<S> {
                     });
                     start.unwrap_or_default()
                 };
-                keys.push((key, permits, keep));
-                keys.extend(pool.map(|pool| (pool.key, Some(pool.permits), keep)));
+                keys.push(LeaseTerms {
+                    key,
+                    permits,
+                    pool,
+                    keep,
+                });
             }
             from = page.next;
             if from.is_none() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::{LATEST_ANSWER, Leases},
-    row::{Holding, Notification, Row, State},
+    leases::{LATEST_ANSWER, Leases, is_but_for_the_queue},
+    row::{Holding, Notification, Row, State, Stored},
     store::{Address, Applied, Store},
     transition::Head,
 };
@@ -89,10 +89,16 @@ impl<S: Store> Leases<S> {
             }),
             ..row.clone()
         };
-        Ok(match self.replace(at, row, next, Head::Any).await? {
-            Applied::Done { row, .. } => Some(row),
-            Applied::Refused(_) => None,
-        })
+        Ok(
+            match self.replace(at, row, next.clone(), Head::Any).await? {
+                Applied::Done { row, .. } => Some(row),
+                // By this very write, whose response was lost, or by another that did the same.
+                Applied::Refused(Stored::Row(found)) if is_but_for_the_queue(&found, &next) => {
+                    Some(found)
+                }
+                Applied::Refused(_) => None,
+            },
+        )
     }
 
     /// From when on no call of `StartExecution` after this mark can begin the execution without the service showing it.

@@ -7,7 +7,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     leases::inspect::LeaseView,
-    leases::{Leases, TRIES, changed, corrupt},
+    leases::{Leases, TRIES, changed, check_size_of_pool, corrupt},
     outcomes::Ended,
     row::{Act, Frozen, Limit, Record, Row, State, Stored},
     start::{Known, StartItem, StartStatus},
@@ -36,6 +36,14 @@ pub struct ForceReleaseOptions {
     /// End only the grant with this token, as [`Leases::inspect`] shows it. If somebody else holds the key by then,
     /// nobody is evicted.
     pub fencing_token: Option<Counter>,
+}
+
+impl ForceReleaseOptions {
+    /// Whether they mean this grant.
+    pub(crate) fn names(self, permit: u16, token: Counter) -> bool {
+        self.permit.is_none_or(|wanted| wanted == permit)
+            && self.fencing_token.is_none_or(|wanted| wanted == token)
+    }
 }
 
 /// The result of a forced release.
@@ -152,6 +160,14 @@ impl<S: Store> Leases<S> {
         which: ForceReleaseOptions,
         because: &AuditReason,
     ) -> Result<ForceReleaseOutcome, Error> {
+        if key.pool_name().is_some() {
+            let Some((place, entry)) = self.inside(key, which).await? else {
+                return Ok(ForceReleaseOutcome::NotHeld);
+            };
+            let of_key = ForceReleaseOptions::of(&entry);
+            let outcome = Box::pin(self.force_release(&entry.key, of_key, because)).await?;
+            return Ok(outcome.in_pool(key, place));
+        }
         let Some(evictable) = self.evictable(key, which).await? else {
             return Ok(ForceReleaseOutcome::NotHeld);
         };
@@ -199,7 +215,6 @@ impl<S: Store> Leases<S> {
                     if self.now().since(noted_at) > self.settings().clock_margin {
                         self.note_forced(&address, &seen).await?;
                     }
-                    Box::pin(self.leave_pool_after(&address, &seen)).await;
                     return Ok(self.forced(address, &seen));
                 }
                 // The response was lost and others were granted the key since; or another operator did the same.
@@ -245,6 +260,13 @@ impl<S: Store> Leases<S> {
         execution: &Holder,
         because: &AuditReason,
     ) -> Result<bool, Error> {
+        if key.pool_name().is_some() {
+            let mut holds = false;
+            for key in self.keys_inside(key, execution).await? {
+                holds |= Box::pin(self.note_stop(&key, execution, because)).await?;
+            }
+            return Ok(holds);
+        }
         let holds = |row: &&Row| row.holding().is_some() && row.granted_to == *execution;
         let noted = self.change_all(key, Act::Stop, because, |_, row| {
             Ok(row.filter(holds).cloned())
@@ -328,6 +350,11 @@ impl<S: Store> Leases<S> {
         permits: Option<LimitedTo>,
         because: &AuditReason,
     ) -> Result<LimitOutcome, Error> {
+        if key.pool_name().is_some()
+            && let Some(permits) = permits
+        {
+            check_size_of_pool(permits.get(), "permits")?;
+        }
         let limit = permits.map(|permits| {
             Box::new(Limit {
                 permits: permits.get(),
@@ -365,7 +392,11 @@ impl<S: Store> Leases<S> {
             ..row
         };
         // One that is held is not purged, and one that has a queue.
-        let is_in_use = row.holding().is_some() || row.head().is_some();
+        let has_entries = row
+            .entries
+            .as_ref()
+            .is_some_and(|entries| !entries.is_empty());
+        let is_in_use = row.holding().is_some() || row.head().is_some() || has_entries;
         Row {
             purge_at: (!is_in_use).then(|| row.purge_once_free(self.purge_at(row.fencing_token))),
             ..row
@@ -465,25 +496,13 @@ impl<S: Store> Leases<S> {
     ) -> Result<Option<Evictable>, Error> {
         let rows = self.read_own_rows(key).await?;
         let held = rows.into_iter().filter(|(permit, row)| {
-            row.holding().is_some()
-                && which.permit.is_none_or(|wanted| wanted == *permit)
-                && which
-                    .fencing_token
-                    .is_none_or(|wanted| wanted == row.fencing_token)
+            row.holding().is_some() && which.names(*permit, row.fencing_token)
         });
         let mut held: Vec<_> = held.collect();
-        match (held.pop(), held.len()) {
-            (Some((last, _)), 1..) => {
-                let named = held.iter().map(|(permit, _)| *permit).chain([last]);
-                let named: Vec<_> = named.take(20).map(|permit| permit.to_string()).collect();
-                let problem = format!(
-                    "more than one permit is held: name one of {}",
-                    named.join(", ")
-                );
-                Err(Error::invalid("permit", problem))
-            }
-            (None, _) => Ok(None),
-            (Some((permit, row)), _) => {
+        only_one(held.iter().map(|(permit, _)| *permit))?;
+        match held.pop() {
+            None => Ok(None),
+            Some((permit, row)) => {
                 let start = if row.is_unbegun_start() {
                     let item = self.store().start_item(key, &row.request, self.limit());
                     let item = item.await?.map(Box::new);
@@ -553,6 +572,7 @@ impl<S: Store> Leases<S> {
             operator: None,
             purge_at: Some(self.purge_at(token)),
             queue: Vec::new(),
+            entries: None,
             state: State::Free {
                 ended: Ended::Released,
                 last_token: token,
@@ -638,10 +658,9 @@ impl<S: Store> Leases<S> {
         let applied = self.store().apply(address, &change, self.limit()).await?;
         match applied {
             // Our own write, whose response was lost and which was sent again.
-            Applied::Refused(found) if !is_but_for_the_queue(&found, next) => {
-                return Ok(Some(found));
-            }
-            Applied::Done { .. } | Applied::Refused(_) => {}
+            Applied::Refused(Stored::Row(found)) if is_but_for_the_queue(&found, &next) => {}
+            Applied::Refused(found) => return Ok(Some(found)),
+            Applied::Done { .. } => {}
         }
         let (key, permit) = (&address.key, address.permit);
         let had_it = row.filter(|row| row.holding().is_some());
@@ -659,15 +678,24 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// The queue may grow and shrink at any time, whatever the operator does.
-fn is_but_for_the_queue(found: &Stored, next: Row) -> bool {
-    match found {
-        Stored::Row(row) => {
-            let queue = row.queue.clone();
-            *row == Row { queue, ..next }
-        }
-        _ => false,
+/// Fails if an operator may mean several.
+pub(crate) fn only_one(permits: impl ExactSizeIterator<Item = u16>) -> Result<(), Error> {
+    if permits.len() < 2 {
+        return Ok(());
     }
+    let named: Vec<_> = permits.take(20).map(|permit| permit.to_string()).collect();
+    let problem = format!(
+        "more than one permit is held: name one of {}",
+        named.join(", ")
+    );
+    Err(Error::invalid("permit", problem))
+}
+
+/// The queue may grow and shrink at any time, whatever the operator does.
+pub(crate) fn is_but_for_the_queue(found: &Row, next: &Row) -> bool {
+    let queue = found.queue.clone();
+    let next = next.clone();
+    *found == Row { queue, ..next }
 }
 
 /// Whether the grant of this token was ended by force, whatever happened later.

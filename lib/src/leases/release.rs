@@ -8,6 +8,7 @@ use crate::{
     row::{Act, Row, Stored, Term, how_ended},
     store::{Address, Applied, Operations, Store},
     transition::{Change, EndIfUnchanged, Release, ReleaseRefusal, why_not_released},
+    values::Key,
 };
 
 /// A row whose grant has ended: whoever waits for it is to be served.
@@ -17,20 +18,26 @@ pub(crate) struct Freed {
     pub(crate) row: Row,
     /// Whether the grant had a deadline. Few semaphores with deadlines have a queue.
     pub(crate) had_deadline: bool,
-    /// The permit of its pool, which ended with it.
-    pub(crate) pool: Option<Box<Freed>>,
+    /// The pool that the grant was in, or waited for.
+    pub(crate) pool: Option<Key>,
 }
 
 impl Freed {
-    /// Of a lease that lasted as long as its execution.
-    pub(crate) fn of_execution(at: &Address, row: Row) -> Self {
+    /// The row now, and as it was with its grant, which lasted as long as its execution.
+    pub(crate) fn of_execution(at: &Address, row: Row, was: &Row) -> Self {
         Self {
             at: at.clone(),
             row,
             had_deadline: false,
-            pool: None,
+            pool: pool_of(was),
         }
     }
+}
+
+/// The pool that the grant in this row is in, or waits for.
+pub(crate) fn pool_of(row: &Row) -> Option<Key> {
+    let pool = row.holding()?.pool.as_ref()?;
+    Some(pool.key.clone())
 }
 
 impl<S: Store> Leases<S> {
@@ -69,10 +76,6 @@ impl<S: Store> Leases<S> {
         }
         self.follow_rules_if_possible().await?;
         let key = &lease.key;
-        let pool = match &lease.pool {
-            Some(pool) => Box::pin(self.release_pool(pool)).await?.map(Box::new),
-            None => None,
-        };
         let release = Release {
             lease_id: lease.lease_id.clone(),
             fencing_token: lease.fencing_token,
@@ -101,15 +104,12 @@ impl<S: Store> Leases<S> {
                 ReleaseRefusal::Corrupt(reason) => return Err(corrupt(key.clone(), reason)),
             },
         };
-        let freed = match row {
-            Some(row) => Some(Freed {
-                at,
-                row,
-                had_deadline: lease.deadline.is_some(),
-                pool,
-            }),
-            None => pool.map(|pool| *pool),
-        };
+        let freed = row.map(|row| Freed {
+            at,
+            row,
+            had_deadline: lease.deadline.is_some(),
+            pool: lease.pool.as_ref().map(|pool| Key::of_pool(&pool.name)),
+        });
         Ok((Released { outcome, expired }, freed))
     }
 
@@ -158,7 +158,7 @@ impl<S: Store> Leases<S> {
             at: address.clone(),
             row: free,
             had_deadline: matches!(held.term, Term::Ttl { .. }),
-            pool: Box::pin(self.leave_pool_after(address, row)).await,
+            pool: pool_of(row),
         }))
     }
 }

@@ -11,7 +11,6 @@ use crate::{
         corrupt, own_row,
     },
     metrics::{self, Metric},
-    pool::Entry,
     row::{Holding, Row, Stored, how_ended},
     start::StartStatus,
     store::{Address, Applied, Operations, Store},
@@ -19,7 +18,7 @@ use crate::{
         Change, Grant, GrantRefusal, Head, ReplaceIfUnchanged, transition, why_not_granted,
     },
     values::{Holder, Key, Permits, RequestDigest},
-    waiter::{TokenItem, Waiter, WaitsInPool},
+    waiter::{TokenItem, Waiter},
 };
 
 /// How a request stands to the rows of its key.
@@ -476,9 +475,6 @@ impl<S: Store> Leases<S> {
         key: &Key,
         request: &RequestDigest,
     ) -> Result<Option<Waiter>, Error> {
-        if let Some(entry) = Entry::of(request) {
-            return Box::pin(self.waiter_in_pool(key, entry)).await;
-        }
         if !request.is_start() {
             let item = self.token_item(key, request).await?;
             return Ok(item.map(|item| Waiter::Token(Box::new(item))));
@@ -486,31 +482,5 @@ impl<S: Store> Leases<S> {
         let item = self.store().start_item(key, request, self.limit()).await?;
         let item = item.filter(|item| item.status == StartStatus::Waiting);
         Ok(item.map(|item| Waiter::Start(Box::new(item))))
-    }
-
-    /// The same for a place in the queue of a pool: none if the grant that it is for has ended, has a permit, or was cancelled by an
-    /// operator.
-    async fn waiter_in_pool(&self, pool: &Key, entry: Entry) -> Result<Option<Waiter>, Error> {
-        let row = match self.read_row(&entry.at()).await {
-            // Nobody else waits for somebody to mend that.
-            Err(Error::Corrupt { .. }) => None,
-            row => row?,
-        };
-        let waits = |row: &Row| entry.is_held_in(row) && row.waits_in_pool() && !row.is_refused();
-        let Some(row) = row.filter(waits) else {
-            return Ok(None);
-        };
-        let waiter = self.waiter(&entry.key, &entry.request).await?;
-        Ok(waiter.and_then(|waiter| {
-            let request = waiter.request();
-            let pool = request.pool.as_ref().filter(|one| one.key == *pool)?;
-            let request = entry.request_in(pool, request);
-            Some(Waiter::InPool(Box::new(WaitsInPool {
-                entry,
-                row,
-                waiter,
-                request,
-            })))
-        }))
     }
 }

@@ -213,7 +213,7 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn key_view(&self, key: &Key, details: KeyDetails) -> Result<KeyView, Error> {
-        let rows = self.read_own_rows(key).await?;
+        let rows = self.rows_to_show(key).await?;
         let inspection = |(permit, row): &(u16, Row)| {
             let (key, permit) = (key.clone(), *permit);
             self.inspection(Address { key, permit }, row)
@@ -228,9 +228,11 @@ impl<S: Store> Leases<S> {
         };
         if details.waiters > 0 {
             let first = rows.iter().find(|(permit, _)| *permit == 0);
-            let queue = first.map(|(_, row)| row.waiting()).unwrap_or_default();
-            let asked = &queue[..queue.len().min(details.waiters)];
-            view.waiters = Some(self.waiters_of(key, asked).await?);
+            let waiters = first.map(|(_, row)| self.waiters_of(key, row, details.waiters));
+            view.waiters = match waiters {
+                Some(waiters) => Some(waiters.await?),
+                None => Some(Vec::new()),
+            };
         }
         if details.starts {
             view.not_begun = self.not_begun(key, &rows).await?;

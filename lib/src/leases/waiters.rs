@@ -42,19 +42,24 @@ impl<S: Store> Leases<S> {
     /// # Errors
     /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn waiters(&self, key: &Key) -> Result<Vec<WaiterView>, Error> {
-        let row = self.read_queue_row(key).await?;
-        let queue = row.as_ref().map(Row::waiting).unwrap_or_default();
-        self.waiters_of(key, queue).await
+        match self.read_queue_row(key).await? {
+            Some(row) => self.waiters_of(key, &row, usize::MAX).await,
+            None => Ok(Vec::new()),
+        }
     }
 
-    /// The same for the queue of a row that was read.
+    /// The same for the row that has the queue, as it was read, and the first of them. In a pool wait who has been granted a key.
     pub(crate) async fn waiters_of(
         &self,
         key: &Key,
-        queue: &[RequestDigest],
+        row: &Row,
+        most: usize,
     ) -> Result<Vec<WaiterView>, Error> {
-        let reads = queue.iter().zip(1..);
-        let reads = reads.map(|(request, place)| self.seen(key, request, place));
+        let queue = row.waiting().iter().map(|request| (key, request));
+        let in_pool = row.entries.iter().flat_map(|entries| &entries.waiting);
+        let in_pool = in_pool.map(|entry| (&entry.key, &entry.request));
+        let reads = queue.chain(in_pool).take(most).zip(1..);
+        let reads = reads.map(|((key, request), place)| self.seen(key, request, place));
         let read = some_at_a_time(AT_ONCE, reads.collect()).await;
         let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(read.into_iter().flatten().collect())

@@ -68,8 +68,8 @@ pub(super) enum WhileHeld {
 pub(super) enum AskItem<'a> {
     /// A task token.
     Token(&'a TokenItem),
-    /// A grant of a key that asks for a permit of its pool. Whoever serves that queue finds it by its name.
-    Entry,
+    /// Nothing: an execution that runs, and is granted its key again or not.
+    Nothing,
     /// A start.
     Start {
         /// As it is to be stored.
@@ -292,7 +292,7 @@ impl<S: Store> Queue<S> {
             AskItem::Token(item) if item.request.pool.is_some() => {
                 self.store_token(at, &change, item).await?
             }
-            AskItem::Entry => self.write_row(at, &change).await?,
+            AskItem::Nothing => self.write_row(at, &change).await?,
             AskItem::Token(item) => {
                 // A join asks for the note itself. Where the row has the queue, nobody can be sent away between this read and the write.
                 let request = &item.request.digest;
@@ -336,7 +336,7 @@ impl<S: Store> Queue<S> {
                     .await
             }
             AskItem::Token(item) => self.store_token(&first, &change, item).await,
-            AskItem::Entry => self.write_row(&first, &change).await,
+            AskItem::Nothing => self.write_row(&first, &change).await,
         }
     }
 

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     clock::millis,
     error::Error,
-    leases::{CALLS_WITHIN, Freed, TRIES},
+    leases::{CALLS_WITHIN, Freed, TRIES, pool_of},
     metrics::{self, Metric},
     outcomes::Ended,
     row::{Holding, Row, Stored, Term},
@@ -158,13 +158,9 @@ impl<S: Store> Queue<S> {
         if row.waits_in_pool() && self.starts.is_empty() {
             return Ok(Begins::Later);
         }
-        let row = &match Box::pin(self.enter(at, row, &item.request)).await? {
+        let row = &match Box::pin(self.enter(at, row, Some(&item.request))).await? {
             Entered::Yes(row) => row,
-            Entered::Waits => return Ok(Begins::InPool),
-            Entered::Lost => {
-                let reason = "an operator took its permit of the pool from it before it began";
-                return self.fail(at, row, item, reason.to_owned()).await;
-            }
+            Entered::Waits | Entered::Full(_) => return Ok(Begins::InPool),
         };
         let Some(notification) = row.holding().and_then(|held| held.notification) else {
             return Ok(Begins::Later);
@@ -413,17 +409,16 @@ impl<S: Store> Queue<S> {
         if self.settle(item, settlement, Some((at, &back))).await? != Settled::Done {
             return Ok(None);
         }
-        let pool = Box::pin(self.leave_pool_after(at, row)).await;
-        let free = self.read_row(at).await?;
-        let free = free.filter(|row| row.holding().is_none());
-        let Some(row) = free else {
-            Box::pin(self.serve(pool.map(|pool| *pool))).await;
-            return Ok(Some(None));
-        };
-        Ok(Some(Some(Freed {
-            pool,
-            ..Freed::of_execution(at, row)
-        })))
+        let found = self.read_row(at).await?;
+        if let Some(free) = found.as_ref().filter(|row| row.holding().is_none()) {
+            return Ok(Some(Some(Freed::of_execution(at, free.clone(), row))));
+        }
+        if let Some(pool) = pool_of(row) {
+            let rows = found.map(|found| (at.clone(), found));
+            let rows = rows.into_iter().collect();
+            Box::pin(self.serve_pool(&pool, rows)).await;
+        }
+        Ok(Some(None))
     }
 
     /// A start has failed: the task is told that waits for its result. Where none does, it is counted, for an operator. If the task

@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     leases::{
         AuditReason, ExtendedAll, ForceReleaseOptions, ForceReleaseOutcome, Freed, Keeper,
-        LeaseSet, LimitOutcome, NotBegun, ReleasedAll, UnfreezeOutcome,
+        LeaseSet, LimitOutcome, NotBegun, ReleasedAll, UnfreezeOutcome, pool_of,
     },
     outcomes::{Extended, Lease, Released},
     queue::Queue,
@@ -108,6 +108,14 @@ impl<S: Store> Queue<S> {
         which: ForceReleaseOptions,
         because: &AuditReason,
     ) -> Result<ForceReleaseOutcome, Error> {
+        if key.pool_name().is_some() {
+            let Some((place, entry)) = self.inside(key, which).await? else {
+                return Ok(ForceReleaseOutcome::NotHeld);
+            };
+            let of_key = ForceReleaseOptions::of(&entry);
+            let outcome = Box::pin(self.force_release(&entry.key, of_key, because)).await?;
+            return Ok(outcome.in_pool(key, place));
+        }
         let Some(evictable) = self.evictable(key, which).await? else {
             return Ok(ForceReleaseOutcome::NotHeld);
         };
@@ -117,7 +125,7 @@ impl<S: Store> Queue<S> {
         {
             return self.cancel_in_pool(&evictable, item, because).await;
         }
-        let pool = evictable.row.holding().and_then(|held| held.pool.clone());
+        let (pool, at) = (pool_of(&evictable.row), evictable.address.clone());
         let mut known = Known::No;
         if let NotBegun::Start(item) = &evictable.start
             && item.status == StartStatus::Waiting
@@ -129,10 +137,12 @@ impl<S: Store> Queue<S> {
         }
         let outcome = self.evict(evictable, known, because).await?;
         if let ForceReleaseOutcome::Forced { .. } = outcome {
-            if let Some(pool) = pool {
-                self.serve_key(&pool.key).await;
-            }
             self.serve_key(key).await;
+            if let Some(pool) = pool {
+                let row = self.read_row(&at).await?;
+                let rows = row.map(|row| (at, row)).into_iter().collect();
+                Box::pin(self.serve_pool(&pool, rows)).await;
+            }
         }
         Ok(outcome)
     }
@@ -149,6 +159,7 @@ impl<S: Store> Queue<S> {
         let outcome = self.leases.unfreeze(key, because).await?;
         if outcome == UnfreezeOutcome::Unfrozen {
             self.serve_key(key).await;
+            Box::pin(self.serve_pools_of(key)).await;
         }
         Ok(outcome)
     }
@@ -166,6 +177,7 @@ impl<S: Store> Queue<S> {
         let outcome = self.leases.limit_to(key, permits, because).await?;
         if outcome != LimitOutcome::NotLimited {
             self.serve_key(key).await;
+            Box::pin(self.serve_pools_of(key)).await;
         }
         Ok(outcome)
     }

@@ -72,9 +72,6 @@ impl<S: Store> Queue<S> {
         row: &Row,
         (said, asked_at): (Option<Execution>, Timestamp),
     ) -> Result<Looked, Error> {
-        if let Some(looked) = Box::pin(self.follow_key(address, row)).await? {
-            return Ok(looked);
-        }
         let is_unbegun = row.is_unbegun_start();
         if row.waits_in_pool()
             && !is_unbegun

@@ -97,6 +97,12 @@ impl<S: Store> Queue<S> {
                 Standing::Has(permit, row) => {
                     let key = key.clone();
                     let at = Address { key, permit };
+                    if row.waits_in_pool() && !row.is_refused() {
+                        if self.see_to_wait_in_pool(&at, row).await? {
+                            *rows = self.read_rows(&at.key).await?;
+                        }
+                        continue;
+                    }
                     match Box::pin(self.notify_again(&at, row)).await? {
                         Some(more) => {
                             notified += more;
@@ -184,8 +190,6 @@ impl<S: Store> Queue<S> {
             for waiter in &waiters {
                 match waiter {
                     Waiter::Token(item) => tokens.push(self.clear_one(key, &rows, item)),
-                    // Nobody waits in a pool by an item there.
-                    Waiter::InPool(_) => {}
                     Waiter::Start(_) if self.is_nearly_over() => return Ok(begun),
                     Waiter::Start(item) => {
                         begun += u64::from(self.see_to_stray(&rows, item).await?);
@@ -258,7 +262,6 @@ impl<S: Store> Queue<S> {
                     return Ok(self.read_queue_row(key).await?.unwrap_or(row));
                 }
                 Some(Waiter::Token(item)) => Some(item),
-                Some(Waiter::InPool(_)) => return Ok(row),
                 // Settled since, and perhaps placed anew: whoever comes to the head and does not wait is passed over there, by the version.
                 None if request.is_start() => return Ok(row),
                 None => None,

@@ -1,222 +1,667 @@
-//! A grant of a key that needs a permit of a pool before anybody is notified of it.
+//! A grant of a key that needs a pool before anybody is notified of it.
 //!
-//! The row says so from the grant on (`InPool`, without a permit): whoever finds it so asks for the permit, under the grant's own name in
-//! the pool (`Entry`), and is answered by the pool's rows. With the permit, one write notes it in the key's row (`note_entered`), on
-//! the condition of its version: whoever wrote that notifies first, as if the key had been granted at that moment. So every process may
-//! do every step again, and two that do it at once are told apart by the row.
+//! The row of the key says so from the grant on (`InPool`), and everything about the pool is in the pool's own row: who is inside, and who
+//! waits (`Entries`), by the names of their grants. A walk of the pool ([`Walk::next`] says what is due, [`Queue::walk`] does it):
+//!
+//! 1. drops each entry whose grant has ended, as far as it has read the rows of the keys;
+//! 2. puts the grants that ask in their places;
+//! 3. lets the first of those who wait enter, as long as there is room: after the row of its key and its item were read;
+//! 4. writes all that at once, if the pool is as it was read;
+//! 5. notes in the row of each one who has entered that it has, on the condition of its version, and notifies it, as if the key had been
+//!    granted at that moment.
+//!
+//! An entry is valid as long as the row of its key has that grant. So who gives a key up gives up the pool with it, by one write, whoever it
+//! is, and the next walk drops the entry. A row with a smaller token than its entry was read before: it is read again, and ends nothing.
+//!
+//! An operator's freeze of a key holds it back in the queue of the pool, and those behind pass it; who is inside stays there.
 //!
 //! # If a process dies between two writes
 //!
 //! | after | and before | what is left | who does the rest |
 //! |---|---|---|---|
-//! | the grant of the key | a place or a permit of the pool | a row that waits, unknown to the pool | sweep asks again |
-//! | a permit of the pool | the note of it | the same, and the pool has granted it | sweep, or a repeated request, notes it |
+//! | the grant of the key | its entry | a row that waits, unknown to the pool | sweep walks the pool with it |
+//! | its entry inside | the note of it in the row | one inside that nobody has notified | sweep notes and notifies it |
 //! | the note | the notification | as after any grant from the queue | sweep notifies again |
-//! | the end of the key's grant | the end in the pool | a permit or place of a grant that has ended | a place is passed over when it comes to the head; a permit ends by a check of its row |
-//! | the end of a permit by its handle | the end of the key's grant | a key without its permit | the same release, or the end of the execution |
+//! | the end of the key's grant | the end of its entry | an entry of a grant that has ended | who walks the pool with the row of the key: the key's next, or sweep as soon as anybody waits |
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Queue,
-    ask::{Ask, AskItem, Asked, WhileHeld},
     begin::{Begins, not_started_reason},
-    execution_check::Looked,
-    serve::{Effect, Told},
+    serve::Effect,
 };
 use crate::{
+    clock::Timestamp,
     error::Error,
-    leases::{AuditReason, Evictable, ForceReleaseOutcome, Freed, TRIES},
-    outcomes::Ended,
-    pool::{Entry, Pool},
+    leases::{AuditReason, Evictable, ForceReleaseOutcome, TRIES, is_but_for_the_queue},
+    metrics::{self, Metric},
     request::Request,
-    row::{Holding, InPool, Notification, PoolPermit, Row, State},
-    start::{Known, StartItem},
-    store::{Address, Applied, Store},
-    transition::{Grant, Head, TakeoverRule, TokenFloor},
-    values::LeaseId,
-    waiter::{TokenItem, Waiter, WaitsInPool},
+    retry::{AT_ONCE, some_at_a_time},
+    row::{Entries, Entry, Holding, InPool, Notification, Row, State, Stored},
+    start::Known,
+    start::StartItem,
+    store::{Address, Applied, Connection, Operations, Store},
+    transition::{Change, Head, ReplaceIfUnchanged},
+    values::Key,
+    waiter::Waiter,
 };
+
+#[cfg(test)]
+mod tests;
 
 /// How the grant of a key stands to its pool.
 pub(crate) enum Entered {
-    /// It needs no permit, or has one now: the row as it is.
+    /// It needs none, or is inside: the row as it is.
     Yes(Box<Row>),
     /// It waits in the pool, or another process sees to it.
     Waits,
-    /// Its permit was taken from it before anybody was notified, by an operator.
-    Lost,
+    /// It was granted its key again by a redrive, and these are inside.
+    Full(String),
 }
 
-/// How many may wait in a pool. A name is longer than that of a request, and whoever finds no place asks again only by a sweep.
-fn most_waiting(entry: &Entry) -> u16 {
-    let fit = 300_000 / entry.digest().as_bytes().len();
-    u16::try_from(fit.min(1000)).unwrap_or(1000)
+/// More steps than any pool needs.
+const MOST_STEPS: usize = 20_000;
+
+/// How large the entries of a pool may grow. Whoever finds no place keeps its key, and asks again in the next sweep.
+const MOST_BYTES: usize = 300_000;
+
+/// What a walk knows of one grant, by the row of its key.
+struct Seen {
+    row: Option<Row>,
+    /// Another program's item is in its place: nothing can be said of the grant.
+    is_foreign: bool,
+    /// After how many readings of the pool it was read.
+    at: u32,
+    /// Operators let nobody be granted the key.
+    is_held_back: bool,
+    notifies: Notifies,
+}
+
+/// Who is to be notified of a grant.
+#[derive(Default)]
+enum Notifies {
+    /// Its item was not read.
+    #[default]
+    Unread,
+    /// Its item is gone, or there never was one.
+    Nobody,
+    One(Waiter),
+}
+
+/// How an entry stands to the row of its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// The row was not read, or before the entry was made.
+    Unknown,
+    /// The grant has ended.
+    Dead,
+    /// It has not entered, as far as its row says.
+    Waits,
+    /// The same, and operators hold it back, or it is not to be notified any more.
+    HeldBack,
+    /// It has entered.
+    Entered,
+}
+
+/// What is due next in a pool.
+enum Step {
+    /// The row of this grant is to be read.
+    Read(Entry),
+    /// The entries are to be these.
+    Write(Entries),
+    /// It is inside: its row is to say so, and it is to be notified.
+    Enter(Entry),
+    /// The caller's own grant is one of a redrive, and has no room beside these.
+    Full(Vec<Entry>),
+    Rest,
+}
+
+/// A walk of a pool.
+struct Walk<'a> {
+    pool: &'a Key,
+    began: Timestamp,
+    /// How often the pool was read.
+    reads: u32,
+    rows: BTreeMap<Address, Seen>,
+    /// The grants that are to be in it.
+    asks: Vec<Entry>,
+    /// That of the caller, who notifies it, and its request; without one, of a redrive.
+    own: Option<(Entry, Option<&'a Request>)>,
+    /// Of these the walk has done what it can.
+    done: BTreeSet<Address>,
+    /// Whether the rows of all who are inside are to be known.
+    is_thorough: bool,
+    /// One could not be told, because the role may not call its state machine.
+    is_forbidden: bool,
+    /// Nobody else enters.
+    is_over: bool,
+    served: u64,
+}
+
+impl<'a> Walk<'a> {
+    const fn new(pool: &'a Key, began: Timestamp) -> Self {
+        Self {
+            pool,
+            began,
+            reads: 0,
+            rows: BTreeMap::new(),
+            asks: Vec::new(),
+            own: None,
+            done: BTreeSet::new(),
+            is_thorough: false,
+            is_forbidden: false,
+            is_over: false,
+            served: 0,
+        }
+    }
+
+    /// The row as it was read or written.
+    fn know(&mut self, at: Address, row: Option<Row>) {
+        let seen = Seen {
+            row,
+            is_foreign: false,
+            at: self.reads,
+            is_held_back: false,
+            notifies: Notifies::Unread,
+        };
+        self.rows.insert(at, seen);
+    }
+
+    /// The grant in this row asks, if it is of this pool and has not entered.
+    fn ask(&mut self, at: &Address, row: &Row) {
+        let is_its = row.waited_for_pool() == self.pool.pool_name();
+        if let Some(entry) = Entry::in_row(at, row).filter(|_| is_its) {
+            self.asks.push(entry);
+        }
+    }
+
+    /// Whether others may enter too. A caller that has an execution redriven need not be able to notify anybody.
+    fn is_for_all(&self) -> bool {
+        !matches!(self.own, Some((_, None)))
+    }
+
+    fn is_own(&self, entry: &Entry) -> bool {
+        self.own.as_ref().is_some_and(|(own, _)| own == entry)
+    }
+
+    fn row_of(&self, entry: &Entry) -> Option<&Row> {
+        self.rows.get(&entry.at())?.row.as_ref()
+    }
+
+    fn stand(&self, entry: &Entry) -> Stand {
+        let Some(seen) = self.rows.get(&entry.at()) else {
+            return Stand::Unknown;
+        };
+        let is_fresh = seen.at == self.reads;
+        match &seen.row {
+            None if seen.is_foreign => Stand::HeldBack,
+            None if is_fresh => Stand::Dead,
+            None => Stand::Unknown,
+            Some(row) if entry.has_ended_in(row) => Stand::Dead,
+            // Of a row that was restored from a backup nothing can be said.
+            Some(row) if !entry.is_held_in(row) && is_fresh => Stand::HeldBack,
+            Some(row) if !entry.is_held_in(row) => Stand::Unknown,
+            Some(row) if !row.waits_in_pool() => Stand::Entered,
+            Some(row) if seen.is_held_back || row.is_refused() => Stand::HeldBack,
+            Some(_) => Stand::Waits,
+        }
+    }
+
+    /// Whether this walk sees to it that it is notified; none if its item was not read.
+    fn is_notified(&self, entry: &Entry) -> Option<bool> {
+        if self.is_own(entry) || self.row_of(entry).is_some_and(Row::is_of_a_redrive) {
+            return Some(true);
+        }
+        match self.rows.get(&entry.at())?.notifies {
+            Notifies::Unread => None,
+            Notifies::Nobody => Some(false),
+            Notifies::One(_) => Some(true),
+        }
+    }
+
+    /// What is due in the pool of this row, where the caller may begin starts, and may let anybody enter.
+    fn next(&self, pool: Option<&Row>, may_begin: bool, may_enter: bool) -> Step {
+        let before = pool.map(Row::in_pool).unwrap_or_default();
+        let mut next = before.clone();
+        let mut inside = before.inside.values();
+        if self.is_thorough
+            && let Some(unknown) = inside.find(|entry| self.stand(entry) == Stand::Unknown)
+        {
+            return Step::Read(unknown.clone());
+        }
+        let lasts = |entry: &Entry| self.stand(entry) != Stand::Dead;
+        next.inside.retain(|_, entry| lasts(entry));
+        next.waiting.retain(lasts);
+        for ask in self.asks.iter().filter(|ask| lasts(ask)) {
+            let same = next.all().find(|entry| entry.at() == ask.at());
+            match same.map(|same| same.fencing_token == ask.fencing_token) {
+                Some(true) => continue,
+                // The row of the one that asks was read before it was granted that.
+                Some(false) => return Step::Read(ask.clone()),
+                None => {}
+            }
+            if self.stand(ask) == Stand::Entered {
+                // It may run.
+                next.enter(ask.clone());
+            } else if !self.row_of(ask).is_some_and(Row::is_of_a_redrive) {
+                if next.size() < MOST_BYTES {
+                    next.waiting.push(ask.clone());
+                }
+            } else if may_enter && room(pool, &next, ask) {
+                next.enter(ask.clone());
+            } else if may_enter && self.is_own(ask) {
+                // Nobody is stopped for an entry of a grant that has ended.
+                let mut inside = next.inside.values();
+                return match inside.find(|entry| self.stand(entry) == Stand::Unknown) {
+                    Some(unknown) => Step::Read(unknown.clone()),
+                    None => Step::Full(next.inside.into_values().collect()),
+                };
+            }
+        }
+        let mut place = 0;
+        while may_enter
+            && self.is_for_all()
+            && let Some(head) = next.waiting.get(place)
+            && room(pool, &next, head)
+        {
+            match self.stand(head) {
+                Stand::Unknown => return Step::Read(head.clone()),
+                Stand::Dead | Stand::HeldBack => place += 1,
+                Stand::Waits if !may_begin && head.request.is_start() => break,
+                Stand::Waits if self.is_notified(head).is_none() => {
+                    return Step::Read(head.clone());
+                }
+                // Its item was deleted by hand: a look at its row ends the grant.
+                Stand::Waits if self.is_notified(head) == Some(false) => place += 1,
+                Stand::Waits | Stand::Entered => {
+                    let head = next.waiting.remove(place);
+                    next.enter(head);
+                }
+            }
+        }
+        if next != before {
+            return Step::Write(next);
+        }
+        let is_due = |entry: &&Entry| {
+            may_enter
+                && (self.is_for_all() || self.is_own(entry))
+                && self.stand(entry) == Stand::Waits
+                && (may_begin || !entry.request.is_start())
+                && self.is_notified(entry) != Some(false)
+                && !self.done.contains(&entry.at())
+        };
+        // The caller notifies its own, when the others are done.
+        let due = before.inside.values().filter(is_due);
+        match due.min_by_key(|entry| self.is_own(entry)) {
+            None => Step::Rest,
+            Some(entry) if self.is_notified(entry).is_none() => Step::Read(entry.clone()),
+            Some(entry) => Step::Enter(entry.clone()),
+        }
+    }
+}
+
+/// Whether there is room for one more besides these: as many as an operator has set may be inside, or as the smallest number says of those
+/// who are and of this one.
+fn room(pool: Option<&Row>, entries: &Entries, one: &Entry) -> bool {
+    let inside = entries.inside.values();
+    let number = match pool.and_then(|row| row.limit.as_ref()) {
+        Some(limit) => limit.permits,
+        None => inside
+            .fold(one.number, |least, other| least.min(other.number))
+            .get(),
+    };
+    let is_frozen = pool.is_some_and(|row| row.frozen.is_some());
+    !is_frozen && entries.inside.len() < number.into()
 }
 
 impl<S: Store> Queue<S> {
-    /// Asks for the permit of the pool that the grant in this row needs before its holder is notified.
+    /// Lets the grant in this row enter its pool, before its holder is notified.
     pub(crate) async fn enter(
         &self,
         at: &Address,
         row: &Row,
-        request: &Request,
+        request: Option<&Request>,
     ) -> Result<Entered, Error> {
-        if !row.waits_in_pool() {
+        let Some(entry) = Entry::in_row(at, row).filter(|_| row.waits_in_pool()) else {
             return Ok(Entered::Yes(Box::new(row.clone())));
-        }
-        let Some(pool) = request.pool.as_ref().filter(|_| !row.is_refused()) else {
+        };
+        let pool = row.holding().and_then(|held| held.pool.as_ref());
+        let Some(pool) = pool.filter(|_| !row.is_refused()).map(|pool| &pool.key) else {
             return Ok(Entered::Waits);
         };
-        let entry = Entry::in_row(at, row);
-        let grant = self.grant_in_pool(&entry, pool, request);
-        let ask = Ask {
-            key: &pool.key,
-            grant: &grant,
-            item: AskItem::Entry,
-            while_held: WhileHeld::Waits,
-            cap: most_waiting(&entry),
-            reentrant: false,
-            waits: None,
-        };
-        match Box::pin(self.ask(ask)).await? {
-            Asked::Granted(permit, granted) | Asked::Has(permit, granted) => {
-                let noted = self.note_entered(at, row, request, (&permit, &granted));
-                Ok(match noted.await? {
-                    Some(row) => Entered::Yes(Box::new(row)),
-                    None => Entered::Waits,
-                })
+        if self.serving.as_ref() == Some(pool) {
+            // Whoever walks the pool finds it.
+            return Ok(Entered::Waits);
+        }
+        let mut walk = Walk::new(pool, self.now());
+        walk.know(at.clone(), Some(row.clone()));
+        walk.asks.push(entry.clone());
+        walk.own = Some((entry, request));
+        let entered = Box::pin(self.walk(&mut walk)).await?;
+        Ok(entered.unwrap_or(Entered::Waits))
+    }
+
+    /// Walks a pool, by a caller whose own work is done: what fails here is left to sweep. These rows were read or written by the caller, or
+    /// have grants that may be in no place yet. Returns how many were notified.
+    pub(crate) async fn serve_pool(&self, pool: &Key, rows: Vec<(Address, Row)>) -> u64 {
+        if self.serving.as_ref() == Some(pool) {
+            return 0;
+        }
+        let mut walk = Walk::new(pool, self.now());
+        for (at, row) in rows {
+            walk.ask(&at, &row);
+            walk.know(at, Some(row));
+        }
+        if let Err(error) = Box::pin(self.walk(&mut walk)).await {
+            error.count();
+            let (pool, problem) = (pool.as_str(), error.in_full());
+            tracing::error!(pool, problem, "who waits in the pool is left to sweep");
+        }
+        walk.served
+    }
+
+    /// The same for sweep: what has ended of those who are inside makes room, whoever has died since.
+    pub(crate) async fn maintain_pool(
+        &self,
+        pool: &Key,
+        waiting: Vec<(Address, Row)>,
+    ) -> Result<u64, Error> {
+        let row = self.read_queue_row(pool).await?;
+        let entries = row.as_ref().map(Row::in_pool).unwrap_or_default();
+        metrics::record(Metric::QueueDepth, entries.waiting.len() as u64);
+        let mut walk = Walk::new(pool, self.now());
+        walk.is_thorough = true;
+        for (at, row) in waiting {
+            walk.ask(&at, &row);
+            walk.know(at, Some(row));
+        }
+        let inside = entries.inside.values().map(Entry::at);
+        let reads = inside.map(async |at| {
+            let row = self.read_row(&at).await;
+            (at, row)
+        });
+        for (at, row) in some_at_a_time(AT_ONCE, reads.collect()).await {
+            match row {
+                // Read again, and left alone.
+                Err(Error::Corrupt { .. }) => {}
+                row => walk.know(at, row?),
             }
-            Asked::InQueue | Asked::Joined(..) => {
-                // What came free before it waited was offered to nobody.
-                Box::pin(self.serve_key(&pool.key)).await;
-                Ok(Entered::Waits)
+        }
+        Box::pin(self.walk(&mut walk)).await?;
+        Ok(walk.served)
+    }
+
+    /// The same for the pools that grants of this key wait for.
+    pub(crate) async fn serve_pools_of(&self, key: &Key) {
+        match Box::pin(self.read_rows(key)).await {
+            Ok(rows) => {
+                for (permit, row) in rows.each() {
+                    let key = key.clone();
+                    let at = Address { key, permit };
+                    if let Some(pool) = row.holding().and_then(|held| held.pool.as_ref())
+                        && !pool.entered
+                    {
+                        self.serve_pool(&pool.key, vec![(at, row.clone())]).await;
+                    }
+                }
             }
-            Asked::Had => Ok(Entered::Lost),
-            // The pool is full of those who wait, or frozen by hand: sweep asks again. Of those who wait some may have ended since, whom
-            // nobody else passes over.
-            Asked::Refused(error) => {
-                self.serve_key(&pool.key).await;
+            Err(error) => {
                 error.count();
-                let (key, problem) = (&at.key, error.in_full());
-                tracing::error!(%key, pool = %pool.key, problem, "has its key, and no place in the queue of its pool");
-                Ok(Entered::Waits)
+                let problem = error.in_full();
+                tracing::error!(%key, problem, "who waits in a pool is left to sweep");
             }
-            Asked::Taken(..) | Asked::Found(_) => Ok(Entered::Waits),
         }
     }
 
-    fn grant_in_pool(&self, entry: &Entry, pool: &Pool, request: &Request) -> Grant {
-        let now = self.now();
-        Grant {
-            request: entry.request_in(pool, request),
-            lease_id: LeaseId::random(),
-            now,
-            over: TakeoverRule::by_clock(self.takeover_deadline()),
-            tokens: TokenFloor::Reached(self.settings().token_floor),
-            sweep_after: now.plus(self.settings().look),
-            by_token: false,
+    /// Does what is due in a pool. What became of the caller's own grant.
+    async fn walk(&self, walk: &mut Walk<'_>) -> Result<Option<Entered>, Error> {
+        let (mut backoff, may_begin) = (self.conflict_backoff(), !self.starts.is_empty());
+        let (first, mut tries) = (Address::first(walk.pool), TRIES);
+        let mut found = self.read_pool(walk).await?;
+        for _ in 0..MOST_STEPS {
+            let in_time = match self.deadline() {
+                Some(_) => !self.is_nearly_over(),
+                None => self.now().since(walk.began) < Connection::OPERATION,
+            };
+            let may_enter = in_time && !walk.is_over && !self.settings().stopped;
+            match walk.next(found.as_ref(), may_begin, may_enter) {
+                Step::Rest => return Ok(None),
+                Step::Full(inside) => {
+                    let inside = inside.iter().map(|one| one.key.as_str());
+                    let inside = inside.collect::<Vec<_>>().join(", ");
+                    let pool = walk.pool.label();
+                    let full = if inside.is_empty() {
+                        format!("{pool} is closed by an operator")
+                    } else {
+                        format!("{pool} is full: of {inside}")
+                    };
+                    return Ok(Some(Entered::Full(full)));
+                }
+                Step::Read(entry) => self.learn(walk, &entry).await?,
+                Step::Write(entries) => {
+                    match self.write_entries(&first, found.as_ref(), entries).await? {
+                        Ok(row) => found = Some(row),
+                        Err(_) if backoff.wait().await => found = self.read_pool(walk).await?,
+                        Err(_) => return Err(self.contention_error()),
+                    }
+                }
+                Step::Enter(entry) => {
+                    let own = walk.is_own(&entry);
+                    match self.has_entered(walk, &entry).await? {
+                        Some(row) if own => return Ok(Some(Entered::Yes(Box::new(row)))),
+                        Some(_) => {}
+                        // Its row has changed.
+                        None if tries > 0 => {
+                            tries -= 1;
+                            walk.done.remove(&entry.at());
+                            self.learn(walk, &entry).await?;
+                        }
+                        None => return Ok(None),
+                    }
+                }
+            }
         }
+        Err(self.contention_error())
     }
 
-    /// Notes the permit in the row of the key, whose grant begins with it. None if the row has changed: then the permit goes back,
-    /// unless the row still has the grant.
-    pub(crate) async fn note_entered(
+    async fn read_pool(&self, walk: &mut Walk<'_>) -> Result<Option<Row>, Error> {
+        walk.reads += 1;
+        self.read_queue_row(walk.pool).await
+    }
+
+    /// Reads the row of a grant, and who is to be notified of it, if that is still to be done.
+    async fn learn(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
+        let at = entry.at();
+        let (row, is_foreign) = match self.read_row(&at).await {
+            Err(Error::Corrupt { .. }) => (None, true),
+            row => (row?, false),
+        };
+        let mut seen = Seen {
+            row,
+            is_foreign,
+            at: walk.reads,
+            is_held_back: false,
+            notifies: Notifies::Unread,
+        };
+        if let Some(row) = &seen.row
+            && entry.is_held_in(row)
+            && row.waits_in_pool()
+        {
+            let first = match at.permit {
+                0 => None,
+                _ => self.read_queue_row(&at.key).await?,
+            };
+            let is_limited = first.is_some_and(|first| first.is_limited_to_none());
+            seen.is_held_back = is_limited || !row.may_be_granted();
+            if !row.is_of_a_redrive() && !walk.is_own(entry) {
+                let waiter = self.waiter(&at.key, &entry.request).await?;
+                seen.notifies = waiter.map_or(Notifies::Nobody, Notifies::One);
+            }
+        }
+        walk.rows.insert(at, seen);
+        Ok(())
+    }
+
+    /// Writes the entries of a pool that was read. What is stored, if somebody else was faster.
+    async fn write_entries(
+        &self,
+        at: &Address,
+        pool: Option<&Row>,
+        entries: Entries,
+    ) -> Result<Result<Row, Stored>, Error> {
+        let row = pool.cloned().unwrap_or_else(|| self.untouched());
+        let purge_at = row.purge_once_free(self.purge_at(row.fencing_token));
+        let next = Row {
+            version: row.version.plus(1),
+            purge_at: entries.is_empty().then_some(purge_at),
+            entries: Some(Box::new(entries)),
+            ..row
+        };
+        let change = Change::ReplaceIfUnchanged(Box::new(ReplaceIfUnchanged {
+            seen: pool.map(|row| row.version),
+            row: next.clone(),
+            head: Head::Any,
+        }));
+        Ok(match self.store().apply(at, &change, self.limit()).await? {
+            Applied::Done { row, .. } => Ok(row),
+            // This very write, whose response was lost.
+            Applied::Refused(Stored::Row(found)) if found == next => Ok(found),
+            Applied::Refused(stored) => Err(stored),
+        })
+    }
+
+    /// One is inside: notes that in the row of its key, and notifies it, unless it is the caller's own. The row then; none if it has changed.
+    async fn has_entered(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<Option<Row>, Error> {
+        let at = entry.at();
+        walk.done.insert(at.clone());
+        let Some(seen) = walk.rows.get_mut(&at) else {
+            return Ok(None);
+        };
+        let waiter = match std::mem::take(&mut seen.notifies) {
+            Notifies::One(waiter) => Some(waiter),
+            Notifies::Unread | Notifies::Nobody => None,
+        };
+        let Some(row) = seen.row.clone() else {
+            return Ok(None);
+        };
+        let own = walk.own.as_ref().filter(|(own, _)| own == entry);
+        let request = match own {
+            Some((_, request)) => *request,
+            None => waiter.as_ref().map(Waiter::request),
+        };
+        let Some(row) = self.note_entered(&at, &row, request).await? else {
+            return Ok(None);
+        };
+        walk.know(at.clone(), Some(row.clone()));
+        let Some(waiter) = waiter else {
+            return Ok(Some(row));
+        };
+        let inside = Self {
+            serving: Some(walk.pool.clone()),
+            ..self.clone()
+        };
+        let effect = Box::pin(inside.put_into_effect(&at, row.clone(), waiter)).await?;
+        match effect {
+            Effect::Told => walk.served += 1,
+            // Somebody else may have its key by now.
+            Effect::Unknown => self.learn(walk, entry).await?,
+            _ => {}
+        }
+        if let Effect::Forbidden(_) = effect {
+            // Another one whose machine may be at fault; or the role is, and no third one loses its place.
+            walk.is_over = walk.is_forbidden;
+            walk.is_forbidden = true;
+        }
+        if let Some(free) = effect.into_free() {
+            walk.know(at.clone(), Some(free.row.clone()));
+            walk.served += u64::from(Box::pin(inside.serve(Some(free))).await);
+            // The next of its key enters after those who wait.
+            let rows = if at.permit == 0 {
+                let first = self.read_queue_row(&at.key).await?;
+                first.into_iter().map(|row| (0, row)).collect()
+            } else {
+                self.read_own_rows(&at.key).await?
+            };
+            for (permit, row) in rows {
+                let key = at.key.clone();
+                let at = Address { key, permit };
+                if row.waits_in_pool() {
+                    walk.done.remove(&at);
+                }
+                walk.ask(&at, &row);
+                walk.know(at, Some(row));
+            }
+        }
+        Ok(Some(row))
+    }
+
+    /// Notes in the row of a key that its grant is in its pool: the grant begins with it. None if the row has changed.
+    async fn note_entered(
         &self,
         at: &Address,
         row: &Row,
-        request: &Request,
-        (permit, granted): (&Address, &Row),
+        request: Option<&Request>,
     ) -> Result<Option<Row>, Error> {
-        let Some(in_pool) = granted.holding() else {
-            return Ok(None);
-        };
-        let pool = InPool {
-            key: permit.key.clone(),
-            permit: Some(PoolPermit {
-                permit: permit.permit,
-                lease_id: in_pool.lease_id.clone(),
-                fencing_token: granted.fencing_token,
-            }),
-        };
         let mut row = row.clone();
         for _ in 0..TRIES {
-            let Some(next) = self.entered(&row, request, &pool) else {
+            let Some(next) = self.entered(&row, request) else {
                 return Ok(None);
             };
-            if let Applied::Done { row, .. } = self.replace(at, &row, next, Head::Any).await? {
-                self.own_grants.note(at, &row);
-                return Ok(Some(row));
+            let found = match self.replace(at, &row, next.clone(), Head::Any).await? {
+                Applied::Done { row, .. } => {
+                    self.own_grants.note(at, &row);
+                    return Ok(Some(row));
+                }
+                Applied::Refused(Stored::Row(row)) => Some(row),
+                Applied::Refused(_) => None,
+            };
+            // By this very write, whose response was lost, or by another at this moment, which notifies it too: who marks it last decides.
+            if let Some(row) = found
+                .as_ref()
+                .filter(|row| is_but_for_the_queue(row, &next))
+            {
+                let Some(told) = row.holding().and_then(|held| held.notification) else {
+                    return Ok(found);
+                };
+                return self.mark(at, row, told.ticket).await;
             }
-            let found = self.read_row(at).await?;
             let is_same = |now: &Row| {
                 now.holding().is_some()
                     && now.request == row.request
                     && now.fencing_token == row.fencing_token
             };
+            // Somebody has left the queue, say.
             let Some(found) = found.filter(is_same) else {
-                let freed = self.end_as_read(permit, granted, Ended::Released).await?;
-                Box::pin(self.serve(freed)).await;
                 return Ok(None);
             };
-            // Somebody has left the queue, say.
             row = found;
         }
         Ok(None)
     }
 
-    /// The row of the key once its grant has this permit; none if it has one.
-    fn entered(&self, row: &Row, request: &Request, pool: &InPool) -> Option<Row> {
-        let held = row.holding().filter(|_| row.waits_in_pool())?;
+    /// The row of the key once its grant has entered; none if it has before, or is not to any more.
+    fn entered(&self, row: &Row, request: Option<&Request>) -> Option<Row> {
+        let may = row.waits_in_pool() && !row.is_refused();
+        let held = row.holding().filter(|_| may)?;
+        let pool = held.pool.as_deref()?;
         let now = self.now();
         Some(Row {
             version: row.version.plus(1),
-            opens_at: request.opens_at(now),
+            opens_at: request.map_or(row.opens_at, |request| request.opens_at(now)),
             state: State::Held(Holding {
                 acquired_at: now,
                 sweep_after: Some(now.plus(self.settings().look)),
                 notification: held
                     .notification
                     .map(|told| Notification::first(now, told.ticket)),
-                pool: Some(Box::new(pool.clone())),
+                pool: Some(Box::new(InPool {
+                    entered: true,
+                    ..pool.clone()
+                })),
                 ..held.clone()
             }),
             ..row.clone()
-        })
-    }
-
-    /// Notifies one that was granted its permit from the queue of its pool. The pool's row, if the permit is free again.
-    pub(super) async fn put_entry_into_effect(
-        &self,
-        permit: &Address,
-        granted: Row,
-        entered: WaitsInPool,
-    ) -> Result<Effect, Error> {
-        let WaitsInPool {
-            entry, row, waiter, ..
-        } = entered;
-        let at = entry.at();
-        let noted = self.note_entered(&at, &row, waiter.request(), (permit, &granted));
-        let Some(row) = noted.await? else {
-            return Ok(Effect::Unknown);
-        };
-        let inside = Self {
-            serving: Some(permit.key.clone()),
-            ..self.clone()
-        };
-        let effect = Box::pin(inside.put_into_effect(&at, row, waiter)).await?;
-        // The permit went back with the grant. The next of the key enters after those who wait in the pool.
-        let back = |mut free: Freed| async {
-            let permit = free.pool.take();
-            Box::pin(inside.serve(Some(free))).await;
-            permit
-        };
-        Ok(match effect {
-            Effect::Gone(free) | Effect::Never(free) => back(free)
-                .await
-                .map_or(Effect::Unknown, |permit| Effect::Gone(*permit)),
-            Effect::Forbidden(free) => back(free)
-                .await
-                .map_or(Effect::Unknown, |permit| Effect::Forbidden(*permit)),
-            effect => effect,
         })
     }
 
@@ -250,27 +695,9 @@ impl<S: Store> Queue<S> {
                 }
                 freed
             }
-            Waiter::InPool(_) => None,
         };
         Box::pin(self.serve(freed)).await;
         Ok(())
-    }
-
-    /// A task token whose permit was taken from it before it was notified.
-    pub(crate) async fn lose_in_pool(
-        &self,
-        at: &Address,
-        row: &Row,
-        waiter: &TokenItem,
-    ) -> Result<(Told, Option<Freed>), Error> {
-        let freed = self.take_back(at, row).await?;
-        if freed.is_some() {
-            let key = at.key.clone();
-            let how = "an operator took its permit of the pool from it".to_owned();
-            self.fail_waiter(&at.key, waiter, Error::Lost { key, how })
-                .await?;
-        }
-        Ok((Told::Refused, freed))
     }
 
     /// An operator ends the grant of a start that waits in its pool: nobody has called for it, so that it fails at once.
@@ -287,29 +714,5 @@ impl<S: Store> Queue<S> {
         };
         Box::pin(self.serve(free)).await;
         Ok(self.forced(at.clone(), row))
-    }
-
-    /// What becomes of a permit of a pool: it is that of a grant of a key, and ends when the key's row does not have it any more, or has another
-    /// permit. None if the service decides: while both last, as for any lease.
-    pub(crate) async fn follow_key(
-        &self,
-        permit: &Address,
-        row: &Row,
-    ) -> Result<Option<Looked>, Error> {
-        let (Some(entry), Some(held)) = (Entry::of(&row.request), row.holding()) else {
-            return Ok(None);
-        };
-        let Some(of_key) = self.read_row(&entry.at()).await? else {
-            return Ok(None);
-        };
-        let pool = of_key.holding().and_then(|held| held.pool.as_ref());
-        let noted = pool.and_then(|pool| pool.permit.as_ref());
-        let has_another = noted.is_some_and(|noted| noted.lease_id != held.lease_id);
-        if entry.has_ended_in(&of_key) || has_another {
-            let ends = self.end_and_serve(permit, row, Ended::Released);
-            return ends.await.map(Some);
-        }
-        // The service may not know an execution that is to begin.
-        Ok(of_key.is_unbegun_start().then_some(Looked::Kept))
     }
 }

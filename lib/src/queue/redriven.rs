@@ -11,16 +11,19 @@ use std::time::Duration;
 use crate::{
     clock::Timestamp,
     error::Error,
-    leases::Rows,
+    leases::{LeaseTerms, Rows, changed},
     metrics::{self, Metric},
-    outcomes::Acquired,
+    outcomes::Granted,
     queue::Queue,
+    queue::ask::{Ask, AskItem, Asked, WhileHeld},
+    queue::pool::Entered,
     queue::reap::Reaped,
     queue::workflows::{Redrives, Stands},
     redrivable::Redrivable,
     requests::{Acquire, Lifetime},
     retry::{AT_ONCE, some_at_a_time},
-    store::{ItemAddress, Operations, Store},
+    row::Row,
+    store::{Address, ItemAddress, Operations, Store},
     values::{Holder, Key, RequestDigest, RequestId},
 };
 
@@ -52,13 +55,15 @@ pub(crate) enum Checked {
 /// What became of an attempt to take back for it what it needs.
 enum Again {
     /// It has that.
-    Taken,
+    Taken(Box<Granted>),
     /// It had it for this redrive.
     Had,
     /// Nobody is granted it now.
     Frozen,
     /// These others have it.
     InTheWay(String),
+    /// These others are in its pool. It has its key, in this row, to no purpose.
+    Full(String, Address, Box<Row>),
 }
 
 impl<S: Store> Queue<S> {
@@ -158,7 +163,8 @@ impl<S: Store> Queue<S> {
             return Ok(Checked::Undecided);
         }
         let rows = self.read_rows_for(key, noted.permits).await?;
-        if rows.held_by(&noted.execution).is_some() && self.has_permit(&noted).await? {
+        let its = rows.held_by(&noted.execution);
+        if its.is_some_and(|(_, row)| !row.waits_in_pool()) {
             // A look that has not seen it run may still end its lease: then this redrive is to be seen to.
             self.look_at(&noted, next).await?;
             return Ok(Checked::Nothing);
@@ -214,50 +220,86 @@ impl<S: Store> Queue<S> {
         ))
     }
 
-    /// Whether it has a permit of its pool, if it needs one. One that acquires for itself sees to that.
-    async fn has_permit(&self, noted: &Redrivable) -> Result<bool, Error> {
-        let Some(pool) = &noted.pool else {
-            return Ok(true);
-        };
-        let rows = self.read_rows(&pool.key).await?;
-        Ok(rows.held_by(&noted.execution).is_some())
+    /// Acquires a lease again for an execution that is to be redriven, which has ended: its key, and with it a place in its pool, before
+    /// whoever waits there. Or says who is in the way of that; then it has neither.
+    ///
+    /// # Errors
+    /// Those of [`Leases::acquire`](crate::Leases::acquire).
+    pub async fn acquire_again(
+        &self,
+        execution: &Holder,
+        terms: &LeaseTerms,
+        request: RequestId,
+    ) -> Result<Result<Granted, String>, Error> {
+        let key = &terms.key;
+        Ok(match self.take_again(execution, terms, request).await? {
+            Again::Taken(granted) => Ok(*granted),
+            Again::Had => return Err(Error::Consumed { key: key.clone() }),
+            Again::Frozen => Err(format!("{} is frozen", key.label())),
+            Again::InTheWay(who) => Err(who),
+            Again::Full(who, at, row) => {
+                let freed = self.take_back(&at, &row).await?;
+                self.serve(freed).await;
+                Err(who)
+            }
+        })
     }
 
-    /// What it needs is granted to it, the key first and a permit of its pool second; or who is in the way of that.
-    async fn take_again(&self, noted: &Redrivable, redrives: Redrives) -> Result<Again, Error> {
-        let pool = noted.pool.as_ref();
-        let pool = pool.map(|pool| (&pool.key, Some(pool.permits)));
-        for (key, permits) in [(&noted.key, noted.permits)].into_iter().chain(pool) {
-            let lifetime = Lifetime::Execution { keep: noted.keep };
-            let request = RequestId::new(format!("redrive/{}", redrives.count));
-            let request = request.map_err(|problem| Error::invalid("request_id", problem))?;
-            // The same request for the same redrive: whoever checks again gets the same lease.
-            let mut asks =
-                Acquire::new(key.clone(), noted.execution.clone(), lifetime).request_id(request);
-            asks.permits = permits;
-            // A permit that it has still of the grant that ended ends too.
-            asks.reentrant = *key == noted.key;
-            match self.acquire(asks).await {
-                Ok(Acquired::Granted(granted)) => {
-                    let (execution, token) = (&noted.execution, granted.lease.fencing_token);
-                    tracing::warn!(%key, %execution, fencing_token = token.get(), "it was redriven, and has its key again");
-                }
-                Ok(Acquired::Held(contention)) => {
-                    return Ok(Again::InTheWay(contention.held.to_string()));
-                }
-                // It had the lease for this redrive, and an operator has ended it since.
-                Err(Error::Consumed { .. }) => return Ok(Again::Had),
-                Err(Error::Frozen { .. }) => {
-                    let rows = self.read_rows_for(key, permits).await?;
-                    // Else nobody is granted it meanwhile.
-                    return Ok(rows.full_for(permits).map_or(Again::Frozen, |row| {
-                        Again::InTheWay(format!("{key} is held by {}", row.granted_to))
-                    }));
-                }
-                Err(error) => return Err(error),
+    /// What it needs is granted to it: the key, and with it a place in its pool; or who is in the way of that.
+    async fn take_again(
+        &self,
+        execution: &Holder,
+        terms: &LeaseTerms,
+        request: RequestId,
+    ) -> Result<Again, Error> {
+        let (key, lifetime) = (&terms.key, Lifetime::Execution { keep: terms.keep });
+        let mut asks = Acquire::new(key.clone(), execution.clone(), lifetime).request_id(request);
+        asks.permits = terms.permits;
+        asks.pool.clone_from(&terms.pool);
+        let grant = self.grant(&asks, None, false)?;
+        let ask = Ask {
+            key,
+            grant: &grant,
+            item: AskItem::Nothing,
+            while_held: WhileHeld::Leaves,
+            cap: 0,
+            reentrant: true,
+            waits: None,
+        };
+        let (at, row) = match self.ask(ask).await? {
+            Asked::Granted(at, row) | Asked::Has(at, row) => (at, row),
+            Asked::Taken(_, rows) => {
+                let rows = if rows.are_all() {
+                    rows
+                } else {
+                    self.read_rows(key).await?
+                };
+                return Ok(Again::InTheWay(in_the_way(key, &rows)));
             }
+            Asked::Refused(Error::Frozen { .. }) => {
+                let rows = self.read_rows_for(key, terms.permits).await?;
+                // Else nobody is granted it meanwhile.
+                return Ok(rows.full_for(terms.permits).map_or(Again::Frozen, |row| {
+                    Again::InTheWay(format!("{key} is held by {}", row.granted_to))
+                }));
+            }
+            Asked::Refused(error) => return Err(error),
+            // It had the lease for this redrive, and an operator has ended it since.
+            Asked::Had => return Ok(Again::Had),
+            Asked::InQueue | Asked::Joined(..) | Asked::Found(_) => return Err(changed(key)),
+        };
+        match Box::pin(self.enter(&at, &row, None)).await? {
+            Entered::Yes(row) => {
+                let granted = if row.request == grant.request.digest {
+                    self.granted(at, *row)
+                } else {
+                    self.as_replay(at, *row, &grant.request.digest)
+                };
+                Ok(Again::Taken(Box::new(granted?)))
+            }
+            Entered::Waits => Ok(Again::Frozen),
+            Entered::Full(who) => Ok(Again::Full(who, at, Box::new(row))),
         }
-        Ok(Again::Taken)
     }
 
     async fn take_again_or_stop(
@@ -266,14 +308,37 @@ impl<S: Store> Queue<S> {
         redrives: Redrives,
         next: Timestamp,
     ) -> Result<Checked, Error> {
-        let checked = match self.take_again(noted, redrives).await? {
-            Again::Taken => Checked::Taken,
+        let request = RequestId::new(format!("redrive/{}", redrives.count));
+        let request = request.map_err(|problem| Error::invalid("request_id", problem))?;
+        let terms = LeaseTerms {
+            permits: noted.permits,
+            pool: noted.pool.clone(),
+            keep: noted.keep,
+            ..LeaseTerms::new(noted.key.clone())
+        };
+        // The same request for the same redrive: whoever checks again gets the same lease.
+        let again = self.take_again(&noted.execution, &terms, request);
+        let checked = match again.await? {
+            Again::Taken(granted) => {
+                let (key, execution) = (&noted.key, &noted.execution);
+                let token = granted.lease.fencing_token.get();
+                tracing::warn!(%key, %execution, fencing_token = token, "it was redriven, and has its key again");
+                Checked::Taken
+            }
             Again::Had => Checked::Nothing,
             Again::Frozen => {
                 let soon = self.now().plus(self.settings().look);
                 return self.look_at(noted, soon).await;
             }
             Again::InTheWay(who) => return self.stop_beside(noted, &who, redrives, next).await,
+            Again::Full(who, at, row) => {
+                let checked = self.stop_beside(noted, &who, redrives, next).await?;
+                if checked != Checked::Undecided {
+                    let freed = self.take_back(&at, &row).await?;
+                    self.serve(freed).await;
+                }
+                return Ok(checked);
+            }
         };
         self.watch_on(noted, redrives.count, next).await?;
         Ok(checked)
@@ -349,6 +414,16 @@ impl<S: Store> Queue<S> {
         self.watch(&noted.next(Some(redrives)), Some(noted.version), next)
             .await
     }
+}
+
+/// Who has the key, or comes first, for people.
+fn in_the_way(key: &Key, rows: &Rows) -> String {
+    let held: Vec<_> = rows.holders().map(Holder::as_str).collect();
+    let key = key.label();
+    if held.is_empty() {
+        return format!("others wait for {key}");
+    }
+    format!("{key} is held by {}", held.join(" and "))
 }
 
 /// Who has the key, for people.

@@ -4,10 +4,9 @@ use super::{Queue, begin::Begins, pool::Entered};
 use crate::{
     clock::{Timestamp, millis},
     error::Error,
-    leases::{Candidate, Freed, Rows, TRIES},
+    leases::{Candidate, Freed, Rows, TRIES, is_but_for_the_queue},
     metrics::{self, Metric},
     outcomes::{Acquired, Ended, GrantKind, Granted},
-    pool::Entry,
     queue::workflows::Delivery,
     request::Request,
     row::{Holding, Notification, Row, State, Stored},
@@ -45,7 +44,7 @@ pub(super) enum Effect {
 }
 
 impl Effect {
-    fn into_free(self) -> Option<Freed> {
+    pub(super) fn into_free(self) -> Option<Freed> {
         match self {
             Self::Gone(free) | Self::Forbidden(free) | Self::Never(free) => Some(free),
             Self::Told | Self::InPool | Self::Unknown => None,
@@ -87,6 +86,9 @@ impl<S: Store> Queue<S> {
     /// [`Error::Corrupt`], and those of [`Store::write`].
     pub async fn hand_over(&self, key: &Key) -> Result<bool, Error> {
         self.follow_rules().await?;
+        if key.pool_name().is_some() {
+            return Ok(Box::pin(self.maintain_pool(key, Vec::new())).await? > 0);
+        }
         let rows = self.read_rows(key).await?;
         Ok(self.grant_to_next(key, rows).await? > 0)
     }
@@ -95,35 +97,37 @@ impl<S: Store> Queue<S> {
     /// in the first row. Of another permit with a deadline that row is read first: few of those semaphores have a queue, and a query
     /// of all their rows would cost more than the release. Returns whether somebody was told.
     pub(crate) async fn serve(&self, freed: Option<Freed>) -> bool {
-        let Some(Freed {
-            at,
-            row,
-            had_deadline,
-            pool,
-        }) = freed
-        else {
+        let Some(freed) = freed else {
             return false;
         };
-        let in_pool = Box::pin(self.serve(pool.map(|pool| *pool)));
-        // Whoever waits in the pool comes before the next of this key, who enters it after them.
-        let served = in_pool.await;
+        let (at, row, pool) = (freed.at.clone(), freed.row.clone(), freed.pool.clone());
+        // The next of this key enters its pool after those who wait there, and the entry that has ended goes with the same write.
+        let served = self.serve_freed_key(freed).await;
+        let Some(pool) = pool else {
+            return served;
+        };
+        Box::pin(self.serve_pool(&pool, vec![(at, row)])).await > 0 || served
+    }
+
+    async fn serve_freed_key(&self, freed: Freed) -> bool {
+        let (at, row) = (freed.at, freed.row);
         if at.permit == 0 {
-            return self.serve_rows(&at.key, Rows::only_first(row)).await || served;
+            return self.serve_rows(&at.key, Rows::only_first(row)).await;
         }
-        if had_deadline {
+        if freed.had_deadline {
             match Box::pin(self.read_queue_row(&at.key)).await {
                 Ok(Some(first)) if first.head().is_some() => {}
-                Ok(_) => return served,
-                Err(error) => return left_to_sweep(&at.key, &error) || served,
+                Ok(_) => return false,
+                Err(error) => return left_to_sweep(&at.key, &error),
             }
         }
-        self.serve_key(&at.key).await || served
+        self.serve_key(&at.key).await
     }
 
     /// The same for all rows of a key.
     pub(crate) async fn serve_key(&self, key: &Key) -> bool {
-        if self.serving.as_ref() == Some(key) {
-            return false;
+        if key.pool_name().is_some() {
+            return Box::pin(self.serve_pool(key, Vec::new())).await > 0;
         }
         // On the heap, because every caller's future contains it.
         let rows = Box::pin(self.read_rows(key)).await;
@@ -135,9 +139,6 @@ impl<S: Store> Queue<S> {
 
     /// The same for rows that were read, or written.
     pub(crate) async fn serve_rows(&self, key: &Key, rows: Rows) -> bool {
-        if self.serving.as_ref() == Some(key) {
-            return false;
-        }
         match Box::pin(self.grant_to_next(key, rows)).await {
             Ok(served) => served > 0,
             Err(error) => left_to_sweep(key, &error),
@@ -264,8 +265,7 @@ impl<S: Store> Queue<S> {
             // Skip one waiter, because its state machine may be at fault. If the next one is forbidden as well, our own
             // role is at fault, and no third one loses its place in this walk.
             Effect::Forbidden(_) if walk.forbidden => {
-                let pool = effect.into_free().and_then(|free| free.pool);
-                Box::pin(self.serve(pool.map(|pool| *pool))).await;
+                self.leave_pool(effect.into_free()).await;
                 return Ok(None);
             }
             Effect::Forbidden(_) => walk.forbidden = true,
@@ -275,19 +275,20 @@ impl<S: Store> Queue<S> {
             Effect::Unknown if has_more && walk.tries > 0 => walk.tries -= 1,
             Effect::Unknown => return Ok(None),
         }
-        let free = match effect.into_free() {
-            Some(mut free) => {
-                let pool = free.pool.take().map(|pool| *pool);
-                Box::pin(self.serve(pool)).await;
-                Some(free.row)
-            }
-            None => None,
-        };
-        Ok(Some(match free {
-            // Others may have entered a pool since.
-            Some(free) if at.permit == 0 && at.key.pool_name().is_none() => rows.with(0, free),
+        Ok(Some(match self.leave_pool(effect.into_free()).await {
+            Some(free) if at.permit == 0 => rows.with(0, free),
             _ => self.read_rows(&at.key).await?,
         }))
+    }
+
+    /// Serves the pool that a grant was in that has ended, and not its key. The row of that.
+    async fn leave_pool(&self, freed: Option<Freed>) -> Option<Row> {
+        let freed = freed?;
+        if let Some(pool) = &freed.pool {
+            let ended = vec![(freed.at, freed.row.clone())];
+            Box::pin(self.serve_pool(pool, ended)).await;
+        }
+        Some(freed.row)
     }
 
     /// The rows without the first in the queue, which does not wait any more; none if another write was faster.
@@ -336,9 +337,6 @@ impl<S: Store> Queue<S> {
                 (Told::Denied(_), Some(free)) => Effect::Forbidden(free),
                 _ => Effect::Unknown,
             },
-            Waiter::InPool(entry) => {
-                Box::pin(self.put_entry_into_effect(at, granted, *entry)).await?
-            }
         })
     }
 
@@ -351,15 +349,7 @@ impl<S: Store> Queue<S> {
         }
         // Read after the row: its token is at least as new as that of the last notification.
         let waiter = self.waiter(&at.key, &row.request).await?;
-        if let Some(waiter) = waiter.as_ref().filter(|_| row.waits_in_pool()) {
-            // It has its key, so that no queue of a key shows it.
-            self.report_wait_of(waiter);
-        }
         Ok(match waiter {
-            Some(waiter) if row.waits_in_pool() && waiter.deadline() <= self.now() => {
-                Box::pin(self.end_wait_in_pool(at, row, &waiter)).await?;
-                Some(0)
-            }
             Some(Waiter::Token(item)) if Some(item.ticket) == ticket => {
                 let again = self.tell_again(at, row, &item).await?;
                 Some(u64::from(matches!(again, Some(Told::Accepted))))
@@ -376,8 +366,22 @@ impl<S: Store> Queue<S> {
                 self.settle_seen(&item).await?;
                 Some(0)
             }
-            Some(Waiter::Token(_) | Waiter::InPool(_)) | None => None,
+            Some(Waiter::Token(_)) | None => None,
         })
+    }
+
+    /// One that has its key and waits in its pool: a walk of the pool sees to it, until its time is over. Whether it was.
+    pub(crate) async fn see_to_wait_in_pool(&self, at: &Address, row: &Row) -> Result<bool, Error> {
+        let Some(waiter) = self.waiter(&at.key, &row.request).await? else {
+            return Ok(false);
+        };
+        // It has its key, so that no queue of a key shows it.
+        self.report_wait_of(&waiter);
+        let is_over = waiter.deadline() <= self.now();
+        if is_over {
+            Box::pin(self.end_wait_in_pool(at, row, &waiter)).await?;
+        }
+        Ok(is_over)
     }
 
     /// The write that grants a free row to its first waiter. If another write was faster: what it left. The row of a
@@ -398,10 +402,7 @@ impl<S: Store> Queue<S> {
             extended_at: None,
             sweep_after: Some(now.plus(self.settings().look)),
             metadata: request.metadata.clone(),
-            // A permit of a pool follows the grant of its key.
-            notification: Entry::of(&request.digest)
-                .is_none()
-                .then(|| Notification::first(now, ticket)),
+            notification: Some(Notification::first(now, ticket)),
             pool: request.in_pool().map(Box::new),
         });
         let next = Row {
@@ -491,11 +492,15 @@ impl<S: Store> Queue<S> {
         row: Row,
         waiter: &TokenItem,
     ) -> Result<(Told, Option<Freed>), Error> {
-        let mut row = match Box::pin(self.enter(at, &row, &waiter.request)).await? {
+        let request = Some(&waiter.request);
+        let mut row = match Box::pin(self.enter(at, &row, request)).await? {
             Entered::Yes(row) => *row,
-            Entered::Waits => return Ok((Told::InPool, None)),
-            Entered::Lost => return Box::pin(self.lose_in_pool(at, &row, waiter)).await,
+            Entered::Waits | Entered::Full(_) => return Ok((Told::InPool, None)),
         };
+        let told_before = row.holding().and_then(|held| held.notification);
+        if told_before.is_some_and(|told| told.tries != Counter::MIN) {
+            return Ok((self.tell_marked(at, &row, waiter).await?, None));
+        }
         let mut told = self.tell(at, &row, waiter).await?;
         let mut waiter = waiter.clone();
         if matches!(told, Told::Refused)
@@ -556,17 +561,27 @@ impl<S: Store> Queue<S> {
         let Some(row) = self.mark(at, row, Some(waiter.ticket)).await? else {
             return Ok(None);
         };
-        let told = self.tell(at, &row, waiter).await?;
+        self.tell_marked(at, &row, waiter).await.map(Some)
+    }
+
+    /// The same, where this call has marked the row, and others may have told it before.
+    async fn tell_marked(
+        &self,
+        at: &Address,
+        row: &Row,
+        waiter: &TokenItem,
+    ) -> Result<Told, Error> {
+        let told = self.tell(at, row, waiter).await?;
         match told {
             Told::Accepted => self.forget_waiter(&at.key, waiter).await,
-            Told::Refused if self.note_refusal(at, &row).await?.is_some() => {
+            Told::Refused if self.note_refusal(at, row).await?.is_some() => {
                 self.forget_waiter(&at.key, waiter).await;
             }
             // As a start that may not be begun: a role gets its policy, or others have the key after a while.
-            Told::Denied(_) if self.is_past_grace(&row) => drop(self.note_refusal(at, &row).await?),
+            Told::Denied(_) if self.is_past_grace(row) => drop(self.note_refusal(at, row).await?),
             Told::Refused | Told::Denied(_) | Told::Unknown(_) | Told::InPool => {}
         }
-        Ok(Some(told))
+        Ok(told)
     }
 
     /// Whether the grace has passed since the grant.
@@ -580,26 +595,16 @@ impl<S: Store> Queue<S> {
     /// ask anew. Its token is used up. None if the row has changed since it was read.
     pub(crate) async fn take_back(&self, at: &Address, row: &Row) -> Result<Option<Freed>, Error> {
         let next = self.taken_back(row);
-        // By this very write, whose response was lost, or by another that did the same.
-        let is_so = |found: &Row| {
-            let queue = next.queue.clone();
-            let found = Row {
-                queue,
-                ..found.clone()
-            };
-            found == next
-        };
         Ok(
             match self.replace(at, row, next.clone(), Head::Any).await? {
+                // If refused, by this very write, whose response was lost, or by another that did the same.
                 Applied::Done { row: free, .. } | Applied::Refused(Stored::Row(free))
-                    if is_so(&free) =>
+                    if is_but_for_the_queue(&free, &next) =>
                 {
                     let (holder, token) = (row.granted_to.as_str(), row.fencing_token.get());
                     let key = &at.key;
                     tracing::info!(%key, holder, fencing_token = token, "taken back: it was never told");
-                    let pool = Box::pin(self.leave_pool_after(at, row)).await;
-                    let freed = Freed::of_execution(at, free);
-                    Some(Freed { pool, ..freed })
+                    Some(Freed::of_execution(at, free, row))
                 }
                 Applied::Done { .. } | Applied::Refused(_) => None,
             },

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{
     error::Error,
-    leases::{CALLS_WITHIN, Rows, Standing},
+    leases::{CALLS_WITHIN, Rows, Standing, check_pool},
     outcomes::HeldLease,
     pool::Pool,
     queue::{
@@ -399,6 +399,7 @@ impl<S: Store> Queue<S> {
                 "does not go with if_held \"replace\": of several executions it does not say which to stop",
             ));
         }
+        check_pool(start.pool.as_ref())?;
         if start.pool.is_some() && matches!(start.if_held, IfHeld::Fail | IfHeld::Skip) {
             let problem = "goes with if_held \"wait\", \"latest\" or \"replace\": a start may have its key and wait in its pool";
             return Err(Error::invalid("pool", problem));

@@ -3,7 +3,7 @@
 use super::{Queue, maintenance::place_in};
 use crate::{
     error::Error,
-    leases::TRIES,
+    leases::{Freed, TRIES},
     request::{InsteadOf, Request},
     row::Row,
     start::StartItem,
@@ -110,7 +110,7 @@ impl<S: Store> Queue<S> {
                 Ok(left)
             }
             Some(Waiter::Token(item)) => self.supersede_token(*item, newest).await,
-            Some(Waiter::InPool(_)) | None => {
+            None => {
                 // Settled by another call, or deleted by hand: nobody can tell it.
                 self.pass_over(key, row, first).await?;
                 Ok(false)
@@ -183,13 +183,12 @@ impl<S: Store> Queue<S> {
                     head: Head::Any,
                 }));
                 if self.supersede_with(*item, (&at, &back), newest).await? {
-                    let pool = Box::pin(self.leave_pool_after(&at, row)).await;
-                    Box::pin(self.serve(pool.map(|pool| *pool))).await;
-                    Box::pin(self.serve_key(key)).await;
+                    let freed = Freed::of_execution(&at, self.taken_back(row), row);
+                    Box::pin(self.serve(Some(freed))).await;
                     return Ok(());
                 }
             }
-            Some(Waiter::InPool(_)) | None => {}
+            None => {}
         }
         Err(Error::Unavailable {
             problem: format!("{} begins at this moment; {by} waits", row.granted_to),

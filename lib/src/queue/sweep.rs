@@ -14,7 +14,7 @@ use crate::{
     clock::Timestamp,
     error::Error,
     executions::listing_machine,
-    leases::own_row,
+    leases::{own_row, pool_of},
     outcomes::{Ended, is_zero},
     pagination::Cursor,
     queue::{
@@ -88,6 +88,18 @@ fn with_outcome_swept(schema: &mut schemars::Schema) {
     }
 }
 
+impl ReadRows {
+    fn wait_in_pool(&mut self, address: &Address, row: &Row) {
+        let Some(pool) = pool_of(row).filter(|_| row.waits_in_pool() && !row.is_refused()) else {
+            return;
+        };
+        let rows = self.pools.entry(pool).or_default();
+        if rows.iter().all(|(known, _)| known != address) {
+            rows.push((address.clone(), row.clone()));
+        }
+    }
+}
+
 /// Keys on one page of the index.
 const PAGE: u32 = 250;
 
@@ -107,10 +119,22 @@ struct Seen {
     left: bool,
 }
 
-/// What sweep did with a row, or the row, if its execution has to be asked about first.
+/// What sweep did with a row, or the row, if its execution has to be asked about first, or it waits in its pool.
 enum Read {
     Seen(Seen),
     Due(Address, Box<Row>),
+    InPool(Address, Box<Row>),
+}
+
+/// The pools in which somebody waits, with those rows.
+type Pools = BTreeMap<Key, Vec<(Address, Row)>>;
+
+/// What came of reading some rows.
+#[derive(Default)]
+struct ReadRows {
+    seen: Vec<Result<Seen, Error>>,
+    due: BTreeMap<Holder, Due>,
+    pools: Pools,
 }
 
 /// What sweep reads: a row, or all rows of a key for which somebody waits, for the first time in this sweep or again.
@@ -118,6 +142,8 @@ enum ToRead {
     Row(Address),
     Contended(Key),
     Again(Key),
+    /// Of one who is in a pool in which somebody waits.
+    Inside(Address),
 }
 
 /// What sweep sees to on a page of the index.
@@ -441,20 +467,22 @@ impl<S: Store> Queue<S> {
             }
         };
         let (rows, keys) = (page.rows.into_iter().map(ToRead::Row), waiting.keys());
-        let reads = rows.chain(keys.cloned().map(contended));
-        let reads = reads.map(|due| self.free_or_due(due));
-        let (mut all, mut due) = (Vec::new(), BTreeMap::<Holder, Due>::new());
-        let freed = some_at_a_time(AT_ONCE, reads.collect()).await;
-        for freed in freed.into_iter().flatten() {
-            match freed {
-                Ok(Read::Seen(seen)) => all.push(Ok(seen)),
-                Ok(Read::Due(address, row)) => {
-                    let of_holder = due.entry(row.granted_to.clone()).or_default();
-                    of_holder.push((address, *row));
-                }
-                Err(error) => all.push(Err(error)),
-            }
+        let keys = keys.filter(|key| key.pool_name().is_none());
+        let mut read = ReadRows::default();
+        let contended = rows.chain(keys.cloned().map(contended));
+        Box::pin(self.read_all(contended.collect(), &mut read)).await;
+        let named = waiting.keys().filter(|key| key.pool_name().is_some());
+        for pool in named {
+            read.pools.entry(pool.clone()).or_default();
         }
+        // Where somebody waits in a pool, those who are inside are looked at in every sweep.
+        let inside = Box::pin(self.inside_of(&read)).await;
+        Box::pin(self.read_all(inside, &mut read)).await;
+        let ReadRows {
+            seen: mut all,
+            due,
+            pools,
+        } = read;
         // They all share what Step Functions answers.
         let ended_first = !(self.now().as_millis() / MINUTE).is_multiple_of(2);
         let (of_ended, of_results) = (&page.ended, &page.results);
@@ -476,6 +504,9 @@ impl<S: Store> Queue<S> {
             if let Some(later) = later {
                 agenda.note(key, later);
             }
+        }
+        for (pool, rows) in pools {
+            all.push(Box::pin(self.see_to_pool(&pool, rows)).await);
         }
         if !ended_first {
             swept.count_looks(self.check_all_ended(of_ended, of_results).await);
@@ -502,12 +533,64 @@ impl<S: Store> Queue<S> {
         [results, self.check_all_redrivable(ended).await]
     }
 
+    async fn read_all(&self, rows: Vec<ToRead>, into: &mut ReadRows) {
+        let reads = rows.into_iter().map(|due| self.free_or_due(due));
+        let read = some_at_a_time(AT_ONCE, reads.collect()).await;
+        for read in read.into_iter().flatten() {
+            match read {
+                Ok(Read::Seen(seen)) => into.seen.push(Ok(seen)),
+                Ok(Read::Due(address, row)) => {
+                    into.wait_in_pool(&address, &row);
+                    let of_holder = into.due.entry(row.granted_to.clone()).or_default();
+                    if of_holder.iter().all(|(known, _)| *known != address) {
+                        of_holder.push((address, *row));
+                    }
+                }
+                Ok(Read::InPool(address, row)) => into.wait_in_pool(&address, &row),
+                Err(error) => into.seen.push(Err(error)),
+            }
+        }
+    }
+
+    /// The rows of those who are inside these pools.
+    async fn inside_of(&self, read: &ReadRows) -> Vec<ToRead> {
+        let reads = read.pools.keys().map(|pool| self.read_queue_row(pool));
+        let pools = some_at_a_time(AT_ONCE, reads.collect()).await;
+        let mut inside = BTreeSet::new();
+        // One that cannot be read fails when it is served.
+        for row in pools.into_iter().flatten().flatten() {
+            let entries = row.in_pool().inside.into_values();
+            inside.extend(entries.map(|entry| entry.at()));
+        }
+        inside.into_iter().map(ToRead::Inside).collect()
+    }
+
+    /// Serves who waits in a pool. These rows wait, and may be in no place there.
+    async fn see_to_pool(&self, pool: &Key, mut rows: Vec<(Address, Row)>) -> Result<Seen, Error> {
+        if self.is_nearly_over() {
+            return Ok(Seen::LEFT);
+        }
+        rows.sort_by_key(|(_, row)| row.holding().map(|held| held.acquired_at));
+        for (at, row) in &rows {
+            if row.is_of_a_redrive() {
+                // It runs: it enters at once, or is stopped.
+                let redriven = (at.key.clone(), RequestDigest::of_start(&row.granted_to));
+                self.check_all_redrivable(&[redriven]).await;
+            }
+        }
+        let granted = self.maintain_pool(pool, rows).await.map(|granted| Seen {
+            granted,
+            ..Seen::default()
+        });
+        one_bad_key_is_not_all(granted, pool)
+    }
+
     async fn free_or_due(&self, due: ToRead) -> Vec<Result<Read, Error>> {
         if self.is_nearly_over() {
             return vec![Ok(Read::Seen(Seen::LEFT))];
         }
         let read = match &due {
-            ToRead::Row(address) => self
+            ToRead::Row(address) | ToRead::Inside(address) => self
                 .store()
                 .read_row(address, self.limit())
                 .await
@@ -523,6 +606,7 @@ impl<S: Store> Queue<S> {
             ToRead::Row(address) => (address.key, false),
             ToRead::Again(key) => (key, false),
             ToRead::Contended(key) => (key, true),
+            ToRead::Inside(address) => (address.key, true),
         };
         let rows = match read {
             Ok(rows) => rows,
@@ -701,8 +785,14 @@ impl<S: Store> Queue<S> {
         };
         if matches!(held.term, Term::Execution { .. }) {
             // The index may lag behind.
-            let due = contended || held.sweep_after.is_none_or(|at| at <= self.now());
-            return if due {
+            let waits_in_pool = row.waits_in_pool() && !row.is_refused();
+            let is_over = held.sweep_after.is_none_or(|at| at <= self.now());
+            let due = is_over || contended && !waits_in_pool;
+            // Of a start that waits there nothing runs.
+            let is_only_served = row.request.is_start() || !is_over;
+            return if waits_in_pool && contended && is_only_served {
+                Ok(Read::InPool(address, Box::new(row)))
+            } else if due {
                 Ok(Read::Due(address, Box::new(row)))
             } else {
                 nothing()

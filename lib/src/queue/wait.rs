@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     error::{Error, TOKEN_USED},
-    leases::{CALLS_WITHIN, Rows, Standing, TRIES, changed, check_keep},
+    leases::{CALLS_WITHIN, Rows, Standing, TRIES, changed, check_keep, check_pool},
     metrics::{self, Metric},
     outcomes::Granted,
     request::{InsteadOf, Request},
@@ -76,7 +76,7 @@ impl<S: Store> Queue<S> {
             reentrant: request.reentrant,
             waits: Some(&waiter.request.holder),
         };
-        match self.ask(ask).await? {
+        match Box::pin(self.ask(ask)).await? {
             Asked::Granted(at, row) if row.waits_in_pool() => {
                 let (told, freed) = self.tell_first(&at, row, &waiter).await?;
                 self.serve(freed).await;
@@ -91,9 +91,9 @@ impl<S: Store> Queue<S> {
                 if row.request == waiter.request.digest && is_untold_at_once(&row) {
                     self.gives_up_if_sent_away(&at, &row).await?;
                 }
-                self.tell_of_its_lease(&at, row, &waiter).await
+                Box::pin(self.tell_of_its_lease(&at, row, &waiter)).await
             }
-            Asked::InQueue => self.still_queued(&key, &waiter).await,
+            Asked::InQueue => Box::pin(self.still_queued(&key, &waiter)).await,
             Asked::Joined(row, rule) => self.has_joined(&key, (row, rule), &waiter).await,
             Asked::Had => Err(Error::Consumed { key }),
             Asked::Refused(error) => {
@@ -175,7 +175,7 @@ impl<S: Store> Queue<S> {
 
     /// A repeated call of a request that waits: its token replaces the old one.
     async fn still_queued(&self, key: &Key, waiter: &TokenItem) -> Result<Queued, Error> {
-        let latest = self.renew_token(key, waiter).await?;
+        let latest = Box::pin(self.renew_token(key, waiter)).await?;
         // Read the row after the new token is stored. A call that ended this wait earlier has told the old token, or
         // nobody.
         let rows = self.read_rows_for(key, waiter.request.permits).await?;
@@ -235,12 +235,11 @@ impl<S: Store> Queue<S> {
             row
         } else if row.request == waiter.request.digest && is_from_the_queue(&row) {
             // Its item first, then the row, then the token: so that whoever tells it later uses this token.
-            let latest = self.renew_token(key, waiter).await?;
+            let latest = Box::pin(self.renew_token(key, waiter)).await?;
             let marked = if row.waits_in_pool() {
-                match Box::pin(self.enter(at, &row, &latest.request)).await? {
+                match Box::pin(self.enter(at, &row, Some(&latest.request))).await? {
                     Entered::Yes(row) => Some(*row),
-                    Entered::Waits => return Ok(queued(&latest)),
-                    Entered::Lost => None,
+                    Entered::Waits | Entered::Full(_) => return Ok(queued(&latest)),
                 }
             } else {
                 self.mark(at, &row, Some(latest.ticket)).await?
@@ -253,10 +252,9 @@ impl<S: Store> Queue<S> {
             let marked = self.mark_for_another(at, &row).await?;
             marked.ok_or_else(|| changed(key))?
         };
-        if row.waits_in_pool() || !self.has_its_permit(&row).await? {
-            let how = "its permit of the pool was taken from it".to_owned();
-            let key = key.clone();
-            return Err(Error::Lost { key, how });
+        if row.waits_in_pool() {
+            // By another request of its holder, which is in the queue of its pool.
+            return Err(changed(key));
         }
         let granted: Granted = self.as_replay(at.clone(), row.clone(), &waiter.request.digest)?;
         metrics::record(Metric::of_grant(granted.grant), 1);
@@ -301,6 +299,7 @@ impl<S: Store> Queue<S> {
 }
 
 fn check(request: &Acquire) -> Result<(), Error> {
+    check_pool(request.pool.as_ref())?;
     let not_queued = |field| {
         Err(Error::invalid(
             field,

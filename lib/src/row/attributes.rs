@@ -66,13 +66,18 @@ pub(crate) const AT_LEAST_MS: &str = "at_least_ms";
 /// otherwise 0.
 pub(crate) const PERMITS: &str = "permits";
 
-/// Of a held row whose grant needs a permit of a pool: which pool, and the permit once it has one. Of one that waits, or a start: which
+/// Of a held row whose grant needs a pool: which, for how many, and whether it has entered it. Of one that waits, or a start: which
 /// pool.
 pub(crate) const POOL: &str = "pool";
 /// Of one that waits, or a start: of how many permits of its pool it asks for one.
 pub(crate) const POOL_PERMITS: &str = "pool_permits";
-/// In [`POOL`] of a row: which permit.
-pub(crate) const POOL_PERMIT: &str = "permit";
+/// In [`POOL`] of a row: whether it has entered.
+pub(crate) const ENTERED: &str = "entered";
+/// Of the row of a pool: who is inside, by their places, and who waits.
+pub(crate) const ENTRIES: &str = "entries";
+/// In [`ENTRIES`].
+pub(crate) const INSIDE: &str = "inside";
+pub(crate) const WAITING: &str = "waiting";
 
 /// The queue, first come first: a list of the digests of the requests. It exists from the first grant on, because the
 /// removal of the first entry of a missing list is an error.
@@ -116,7 +121,7 @@ pub(crate) const REDRIVES: &str = "redrives";
 pub(crate) const ENDED_AT: &str = "ended_at";
 
 /// Every attribute of a row but its address.
-pub(crate) const ALL: [&str; 41] = [
+pub(crate) const ALL: [&str; 42] = [
     HOLDER,
     LEASE_ID,
     TTL_MS,
@@ -135,6 +140,7 @@ pub(crate) const ALL: [&str; 41] = [
     REQUEST_KEYS,
     PERMITS,
     POOL,
+    ENTRIES,
     PAST_REQUESTS[0],
     PAST_REQUESTS[1],
     PAST_REQUESTS[2],

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 
 use super::{
-    Frozen, Holding, InPool, Item, Limit, Notification, Record, Row, State, Stored, Term,
+    Entries, Frozen, Holding, InPool, Item, Limit, Notification, Record, Row, State, Stored, Term,
     attributes as at,
 };
 use crate::{
@@ -51,6 +51,7 @@ impl Row {
             kept_until: purged(item, at::KEPT_UNTIL),
             purge_at: purged(item, at::PURGE_AT),
             queue: queue(item).ok_or("queue is not a list of binaries")?,
+            entries: item.get(at::ENTRIES).map(Entries::read).map(Box::new),
             state: if item.contains_key(at::HOLDER) {
                 if text(item, at::HOLDER) != Some(granted_to) {
                     return Err("holder is not the holder that it was granted to");
@@ -108,6 +109,9 @@ impl Row {
         }
         if let Some(at) = self.purge_at {
             set(at::PURGE_AT, n(at));
+        }
+        if let Some(entries) = &self.entries {
+            set(at::ENTRIES, entries.to_value());
         }
         let queue = self.queue.iter().map(|request| b(request.as_bytes()));
         set(at::QUEUE, AttributeValue::L(queue.collect()));

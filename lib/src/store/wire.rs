@@ -128,6 +128,14 @@ struct State {
 
 impl Wire {
     /// The requests of a process that may die.
+    /// The way of one that may die to a table that others have too.
+    pub(crate) fn to(table: Memory, life: Life) -> Self {
+        Self {
+            table,
+            ..Self::of(life)
+        }
+    }
+
     pub(crate) fn of(life: Life) -> Self {
         Self {
             life,

@@ -232,9 +232,6 @@ impl Write {
                 for (name, value) in address.into_iter().chain(update.set) {
                     item.insert(name.to_owned(), value);
                 }
-                for (name, value) in update.set_if_absent {
-                    item.entry(name.to_owned()).or_insert(value);
-                }
                 for name in update.remove {
                     item.remove(name);
                 }
@@ -262,20 +259,18 @@ impl Write {
     pub(super) fn plan(&self) -> Plan<'_> {
         Plan::Item(match self {
             Self::Row(_, change) => return Plan::Row(change),
-            Self::Wait(_, waiter, read) => {
-                let tests = if_read(waiter, read.as_ref());
-                if_all(tests, set_all(waiter.attributes()))
+            Self::Wait(_, waiter, None) | Self::NewToken(_, waiter, None) => {
+                if_all(vec![Test::Absent], set_all(waiter.attributes()))
             }
-            Self::NewToken(_, waiter, read) => {
-                let own = |(name, _): &(_, _)| *name == at::TASK_TOKEN;
-                let (set, set_if_absent) = waiter.attributes().into_iter().partition(own);
-                let remove = Vec::new();
-                let update = Update {
-                    set,
-                    set_if_absent,
-                    remove,
-                };
-                if_all(if_read(waiter, read.as_ref()), Effect::Update(update))
+            Self::Wait(_, waiter, Some(read)) => {
+                let same = |(name, _): &(_, _)| [at::HOLDER, at::REQUEST].contains(name);
+                let mut set = waiter.attributes();
+                set.retain(|one| !same(one));
+                if_all(if_read(waiter, read), set_all(set))
+            }
+            Self::NewToken(_, waiter, Some(read)) => {
+                let token = (at::TASK_TOKEN, s(waiter.task_token.expose()));
+                if_all(if_read(waiter, read), set_all(vec![token]))
             }
             Self::Forget(_, waiter) if waiter.superseded_by.is_some() => {
                 let remove = vec![at::HOLDER, at::SWEEP_AFTER, at::TASK_TOKEN];
@@ -383,7 +378,6 @@ pub(super) enum Effect {
 /// What of an item changes; everything else stays.
 pub(super) struct Update {
     pub(super) set: Vec<(&'static str, AttributeValue)>,
-    pub(super) set_if_absent: Vec<(&'static str, AttributeValue)>,
     pub(super) remove: Vec<&'static str>,
 }
 
@@ -432,12 +426,7 @@ const fn set_and_remove(
     set: Vec<(&'static str, AttributeValue)>,
     remove: Vec<&'static str>,
 ) -> Effect {
-    let set_if_absent = Vec::new();
-    Effect::Update(Update {
-        set,
-        set_if_absent,
-        remove,
-    })
+    Effect::Update(Update { set, remove })
 }
 
 fn if_all(tests: Vec<Test>, effect: Effect) -> ItemPlan {
@@ -447,15 +436,11 @@ fn if_all(tests: Vec<Test>, effect: Effect) -> ItemPlan {
     }
 }
 
-/// There was no item, and is none; or it has the token that was read, of the same request, which was not sent away.
-fn if_read(waiter: &TokenItem, read: Option<&TaskToken>) -> Vec<Test> {
-    let as_read = token_as_read(read);
-    if read.is_none() {
-        return vec![as_read];
-    }
+/// It has the token that was read, of the same request, which was not sent away.
+fn if_read(waiter: &TokenItem, read: &TaskToken) -> Vec<Test> {
     vec![
         Test::Is(at::REQUEST, b(waiter.request.digest.as_bytes())),
-        as_read,
+        Test::Is(at::TASK_TOKEN, s(read.expose())),
         Test::Lacks(at::SUPERSEDED_BY),
     ]
 }

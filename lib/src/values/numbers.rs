@@ -217,6 +217,9 @@ pub struct Permits(u16);
 impl Permits {
     const RANGE: &str = "a whole number from 1 to 1000";
 
+    /// The least number.
+    pub(crate) const LEAST: Self = Self(1);
+
     /// Checks `n`.
     ///
     /// # Errors

@@ -225,9 +225,7 @@ async fn pool_shows_who_waits_and_is_limited() {
     browser.open(&console.address).await;
     browser.says("3 held, 1 waiting, 0 frozen.").await;
     browser.click("tenants/b").await;
-    browser
-        .says("Held while it waits for a permit of pool imports")
-        .await;
+    browser.says("Held while it waits in pool imports").await;
     browser.click("pool imports").await;
     browser.says("orders:tenants-a has had it for").await;
     let page = browser.says("1 waits for it, the first for").await;

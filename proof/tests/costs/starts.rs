@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use leasehold::{
     Execution, ExecutionName, Key, Permits, Pool, Start, StartRules, Started, StateMachineArn,
-    Timestamp,
+    SweepBounds, Timestamp,
 };
 use leasehold_conformance::FakeStepFunctions;
 
@@ -61,7 +61,7 @@ async fn start_costs_same_for_any_queue() {
 }
 
 #[tokio::test]
-async fn free_pool_costs_query_and_two_writes() {
+async fn free_pool_costs_a_read_and_two_writes() {
     let table = Table::start().await;
     let calls = Arc::new(FakeStepFunctions::default());
     let starts = StartRules::of(MACHINE).unwrap();
@@ -81,9 +81,36 @@ async fn free_pool_costs_query_and_two_writes() {
     let all = ["Query", "GetItem", "TransactWriteItems", "UpdateItem"];
     start(None, 0).await;
     assert_eq!(table.cost(all), [0, 1, 1, 1]);
-    // However many have a permit already: the pool is read and granted, and the key's row says so.
+    // However many are in it already: the pool is read and written, and the key's row says so.
     for n in 1..=8 {
         start(Some(&pool), n).await;
-        assert_eq!(table.cost(all), [1, 1, 1, 3], "{n}");
+        assert_eq!(table.cost(all), [0, 2, 1, 3], "{n}");
     }
+}
+
+/// As many keys more, as many requests more: two queries of the key, and a read of its item.
+#[tokio::test]
+async fn sweep_of_a_pool_costs_three_requests_for_each_key_that_waits() {
+    let all = ["Query", "GetItem", "Scan", "TransactWriteItems", "UpdateItem"];
+    let mut costs = Vec::new();
+    for waiting in [10, 20] {
+        let table = Table::start().await;
+        let calls = Arc::new(FakeStepFunctions::default());
+        let starts = StartRules::of(MACHINE).unwrap();
+        let queue = table.leases().with_workflows(calls).with_starts(starts);
+        for n in 0..=waiting {
+            let name = ExecutionName::new(format!("n{n}")).unwrap();
+            let key = Key::new(format!("tenant {n}")).unwrap();
+            let mut start = Start::new(key, StateMachineArn::new(MACHINE).unwrap(), name);
+            let name = Key::new("imports").unwrap();
+            start.pool = Some(Pool::new(&name, Permits::new(1).unwrap()));
+            let started = queue.start(start).await.unwrap();
+            assert_eq!(matches!(started, Started::Started { .. }), n == 0);
+        }
+        let _ = table.cost(all);
+        queue.sweep(SweepBounds::Schedule).await.unwrap();
+        costs.push(table.cost(all));
+    }
+    let more: Vec<_> = (0..all.len()).map(|n| costs[1][n] - costs[0][n]).collect();
+    assert_eq!(more, [20, 10, 0, 0, 0], "{costs:?}");
 }

@@ -7,7 +7,7 @@ use leasehold::{
     Metadata, Operator, Permits, Pool, Previous, Reason, Record, RequestDigest, RequestId,
     TaskToken, Timestamp, Ttl,
     request::Request,
-    row::{Frozen, Holding, InPool, Limit, Notification, PoolPermit, Row, State, Stored, Term},
+    row::{Entries, Entry, Frozen, Holding, InPool, Limit, Notification, Row, State, Stored, Term},
     transition::{
         Change, CheckHeld, EndIfUnchanged, Extend, Grant, Head, Join, JoinRule, Leave, LeaveReason,
         Look, Prove, Release, ReplaceIfUnchanged, ShortenDeadline, TakeoverRule, TokenFloor,
@@ -396,6 +396,7 @@ fn made(act: u8) -> Row {
         operator: None,
         purge_at: None,
         queue: Vec::new(),
+        entries: None,
         state: State::Free {
             ended: Ended::Released,
             last_token: Counter::MIN,
@@ -431,15 +432,28 @@ fn imports() -> Pool {
     Pool::new(&Key::new("imports").unwrap(), Permits::new(2).unwrap())
 }
 
-/// A permit of a pool.
+/// A grant that is in its pool.
 fn in_pool() -> InPool {
+    let Pool { key, permits, .. } = imports();
     InPool {
-        key: imports().key,
-        permit: Some(PoolPermit {
-            permit: 3,
-            lease_id: id(2),
-            fencing_token: Counter::MIN,
-        }),
+        key,
+        permits,
+        entered: true,
+    }
+}
+
+/// What the row of a pool has.
+fn entries() -> Entries {
+    let entry = |n| Entry {
+        request: digest(1, n),
+        key: Key::new("one in it").unwrap(),
+        permit: 2,
+        fencing_token: Counter::MIN,
+        number: imports().permits,
+    };
+    Entries {
+        inside: [(3, entry(1))].into(),
+        waiting: vec![entry(2)],
     }
 }
 
@@ -473,6 +487,7 @@ fn another(row: Row, act: u8) -> Row {
         }),
         purge_at: (act == 6).then_some(77),
         opens_at: (act > 6).then(|| seconds(36)),
+        entries: (act == 5 || act == 6).then(|| Box::new(entries())),
         state: match act {
             5 => {
                 let (ttl, expires_at) = (ttl(33), seconds(36));

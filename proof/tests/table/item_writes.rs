@@ -69,7 +69,7 @@ fn of_waiters() -> Vec<Write> {
     for (waiter, read) in [
         (waiter("x", 5, false), None),
         (waiter("y", 6, false), Some("x")),
-        (waiter("y", 4, false), Some("z")),
+        (waiter("y", 4, false), Some("y")),
     ] {
         let read = read.map(|token| TaskToken::new(token).unwrap());
         all.push(Write::Wait(key(), waiter.clone(), read.clone()));
@@ -235,7 +235,6 @@ fn may(write: &Write, slot: &Slot) -> bool {
         text("status") == Some(status) && number("asked_at") == asked_at
     };
     match write {
-        Write::Wait(_, _, None) | Write::NewToken(_, _, None) => is_absent,
         Write::Wait(_, _, Some(read)) | Write::NewToken(_, _, Some(read)) => {
             let request = value("request").and_then(|value| value.as_b().ok());
             let named = |request: &Blob| {
@@ -258,7 +257,10 @@ fn may(write: &Write, slot: &Slot) -> bool {
             text("task_token") == Some(item.task_token.expose())
         }
         Write::ForgetCalled(_, caller) => is_absent || text("holder") == Some(caller.as_str()),
-        Write::Start(_) | Write::Note(Note { seen: None, .. }) => is_absent,
+        Write::Wait(_, _, None)
+        | Write::NewToken(_, _, None)
+        | Write::Start(_)
+        | Write::Note(Note { seen: None, .. }) => is_absent,
         Write::Restart(_, read) => waits_as_read(read, read.status.word()),
         Write::Settle(_, Settlement::Begun { .. }) => value("status").is_some(),
         Write::Settle(item, Settlement::Told { .. } | Settlement::Dismissed) => {

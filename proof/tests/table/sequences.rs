@@ -225,6 +225,7 @@ pub fn of_every_part() -> Vec<Vec<Step>> {
     all.push(of_waiters());
     all.extend(of_limits(&held, &queued));
     all.extend(of_closed());
+    all.extend(of_pools());
     let frozen = [&held[..], &[swap(0)]].concat();
     all.push(one_by_one(&frozen, [swap(1), swap_alone(1)]));
     let anew = grants(30).into_iter();
@@ -468,6 +469,16 @@ fn of_limits(held: &[Step], queued: &[Step]) -> Vec<Vec<Step>> {
     all
 }
 
+/// What has entries, as the row of a pool, has none afterwards.
+fn of_pools() -> [Vec<Step>; 2] {
+    let free = [grant(0, 10), release(), swap(6)];
+    let queued = [grant(0, 10), join(1), swap(6)];
+    [
+        one_by_one(&free, swaps()),
+        one_by_one(&queued, hand_overs()),
+    ]
+}
+
 /// Rows that stay closed after their grant.
 fn of_closed() -> Vec<Vec<Step>> {
     let closing = |step| Step {
@@ -519,7 +530,7 @@ fn remembered(lasts: &[Step]) -> impl Iterator<Item = Step> + '_ {
     lasts.iter().flat_map(by)
 }
 
-/// The item in which somebody waits: asked for again, at the same moment, earlier and later; and deleted.
+/// The item in which somebody waits: asked for again, by who has read its token and by who has read another; and deleted.
 fn of_waiters() -> Vec<Step> {
     let item = |write, token| Step {
         who: 1,
@@ -528,9 +539,15 @@ fn of_waiters() -> Vec<Step> {
     };
     let mut steps = vec![grant(0, 1)];
     steps.extend([0, 1].map(|token| item(Write::CallBack, token)));
+    steps.push(Step {
+        strict: true,
+        ..item(Write::CallBack, 0)
+    });
     steps.extend([0, 1].map(|token| item(Write::Forget, token)));
     steps.extend([joins(1, 2, 9), item(Write::CallBack, 2)]);
     steps.extend([1, 2, 3].map(|at| [leave(1), joins(1, at, 9)]).concat());
+    // It is not there, and another is in its place.
+    steps.push(leave(2));
     steps
 }
 

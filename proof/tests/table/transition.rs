@@ -231,11 +231,14 @@ impl Stores {
         self.same_waiters(key, step).await
     }
 
-    /// The token of this request as it is read before, or as it was before that.
+    /// The token of this request as it is read before, or as it was before that: none, or another.
     async fn token_of(&self, key: &Key, waiter: &TokenItem, step: &Step) -> Option<TaskToken> {
         let found = self.memory.token_item(key, &waiter.request.digest, LIMIT);
         let found = found.await.unwrap().map(|found| found.task_token);
-        found.filter(|_| !step.observed)
+        let another = || TaskToken::new("an earlier token").unwrap();
+        let is_old = step.strict && step.write == Write::CallBack;
+        let found = found.map(|found| if is_old { another() } else { found });
+        found.filter(|_| !step.told)
     }
 
     async fn waits(&self, address: &Address, step: &Step) -> Checked {

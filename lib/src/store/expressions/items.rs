@@ -44,11 +44,6 @@ pub(super) fn of(plan: ItemPlan) -> Expressions {
                 set.push(format!("{} = :{attribute}", name(attribute)));
                 values.insert(format!(":{attribute}"), value);
             }
-            for (attribute, value) in update.set_if_absent {
-                let own = name(attribute);
-                set.push(format!("{own} = if_not_exists({own}, :{attribute})"));
-                values.insert(format!(":{attribute}"), value);
-            }
             let remove: Vec<_> = update.remove.into_iter().map(name).collect();
             let parts = [("SET", set), ("REMOVE", remove)].into_iter();
             let parts = parts.filter(|(_, what)| !what.is_empty());

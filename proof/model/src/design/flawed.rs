@@ -113,6 +113,7 @@ fn granted(flaw: Flaw, stored: &Stored, (message, grant): (&Message, &Grant)) ->
 pub fn past_the_line(row: &Row, change: &Change) -> Option<Row> {
     let nobody = Row {
         queue: Vec::new(),
+        entries: None,
         ..row.clone()
     };
     let queue = row.queue.clone();

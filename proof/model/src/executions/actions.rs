@@ -114,12 +114,13 @@ impl World {
             actions.push(Action::Sweeps);
         }
         for key in self.scope.operated {
-            let first = self.library.table(state.table).view(*key, 0);
+            let table = self.library.table(state.table);
+            let first = table.view(*key, 0);
             if left.evict > 0 && first.lease.is_some() {
                 actions.push(Action::Evicts(*key));
             }
             if left.limit > 0 {
-                actions.push(Action::Limits(*key, !first.limited));
+                actions.push(Action::Limits(*key, !table.is_limited(*key)));
             }
         }
         if self.scope.program {

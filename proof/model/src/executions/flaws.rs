@@ -2,7 +2,7 @@
 
 use leasehold::{
     Ended,
-    row::{Holding, Notification, Row, State, Stored},
+    row::{Entry, Holding, Notification, Row, State, Stored},
     store::{Address, AttributeValue, Settlement, Write, Written},
     transition::{Change, EndIfUnchanged, Head, ReplaceIfUnchanged, transition},
 };
@@ -10,7 +10,7 @@ use leasehold::{
 use super::{
     invariants::Invariant,
     library::{Call, Table},
-    names::{self, POOL},
+    names::{self, POOL, Who},
     scope::{self, Scope},
     seam::{Answer, Ask, with},
 };
@@ -27,7 +27,7 @@ flaws! {
     NobodyLooks L4 ENDS "nobody ends the lease of an execution that is over"
     RetriesAreNotCounted S12 NOTIFICATION "a retry's new token is told, and the notification not counted"
     NewTokensAreNotStored L4 NOTIFICATION "a retry's new token is not stored"
-    DeadTokensAreStored L4 NOTIFICATION "a token that nobody waits with takes the place of the one that waits"
+    DeadTokensAreStored L4 RETRIED "a token that nobody waits with takes the place of the one that waits"
     NoAnswerIsARefusal S12 NOTIFICATION "a call with a token that is not answered counts as refused"
     WaitersAreTakenForDead S12 RETOLD "a history without the lease is enough, although a task waits"
     HistoriesAreReadAtOnce S12 RETOLD "a history is believed at once, and not half a minute after the notification"
@@ -63,13 +63,13 @@ flaws! {
     ItemsAreGoneTooEarly S12 S_PURGED "a start's item is purged while its execution runs"
     FailedItemsArePurged Lost S_PURGED "a failed start's item is purged while its event may come again"
     GrantsForgetThePool S15 P_TOKENS "a row does not say that its grant waits in the pool, so that its holder is notified before it has entered"
-    PermitsAreNotRecognised S9 P_TWO "whoever asks the pool once more is granted another permit"
+    PoolsHaveNoCondition S15 P_STARTS_FREE "who enters a pool is written there, whatever it has become"
     KeysAreGivenUp S12 P_TURNS "a key is given up while its holder waits in the pool"
-    PoolsForgetTheirQueue L8 P_TURNS "whoever asks a pool does not look at its queue"
+    PoolsForgetTheirQueue L8 P_TURNS "whoever asks a pool is put before who waits there"
     NobodyServesThePool L7 P_TOKENS "an end serves the queue of the key, and nobody that of the pool"
-    NobodyEntersAgain L7 P_STARTS_ASKS "only who grants a key asks the pool for its permit"
-    PermitsStay L7 P_FORCED "a permit that is granted to one whose key has ended stays"
-    NotesHaveNoCondition S1 P_FORCED "a permit is noted in the row of its key, whatever that has become"
+    NobodyEntersAgain L7 P_STARTS_ASKS "only who grants a key asks the pool for a place"
+    EntriesStay S15 P_FORCED "an entry is taken out of a pool by nobody, and whoever did so believes it"
+    NotesHaveNoCondition S1 P_FORCED "that one has entered is noted in the row of its key, whatever that has become"
     ResultsComeEarly Tells R_ENDS "a task is told before its start has ended"
     TasksAreForgottenFirst Answers R_ENDS "the item of a task is deleted before it is answered, and the function dies"
     TasksAreNotStored Answers R_ENDS "the token of a task stays with the function that brought it"
@@ -205,22 +205,36 @@ fn instead_in_pool(flaw: Flaw, before: &Table, writes: &mut Vec<Write>) {
     match (flaw, change) {
         (Flaw::GrantsForgetThePool, Change::ReplaceIfUnchanged(swap)) => {
             if let State::Held(held) = &mut swap.row.state {
-                held.pool = held.pool.take().filter(|pool| pool.permit.is_some());
+                held.pool = held.pool.take().filter(|pool| pool.entered);
             }
         }
-        (Flaw::PoolsForgetTheirQueue, Change::ReplaceIfUnchanged(swap))
-            if key == POOL && swap.head == Head::Nobody =>
-        {
-            swap.head = Head::Any;
+        (Flaw::PoolsForgetTheirQueue, Change::ReplaceIfUnchanged(swap)) if key == POOL => {
+            let Some(entries) = &mut swap.row.entries else {
+                return;
+            };
+            let waited = |entry: &Entry| {
+                names::entry(entry).is_some_and(|entry| before.waiting.contains(&entry))
+            };
+            let mut inside = entries.inside.values_mut();
+            let newest = entries.waiting.last_mut().filter(|entry| !waited(entry));
+            if let (Some(enters), Some(newest)) = (inside.find(|entry| waited(entry)), newest) {
+                std::mem::swap(enters, newest);
+            }
+        }
+        (Flaw::PoolsHaveNoCondition, Change::ReplaceIfUnchanged(swap)) if key == POOL => {
+            swap.seen = before.row(key).map(|row| row.version);
         }
         (Flaw::NotesHaveNoCondition, Change::ReplaceIfUnchanged(swap)) => {
             let pool = swap.row.holding().and_then(|held| held.pool.as_ref());
-            if pool.is_some_and(|pool| pool.permit.is_some()) {
+            if pool.is_some_and(|pool| pool.entered) {
                 swap.seen = before.row(key).map(|row| row.version);
             }
         }
-        (Flaw::KeysAreGivenUp, Change::Join(join)) if key == POOL => {
-            let of = names::entry(&join.request).map(|(who, _)| who);
+        (Flaw::KeysAreGivenUp, Change::ReplaceIfUnchanged(swap)) if key == POOL => {
+            let entries = swap.row.entries.iter().flat_map(|entries| &entries.waiting);
+            let mut waiting = entries.filter_map(names::entry);
+            let joins = waiting.find(|entry| !before.waiting.contains(entry));
+            let of = joins.map(|(who, _)| who);
             let key = (0..POOL).find(|key| of.is_some() && before.view(*key, 0).holder == of);
             if let Some((key, row)) = key.and_then(|key| Some((key, before.row(key)?))) {
                 let end = EndIfUnchanged {
@@ -238,24 +252,33 @@ fn instead_in_pool(flaw: Flaw, before: &Table, writes: &mut Vec<Write>) {
 }
 
 /// Whether this never arrives.
-pub fn is_lost(flaw: Flaw, ask: &Ask, call: Call) -> bool {
-    let [Write::Row(at, change)] = ask.writes() else {
+pub fn is_lost(flaw: Flaw, before: &Table, ask: &Ask, call: Call) -> bool {
+    let Some((inside, waiting)) = entries(ask) else {
         return false;
     };
-    let is_in_pool = names::which(at.key.as_str()) == Some(POOL);
-    let asks = match change {
-        Change::Join(_) => true,
-        Change::ReplaceIfUnchanged(swap) => swap.head == Head::Nobody,
+    let is_new = |entry: &&_| !before.inside.contains(entry) && !before.waiting.contains(entry);
+    let asks = inside.iter().chain(&waiting).any(|entry| is_new(&entry));
+    let serves = inside.iter().any(|entry| before.waiting.contains(entry));
+    match flaw {
+        Flaw::NobodyServesThePool => serves,
+        Flaw::NobodyEntersAgain => asks && matches!(call, Call::Sweep(_)),
         _ => false,
+    }
+}
+
+/// Grants of keys: whose, and the tokens.
+type Grants = Vec<(Who, u64)>;
+
+/// Who is inside the pool, and who waits there, once this is written.
+fn entries(ask: &Ask) -> Option<(Grants, Grants)> {
+    let [Write::Row(at, Change::ReplaceIfUnchanged(swap))] = ask.writes() else {
+        return None;
     };
-    let serves =
-        matches!(change, Change::ReplaceIfUnchanged(swap) if matches!(swap.head, Head::Leaves(_)));
-    is_in_pool
-        && match flaw {
-            Flaw::NobodyServesThePool => serves,
-            Flaw::NobodyEntersAgain => asks && matches!(call, Call::Sweep(_)),
-            _ => false,
-        }
+    let is_in_pool = names::which(at.key.as_str()) == Some(POOL);
+    let entries = swap.row.entries.as_ref().filter(|_| is_in_pool)?;
+    let inside = entries.inside.values().filter_map(names::entry);
+    let waiting = entries.waiting.iter().filter_map(names::entry);
+    Some((inside.collect(), waiting.collect()))
 }
 
 /// A write of this row in the place of the other.
@@ -272,8 +295,10 @@ pub fn is_not_written(flaw: Flaw, before: &Table, ask: &Ask) -> bool {
     match (flaw, ask.writes()) {
         (Flaw::NewTokensAreNotStored, [Write::NewToken(..)])
         | (Flaw::NewTasksAreNotStored, [Write::Result(_)]) => return true,
-        (Flaw::PermitsStay, [Write::Row(at, Change::EndIfUnchanged(_))]) => {
-            return names::which(at.key.as_str()) == Some(POOL);
+        (Flaw::EntriesStay, _) => {
+            let inside = entries(ask).map(|(inside, _)| inside);
+            let leaves = |inside: Vec<_>| !before.inside.iter().all(|it| inside.contains(it));
+            return inside.is_some_and(leaves);
         }
         _ => {}
     }
@@ -304,28 +329,6 @@ pub fn answered(flaw: Flaw, ask: &Ask, mut answer: Answer) -> Answer {
         (Flaw::InputsAreNotCompared, ask, Answer::Written(Written::Refused(parts))) => {
             if let ([.., Write::Start(asked)], [.., Some(found)]) = (ask.writes(), &mut parts[..]) {
                 with(found, "input", text(asked.input.as_str()));
-            }
-        }
-        (Flaw::PermitsAreNotRecognised, Ask::ReadKey(key), Answer::Rows(rows))
-            if names::which(key.as_str()) == Some(POOL) =>
-        {
-            for (_, stored) in rows {
-                if let Stored::Row(row) = stored
-                    && row.holding().is_some()
-                {
-                    row.request = names::nobody();
-                }
-            }
-        }
-        (Flaw::PoolsForgetTheirQueue, Ask::ReadKey(key), Answer::Rows(rows))
-            if names::which(key.as_str()) == Some(POOL) =>
-        {
-            for (_, stored) in rows {
-                if let Stored::Row(row) = stored
-                    && row.holding().is_none()
-                {
-                    row.queue.clear();
-                }
             }
         }
         (Flaw::KeysAreGivenUp, ask, Answer::Written(Written::Refused(parts))) => {

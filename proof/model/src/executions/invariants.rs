@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{
     Holder, RequestDigest, StartStatus,
-    store::{Settlement, Write},
+    store::{Address, Settlement, Write},
     transition::{Change, Head},
 };
 use stateright::Property;
@@ -155,7 +155,8 @@ fn wrote_key(
         let away = names::whose(request).is_some_and(|who| state.seen.superseded.contains(&who));
         state.seen.must(!away, Invariant::L6);
     }
-    for permit in 0..PERMITS {
+    // What is in the pool has the lease of its key.
+    for permit in (0..PERMITS).filter(|_| key != POOL) {
         let (was, is) = (before.view(key, permit), after.view(key, permit));
         if was.lease != is.lease {
             wrote_row(world, state, by, (key, permit), (&was, &is), queue_before);
@@ -173,9 +174,7 @@ fn wrote_row(
     queue_before: &[RequestDigest],
 ) {
     let row = place(key, permit);
-    if let Some(lease) = was.lease.filter(|_| key == POOL) {
-        pools::ended(state, (ask, call), lease);
-    } else if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
+    if let (Some(lease), Some(holder)) = (was.lease, was.holder) {
         let executing = state.executions.get(usize::from(holder));
         // What is more, nobody may trust it then: that is looked at in every state.
         let is_over = executing.is_none_or(|it| it.ended.is_some());
@@ -229,9 +228,7 @@ fn wrote_row(
             first.is_none() || first == is.request.as_ref() || asked_before,
             Invariant::L3,
         );
-        // A permit of the pool is asked for by the same request as the key, after a redrive.
-        let request = is.request.as_ref().filter(|_| key != POOL);
-        if let Some(request) = request.and_then(names::whose) {
+        if let Some(request) = is.request.as_ref().and_then(names::whose) {
             let away = state.seen.superseded.contains(&request);
             // Of a permit that has a row of its own the note is read after the grant, which is taken back: nobody learns of it.
             state.seen.must(!away || asked_before, Invariant::L6);
@@ -266,13 +263,16 @@ fn superseded(ask: &Ask) -> Option<(RequestDigest, &Holder)> {
 
 /// Whether this takes a grant back, as if it had not been.
 fn is_taken_back(ask: &Ask) -> bool {
+    let is_key = |at: &Address| names::which(at.key.as_str()) != Some(POOL);
     matches!(
         ask.writes(),
-        [Write::Row(_, Change::ReplaceIfUnchanged(_))]
-            | [
-                Write::Row(_, Change::ReplaceIfUnchanged(_)),
-                Write::Settle(..) | Write::Supersede(..)
-            ]
+        [Write::Row(at, Change::ReplaceIfUnchanged(_))] if is_key(at)
+    ) || matches!(
+        ask.writes(),
+        [
+            Write::Row(_, Change::ReplaceIfUnchanged(_)),
+            Write::Settle(..) | Write::Supersede(..)
+        ]
     )
 }
 
@@ -308,7 +308,7 @@ fn ahead(world: &World, state: &State) -> u32 {
 
 fn comes_to_rest(world: &World, state: &mut State) {
     for key in world.scope.operated {
-        if world.library.table(state.table).view(*key, 0).limited {
+        if world.library.table(state.table).is_limited(*key) {
             world.begin(state, Call::Limit(100, *key, false));
             world.finish(state);
         }

@@ -104,6 +104,9 @@ pub struct Table {
     firsts: [Option<Row>; names::KEYS],
     /// What each row of each key holds, of the mutex one; the first has the queue.
     views: [Vec<View>; names::KEYS],
+    /// Who is inside the pool, and who waits there: whose grant of a key, and its token.
+    pub inside: Vec<(Who, u64)>,
+    pub waiting: Vec<(Who, u64)>,
     /// The items of starts: what became of each, and its input.
     pub starts: Vec<(Who, StartStatus, Input)>,
 }
@@ -111,6 +114,11 @@ pub struct Table {
 impl Table {
     pub fn queue(&self, key: KeyNo) -> &[RequestDigest] {
         self.views(key).first().map_or(&[], |view| &view.queue)
+    }
+
+    /// Whether nobody is granted it, or enters it.
+    pub fn is_limited(&self, key: KeyNo) -> bool {
+        self.row(key).is_some_and(Row::is_limited_to_none)
     }
 
     /// The first row of the key, which has the queue.
@@ -149,7 +157,7 @@ impl Table {
 pub struct View {
     pub holder: Option<Who>,
     pub lease: Option<LeaseNo>,
-    /// The permit of the pool that goes with it, of a key.
+    /// The same, if it is in the pool besides.
     pub permit: Option<LeaseNo>,
     pub waits_in_pool: bool,
     pub request: Option<RequestDigest>,
@@ -320,9 +328,8 @@ impl Library {
     }
 
     fn has(&self, lease: Lease) -> Handle {
-        let pool = lease.pool.as_ref();
-        let permit = pool.map(|pool| self.lease_no(&pool.lease_id, pool.fencing_token));
-        let handle = (self.lease_no(&lease.lease_id, lease.fencing_token), permit);
+        let number = self.lease_no(&lease.lease_id, lease.fencing_token);
+        let handle = (number, lease.pool.as_ref().map(|_| number));
         self.handles.entry(handle).or_insert(lease);
         handle
     }
@@ -435,10 +442,28 @@ impl Library {
                 Some((names::who(&item.execution()), item.status, input))
             });
             let starts = starts.collect();
+            let pool = firsts[usize::from(POOL)].as_ref();
+            let entries = pool.and_then(|row| row.entries.as_deref().cloned());
+            let entries = entries.unwrap_or_default();
+            // Each place shows the grant of a key that is in it.
+            views[usize::from(POOL)] = Vec::new();
+            for (place, entry) in &entries.inside {
+                let of_key = names::which(entry.key.as_str()).map(usize::from);
+                let view = of_key.and_then(|key| views[key].get(usize::from(entry.permit)));
+                let lasts = |view: &&View| view.token == entry.fencing_token.get();
+                let view = view.filter(lasts).filter(|view| view.permit.is_some());
+                let shown = view.cloned().unwrap_or_default();
+                let places: &mut Vec<View> = &mut views[usize::from(POOL)];
+                let place = usize::from(*place);
+                places.resize(places.len().max(place + 1), View::default());
+                places[place] = shown;
+            }
             let table = Table {
                 items,
                 firsts,
                 views,
+                inside: entries.inside.values().filter_map(names::entry).collect(),
+                waiting: entries.waiting.iter().filter_map(names::entry).collect(),
                 starts,
             };
             push(&self.tables, Arc::new(table))
@@ -448,12 +473,12 @@ impl Library {
     fn view(&self, row: &Row) -> View {
         let held = row.holding();
         let pool = held.and_then(|held| held.pool.as_ref());
-        let permit = pool.and_then(|pool| pool.permit.as_ref());
+        let lease = held.map(|held| self.lease_no(&held.lease_id, row.fencing_token));
         View {
             holder: held.map(|_| names::who(&row.granted_to)),
-            lease: held.map(|held| self.lease_no(&held.lease_id, row.fencing_token)),
-            permit: permit.map(|permit| self.lease_no(&permit.lease_id, permit.fencing_token)),
-            waits_in_pool: pool.is_some() && permit.is_none(),
+            lease,
+            permit: lease.filter(|_| pool.is_some_and(|pool| pool.entered)),
+            waits_in_pool: pool.is_some_and(|pool| !pool.entered),
             request: held.map(|_| row.request.clone()),
             token: row.fencing_token.get(),
             queue: row.waiting().to_vec(),

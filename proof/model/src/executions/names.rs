@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::OnceLock, time::Duration};
 
 use leasehold::{
     ExecutionInput, ExecutionName, Holder, Key, Permits, Pool, RequestDigest, RequestId,
-    StateMachineArn, TaskToken, Timestamp,
+    StateMachineArn, TaskToken, Timestamp, row::Entry,
 };
 use serde_json::Value;
 
@@ -140,23 +140,10 @@ pub fn whose(request: &RequestDigest) -> Option<(Who, Attempt)> {
     all.get(request).copied()
 }
 
-/// Of an entry in the rows or the queue of the pool: whose grant of a key it names, and the token of that.
-pub fn entry(request: &RequestDigest) -> Option<(Who, u64)> {
-    static ALL: OnceLock<HashMap<String, Who>> = OnceLock::new();
-    // The request, a mark, the permit in two bytes, and the token in eight.
-    const MARK: &str = "3a";
-    let all = ALL.get_or_init(|| {
-        let attempts = || (0..8).chain([START, REDRIVEN, REDRIVEN + 1]);
-        let all = (0..=PROGRAM).flat_map(|who| attempts().map(move |n| (who, n)));
-        all.map(|(who, n)| (self::request(who, n).to_string() + MARK, who))
-            .collect()
-    });
-    let text = request.to_string();
-    let (who, rest) = [34, 36]
-        .into_iter()
-        .find_map(|at| Some((all.get(text.get(..at)?)?, text.get(at..)?)))?;
-    let token = u64::from_str_radix(rest.get(4..20)?, 16).ok()?;
-    Some((*who, token))
+/// Of an entry of the pool: whose grant of a key it names, and the token of that.
+pub fn entry(entry: &Entry) -> Option<(Who, u64)> {
+    let (who, _) = whose(&entry.request)?;
+    Some((who, entry.fencing_token.get()))
 }
 
 /// The request of no grant.

@@ -1,15 +1,11 @@
 //! The pool that the keys of a world share: who may run, and in which order its keys are served.
 
-use leasehold::{
-    RequestDigest, StartStatus,
-    transition::{Change, Head},
-};
+use leasehold::{StartStatus, row::Row};
 
 use super::{
     invariants::Invariant,
-    library::{Call, LeaseNo, Table},
+    library::{LeaseNo, Table},
     names::{self, POOL, Who},
-    seam::Ask,
     state::{Phase, State},
     world::World,
 };
@@ -56,53 +52,60 @@ fn waits(world: &World, state: &State, table: &Table, who: Who) -> bool {
     status == Some(&StartStatus::Waiting) && executing.began.is_none()
 }
 
-/// A write changed rows of the pool.
+/// A write changed the pool, or the row of a key whose grant is in it.
 pub fn wrote(world: &World, state: &mut State, (before, after): (&Table, &Table)) {
-    let held = || after.views(POOL).iter();
-    let held = || held().filter_map(|view| view.request.as_ref());
-    let queue = after.queue(POOL);
-    for entry in held() {
-        let as_often = held().filter(|other| *other == entry).count();
-        let once = as_often == 1 && !queue.contains(entry);
-        state.seen.must(once, Invariant::S9);
+    let all = || after.inside.iter().chain(&after.waiting);
+    for entry in all() {
+        let as_often = all().filter(|other| *other == entry).count();
+        state.seen.must(as_often == 1, Invariant::S9);
     }
     // Who joins while nobody of another key waits comes before the next of that key.
-    let joined = queue.iter().filter(|it| !before.queue(POOL).contains(*it));
-    for (who, _) in joined.filter_map(names::entry) {
-        for key in (0..POOL).filter(|key| *key != world.key_of(who)) {
-            let mut all = queue.iter().filter_map(names::entry);
-            let is_before = !all.any(|(other, _)| world.key_of(other) == key);
+    let joined = after
+        .waiting
+        .iter()
+        .filter(|it| !before.waiting.contains(*it));
+    for (who, _) in joined {
+        for key in (0..POOL).filter(|key| *key != world.key_of(*who)) {
+            let mut all = after.waiting.iter();
+            let is_before = !all.any(|(other, _)| world.key_of(*other) == key);
             let owed = &mut state.seen.owed[usize::from(key)];
             if is_before && *owed & SERVED != 0 {
                 *owed |= 1 << who;
             }
         }
     }
-    for (permit, is) in after.views(POOL).iter().enumerate() {
-        let was = before.view(POOL, permit).lease;
+    for entry in after
+        .inside
+        .iter()
+        .filter(|it| !before.inside.contains(*it))
+    {
+        let is_limited = before.row(POOL).is_some_and(Row::is_limited_to_none);
+        state.seen.must(!is_limited, Invariant::S14);
+        serves(world, state, entry.0, &after.waiting);
+    }
+    for (place, is) in after.views(POOL).iter().enumerate() {
+        let was = before.view(POOL, place).lease;
         if let Some(who) = is.holder.filter(|_| was != is.lease) {
-            serves(world, state, who, queue);
             let executing = &mut state.executions[usize::from(who)];
             if executing.runs_without(world.is_start(who)) {
                 executing.phase = Phase::Section;
-                executing.lease = after.held_by(who).map(|(lease, _)| lease);
-                executing.permit = is.lease;
+                (executing.lease, executing.permit) = (is.lease, is.lease);
             }
         }
     }
 }
 
 /// The pool serves the key of this execution: nobody waits who waited when it did so before.
-fn serves(world: &World, state: &mut State, who: Who, queue: &[RequestDigest]) {
+fn serves(world: &World, state: &mut State, who: Who, queue: &[(Who, u64)]) {
     let key = world.key_of(who);
     for owed in &mut state.seen.owed {
         *owed &= !(1 << who);
     }
     let owed = &mut state.seen.owed[usize::from(key)];
-    let others = queue.iter().filter_map(names::entry);
-    let others = others.filter(|(other, _)| world.key_of(*other) != key);
+    let others = queue.iter().map(|(other, _)| *other);
+    let others = others.filter(|other| world.key_of(*other) != key);
     let is_fair = *owed & !SERVED == 0;
-    *owed = others.fold(SERVED, |all, (other, _)| all | 1 << other);
+    *owed = others.fold(SERVED, |all, other| all | 1 << other);
     if world.scope.permits.unwrap_or(1) == 1 {
         state.seen.must(is_fair, Invariant::L8);
     }
@@ -115,14 +118,4 @@ pub fn waits_in_vain(world: &World, state: &State) -> bool {
     let has_room = held.count() < world.scope.pool.map_or(0, usize::from);
     let waits = table.of_keys().any(|view| view.waits_in_pool);
     has_room && waits
-}
-
-/// The permit of a pool has ended. Whether somebody works under it is looked at in every state.
-pub fn ended(state: &mut State, (ask, call): (&Ask, Call), permit: LeaseNo) {
-    let is_forced =
-        matches!(ask.row(), Some((_, Change::ReplaceIfUnchanged(swap))) if swap.head == Head::Any);
-    if is_forced && matches!(call, Call::Evict(..)) {
-        state.evicted.push(permit);
-        state.evicted.sort_unstable();
-    }
 }

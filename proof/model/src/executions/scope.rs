@@ -244,6 +244,18 @@ pub const NOTIFICATION: Scope = Scope {
     ..SMALL
 };
 
+pub const RETRIED: Scope = Scope {
+    name: "retried-twice",
+    about: "task tokens time out twice, while the calls that brought them are under way still",
+    begun: 2,
+    budget: Budget {
+        timeout: 2,
+        retry: 2,
+        ..NOTHING
+    },
+    ..SMALL
+};
+
 pub const CRASHES: Scope = Scope {
     name: "crashes",
     about: "a grant is told: functions die between any two requests",
@@ -638,8 +650,9 @@ pub const LIMITED_PERMITS: Scope = Scope {
 };
 
 /// All of those without starts.
-pub const ALL: [Scope; 29] = [
+pub const ALL: [Scope; 30] = [
     NOTIFICATION,
+    RETRIED,
     CRASHES,
     RETOLD,
     NESTED,

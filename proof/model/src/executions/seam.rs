@@ -12,7 +12,7 @@ use leasehold::{
     Begun, Call, Cause, Clock, Delivery, Error, Execution, ExecutionName, GrantOf, Holder, Key,
     LeaseId, Outcome, Receipt, Redrives, StateMachineArn, TaskToken, Timestamp, WaiterOf,
     Workflows,
-    row::{Holding, State},
+    row::State,
     store::{
         AttributeValue, ItemAddress, Page, Position, ScanSegment, Slot, Store, Stored, Write,
         Written,
@@ -214,9 +214,6 @@ impl Log {
             Change::ReplaceIfUnchanged(swap) => {
                 if let State::Held(held) = &mut swap.row.state {
                     held.lease_id = self.known(&held.lease_id);
-                    if let Some(permit) = permit_in(held) {
-                        *permit = self.known(permit);
-                    }
                     self.marked = held
                         .notification
                         .map(|notification| notification.at)
@@ -224,7 +221,7 @@ impl Log {
                 }
                 // What was never granted is anybody's guess.
                 let request = &swap.row.request;
-                if names::whose(request).is_none() && names::entry(request).is_none() {
+                if names::whose(request).is_none() {
                     swap.row.request = names::nobody();
                 }
             }
@@ -252,15 +249,9 @@ impl Log {
                 for (_, stored) in rows {
                     if let Stored::Row(row) = stored
                         && let State::Held(held) = &mut row.state
+                        && let Some(own) = self.own_id(held.lease_id.expose())
                     {
-                        if let Some(own) = self.own_id(held.lease_id.expose()) {
-                            held.lease_id = own.clone();
-                        }
-                        if let Some(permit) = permit_in(held)
-                            && let Some(own) = self.own_id(permit.expose())
-                        {
-                            *permit = own.clone();
-                        }
+                        held.lease_id = own.clone();
                     }
                 }
             }
@@ -283,23 +274,7 @@ impl Log {
             let own = AttributeValue::S(own.expose().to_owned());
             with(slot, "lease_id", own);
         }
-        let pool = slot.item().and_then(|item| item.get("pool")?.as_m().ok());
-        let known = pool.and_then(|pool| pool.get("lease_id")?.as_s().ok());
-        if let Some((own, mut pool)) = known
-            .and_then(|known| self.own_id(known))
-            .zip(pool.cloned())
-        {
-            let own = AttributeValue::S(own.expose().to_owned());
-            pool.insert("lease_id".to_owned(), own);
-            with(slot, "pool", AttributeValue::M(pool));
-        }
     }
-}
-
-/// The lease id of the permit of the pool that goes with a grant.
-fn permit_in(held: &mut Holding) -> Option<&mut LeaseId> {
-    let permit = held.pool.as_mut()?.permit.as_mut()?;
-    Some(&mut permit.lease_id)
 }
 
 /// Another value of an attribute.

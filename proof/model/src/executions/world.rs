@@ -183,13 +183,13 @@ impl World {
         if let Some(answer) = self.calls(state, (&ask, call)) {
             return self.library.answer(answer);
         }
+        let before = self.library.table(state.table);
         if self
             .flaw
-            .is_some_and(|flaw| flaws::is_lost(flaw, &ask, call))
+            .is_some_and(|flaw| flaws::is_lost(flaw, &before, &ask, call))
         {
             return self.library.answer(Answer::None);
         }
-        let before = self.library.table(state.table);
         let written = match self.flaw {
             Some(flaw) => {
                 let ask = flaws::written(flaw, &before, (*ask).clone(), call);

@@ -87,17 +87,17 @@ pub enum Broken {
     ResultForgotten,
     /// An execution that runs is taken for one that has succeeded.
     ResultGuessed,
-    /// Who is granted a key is notified although it has no permit of its pool.
+    /// Who is granted a key is notified although it is not in its pool.
     PoolIgnored,
-    /// The end of a grant gives up nothing that it had in its pool.
+    /// An entry in a pool stays when its grant has ended.
     PoolNeverLeft,
-    /// A look at a permit of a pool ends it.
-    PermitEnds,
-    /// A permit of a pool is noted in the row of a key whatever became of its grant.
-    PermitNotedLate,
+    /// An entry in a pool goes although its grant lasts.
+    EntryEnds,
+    /// That it has entered is noted in the row of a key whatever became of its grant.
+    EntryNotedLate,
     /// Who waits in a pool is not served.
     PoolNotServed,
-    /// Whoever joins the queue of a pool is put first.
+    /// Whoever comes to a pool is put first.
     PoolOrderIgnored,
 }
 

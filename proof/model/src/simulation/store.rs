@@ -17,13 +17,13 @@ use crate::design::{Flaw, flawed};
 use leasehold::{
     Counter, Ended, Error, Holder, Key, ResultItem,
     redrivable::Redrivable,
-    row::{Holding, Row, Stored},
+    row::{Entries, Holding, Row, Stored},
     store::{
         Address, Applied, ItemAddress, Memory, Note, Operations as _, Page, Position, ScanSegment,
         Slot, Store, Write, Written,
     },
     transition::Head,
-    transition::{Change, EndIfUnchanged, ShortenDeadline, transition},
+    transition::{Change, EndIfUnchanged, ShortenDeadline},
     waiter::TokenItem,
 };
 
@@ -279,34 +279,26 @@ impl FaultyStore {
         Ok(written)
     }
 
-    /// What a broken library would not write in the rows of a pool, and what it believes instead.
+    /// What a broken library would not write in the row of a pool, and what it believes instead.
     fn leaves_out(&self, writes: &[Write]) -> Option<Written> {
         let broken = self.shared.get().broken?;
-        let Write::Row(address, change) = writes.first()? else {
+        let [Write::Row(address, Change::ReplaceIfUnchanged(swap))] = writes else {
             return None;
         };
         address.key.pool_name()?;
-        let grants =
-            matches!(change, Change::ReplaceIfUnchanged(swap) if swap.row.holding().is_some());
-        let before = self.stored(address);
-        let Stored::Row(row) = &before else {
-            return None;
-        };
-        let slot = Slot::of(Some(row.to_item()));
-        let believed = match (broken, change) {
-            (Broken::PoolIgnored, _) if grants => Written::Done(slot),
-            (
-                Broken::PoolNeverLeft,
-                Change::Release(_) | Change::EndIfUnchanged(_) | Change::Leave(_),
-            ) => Written::Done(slot),
-            (Broken::PoolNotServed, Change::ReplaceIfUnchanged(swap))
-                if grants && (matches!(swap.head, Head::Leaves(_)) || writes.len() > 1) =>
-            {
-                Written::Refused(vec![Some(slot); writes.len()])
+        let before = entries_of(&self.stored(address));
+        let after = swap.row.entries.as_deref()?;
+        let enters = |entry: &_| before.waiting.contains(entry);
+        match broken {
+            Broken::PoolIgnored => Some(Written::Done(Slot::of(Some(swap.row.to_item())))),
+            Broken::PoolNotServed if after.inside.values().any(enters) => {
+                let Stored::Row(row) = self.stored(address) else {
+                    return None;
+                };
+                Some(Written::Refused(vec![Some(Slot::of(Some(row.to_item())))]))
             }
-            _ => return None,
-        };
-        transition(&before, change).map(|_| believed)
+            _ => None,
+        }
     }
 
     /// The judge of starts sees what became of their items.
@@ -402,20 +394,29 @@ impl FaultyStore {
                     swap.seen = Some(row.version);
                 }
             }
-            (Some(Broken::PermitNotedLate), Change::ReplaceIfUnchanged(swap))
-                if notes_permit(&swap.row) =>
+            (Some(Broken::EntryNotedLate), Change::ReplaceIfUnchanged(swap))
+                if has_entered(&swap.row) =>
             {
                 if let Stored::Row(row) = self.stored(address) {
                     swap.seen = Some(row.version);
                     swap.row.version = Counter::new(row.version.get() + 1).unwrap_or(Counter::MIN);
                 }
             }
-            (Some(Broken::PermitEnds), Change::Look(look)) if address.key.pool_name().is_some() => {
-                change = Change::EndIfUnchanged(EndIfUnchanged {
-                    version: look.version,
-                    ended: Ended::Released,
-                    purge_at: 0,
-                });
+            (Some(broken), Change::ReplaceIfUnchanged(swap)) if swap.row.entries.is_some() => {
+                let before = entries_of(&self.stored(address));
+                let Some(entries) = &mut swap.row.entries else {
+                    return change;
+                };
+                match broken {
+                    Broken::PoolNeverLeft => entries.inside.extend(before.inside),
+                    Broken::EntryEnds if !entries.waiting.is_empty() => {
+                        entries.inside.pop_first();
+                    }
+                    Broken::PoolOrderIgnored if entries.waiting.len() > before.waiting.len() => {
+                        entries.waiting.rotate_right(1);
+                    }
+                    _ => {}
+                }
             }
             (
                 Some(Broken::ReapLate),
@@ -484,11 +485,6 @@ impl FaultyStore {
             {
                 row.fencing_token = before.fencing_token;
             }
-            (Broken::PoolOrderIgnored, Change::Join(_))
-                if *before != row && address.key.pool_name().is_some() =>
-            {
-                row.queue.rotate_right(1);
-            }
             (Broken::OrderIgnored, Change::Join(_)) if *before != row => row.queue.rotate_right(1),
             // It would be granted the free row before those who wait.
             (Broken::QueueIgnored, Change::Join(_))
@@ -513,10 +509,18 @@ impl FaultyStore {
     }
 }
 
-/// Whether the grant in this row has a permit of its pool.
-fn notes_permit(row: &Row) -> bool {
+/// Whether the grant in this row is in its pool.
+fn has_entered(row: &Row) -> bool {
     let pool = row.holding().and_then(|held| held.pool.as_ref());
-    pool.is_some_and(|pool| pool.permit.is_some())
+    pool.is_some_and(|pool| pool.entered)
+}
+
+/// Who is in the pool that this is the row of.
+fn entries_of(stored: &Stored) -> Entries {
+    let Stored::Row(row) = stored else {
+        return Entries::default();
+    };
+    row.entries.as_deref().cloned().unwrap_or_default()
 }
 
 /// Until when a row stays closed, in words.

@@ -13,10 +13,11 @@ use std::{
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use leasehold::{
-    Key,
+    Key, TaskToken,
     row::{Item, Stored},
     store::{Address, Joined, Operations as _, Renewed},
     transition::Change,
+    waiter::TokenItem,
 };
 use leasehold_conformance as conformance;
 use leasehold_proof::fixture::{TABLE, Table};
@@ -318,7 +319,7 @@ impl Tries<'_> {
 
     async fn shows_at(&mut self, mistake: &Mistake, sequence: usize, step: usize) -> bool {
         let steps = until(&self.sequences[sequence], step);
-        if let Some(rest) = self.rest(sequence, &steps).await {
+        if let Some(rest) = self.rest(mistake, sequence, &steps).await {
             self.make(mistake);
             let same = self.stores.run(&key(sequence), rest).await;
             return same.is_err();
@@ -331,7 +332,12 @@ impl Tries<'_> {
     }
 
     /// The steps after [`Write::Keep`], which begin with [`Write::Again`], if what was kept is on this table.
-    async fn rest<'s>(&self, sequence: usize, steps: &'s [Step]) -> Option<&'s [Step]> {
+    async fn rest<'s>(
+        &self,
+        mistake: &Mistake,
+        sequence: usize,
+        steps: &'s [Step],
+    ) -> Option<&'s [Step]> {
         let keep = steps.iter().position(|step| step.write == Write::Keep)?;
         let (before, rest) = (&steps[..keep], &steps[keep + 1..]);
         let (first, last) = (rest.first()?, rest.last()?);
@@ -340,6 +346,10 @@ impl Tries<'_> {
         }
         if last.write != Write::Join {
             return Some(rest);
+        }
+        // It concerns the item that was there.
+        if mistake.form.contains("#task_token") {
+            return None;
         }
         // What is put there again is the row: a waiter that has joined has left an item of its own.
         let waits = |step: &Step| {
@@ -364,14 +374,13 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
     let text = |error: leasehold::Error| error.to_string();
     let (key, store) = (Key::new(key).unwrap(), stores.table.store());
     let (join, waiter) = changes::join(&Stored::Absent, &join(1));
-    let stored = store.update_task_token(&key, (&waiter, None), LIMIT);
-    let Renewed::Done(_) = stored.await.map_err(text)? else {
+    let renewed = store.update_task_token(&key, (&waiter, None), LIMIT);
+    let Renewed::Done(_) = renewed.await.map_err(text)? else {
         return Err("a first token was not stored".to_owned());
     };
     let items = stores.table.items(&key).await;
     let item = items.into_iter().next().ok_or("no item was made")?;
-
-    let mut strange = item;
+    let mut strange = item.clone();
     let another = AttributeValue::B(Blob::new("another"));
     strange.insert("request".to_owned(), another);
     put(stores, strange.clone()).await;
@@ -396,10 +405,35 @@ async fn waiters_are_kept_apart(stores: &Stores, key: &str) -> Result<(), String
             ));
         }
     }
-    let left_alone = stores.table.items(&key).await.contains(&strange);
-    left_alone
-        .then_some(())
-        .ok_or_else(|| "a stranger's item was changed".to_owned())
+    if !stores.table.items(&key).await.contains(&strange) {
+        return Err("a stranger's item was changed".to_owned());
+    }
+    one_that_was_sent_away_stays(stores, (&first, &waiter), &join, item).await
+}
+
+/// Its item has its token still, until it has been told.
+async fn one_that_was_sent_away_stays(
+    stores: &Stores,
+    (first, waiter): (&Address, &TokenItem),
+    join: &Change,
+    mut item: Item,
+) -> Result<(), String> {
+    let by = AttributeValue::S("a later one".to_owned());
+    item.insert("superseded_by".to_owned(), by);
+    put(stores, item.clone()).await;
+    let store = stores.table.store();
+    let again = TokenItem {
+        task_token: TaskToken::new("another token").unwrap(),
+        ..waiter.clone()
+    };
+    let waits = (&again, Some(&waiter.task_token));
+    let renewed = store.update_task_token(&first.key, waits, LIMIT).await;
+    let joined = store.put_token(first, join, waits, LIMIT).await;
+    let stays = stores.table.items(&first.key).await.contains(&item);
+    if stays {
+        return Ok(());
+    }
+    Err(format!("it came back: {renewed:?}, {joined:?}"))
 }
 
 async fn put(stores: &Stores, item: Item) {

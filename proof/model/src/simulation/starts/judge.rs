@@ -2,11 +2,16 @@
 
 use std::{collections::BTreeMap, collections::HashMap};
 
-use super::{super::oracle::SKEW, pool::InTurn, redriven::Redriven, results::Asking};
+use super::{
+    super::oracle::SKEW,
+    pool::{InTurn, Pooled},
+    redriven::Redriven,
+    results::Asking,
+};
 use leasehold::{
     Ended, Error, Holder, IfHeld, Key, LeaseId, Pool, RequestDigest, Start, StartItem, StartStatus,
     Started, Timestamp,
-    row::{InPool, Row, State, Stored},
+    row::{Entries, Row, State, Stored},
     store::{Address, Settlement},
     transition::Change,
 };
@@ -42,10 +47,6 @@ pub struct Record {
     run: Option<Run>,
     /// Who waits for its result.
     pub asking: Asking,
-    /// The permit of the pool with which it began, as long as it has it.
-    pub permit: Option<LeaseId>,
-    /// It need not have one: an operator took it, or it was redriven without it.
-    pub is_excused: bool,
 }
 
 /// The execution that a start has become.
@@ -64,10 +65,8 @@ pub struct Waiting {
     pub key: Key,
     /// What it was told of, while it believes to have it.
     pub has: Option<LeaseId>,
-    /// Whether it needs a permit of the pool.
+    /// Whether it needs the pool.
     pub is_pooled: bool,
-    /// The one that goes with its lease.
-    pub permit: Option<LeaseId>,
 }
 
 #[derive(Default)]
@@ -75,12 +74,12 @@ pub struct KeyRecord {
     pub queue: Vec<RequestDigest>,
     /// By the start of whose execution, if it was started.
     pub held: BTreeMap<u16, (RequestDigest, LeaseId)>,
-    /// What the rows say of the permits of the pool.
-    pub entered: BTreeMap<u16, InPool>,
+    /// Its grants that need the pool.
+    pub pooled: BTreeMap<u16, Pooled>,
     /// How many may be granted it, by its row.
     pub limit: Option<usize>,
     /// Since when anybody could be granted it, if so.
-    free_since: Option<u64>,
+    pub free_since: Option<u64>,
     opens_at: u64,
     /// When its first row was made.
     made_at: u64,
@@ -93,6 +92,8 @@ pub struct Judge {
     pub permits: usize,
     /// What they share.
     pub pool: Option<Pool>,
+    /// Who is in it, by its row.
+    pub entries: Entries,
     /// In which order the keys are served by the pool.
     pub in_turn: InTurn,
     /// How often somebody waited in the pool although it had room, look after look.
@@ -135,7 +136,7 @@ impl Record {
         self.run.is_some_and(|run| run.ended.is_none())
     }
 
-    /// Whether it asks for this key, or for a permit of this pool.
+    /// Whether it asks for this key, or for this pool.
     pub fn needs(&self, key: &Key) -> bool {
         self.start.key == *key
             || self
@@ -260,8 +261,6 @@ impl Judge {
             cancelling: false,
             run: None,
             asking,
-            permit: None,
-            is_excused: false,
         });
     }
 
@@ -287,11 +286,10 @@ impl Judge {
         self.queue_changed(at, before, after);
         let lease = |row: &Row| row.holding().map(|held| held.lease_id.clone());
         let (had, has) = (before.and_then(lease), lease(after));
-        self.pool_changed(at, before, after);
         if had != has {
             if let (Some(before), Some(had)) = (before, had) {
                 self.key(&at.key).held.remove(&at.permit);
-                self.is_lost((at, change), before, after, &had, now);
+                self.is_lost(change, before, after, &had, now);
             }
             if let Some(has) = has {
                 self.is_granted(at, before, after, &has, now);
@@ -317,6 +315,7 @@ impl Judge {
             // Only the first row says the rest.
             key.free_since = None;
         }
+        self.pool_changed(at, before, after, now);
     }
 
     fn queue_changed(&mut self, at: &Address, before: Option<&Row>, after: &Row) {
@@ -326,9 +325,6 @@ impl Judge {
         let before = before.map(Row::waiting).unwrap_or_default();
         let after = after.waiting();
         self.key(&at.key).queue = after.to_vec();
-        if self.is_pool(&at.key) {
-            self.in_turn.wait(after);
-        }
         let joined = after.split_last().is_some_and(|(_, rest)| rest == before);
         let left = (0..before.len()).any(|gone| {
             let rest = before.iter().enumerate().filter(|(n, _)| *n != gone);
@@ -340,21 +336,11 @@ impl Judge {
     }
 
     /// A grant has ended, or was passed on.
-    fn is_lost(
-        &mut self,
-        (at, change): (&Address, &Change),
-        before: &Row,
-        after: &Row,
-        had: &LeaseId,
-        now: u64,
-    ) {
+    fn is_lost(&mut self, change: &Change, before: &Row, after: &Row, had: &LeaseId, now: u64) {
         let by_force = matches!(change, Change::ReplaceIfUnchanged(_))
             && (before.operator != after.operator || is_forced(after));
         if by_force {
             self.forced.push(had.clone());
-        }
-        if self.is_pool(&at.key) {
-            return self.permit_is_lost(by_force, had, now);
         }
         for waiting in &mut self.waiting {
             if waiting.has.as_ref() == Some(had) {
@@ -414,14 +400,11 @@ impl Judge {
         now: u64,
     ) {
         let request = RequestDigest::of_start(&after.granted_to);
-        let record = self.of(&request).filter(|_| !self.is_pool(&at.key));
+        let record = self.of(&request);
         let permits = self.permits_of(&at.key);
         let key = self.key(&at.key);
         key.held.insert(at.permit, (request, lease.clone()));
         let too_many = key.held.len() > permits;
-        if self.is_pool(&at.key) {
-            self.has_permit_again(&after.granted_to, after, lease);
-        }
         if too_many {
             self.is_wrong(format!("S8: too many have {}", at.key));
         }
@@ -440,7 +423,12 @@ impl Judge {
             return;
         };
         if self.starts[who].request != after.request {
-            return self.is_granted_again(who, after, now);
+            // With a pool it has nothing again before it is inside.
+            let pool = after.holding().and_then(|held| held.pool.as_ref());
+            if pool.is_none_or(|pool| pool.entered) {
+                self.is_granted_again(who, after, now);
+            }
+            return;
         }
         self.starts[who].had_turn = true;
         let asked_at = self.starts[who].asked_at;
@@ -687,6 +675,9 @@ impl Judge {
         if permit > 0 {
             return;
         }
+        if self.is_pool(key) {
+            self.entries = Entries::default();
+        }
         let lost = std::mem::take(&mut self.key(key).queue);
         for record in &mut self.starts {
             record.displaced |= lost.contains(&record.request);
@@ -814,8 +805,7 @@ impl Judge {
             for (request, _) in key.held.values() {
                 wrong.push(format!("stuck: {name} is held by {}", of(request)));
             }
-            let is_left = self.is_pool(name) && !self.somebody_waits_in_pool();
-            for request in key.queue.iter().filter(|_| !is_left) {
+            for request in &key.queue {
                 wrong.push(format!("stuck: {} has a place in {name}", of(request)));
             }
         }
@@ -853,11 +843,8 @@ impl Judge {
 
     /// Whether nobody waits or has anything.
     pub fn rests(&self) -> bool {
-        let nobody_waits = |name: &Key, key: &KeyRecord| {
-            key.queue.is_empty() || self.is_pool(name) && !self.somebody_waits_in_pool()
-        };
-        let mut keys = self.keys.iter();
-        keys.all(|(name, key)| key.held.is_empty() && nobody_waits(name, key))
+        let mut keys = self.keys.values();
+        keys.all(|key| key.held.is_empty() && key.queue.is_empty())
             && !self
                 .starts
                 .iter()

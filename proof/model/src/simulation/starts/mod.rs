@@ -103,8 +103,8 @@ fn broken_starts_are_found_out() {
         Broken::ResultGuessed,
         Broken::PoolIgnored,
         Broken::PoolNeverLeft,
-        Broken::PermitEnds,
-        Broken::PermitNotedLate,
+        Broken::EntryEnds,
+        Broken::EntryNotedLate,
         Broken::PoolNotServed,
         Broken::PoolOrderIgnored,
     ] {
@@ -176,7 +176,7 @@ fn runs_see_all_that_befalls_starts() {
         "a row is deleted",
         "served by the pool",
         "served while others wait in the pool",
-        "redriven, and has its permit again",
+        "redriven, and in the pool again",
     ] {
         let times = seen.get(what).copied().unwrap_or(0);
         assert!(times >= 3, "{what}: {times} times");

@@ -1,12 +1,9 @@
 //! What the judge makes of the pool that the keys share.
 
-use super::{
-    super::oracle::SKEW,
-    judge::{Judge, Record},
-};
+use super::judge::Judge;
 use leasehold::{
-    Holder, Key, LeaseId, RequestDigest,
-    row::{InPool, Row},
+    Key,
+    row::{Entries, Entry, Row},
     store::Address,
 };
 
@@ -17,13 +14,13 @@ pub struct InTurn(Vec<Owed>);
 /// Who waited in the pool when this key was served, and how often the key was served since.
 struct Owed {
     key: Key,
-    waiting: Vec<RequestDigest>,
+    waiting: Vec<Entry>,
     since: usize,
 }
 
 impl InTurn {
     /// The queue of the pool is this now.
-    pub fn wait(&mut self, queue: &[RequestDigest]) {
+    pub fn wait(&mut self, queue: &[Entry]) {
         for owed in &mut self.0 {
             owed.waiting.retain(|one| queue.contains(one));
         }
@@ -31,7 +28,7 @@ impl InTurn {
     }
 
     /// A key is served. False if somebody waits who waited when it was served so many times ago.
-    fn serves(&mut self, key: &Key, permits: usize, queue: &[RequestDigest]) -> bool {
+    fn serves(&mut self, key: &Key, permits: usize, queue: &[Entry]) -> bool {
         let mut is_fair = true;
         for owed in self.0.iter_mut().filter(|owed| owed.key == *key) {
             owed.since += 1;
@@ -49,6 +46,12 @@ impl InTurn {
     }
 }
 
+/// The grant of a key that needs a pool.
+pub struct Pooled {
+    token: u64,
+    entered: bool,
+}
+
 impl Judge {
     pub fn is_pool(&self, key: &Key) -> bool {
         self.pool.as_ref().is_some_and(|pool| pool.key == *key)
@@ -60,78 +63,144 @@ impl Judge {
         pool.map_or(self.permits, |pool| pool.permits.get().into())
     }
 
-    /// Somebody has a key and waits for a permit. A place whose grant has ended is nobody's, and is passed over by who walks the queue.
-    pub fn somebody_waits_in_pool(&self) -> bool {
-        let mut entered = self.keys.values().flat_map(|key| key.entered.values());
-        entered.any(|pool| pool.permit.is_none())
+    /// Somebody has a key and waits in the pool, and no operator holds it back.
+    fn somebody_waits_in_pool(&self) -> bool {
+        let keys = self.keys.values().filter(|key| key.limit != Some(0));
+        let mut pooled = keys.flat_map(|key| key.pooled.values());
+        pooled.any(|pooled| !pooled.entered)
     }
 
-    fn is_permit(&self, lease: &LeaseId) -> bool {
-        let pool = self.pool.as_ref().and_then(|pool| self.keys.get(&pool.key));
-        pool.is_some_and(|pool| pool.held.values().any(|(_, held)| held == lease))
+    fn lasts(&self, entry: &Entry) -> bool {
+        let key = self.keys.get(&entry.key);
+        let pooled = key.and_then(|key| key.pooled.get(&entry.permit));
+        pooled.is_some_and(|pooled| pooled.token == entry.fencing_token.get())
     }
 
-    /// The permit that an execution has.
-    pub fn permit_of(&self, execution: &Holder) -> Option<LeaseId> {
-        let pool = self.keys.get(&self.pool.as_ref()?.key)?;
-        let request = RequestDigest::of_start(execution);
-        let mut held = pool.held.values();
-        let (_, permit) = held.find(|(of, _)| *of == request)?;
-        Some(permit.clone())
+    /// Whether this row of a key is inside, and says so.
+    fn is_inside(&self, key: &Key, permit: u16) -> bool {
+        let pooled = self.keys.get(key).and_then(|key| key.pooled.get(&permit));
+        let is_its = |entry: &&Entry| entry.key == *key && entry.permit == permit;
+        let entry = self.entries.inside.values().find(is_its);
+        pooled.is_some_and(|pooled| pooled.entered) && entry.is_some_and(|one| self.lasts(one))
     }
 
-    /// Whether it has the permit with which it began, or needs none.
+    /// Whether it is inside with its key, or needs no pool.
     pub fn has_permit(&self, who: usize) -> bool {
-        let Record { start, permit, .. } = &self.starts[who];
-        start.pool.is_none() || permit.as_ref().is_some_and(|permit| self.is_permit(permit))
+        let record = &self.starts[who];
+        let key = &record.start.key;
+        let held = self.keys.get(key).into_iter().flat_map(|key| &key.held);
+        let mut its = held.filter(|(_, (of, _))| *of == record.request);
+        record.start.pool.is_none() || its.any(|(permit, _)| self.is_inside(key, *permit))
     }
 
-    /// What the row of a key says of the pool.
-    pub fn pool_changed(&mut self, at: &Address, before: Option<&Row>, after: &Row) {
-        let of = |row: &Row| row.holding().and_then(|held| held.pool.as_deref().cloned());
-        let (was, is) = (before.and_then(of), of(after));
-        if was == is {
+    /// The row of the pool, or of a key whose grant needs it, was changed.
+    pub fn pool_changed(&mut self, at: &Address, before: Option<&Row>, after: &Row, now: u64) {
+        if self.is_pool(&at.key) {
+            self.entries_changed(at, before, after.entries.as_deref().cloned());
+        } else {
+            self.grant_changed(at, after, now);
+        }
+        self.refresh(now);
+    }
+
+    fn entries_changed(&mut self, at: &Address, before: Option<&Row>, after: Option<Entries>) {
+        let is = after.unwrap_or_default();
+        let was = std::mem::replace(&mut self.entries, is.clone());
+        self.in_turn.wait(&is.waiting);
+        for entry in was.inside.values() {
+            if !is.inside.values().any(|one| one == entry) && self.lasts(entry) {
+                self.is_wrong(format!("S15: {} is taken out of {}", entry.key, at.key));
+            }
+        }
+        for entry in is.inside.values() {
+            if was.inside.values().any(|one| one == entry) {
+                continue;
+            }
+            let is_closed = |row: &Row| row.is_limited_to_none() || row.frozen.is_some();
+            if was.waiting.contains(entry) && before.is_some_and(is_closed) {
+                self.is_wrong(format!("{} enters {}, which is closed", entry.key, at.key));
+            }
+            self.seen.push("served by the pool");
+            if !is.waiting.is_empty() {
+                self.seen.push("served while others wait in the pool");
+            }
+            let is_held_back = |one: &Entry| {
+                self.keys
+                    .get(&one.key)
+                    .is_some_and(|key| key.limit == Some(0))
+            };
+            let waiting = is
+                .waiting
+                .iter()
+                .filter(|one| !is_held_back(one) && self.lasts(one));
+            let waiting: Vec<_> = waiting.cloned().collect();
+            if !self.in_turn.serves(&entry.key, self.permits, &waiting) {
+                self.is_wrong(format!("L8: {} is served before its turn", entry.key));
+            }
+        }
+    }
+
+    fn grant_changed(&mut self, at: &Address, after: &Row, now: u64) {
+        let pool = after.holding().and_then(|held| held.pool.as_ref());
+        let is = pool.map(|pool| Pooled {
+            token: after.fencing_token.get(),
+            entered: pool.entered,
+        });
+        let pooled = &mut self.keys.entry(at.key.clone()).or_default().pooled;
+        let was_inside = pooled.get(&at.permit).is_some_and(|was| {
+            let same = was.token == after.fencing_token.get();
+            was.entered && same
+        });
+        let enters = is.as_ref().is_some_and(|is| is.entered) && !was_inside;
+        match is {
+            Some(is) => drop(pooled.insert(at.permit, is)),
+            None => drop(pooled.remove(&at.permit)),
+        }
+        if !enters {
             return;
         }
-        let is_served = is.as_ref().is_some_and(|is| is.permit.is_some());
-        let entered = &mut self.keys.entry(at.key.clone()).or_default().entered;
-        match is {
-            Some(is) => drop(entered.insert(at.permit, is)),
-            None => drop(entered.remove(&at.permit)),
+        if !self.is_inside(&at.key, at.permit) {
+            self.is_wrong(format!("S15: {} is noted as one in the pool", at.key));
         }
-        let Some(pool) = self.pool.as_ref().filter(|_| is_served) else {
+        let request = leasehold::RequestDigest::of_start(&after.granted_to);
+        if let Some(who) = self.of(&request)
+            && self.starts[who].was_redriven_by(after).is_some()
+        {
+            self.is_granted_again(who, after, now);
+            self.seen.push("redriven, and in the pool again");
+            let name = self.starts[who].name().to_owned();
+            self.is_full(&name);
+        }
+    }
+
+    /// Who has the pool now, for what the judge asks of any key.
+    fn refresh(&mut self, now: u64) {
+        let Some(pool) = self.pool.as_ref().map(|pool| pool.key.clone()) else {
             return;
         };
-        let queue = self.keys.get(&pool.key).map(|pool| pool.queue.clone());
-        let queue = queue.unwrap_or_default();
-        self.seen.push("served by the pool");
-        if !queue.is_empty() {
-            self.seen.push("served while others wait in the pool");
-        }
-        if !self.in_turn.serves(&at.key, self.permits, &queue) {
-            self.is_wrong(format!("L8: {} is served before its turn", at.key));
-        }
-    }
-
-    /// The permit that goes with this lease, by the row of its key.
-    fn permit_with(
-        &self,
-        key: &Key,
-        is_it: impl Fn(&(RequestDigest, LeaseId)) -> bool,
-    ) -> Option<LeaseId> {
-        let key = self.keys.get(key)?;
-        let (at, _) = key.held.iter().find(|(_, held)| is_it(held))?;
-        let InPool { permit, .. } = key.entered.get(at)?;
-        Some(permit.as_ref()?.lease_id.clone())
-    }
-
-    /// How many run that need a permit.
-    fn in_pool(&self) -> usize {
-        let started = self.starts.iter().filter(|record| {
-            record.start.pool.is_some() && record.needs_the_key() && !record.is_excused
+        let inside = self.entries.inside.iter();
+        let inside = inside.filter(|(_, entry)| self.lasts(entry));
+        let held = inside.filter_map(|(place, entry)| {
+            let held = self.keys.get(&entry.key)?.held.get(&entry.permit)?;
+            Some((*place, held.clone()))
         });
+        let held = held.collect();
+        let waits = self.entries.waiting.iter().any(|entry| self.lasts(entry));
+        let (permits, stopped) = (self.permits_of(&pool), self.open_since.is_none());
+        let key = self.keys.entry(pool).or_default();
+        key.held = held;
+        let room = key.limit.unwrap_or(permits).min(permits) > key.held.len();
+        let free = room && !waits && !stopped;
+        key.free_since = free.then(|| key.free_since.unwrap_or(now));
+    }
+
+    /// How many run that need the pool.
+    fn in_pool(&self) -> usize {
+        let started = self.starts.iter();
+        let started =
+            started.filter(|record| record.start.pool.is_some() && record.needs_the_key());
         let told = self.waiting.iter();
-        let told = told.filter(|waiting| waiting.has.is_some() && waiting.permit.is_some());
+        let told = told.filter(|waiting| waiting.has.is_some() && waiting.is_pooled);
         started.count() + told.count()
     }
 
@@ -145,93 +214,31 @@ impl Judge {
         }
     }
 
-    /// An execution that needs a permit has begun.
+    /// An execution that needs the pool has begun.
     pub fn begins_in_pool(&mut self, who: usize) {
-        let record = &self.starts[who];
-        if record.start.pool.is_none() {
+        if self.starts[who].start.pool.is_none() {
             return;
         }
-        let (name, request) = (record.name().to_owned(), record.request.clone());
-        let permit = self.permit_with(&record.start.key, |(held, _)| *held == request);
-        let is_forced = permit.as_ref().is_some_and(|it| self.forced.contains(it));
-        let is_there = permit.as_ref().is_some_and(|it| self.is_permit(it));
-        let record = &mut self.starts[who];
-        record.permit = permit.filter(|_| is_there);
-        record.is_excused = is_forced;
-        if !is_there && !is_forced {
-            self.is_wrong(format!("S15: {name} begins without a permit"));
+        let name = self.starts[who].name().to_owned();
+        if !self.has_permit(who) {
+            self.is_wrong(format!("S15: {name} begins, and is not in the pool"));
         }
         self.is_full(&name);
     }
 
-    /// An execution that waits learns of its lease, which may be one with a permit.
+    /// An execution that waits learns of its lease, which may be one with a pool.
     pub fn told_in_pool(&mut self, who: usize) {
         let waiting = &self.waiting[who];
         let (name, key) = (waiting.name.clone(), waiting.key.clone());
         let Some(lease) = waiting.has.clone().filter(|_| waiting.is_pooled) else {
             return;
         };
-        let permit = self.permit_with(&key, |(_, held)| *held == lease);
-        let is_forced = permit.as_ref().is_some_and(|it| self.forced.contains(it));
-        let is_there = permit.as_ref().is_some_and(|it| self.is_permit(it));
-        self.waiting[who].permit = permit.filter(|_| is_there);
-        if !is_there && !is_forced {
-            self.is_wrong(format!("S15: {name} is told without a permit"));
+        let held = self.keys.get(&key).into_iter().flat_map(|key| &key.held);
+        let mut its = held.filter(|(_, (_, held))| *held == lease);
+        if !its.any(|(permit, _)| self.is_inside(&key, *permit)) {
+            self.is_wrong(format!("S15: {name} is told, and is not in the pool"));
         }
         self.is_full(&name);
-    }
-
-    /// An execution that was redriven has a permit again.
-    pub fn has_permit_again(&mut self, execution: &Holder, after: &Row, lease: &LeaseId) {
-        let Some(who) = self.of(&RequestDigest::of_start(execution)) else {
-            return;
-        };
-        if self.starts[who].was_redriven_by(after).is_none_or(|so| !so) {
-            return;
-        }
-        let record = &mut self.starts[who];
-        record.permit = Some(lease.clone());
-        record.is_excused = false;
-        let name = record.name().to_owned();
-        self.seen.push("redriven, and has its permit again");
-        self.is_full(&name);
-    }
-
-    /// A permit of the pool has ended.
-    pub fn permit_is_lost(&mut self, by_force: bool, had: &LeaseId, now: u64) {
-        for waiting in &mut self.waiting {
-            if waiting.permit.as_ref() == Some(had) {
-                waiting.permit = None;
-                if waiting.has.is_some() && !by_force {
-                    let name = waiting.name.clone();
-                    self.is_wrong(format!("S15: {name} works, and its permit was ended"));
-                    return;
-                }
-            }
-        }
-        let grace = self.grace;
-        let has_it = |record: &&mut Record| record.permit.as_ref() == Some(had);
-        let Some(record) = self.starts.iter_mut().find(has_it) else {
-            return;
-        };
-        record.permit = None;
-        record.is_excused |= by_force;
-        let (name, keep) = (record.name().to_owned(), record.start.keep.as_millis());
-        let Some(run) = record.run().filter(|run| !run.is_free && !by_force) else {
-            return;
-        };
-        match run.ended {
-            None => self.is_wrong(format!("S15: {name} runs, and its permit was ended")),
-            Some((at, proven, _)) if !proven && now + SKEW < at + grace => {
-                self.is_wrong(format!(
-                    "S15: a task of {name} may be at work, and its permit was ended"
-                ));
-            }
-            Some((at, _, false)) if keep > 0 && now + SKEW < at + keep => {
-                self.is_wrong(format!("the permit of {name} was not kept for a redrive"));
-            }
-            Some(_) => {}
-        }
     }
 
     /// Without faults whoever waits in the pool is served as soon as it has room, or one sweep later: two, because the first may

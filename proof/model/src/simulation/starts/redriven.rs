@@ -134,7 +134,7 @@ impl Judge {
         let was_beside = redriven
             .beside_until
             .map_or(0, |at| at.saturating_add(STALE + 2 * SKEW));
-        let lacks_permit = record.start.pool.is_some() && record.permit.is_none();
+        let lacks_permit = !self.has_permit(who);
         let may_be = redriven.beside.is_some()
             || redriven.gave_back
             || was_beside >= set_out
@@ -198,12 +198,8 @@ impl Judge {
         if is_kept {
             self.seen.push("redriven to what was kept");
         }
-        let lost_permit = is_kept && !has_permit && !record.is_excused;
-        record.is_excused |= !is_kept || !has_permit;
-        if lost_permit {
-            self.is_wrong(format!(
-                "S15: the permit of {name} was not there for a redrive"
-            ));
+        if is_kept && has_key && !has_permit {
+            self.is_wrong(format!("S15: {name} is redriven, and is not in the pool"));
         } else if was_kept_wrongly {
             self.is_wrong(format!("the lease of {name} was not there for a redrive"));
         }
@@ -214,14 +210,12 @@ impl Judge {
         let Some(who) = self.of(&RequestDigest::of_start(execution)) else {
             return;
         };
-        let permit = self.permit_of(execution);
         if self.has_key(who)
+            && self.has_permit(who)
             && let Some(run) = self.starts[who].run_mut()
         {
             // Its own release may be under way since before.
             run.is_free = run.redriven.gave_back;
-            self.starts[who].is_excused = permit.is_none();
-            self.starts[who].permit = permit;
             self.seen.push("redriven with its key");
         }
     }

@@ -275,9 +275,8 @@ impl World {
                 if let Stored::Row(row) = self.row(key, permit)
                     && row.purge_at.is_some_and(|at| at <= now)
                 {
-                    // Whoever waits in the pool asks for its place again.
-                    let waits = row.head().is_some() && key < self.plan.keys;
-                    if waits || row.holding().is_some() {
+                    let in_pool = row.entries.as_ref().is_some_and(|it| !it.is_empty());
+                    if row.head().is_some() || row.holding().is_some() || in_pool {
                         self.is_wrong(format!("{} is purged while it is in use", self.keys[key]));
                     }
                     self.delete(key, permit);
@@ -562,7 +561,6 @@ impl World {
             key: key.clone(),
             has: None,
             is_pooled: pool.is_some(),
-            permit: None,
         };
         shared.judge(|judge| judge.waiting.push(waiting));
         drop(shared);
@@ -896,12 +894,11 @@ async fn redrive_with_key(
 ) -> Result<(), Error> {
     let keys = queue.keys_of(execution).await?;
     let mut asked_at = None;
-    for (key, permits, keep) in &keys {
-        let keep = *keep;
-        let mut asks = Acquire::new(key.clone(), execution.clone(), Lifetime::Execution { keep });
-        asks.permits = *permits;
-        let asks = asks.request_id(request.clone()).reentrant();
-        let granted = queue.acquire(asks).await?.granted()?;
+    for terms in &keys {
+        let again = queue.acquire_again(execution, terms, request.clone());
+        let Ok(granted) = again.await? else {
+            return Ok(());
+        };
         asked_at.get_or_insert(shared.get().now);
         drop(
             queue
