@@ -208,8 +208,8 @@ Examples:
 
 `leasehold ls --failed` lists the starts that have failed, each with the command that repeats it. The start has its machine, name
 and input as before, takes its place anew, and waits for as long as it would have at first. One that has not failed is not
-repeated: the command says what became of it. `leasehold dismiss-start` forgets one that is not to be repeated. --json prints the
-response of the function start.
+repeated: the command says what became of it. `leasehold dismiss-start` takes one that is not to be repeated off that list. --json
+prints the response of the function start.
 
 Exit codes: 0 started or waits in the queue; 1 the start has failed again, or the queue is full; 2 there is no such start;
 75 the key is frozen.")]
@@ -240,10 +240,12 @@ impl RepeatStart {
 Examples:
   leasehold dismiss-start orders/42 arn:aws:states:eu-west-1:123456789012:execution:orders:7f3c
 
-Deletes a start that has failed, with its request, so that `leasehold ls --failed` lists it no more, or one that waits in the queue
-and is not to begin. A start of the same name is a new one then. It starts and stops nothing.
+Takes a start that has failed off the list of `leasehold ls --failed`, or one that waits out of the queue. It starts and stops
+nothing. The request is deleted 15 days later. Until then a call of the same name starts nothing and gets the reason, so that no late
+copy of the call undoes this, and one that had failed can still be repeated: `leasehold repeat-start`. For other work take another
+name.
 
-Exit codes: 0 deleted; 1 there is no such start, or it has its turn already.")]
+Exit codes: 0 dismissed; 1 there is no such start, or it has its turn already.")]
 pub(crate) struct DismissStart {
     /// The key
     #[arg(value_parser = |text: &str| Key::new(text))]
@@ -273,7 +275,7 @@ pub(crate) async fn repeat(
     Ok(queue.repeat_start(key, execution).await?)
 }
 
-/// Deletes a start that has failed or waits, and says so.
+/// Dismisses a start that has failed or waits, and says so.
 pub(crate) async fn dismiss(
     table_client: &TableClient,
     key: &Key,
@@ -294,7 +296,7 @@ pub(crate) async fn dismiss(
         return Err(Failure::new(Code::FAILURE, what).advice(advice));
     }
     next::serve(table_client, key).await;
-    Ok(format!("deleted: {execution}"))
+    Ok(format!("dismissed: {execution}"))
 }
 
 /// A queue that may begin this execution.

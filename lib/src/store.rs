@@ -179,13 +179,12 @@ pub enum Settlement {
     },
     /// It will not begin, for this reason. The item stays until it is repeated or dismissed.
     Failed(String),
-    /// It has failed, which the task knows that waited for its result: nobody else has to, and the item is not listed.
-    Told {
+    /// It has failed, and nobody has to see to it: the task knows that waited for its result, or an operator says so. The item is not
+    /// listed any more, and still answers its calls.
+    Dismissed {
         /// When DynamoDB may delete the item, in epoch seconds.
         purge_at: u64,
     },
-    /// It had failed, and nobody will repeat it: the item is deleted.
-    Dismissed,
 }
 
 /// The outcome of settling a start, or of superseding a waiter.
@@ -384,8 +383,7 @@ impl Settlement {
             Self::Begun { .. } => "begun",
             Self::Skipped { .. } => "skipped",
             Self::Superseded { .. } => "superseded",
-            Self::Failed(_) | Self::Told { .. } => "failed",
-            Self::Dismissed => "dismissed",
+            Self::Failed(_) | Self::Dismissed { .. } => "failed",
         }
     }
 
@@ -393,7 +391,7 @@ impl Settlement {
     pub(crate) const fn before(&self) -> Option<&'static str> {
         match self {
             Self::Begun { .. } => None,
-            Self::Told { .. } | Self::Dismissed => Some("failed"),
+            Self::Dismissed { .. } => Some("failed"),
             _ => Some("waiting"),
         }
     }

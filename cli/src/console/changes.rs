@@ -157,7 +157,7 @@ impl Asked {
                 title: format!("Dismiss the start of {execution}"),
                 button: "Dismiss",
                 effects: vec![format!(
-                    "The start of {execution} and its request are deleted for good. Nothing is started or stopped."
+                    "The start of {execution} is not listed any more, and its request is deleted 15 days later. Nothing is started or stopped."
                 )],
                 permit: None,
             },
@@ -414,7 +414,7 @@ mod tests {
             ),
             ("limit", vec!["name=\"limit\" required"]),
             ("repeat", vec!["machine, name and input as before"]),
-            ("dismiss", vec!["deleted for good"]),
+            ("dismiss", vec!["not listed any more"]),
         ] {
             let fields = [&[("act", act), ("execution", EXECUTION)][..], &grant].concat();
             let page = page(&fields, &view).unwrap();

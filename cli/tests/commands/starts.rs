@@ -480,11 +480,22 @@ async fn dismissed_start_is_not_listed() {
     all.server.set_missing(MACHINE, true);
     assert_eq!(all.start("k", &[]).await.code, Some(1));
     let dismissed = all.run(&["dismiss-start", "k", ONE]).await;
-    assert_eq!(dismissed.out, format!("deleted: {ONE}\n"), "{dismissed:?}");
+    assert_eq!(
+        dismissed.out,
+        format!("dismissed: {ONE}\n"),
+        "{dismissed:?}"
+    );
     assert_eq!(all.failed().await, json!({"starts": []}));
+    // It stays dismissed: for who says so again, and for a late copy of its call, which hears why.
     let again = all.run(&["dismiss-start", "k", ONE]).await;
-    assert_eq!(again.code, Some(1), "{again:?}");
-    assert!(again.err.contains("has failed or waits"), "{again:?}");
+    assert_eq!(again.out, format!("dismissed: {ONE}\n"), "{again:?}");
+    all.server.set_missing(MACHINE, false);
+    let late = all.start("k", &[]).await;
+    assert_eq!(late.code, Some(1), "{late:?}");
+    assert!(late.err.contains("StateMachineDoesNotExist"), "{late:?}");
+    let other = all.run(&["dismiss-start", "other", ONE]).await;
+    assert_eq!(other.code, Some(1), "{other:?}");
+    assert!(other.err.contains("has failed or waits"), "{other:?}");
 }
 
 /// By the command itself, and not by the next sweep.

@@ -25,7 +25,6 @@ pub(super) async fn all<B: Bench>(bench: &B) {
     denied_start_ends_after_grace(bench).await;
     unobservable_start_comes_to_end(bench).await;
     cancelled_start_frees_key_when_said(bench).await;
-    deleted_item_means_not_begun(bench).await;
     place_without_item_is_passed_over(bench).await;
     a_queue_is_not_purged(bench).await;
     dead_starts_hold_up_nobody(bench).await;
@@ -319,31 +318,6 @@ async fn cancelled_start_frees_key_when_said<B: Bench>(bench: &B) {
     case.fails("a", "operator").await;
     case.has_started(&["b"]);
     case.ends("b").await;
-}
-
-async fn deleted_item_means_not_begun<B: Bench>(bench: &B) {
-    let case = StartCase::new(bench, "item deleted");
-    case.calls.script_starts("a", &[StartFate::Lost]);
-    case.queues("a").await;
-    let item = case.item("a").await.expect("an item");
-    let store = case.case.leases.store();
-    for by_hand in [Settlement::Failed(String::new()), Settlement::Dismissed] {
-        let settled = store.settle_start(&item, &by_hand, None, LIMIT).await;
-        assert_eq!(settled.expect("an answer"), Settled::Done);
-    }
-    case.queues("b").await;
-    case.case.pass(Duration::from_mins(1));
-    case.case.swept().await;
-    case.holds("a").await;
-    case.pass_all_calls();
-    case.case.swept().await;
-    // Taken back: it may ask anew, and runs.
-    case.has_started(&["b"]);
-    case.queues("a").await;
-    case.ends("b").await;
-    case.has_started(&["a", "b"]);
-    assert_eq!(case.status("a").await, StartStatus::Begun);
-    case.ends("a").await;
 }
 
 async fn place_without_item_is_passed_over<B: Bench>(bench: &B) {

@@ -385,7 +385,7 @@ impl<S: Store> Queue<S> {
         let purge_at = self.purge_start_at();
         // Otherwise it was repeated or dismissed since.
         let _ = self
-            .settle(start, &Settlement::Told { purge_at }, None)
+            .settle(start, &Settlement::Dismissed { purge_at }, None)
             .await?;
         Ok(())
     }

@@ -304,8 +304,9 @@ impl<S: Store> Queue<S> {
         .await
     }
 
-    /// Deletes a start that has failed and that nobody will repeat, or takes one out of the queue, which counts as skipped from
-    /// then on. Returns whether there was one; one that has its turn is none.
+    /// Takes a start that has failed off the list of those that somebody has to see to, or one that waits out of the queue, which counts
+    /// as skipped from then on. Returns whether there was one; one that has its turn is none. Its item stays for 15 days, so that a call
+    /// of it that comes late starts nothing.
     ///
     /// # Errors
     /// Those of [`Store::write`].
@@ -315,16 +316,17 @@ impl<S: Store> Queue<S> {
         let Some(item) = item.await? else {
             return Ok(false);
         };
+        let purge_at = self.purge_start_at();
         if item.status != StartStatus::Waiting {
             if let StartStatus::Failed(_) = item.status {
                 // Its task is told why as long as the item says it.
                 let task = self.check_result(key, &request, Caller::LeftToSweep);
                 let _ = Box::pin(task).await?;
             }
-            let dismissed = self.settle(&item, &Settlement::Dismissed, None).await?;
+            let dismissal = Settlement::Dismissed { purge_at };
+            let dismissed = self.settle(&item, &dismissal, None).await?;
             return Ok(dismissed == Settled::Done);
         }
-        let purge_at = self.purge_start_at();
         let skipped = Settlement::Skipped { purge_at };
         let rows = self.read_rows_for(key, item.request.permits).await?;
         let dismissed = match rows.standing(&request) {

@@ -208,7 +208,7 @@ fn granting(grant: &Grant) -> Expressions {
         #fencing_token = {next_token}, \
         #version = if_not_exists(#version, :now) + :one, {queue}\
         #request = :request, {notification}{closes}{HISTORY}{several}{limits} \
-        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, {untold}{opens}{single}{unlimited}"
+        REMOVE #ended, #extended_at, {no_term}, #purge_at, #last_fencing_token, #pool, {untold}{opens}{single}{unlimited}"
     );
     let term = match granted {
         Term::Ttl { ttl, expires_at } => [

@@ -72,6 +72,11 @@ impl Memory {
         self.items().remove(&place(address));
     }
 
+    /// Deletes any item of the table, as [`Memory::delete`] does a row.
+    pub fn delete_at(&self, pk: &str, sk: &str) {
+        self.items().remove(&(pk.to_owned(), sk.to_owned()));
+    }
+
     fn items(&self) -> std::sync::MutexGuard<'_, Items> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -477,13 +477,14 @@ fn settling(item: &StartItem, settlement: &Settlement) -> ItemPlan {
         None => vec![Test::Has(at::STATUS)],
     };
     let (set, remove) = match settlement {
-        Settlement::Dismissed => return if_all(tests, Effect::Delete),
         // Listed under a holder of their own; sweep leaves alone what has no `sweep_after`.
         Settlement::Failed(reason) => (
             vec![(at::REASON, s(reason)), (at::HOLDER, s(FAILED))],
             vec![],
         ),
-        Settlement::Told { purge_at } => (vec![(at::PURGE_AT, n(*purge_at))], vec![at::HOLDER]),
+        Settlement::Dismissed { purge_at } => {
+            (vec![(at::PURGE_AT, n(*purge_at))], vec![at::HOLDER])
+        }
         Settlement::Begun { purge_at } | Settlement::Skipped { purge_at } => (
             vec![(at::PURGE_AT, n(*purge_at))],
             vec![at::HOLDER, at::REASON, at::SUPERSEDED_BY],

@@ -106,12 +106,12 @@ pub(super) fn left(row: &Row, leave: &Leave) -> Option<Row> {
         return None;
     }
     queue.remove(leave.place);
-    let mut left = with_queue(row, queue);
-    if leave.request.is_start() {
-        // Its item settles with this write: whoever read that before grants it the key no more.
-        left.version = left.version.plus(1);
-    }
-    Some(left)
+    // It may join again: then whoever read its item before neither grants it the key nor takes its place away.
+    let version = row.version.plus(1);
+    Some(Row {
+        version,
+        ..with_queue(row, queue)
+    })
 }
 
 /// The version stays, because observers watch the holder.

@@ -197,9 +197,9 @@ async fn limits_and_failed_starts_are_changed() {
     browser.click("Failed starts").await;
     browser.says("1 could not begin.").await;
     browser.click("Dismiss…").await;
-    browser.says("are deleted for good").await;
+    browser.says("is not listed any more").await;
     browser.fill("why", "asked for by mistake\u{e007}").await;
-    browser.says("deleted: ").await;
+    browser.says("dismissed: ").await;
     browser.open(&console.page("key?name=orders%2F42")).await;
     browser.click("Limit…").await;
     browser.fill("limit", "many").await;

@@ -91,7 +91,13 @@ async fn free_pool_costs_a_read_and_two_writes() {
 /// As many keys more, as many requests more: two queries of the key, and a read of its item.
 #[tokio::test]
 async fn sweep_of_a_pool_costs_three_requests_for_each_key_that_waits() {
-    let all = ["Query", "GetItem", "Scan", "TransactWriteItems", "UpdateItem"];
+    let all = [
+        "Query",
+        "GetItem",
+        "Scan",
+        "TransactWriteItems",
+        "UpdateItem",
+    ];
     let mut costs = Vec::new();
     for waiting in [10, 20] {
         let table = Table::start().await;

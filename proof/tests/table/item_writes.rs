@@ -126,8 +126,7 @@ fn of_starts() -> Vec<Write> {
         Settlement::Skipped { purge_at },
         Settlement::Superseded { by, purge_at },
         Settlement::Failed("why".to_owned()),
-        Settlement::Told { purge_at },
-        Settlement::Dismissed,
+        Settlement::Dismissed { purge_at },
     ];
     all.extend(settlements.map(|settlement| Write::Settle(first.clone(), settlement)));
     all
@@ -263,9 +262,7 @@ fn may(write: &Write, slot: &Slot) -> bool {
         | Write::Note(Note { seen: None, .. }) => is_absent,
         Write::Restart(_, read) => waits_as_read(read, read.status.word()),
         Write::Settle(_, Settlement::Begun { .. }) => value("status").is_some(),
-        Write::Settle(item, Settlement::Told { .. } | Settlement::Dismissed) => {
-            waits_as_read(item, "failed")
-        }
+        Write::Settle(item, Settlement::Dismissed { .. }) => waits_as_read(item, "failed"),
         Write::Settle(item, _) => waits_as_read(item, "waiting"),
         Write::Note(Note { seen, .. }) => number("version") == *seen,
         Write::ForgetNote(noted) => number("version") == Some(noted.version),

@@ -289,7 +289,10 @@ fn of_held(held: &[Step]) -> Vec<Vec<Step>> {
             lasts.flat_map(|last| [of_several(last), last]),
         ));
     }
-    // A grant forgets how the holder before it was told, and begins to count anew.
+    // A grant forgets the pool of the one before it, which no lease of this kind has.
+    let lasts = grants(30).into_iter();
+    all.push(each(held, lasts.map(|last| (("pool", MAP), last))));
+    // And how the holder before it was told: it begins to count anew.
     let untold = [held, &[swap(4)]].concat();
     let lasts = grants(30).into_iter();
     all.push(one_by_one(

@@ -117,6 +117,18 @@ async fn status<S: Store>(leases: &Queue<S>, name: &str) -> Option<StartStatus> 
     item.await.expect("an answer").map(|item| item.status)
 }
 
+/// As somebody might by hand.
+fn delete_starts(table: &Memory) {
+    let all = table.all().into_iter();
+    let starts: Vec<_> = all
+        .filter(|(_, _, item)| StartItem::read(item).is_some())
+        .collect();
+    assert!(!starts.is_empty());
+    for (pk, sk, _) in starts {
+        table.delete_at(&pk, &sk);
+    }
+}
+
 /// A mutex, and one of one permit.
 const BOTH: [Option<u16>; 2] = [None, Some(1)];
 
@@ -396,13 +408,7 @@ async fn withdrawn_start_may_be_asked_again() {
         .start(race.start("a", IfHeld::Wait(WaitTime::DAY)))
         .await;
     assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
-    let all = table.all().into_iter();
-    let mut items = all.filter_map(|(_, _, item)| StartItem::read(&item));
-    let item = items.next().expect("an item");
-    for by_hand in [Settlement::Failed(String::new()), Settlement::Dismissed] {
-        let settled = table.settle_start(&item, &by_hand, None, Duration::MAX);
-        assert_eq!(settled.await.expect("an answer"), Settled::Done);
-    }
+    delete_starts(&table);
     let (key, because) = (make::key("k"), make::because());
     let forced = leases.force_release(&key, ForceReleaseOptions::default(), &because);
     let forced = forced.await.expect("an answer");
@@ -412,6 +418,32 @@ async fn withdrawn_start_may_be_asked_again() {
     );
     let again = leases.start(race.start("a", IfHeld::Fail)).await;
     assert!(matches!(again, Ok(Started::Started { .. })), "{again:?}");
+}
+
+/// Its call was lost and its item is deleted: it may have begun, until no call can arrive any more. Then the next one has its turn.
+#[tokio::test(start_paused = true)]
+async fn deleted_item_means_not_begun() {
+    let race = Race::new(None);
+    let table = Memory::new();
+    let leases = race.leases(table.clone());
+    let waits = || IfHeld::Wait(WaitTime::DAY);
+    race.calls.script_starts("a", &[StartFate::Lost]);
+    let queued = leases.start(race.start("a", waits())).await;
+    assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+    delete_starts(&table);
+    let queued = leases.start(race.start("b", waits())).await;
+    assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+    race.clock.advance(Duration::from_mins(1));
+    leases.sweep(SweepBounds::Schedule).await.expect("swept");
+    assert!(race.calls.started().is_empty());
+    race.clock.advance(Duration::from_mins(7));
+    leases.sweep(SweepBounds::Schedule).await.expect("swept");
+    assert_eq!(status(&leases, "b").await, Some(StartStatus::Begun));
+    // It may ask anew, and runs.
+    let queued = leases.start(race.start("a", waits())).await;
+    assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
+    race.ends(&leases, "b").await;
+    assert_eq!(status(&leases, "a").await, Some(StartStatus::Begun));
 }
 
 /// The permit that it reads as free is taken, and another one has come back since.

@@ -2,20 +2,24 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
+
 use crate::{
-    Acquire, Ended, Error, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait, WaitTime,
+    Acquire, Ended, Error, Execution, Leases, Memory, Queue, Queued, Settings, TaskToken, Wait,
+    WaitTime,
     retry::some_at_a_time,
     row::{Holding, Notification, Row, State},
     store::{
-        Address,
+        Address, Applied, Operations as _, Store,
         wire::{Before, Wire},
     },
     test_support::{FakeStepFunctions, Lost, make},
+    transition::{Change, Leave, LeaveReason},
     values::RequestDigest,
 };
 
-struct Semaphore {
-    leases: Queue<Wire>,
+struct Semaphore<S = Wire> {
+    leases: Queue<S>,
     calls: Arc<FakeStepFunctions>,
 }
 
@@ -47,14 +51,6 @@ fn free(table: &Memory, permit: u16) {
 }
 
 impl Semaphore {
-    fn new(table: Wire) -> Self {
-        let calls = Arc::new(FakeStepFunctions::default());
-        let leases = Leases::new(table, Settings::default())
-            .with_clock(make::clock())
-            .with_workflows(calls.clone());
-        Self { leases, calls }
-    }
-
     fn request(who: &str) -> Acquire {
         make::of_execution(make::key("k"), who)
             .request_id(make::request_id(who))
@@ -63,6 +59,16 @@ impl Semaphore {
 
     fn digest(who: &str) -> RequestDigest {
         RequestDigest::of(&make::execution(who), &make::request_id(who))
+    }
+}
+
+impl<S: Store> Semaphore<S> {
+    fn new(table: S) -> Self {
+        let calls = Arc::new(FakeStepFunctions::default());
+        let leases = Leases::new(table, Settings::default())
+            .with_clock(make::clock())
+            .with_workflows(calls.clone());
+        Self { leases, calls }
     }
 
     async fn ask(&self, who: &str) -> Queued {
@@ -75,11 +81,13 @@ impl Semaphore {
             wait: WaitTime::new(Duration::from_hours(1)).expect("valid"),
             latest,
         };
-        self.leases.acquire_queued(Self::request(who), wait).await
+        self.leases
+            .acquire_queued(Semaphore::request(who), wait)
+            .await
     }
 
     /// All three are held, and nobody knows which permit is whose.
-    async fn full(table: Wire) -> Self {
+    async fn full(table: S) -> Self {
         let this = Self::new(table);
         for who in ["x", "y", "z"] {
             assert_eq!(this.ask(who).await, Queued::Acquired);
@@ -319,4 +327,44 @@ async fn joining_serves_a_free_key() {
     free(&leases.store().table, 0);
     assert!(matches!(ask("b").await, Queued::Queued { .. }));
     assert_eq!(semaphore.told(), ["x", "a"]);
+}
+
+/// Whoever found a place without an item does not take away the one that was given since.
+#[tokio::test(start_paused = true)]
+async fn place_is_passed_over_as_it_was_read() {
+    // Three grants, the end of one; then that the place is nobody's.
+    let table = Wire::meddled(Before::Apply, 5, |table| {
+        let meanwhile = async {
+            let leave = Change::Leave(Leave {
+                request: Semaphore::digest("a"),
+                place: 0,
+                because: LeaveReason::GaveUp,
+            });
+            let first = Address::first(&make::key("k"));
+            let left = table.apply(&first, &leave, Duration::MAX).await;
+            assert!(matches!(left, Ok(Applied::Done { .. })), "{left:?}");
+            let others = Semaphore::new(table.clone());
+            assert_eq!(others.ask("w").await, Queued::Acquired);
+            assert!(matches!(others.ask("a").await, Queued::Queued { .. }));
+        };
+        meanwhile.now_or_never().expect("at once");
+    });
+    let semaphore = Semaphore::full(table).await;
+    assert!(matches!(semaphore.ask("a").await, Queued::Queued { .. }));
+    let leases = &semaphore.leases;
+    let table = &leases.store().table;
+    let all = table.all().into_iter();
+    for (pk, sk, _) in all.filter(|(_, sk, _)| sk.starts_with("WAIT#")) {
+        table.delete_at(&pk, &sk);
+    }
+    let over = Execution::Ended {
+        stopped_at: leases.now(),
+        redrivable: false,
+        all_answered: true,
+    };
+    let z = make::execution("z");
+    semaphore.calls.set_execution(z.as_str(), over);
+    leases.reap(&z).await.expect("an answer");
+    assert!(leases.store().is_done());
+    assert_eq!(row_of(table, 0).waiting(), [Semaphore::digest("a")]);
 }

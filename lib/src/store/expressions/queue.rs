@@ -62,11 +62,6 @@ pub(super) fn joining(join: &Join) -> Expressions {
 pub(super) fn leaving(leave: &Leave) -> Expressions {
     let ours = ours_in_any_state();
     let place = leave.place;
-    let version = if leave.request.is_start() {
-        "SET #version = #version + :one "
-    } else {
-        ""
-    };
     let (mut condition, mut values) = (
         format!("{ours} AND #queue[{place}] = :request"),
         vec![("request", b(leave.request.as_bytes()))],
@@ -84,7 +79,7 @@ pub(super) fn leaving(leave: &Leave) -> Expressions {
     }
     build_once(
         condition,
-        format!("{version}REMOVE #queue[{place}]"),
+        format!("SET #version = #version + :one REMOVE #queue[{place}]"),
         values,
     )
 }

@@ -123,11 +123,6 @@ pub fn wrote(
         state.seen.superseded.extend(names::whose(&away));
         state.seen.superseded.sort_unstable();
     }
-    if let ([.., Write::Settle(_, Settlement::Dismissed)], Call::Dismiss(who, _)) =
-        (ask.writes(), call)
-    {
-        state.seen.purged |= 1 << who;
-    }
     let revived = matches!(ask.row(), Some((0, Change::Extend(extend)))
         if before.row(0).and_then(|row| row.holding()).is_some_and(|held| held.expires_at() <= extend.now));
     if before.view(0, 0).lease == after.view(0, 0).lease {

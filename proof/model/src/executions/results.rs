@@ -81,8 +81,8 @@ impl World {
         };
         let table = self.library.table(state.table);
         let status = table.start(who).map(|(status, _)| status);
-        // It was dismissed, and may have been accepted anew.
-        let is_dismissed = state.seen.purged & (1 << who) != 0;
+        // It may have been accepted anew.
+        let is_purged = state.seen.purged & (1 << who) != 0;
         let executing = &mut state.executions[usize::from(who)];
         let has_begun = executing.began.is_some();
         let ended = executing.ended.filter(|_| !executing.runs());
@@ -102,12 +102,12 @@ impl World {
             }
             (_, "Lease.NotStarted" | "Lease.QueueTimeout") => {
                 let never = matches!(status, Some(StartStatus::Failed(_) | StartStatus::Skipped));
-                (Told::Refusal, never && !has_begun || is_dismissed)
+                (Told::Refusal, never && !has_begun || is_purged)
             }
-            _ => (Told::Refusal, is_dismissed && !has_begun),
+            _ => (Told::Refusal, is_purged && !has_begun),
         };
         let task = &mut executing.task;
-        let is_same = task.told.is_none_or(|before| before == told) || is_dismissed;
+        let is_same = task.told.is_none_or(|before| before == told) || is_purged;
         let waits = task.is_waited_for_with(token);
         if waits {
             (task.waits, task.told) = (false, Some(told));

@@ -57,7 +57,7 @@ pub struct Seen {
     pub superseded: Vec<(Who, u8)>,
     /// The inputs under which each start was accepted, as bits.
     pub accepted: [u8; 4],
-    /// Starts whose items were purged, or dismissed, as bits.
+    /// Starts whose items were purged, as bits.
     pub purged: u8,
     pub broken: u32,
 }

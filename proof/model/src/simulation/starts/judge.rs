@@ -36,7 +36,7 @@ pub struct Record {
     deadline: Timestamp,
     has_failed: bool,
     /// And its task knows, so that it is not listed.
-    is_told: bool,
+    is_dismissed: bool,
     /// It was granted the key since its item was stored.
     had_turn: bool,
     /// Its place was lost with a row that was deleted by hand.
@@ -159,20 +159,13 @@ impl Record {
             Settlement::Superseded { by, .. } => Some(StartStatus::Superseded(by.clone())),
             Settlement::Failed(reason) => {
                 self.has_failed = true;
-                (self.is_told, self.asking.was_refused) = (false, false);
+                (self.is_dismissed, self.asking.was_refused) = (false, false);
                 self.accepted_at = None;
                 Some(StartStatus::Failed(reason.clone()))
             }
-            Settlement::Told { .. } => {
-                self.is_told = true;
+            Settlement::Dismissed { .. } => {
+                self.is_dismissed = true;
                 return;
-            }
-            Settlement::Dismissed => {
-                self.has_failed = false;
-                self.accepted_at = None;
-                // Who starts it anew is not the caller that has ended.
-                self.asking.must_stop = false;
-                None
             }
         };
     }
@@ -254,7 +247,7 @@ impl Judge {
             puts: 0,
             deadline: Timestamp::from_millis(0),
             has_failed: false,
-            is_told: false,
+            is_dismissed: false,
             had_turn: false,
             displaced: false,
             dismissing: false,
@@ -505,8 +498,7 @@ impl Judge {
             Settlement::Skipped { .. } => "skipped",
             Settlement::Superseded { .. } => "superseded",
             Settlement::Failed(_) => "failed",
-            Settlement::Told { .. } => "told",
-            Settlement::Dismissed => "dismissed",
+            Settlement::Dismissed { .. } => "dismissed",
         };
         let mut wrong = Vec::new();
         if word == "begun" {
@@ -552,16 +544,11 @@ impl Judge {
                     wrong.push(format!("{name} has failed on a free key"));
                 }
             }
-            Settlement::Told { .. } => {
-                if !record.asking.was_refused {
+            Settlement::Dismissed { .. } => {
+                if !record.asking.was_refused && !record.dismissing {
                     wrong.push(format!(
-                        "lost: {name} has failed, and its task does not know"
+                        "lost: {name} has failed, its task does not know, and nobody dismissed it"
                     ));
-                }
-            }
-            Settlement::Dismissed => {
-                if !record.dismissing {
-                    wrong.push(format!("lost: {name} was dismissed by nobody"));
                 }
             }
         }
@@ -734,7 +721,6 @@ impl Judge {
             Ok(Started::Queued { .. }) => match record.status {
                 // The call was suspended, and what it was told of is gone.
                 _ if is_stale => None,
-                None if record.dismissing => None,
                 None => Some(format!("lost: {name} is answered queued, and has no item")),
                 Some(StartStatus::Waiting | StartStatus::Begun) => {
                     record.accepted_at.get_or_insert(now);
@@ -828,7 +814,7 @@ impl Judge {
         for record in &self.starts {
             let failed = matches!(record.status, Some(StartStatus::Failed(_)));
             let is_listed = listed.contains(&RequestDigest::of_start(&record.start.execution()));
-            if is_listed != (failed && !record.is_told) {
+            if is_listed != (failed && !record.is_dismissed) {
                 let name = record.name();
                 wrong.push(format!(
                     "lost: {name}: {}, listed: {is_listed}",

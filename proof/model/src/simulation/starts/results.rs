@@ -156,8 +156,6 @@ impl Record {
                         || !matches!(self.status, Some(StartStatus::Waiting | StartStatus::Begun))
                 }
                 "Lease.Superseded" => matches!(self.status, Some(StartStatus::Superseded(_))),
-                // An operator has dismissed what had failed.
-                "Lease.NoOutput" => self.status.is_none(),
                 _ => false,
             },
         }
