@@ -205,6 +205,15 @@ impl Term {
             Self::Execution { keep, .. } => keep,
         }
     }
+
+    /// From when on a look may end the lease, if its execution was found to be over.
+    #[must_use]
+    pub const fn look_again_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Ttl { .. } => None,
+            Self::Execution { look_again_at, .. } => look_again_at,
+        }
+    }
 }
 
 impl Holding {
@@ -297,7 +306,8 @@ impl Row {
     }
 
     /// Whether it was granted again to an execution that runs, by a redrive: nobody is to be notified.
-    pub(crate) fn is_of_a_redrive(&self) -> bool {
+    #[must_use]
+    pub fn is_of_a_redrive(&self) -> bool {
         self.waits_in_pool()
             && self
                 .holding()

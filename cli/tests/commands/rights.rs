@@ -12,7 +12,8 @@ const WAITS: &str = "arn:aws:states:us-east-1:123456789012:execution:orders:wait
 const FAILED: &str = "arn:aws:states:us-east-1:123456789012:execution:missing:one";
 
 /// What a command asks for only in cases that are not played here: a release whose outcome is unknown, who waits, …
-const SELDOM: [(&str, &str); 5] = [
+const SELDOM: [(&str, &str); 6] = [
+    ("dismiss-start", "DeleteItem"),
     ("force-release", "GetItem"),
     ("freeze", "GetItem"),
     ("repeat-start", "DeleteItem"),

@@ -423,6 +423,21 @@ impl<S: Store> Leases<S> {
         })
     }
 
+    /// The same, with the place or the permit of this request, if it has one. Several rows are read one after the other: what moves from one
+    /// to another meanwhile may be in none of them, and is looked for once more.
+    pub(crate) async fn read_rows_of(
+        &self,
+        key: &Key,
+        permits: Option<Permits>,
+        request: &RequestDigest,
+    ) -> Result<Rows, Error> {
+        let rows = self.read_rows_for(key, permits).await?;
+        if rows.are_all() && matches!(rows.standing(request), Standing::Unknown) {
+            return self.read_rows(key).await;
+        }
+        Ok(rows)
+    }
+
     /// Replaces a row that was read, if nobody else has written it since.
     pub(crate) async fn replace(
         &self,

@@ -30,7 +30,7 @@ use crate::{
     leases::{CALLS_WITHIN, Freed, TRIES, pool_of},
     metrics::{self, Metric},
     outcomes::Ended,
-    row::{Holding, Row, Stored, Term},
+    row::{Holding, Row, Stored},
     start::{ANSWERS_FOR, Known, StartItem, StartStatus},
     store::{Address, Operations, Settled, Settlement, Store},
     transition::{Change, Head, Leave, LeaveReason, Look, ReplaceIfUnchanged},
@@ -122,10 +122,7 @@ impl<S: Store> Queue<S> {
             .map_or(held.acquired_at, |notification| notification.at);
         let over_at = self.shows_all_calls(called_at);
         let now = self.now();
-        let noted_at = match held.term {
-            Term::Execution { look_again_at, .. } => look_again_at,
-            Term::Ttl { .. } => None,
-        };
+        let noted_at = held.term.look_again_at();
         let is_noted = known != Known::Unasked || noted_at.is_some_and(|at| at <= now);
         if now >= over_at && is_noted {
             return Ok(true);

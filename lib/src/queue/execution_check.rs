@@ -112,11 +112,20 @@ impl<S: Store> Queue<S> {
             Knows::AskAgainAt(at) => next_look = Some(at),
             Knows::NotAsked => {}
         }
+        let now = self.now();
+        let sweep_after = next_look.map_or(next, |at| next.min(at));
+        let (was, is) = (held.term.look_again_at(), look_again_at);
+        let forgets = known && held.notification.is_some();
+        // Looked at before it was due, since others wait, and as it was.
+        let is_due_as_before = |due| now < due && due <= sweep_after;
+        if was == is && !forgets && held.sweep_after.is_some_and(is_due_as_before) {
+            return Ok(Looked::Kept);
+        }
         let change = Change::Look(Look {
             version: row.version,
-            now: self.now(),
+            now,
             look_again_at,
-            sweep_after: next_look.map_or(next, |at| next.min(at)),
+            sweep_after,
             known,
         });
         Ok(
@@ -336,7 +345,12 @@ impl<S: Store> Queue<S> {
             Execution::Ended { stopped_at, .. } => stopped_at.plus(grace),
             Execution::Running | Execution::Unknown => now,
         };
-        let at = look_again_at.unwrap_or_else(|| now.plus(grace));
+        // Two answers within half a minute may both be older than its beginning, and count as one.
+        let apart = match said {
+            Execution::Unknown => self.shows_after(now),
+            _ => now,
+        };
+        let at = look_again_at.unwrap_or_else(|| apart.max(now.plus(grace)));
         let at = at.max(after_end);
         if look_again_at.is_some() && at <= now {
             Verdict::End(Ended::Expired)

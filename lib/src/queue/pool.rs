@@ -646,12 +646,14 @@ impl<S: Store> Queue<S> {
         let held = row.holding().filter(|_| may)?;
         let pool = held.pool.as_deref()?;
         let now = self.now();
+        let look = Some(now.plus(self.settings().look));
         Some(Row {
             version: row.version.plus(1),
             opens_at: request.map_or(row.opens_at, |request| request.opens_at(now)),
             state: State::Held(Holding {
                 acquired_at: now,
-                sweep_after: Some(now.plus(self.settings().look)),
+                // The index has it: one that is still to come stays.
+                sweep_after: held.sweep_after.filter(|at| *at > now).or(look),
                 notification: held
                     .notification
                     .map(|told| Notification::first(now, told.ticket)),

@@ -343,7 +343,7 @@ impl<S: Store> Queue<S> {
             missing_since: Some(since),
             ..item.clone()
         };
-        let look = with_look(missing, until);
+        let look = with_look(missing, until.min(self.next_look_at(item)));
         self.store().look_at_result(&look, self.limit()).await?;
         Ok(Answered::NotYet)
     }
@@ -356,17 +356,20 @@ impl<S: Store> Queue<S> {
     }
 
     /// Twice as long after each look, as for a lease; but whoever is to stop with its caller is looked at as often as at first.
-    async fn look_later(&self, item: &ResultItem) -> Result<Answered, Error> {
+    fn next_look_at(&self, item: &ResultItem) -> Timestamp {
         let (now, look) = (self.now(), self.settings().look);
-        let pause = match item.stop_with {
+        now.plus(match item.stop_with {
             Some(_) => look,
             None => now.since(item.asked_at).clamp(look, LONGEST_PAUSE),
-        };
+        })
+    }
+
+    async fn look_later(&self, item: &ResultItem) -> Result<Answered, Error> {
         let seen = ResultItem {
             missing_since: None,
             ..item.clone()
         };
-        let later = with_look(seen, now.plus(pause));
+        let later = with_look(seen, self.next_look_at(item));
         self.store().look_at_result(&later, self.limit()).await?;
         Ok(Answered::NotYet)
     }

@@ -22,7 +22,6 @@ use crate::{
         Queue,
         begin::{Begins, not_started_reason},
         maintenance::place_in,
-        results::Caller,
     },
     request::{InsteadOf, Request},
     requests::Lifetime,
@@ -217,7 +216,8 @@ impl<S: Store> Queue<S> {
     /// The answer of one that waits in the queue, has the key, or had it.
     async fn answer_by_rows(&self, item: &StartItem) -> Result<Option<Started>, Error> {
         let request = item.digest();
-        let rows = self.read_rows_for(&item.key, item.request.permits).await?;
+        let permits = item.request.permits;
+        let rows = self.read_rows_of(&item.key, permits, &request).await?;
         match rows.standing(&request) {
             Standing::InQueue(first) => self.answer_waiting(first.clone(), item).await.map(Some),
             Standing::Has(permit, row) => {
@@ -316,24 +316,31 @@ impl<S: Store> Queue<S> {
         let Some(item) = item.await? else {
             return Ok(false);
         };
-        let purge_at = self.purge_start_at();
-        if item.status != StartStatus::Waiting {
-            if let StartStatus::Failed(_) = item.status {
-                // Its task is told why as long as the item says it.
-                let task = self.check_result(key, &request, Caller::LeftToSweep);
-                let _ = Box::pin(task).await?;
-            }
+        let dismissed = if item.status == StartStatus::Waiting {
+            self.dismiss_waiting(&item).await?
+        } else {
+            let purge_at = self.purge_start_at();
             let dismissal = Settlement::Dismissed { purge_at };
-            let dismissed = self.settle(&item, &dismissal, None).await?;
-            return Ok(dismissed == Settled::Done);
+            self.settle(&item, &dismissal, None).await? == Settled::Done
+        };
+        if dismissed {
+            self.answer_if_over(key, &request).await;
         }
+        Ok(dismissed)
+    }
+
+    /// Takes one out of the queue that waits, or that has its key and waits in its pool.
+    async fn dismiss_waiting(&self, item: &StartItem) -> Result<bool, Error> {
+        let (key, request) = (&item.key, item.digest());
+        let purge_at = self.purge_start_at();
         let skipped = Settlement::Skipped { purge_at };
-        let rows = self.read_rows_for(key, item.request.permits).await?;
-        let dismissed = match rows.standing(&request) {
+        let rows = self.read_rows_of(key, item.request.permits, &request);
+        let rows = rows.await?;
+        Ok(match rows.standing(&request) {
             Standing::Has(permit, row) if row.waits_in_pool() => {
                 let (key, row) = (key.clone(), row.clone());
                 let at = Address { key, permit };
-                let freed = Box::pin(self.settle_with_grant(&at, &row, &item, &skipped)).await?;
+                let freed = Box::pin(self.settle_with_grant(&at, &row, item, &skipped)).await?;
                 let was_settled = freed.is_some();
                 self.serve(freed.flatten()).await;
                 was_settled
@@ -342,15 +349,11 @@ impl<S: Store> Queue<S> {
             Standing::Has(..) | Standing::Had => false,
             Standing::InQueue(first) => {
                 let first = first.clone();
-                self.settle_in_queue(first, &item, &skipped, None).await?
+                self.settle_in_queue(first, item, &skipped, None).await?
             }
             // It has no place, until sweep gives it one.
-            Standing::Unknown => self.settle(&item, &skipped, None).await? == Settled::Done,
-        };
-        if dismissed {
-            self.answer_if_over(key, &request).await;
-        }
-        Ok(dismissed)
+            Standing::Unknown => self.settle(item, &skipped, None).await? == Settled::Done,
+        })
     }
 
     /// For an operator: begins a start that has its turn and may not have begun. Returns whether it has begun.

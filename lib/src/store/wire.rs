@@ -95,6 +95,7 @@ pub(crate) enum Before {
     Apply,
     ApplyAll,
     ReadAll,
+    ReadKey,
     Join,
     Read,
     ReadStart,
@@ -332,6 +333,7 @@ impl Store for Wire {
     }
 
     async fn read_key(&self, key: &Key, limit: Duration) -> Result<Vec<(u16, Stored)>, Error> {
+        self.at(Before::ReadKey);
         let read = self.life.request(self.table.read_key(key, limit)).await;
         // Others may write before its answer arrives.
         tokio::task::yield_now().await;

@@ -287,7 +287,7 @@ fn gone(write: &Write) -> &'static [&'static str] {
             &["missing_since"]
         }
         Write::Restart(..) => &["reason", "purge_at"],
-        Write::Settle(_, Settlement::Told { .. }) => &["holder"],
+        Write::Settle(_, Settlement::Dismissed { .. }) => &["holder"],
         Write::Start(item) if item.status == StartStatus::Skipped => &["holder", "sweep_after"],
         Write::Settle(_, Settlement::Begun { .. } | Settlement::Skipped { .. }) => {
             &["holder", "sweep_after", "reason", "superseded_by"]

@@ -1,6 +1,9 @@
 //! What another call does between two requests of a start.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures_util::FutureExt as _;
 
@@ -444,6 +447,42 @@ async fn deleted_item_means_not_begun() {
     assert!(matches!(queued, Ok(Started::Queued { .. })), "{queued:?}");
     race.ends(&leases, "b").await;
     assert_eq!(status(&leases, "a").await, Some(StartStatus::Begun));
+}
+
+/// The rows are read as it moves from one to another.
+#[tokio::test(start_paused = true)]
+async fn what_moves_meanwhile_is_found() {
+    let race = Race::new(Some(2));
+    let at = |permit| Address {
+        key: make::key("k"),
+        permit,
+    };
+    let second = |table: &Memory| {
+        let mut rows = table.all().into_iter();
+        let found = rows.find(|(_, sk, _)| sk == "LEASE#0001");
+        found.expect("a row").2
+    };
+    let moved = Arc::new(Mutex::new(Item::new()));
+    let now = Arc::clone(&moved);
+    let arrives = move |table: &Memory| table.put(at(1), &now.lock().expect("no panic"));
+    // As it asks, and then two times because it has asked before.
+    let store = Wire::meddled(Before::ReadKey, 3, arrives);
+    let others = race.leases(store.table.clone());
+    race.calls.script_starts("a", &[StartFate::Lost]);
+    for name in ["x", "y", "a"] {
+        let wait = WaitTime::new(Duration::from_secs(1)).expect("valid");
+        let asked = others.start(race.start(name, IfHeld::Wait(wait))).await;
+        asked.expect("accepted");
+    }
+    let before = second(&store.table);
+    race.ends(&others, "y").await;
+    *moved.lock().expect("no panic") = second(&store.table);
+    store.table.put(at(1), &before);
+    race.clock.advance(Duration::from_mins(20));
+    let leases = race.leases(store.clone());
+    let again = leases.start(race.start("a", IfHeld::Skip)).await;
+    assert!(store.is_done());
+    assert!(matches!(again, Ok(Started::Started { .. })), "{again:?}");
 }
 
 /// The permit that it reads as free is taken, and another one has come back since.

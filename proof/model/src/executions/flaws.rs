@@ -4,7 +4,7 @@ use leasehold::{
     Ended,
     row::{Entry, Holding, Notification, Row, State, Stored},
     store::{Address, AttributeValue, Settlement, Write, Written},
-    transition::{Change, EndIfUnchanged, Head, ReplaceIfUnchanged, transition},
+    transition::{Change, EndIfUnchanged, Head, LeaveReason, ReplaceIfUnchanged, transition},
 };
 
 use super::{
@@ -45,6 +45,7 @@ flaws! {
     ReleasesOpen S13 PACE "a release opens the key, whatever its grant has said"
     LimitsLeaveTheVersion S14 LIMITED "a limit does not change the version of the row"
     NotesAreDeleted L6 NEWEST "no note is left of who was sent away for a later one and told so"
+    LaterOnesNeedNotWait L6 NEWEST "one is sent away for a later one that waits no more"
     NamesAreUsedAgain Twice S_CRASHES "a name of an execution may be used again"
     NobodyAsks Both S_RELEASED "nobody asks whether an execution of a name has begun"
     UnknownIsOver S12 S_CRASHES "an execution that Step Functions does not know yet counts as over"
@@ -179,6 +180,13 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
 /// What is written of items that are no rows, and of which rows beside them.
 fn instead_of_items(flaw: Flaw, writes: &mut Vec<Write>) {
     match (flaw, &mut writes[..]) {
+        (
+            Flaw::LaterOnesNeedNotWait,
+            [
+                Write::Row(_, Change::Leave(leave)),
+                Write::Supersede(..) | Write::Settle(_, Settlement::Superseded { .. }),
+            ],
+        ) => leave.because = LeaveReason::GaveUp,
         (Flaw::NotesAreDeleted, [Write::Forget(_, waiter)]) => waiter.superseded_by = None,
         (Flaw::WaitsEndBlindly, [Write::Row(..), Write::Settle(_, Settlement::Failed(_))]) => {
             writes.remove(0);

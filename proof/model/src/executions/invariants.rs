@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{
     Holder, RequestDigest, StartStatus,
     store::{Address, Settlement, Write},
-    transition::{Change, Head},
+    transition::{Change, Head, LeaveReason},
 };
 use stateright::Property;
 
@@ -115,10 +115,18 @@ pub fn wrote(
     (before, after): (&Table, &Table),
 ) {
     if let Some((away, by)) = superseded(ask) {
-        // Whoever sends it away: the later one itself, or sweep for it.
+        let named = match ask.row() {
+            Some((_, Change::Leave(leave))) => match &leave.because {
+                LeaveReason::Superseded(later) => Some(later),
+                _ => None,
+            },
+            _ => None,
+        };
+        // Whoever sends it away, the later one itself or sweep for it: by the very request that waits, where the write names it.
         let queue = before.queue(world.key_of(names::who(by))).iter();
-        let mut waiting = queue.filter_map(names::whose);
-        let waits = waiting.any(|(who, _)| names::holder(who) == *by);
+        let mut waiting = queue.filter(|request| named.is_none_or(|named| named == *request));
+        let is_its = |(who, _)| names::holder(who) == *by;
+        let waits = waiting.any(|request| names::whose(request).is_some_and(is_its));
         state.seen.must(waits, Invariant::L6);
         state.seen.superseded.extend(names::whose(&away));
         state.seen.superseded.sort_unstable();

@@ -87,6 +87,10 @@ pub enum Broken {
     ResultForgotten,
     /// An execution that runs is taken for one that has succeeded.
     ResultGuessed,
+    /// What waited for its result has ended, and the execution is not stopped with it.
+    CalledRunsOn,
+    /// What waits for a result is taken for an execution that has ended.
+    CallerSeemsOver,
     /// Who is granted a key is notified although it is not in its pool.
     PoolIgnored,
     /// An entry in a pool stays when its grant has ended.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::shared::{
     Broken, Delayed, DeliveryFault, End, Environment, Shared, TaskResult, no_answer, too_busy,
 };
-use super::starts::{Judge, SIGNATURE};
+use super::starts::{CALLERS, Judge, SIGNATURE};
 use leasehold::{
     Begun, Call, Delivery, Error, Execution, ExecutionName, Failure, GrantOf, Holder, Outcome,
-    Receipt, Redrives, StateMachineArn, TaskToken, WaiterOf, Workflows,
+    Receipt, Redrives, StateMachineArn, TaskToken, Timestamp, WaiterOf, Workflows,
 };
 
 pub struct FaultyStepFunctions {
@@ -157,6 +157,7 @@ impl Workflows for FaultyStepFunctions {
             shared.may("DescribeExecution", execution.as_str())?;
             let age = shared.age(self.stale);
             let standing = shared.status(execution.as_str(), age);
+            shared.note(|| format!("  {execution}: {standing:?}"));
             let broken = |as_this| shared.broken == Some(as_this);
             Ok(match standing {
                 Some(Execution::Ended {
@@ -168,6 +169,15 @@ impl Workflows for FaultyStepFunctions {
                     redrivable: redrivable && !broken(Broken::ReapTrusts),
                     all_answered: all_answered || broken(Broken::ReapEnds),
                 },
+                Some(Execution::Running)
+                    if broken(Broken::CallerSeemsOver) && execution.as_str().contains(CALLERS) =>
+                {
+                    Execution::Ended {
+                        stopped_at: Timestamp::from_millis(shared.now),
+                        redrivable: false,
+                        all_answered: true,
+                    }
+                }
                 running => running.unwrap_or(Execution::Unknown),
             })
         })
@@ -251,6 +261,9 @@ impl Workflows for FaultyStepFunctions {
             self.shared.get().saw("stopped with its caller");
             let stops = |judge: &mut Judge| judge.stops_with_caller(execution);
             self.shared.get().judge(stops);
+            if self.shared.get().broken == Some(Broken::CalledRunsOn) {
+                return Ok(true);
+            }
             self.stop(execution, None).await
         })
     }

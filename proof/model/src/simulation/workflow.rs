@@ -291,7 +291,7 @@ impl Simulation {
                     "Lease.QueueTimeout" if !in_time => {}
                     "Lease.Unavailable" if displaced => {}
                     // An operator took its lease away before it was told.
-                    "Lease.Consumed" if shared.oracle.was_spent(&workflow.request) => {}
+                    "Lease.Lost" if shared.oracle.was_spent(&workflow.request) => {}
                     _ => shared.wrong(format!("{} is answered {name}", workflow.name)),
                 }
                 drop(shared);

@@ -16,6 +16,9 @@ use leasehold::{
     transition::Change,
 };
 
+/// For so long whoever has written a grant may go on with it.
+const CALLS_WITHIN: u64 = 60_000;
+
 /// All that is known of a start.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Record {
@@ -132,7 +135,7 @@ impl Record {
         self.start.name.as_str()
     }
 
-    fn runs(&self) -> bool {
+    pub fn runs(&self) -> bool {
         self.run.is_some_and(|run| run.ended.is_none())
     }
 
@@ -186,7 +189,7 @@ impl Record {
         self.status.as_ref().map_or("gone", StartStatus::word)
     }
 
-    fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.status == Some(StartStatus::Waiting)
     }
 
@@ -540,7 +543,11 @@ impl Judge {
                 }
                 let put_at = record.put_at;
                 let free = free_since.is_some_and(|since| since <= put_at);
-                if free && !refused && record.does_not_wait() {
+                // One that stood still between its grant and its pool is found by the next sweep, when its time is over.
+                let granted_at = item.asked_at.as_millis();
+                let stood_still =
+                    record.start.pool.is_some() && now + SKEW > granted_at + CALLS_WITHIN;
+                if free && !refused && !stood_still && record.does_not_wait() {
                     wrong.push(format!("{name} has failed on a free key"));
                 }
             }
@@ -631,7 +638,7 @@ impl Judge {
             run.redriven.is_over(now);
             let asking = &mut self.starts[who].asking;
             asking.has_failed |= !success;
-            asking.must_stop = false;
+            asking.must_stop = None;
         }
     }
 

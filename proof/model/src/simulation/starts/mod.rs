@@ -26,6 +26,7 @@ use std::{
 
 use super::{given, shared::Broken};
 pub use judge::Judge;
+pub use results::CALLERS;
 pub use service::{SIGNATURE, Starts};
 
 const SIDE_BY_SIDE: usize = 4;
@@ -101,6 +102,8 @@ fn broken_starts_are_found_out() {
         Broken::RuleIgnored,
         Broken::ResultForgotten,
         Broken::ResultGuessed,
+        Broken::CalledRunsOn,
+        Broken::CallerSeemsOver,
         Broken::PoolIgnored,
         Broken::PoolNeverLeft,
         Broken::EntryEnds,
@@ -154,7 +157,6 @@ fn runs_see_all_that_befalls_starts() {
         "Lease.QueueFull",
         "Lease.Invalid",
         "Lease.Unavailable",
-        "Grant",
         "Join",
         "Leave",
         "Look",

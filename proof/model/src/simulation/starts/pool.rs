@@ -27,12 +27,13 @@ impl InTurn {
         self.0.retain(|owed| !owed.waiting.is_empty());
     }
 
-    /// A key is served. False if somebody waits who waited when it was served so many times ago.
+    /// A key is served. False if somebody waits, and nothing holds that one back, who waited when it was served so many times ago.
     fn serves(&mut self, key: &Key, permits: usize, queue: &[Entry]) -> bool {
         let mut is_fair = true;
         for owed in self.0.iter_mut().filter(|owed| owed.key == *key) {
             owed.since += 1;
-            is_fair &= owed.since < permits;
+            let waits = owed.waiting.iter().any(|one| queue.contains(one));
+            is_fair &= owed.since < permits || !waits;
         }
         if queue.is_empty() {
             return is_fair;
@@ -50,6 +51,8 @@ impl InTurn {
 pub struct Pooled {
     token: u64,
     entered: bool,
+    /// Of an execution that runs by a redrive, and comes before all who wait.
+    is_of_a_redrive: bool,
 }
 
 impl Judge {
@@ -70,10 +73,14 @@ impl Judge {
         pooled.any(|pooled| !pooled.entered)
     }
 
+    /// Its grant, as long as that lasts.
+    fn pooled(&self, entry: &Entry) -> Option<&Pooled> {
+        let pooled = self.keys.get(&entry.key)?.pooled.get(&entry.permit)?;
+        (pooled.token == entry.fencing_token.get()).then_some(pooled)
+    }
+
     fn lasts(&self, entry: &Entry) -> bool {
-        let key = self.keys.get(&entry.key);
-        let pooled = key.and_then(|key| key.pooled.get(&entry.permit));
-        pooled.is_some_and(|pooled| pooled.token == entry.fencing_token.get())
+        self.pooled(entry).is_some()
     }
 
     /// Whether this row of a key is inside, and says so.
@@ -113,7 +120,10 @@ impl Judge {
             }
         }
         for entry in is.inside.values() {
-            if was.inside.values().any(|one| one == entry) {
+            let comes_first = |pooled: &Pooled| pooled.is_of_a_redrive;
+            if was.inside.values().any(|one| one == entry)
+                || self.pooled(entry).is_some_and(comes_first)
+            {
                 continue;
             }
             let is_closed = |row: &Row| row.is_limited_to_none() || row.frozen.is_some();
@@ -145,6 +155,7 @@ impl Judge {
         let is = pool.map(|pool| Pooled {
             token: after.fencing_token.get(),
             entered: pool.entered,
+            is_of_a_redrive: after.is_of_a_redrive(),
         });
         let pooled = &mut self.keys.entry(at.key.clone()).or_default().pooled;
         let was_inside = pooled.get(&at.permit).is_some_and(|was| {

@@ -1,7 +1,11 @@
 //! Tasks that wait for the results of starts: what they may be told, and that they are.
 
 use super::{
-    super::shared::{End, TaskResult},
+    super::{
+        oracle::SKEW,
+        shared::{End, TaskResult},
+        world::STALE,
+    },
     judge::{Judge, Record},
     world::World,
 };
@@ -9,6 +13,9 @@ use leasehold::{Execution, Holder, IfHeld, ResultTo, StartStatus, TaskToken};
 
 /// Who waits with a token, from here on: the task of a start, by its number.
 pub const RESULTS: usize = 1_000_000;
+
+/// What waits for results with its own execution, in their ARNs.
+pub const CALLERS: &str = ":execution:calls:";
 
 /// The execution whose task waits for the result of a start.
 #[derive(Default)]
@@ -26,8 +33,8 @@ pub struct Asking {
     calls: u32,
     /// The function of its task has answered, so that it waits for the result.
     waits: bool,
-    /// Nothing else ends the execution.
-    pub must_stop: bool,
+    /// Since when nothing else ends the execution, because that of its caller has ended.
+    pub must_stop: Option<u64>,
     /// The execution has failed, perhaps before it was redriven.
     pub has_failed: bool,
     /// The task was told that the start has failed, since it did.
@@ -39,7 +46,7 @@ impl World {
         let wants = self.rng.bool();
         let stops = wants && self.rng.u8(..3) == 0;
         let caller = stops.then(|| {
-            let arn = format!("arn:aws:states:eu-west-1:123456789012:execution:calls:c{who}");
+            let arn = format!("arn:aws:states:eu-west-1:123456789012{CALLERS}c{who}");
             Holder::new(arn).expect("valid")
         });
         if let Some(caller) = &caller {
@@ -115,13 +122,14 @@ impl World {
 
     /// The execution of a task is stopped, which waits for a start.
     pub fn caller_ends(&mut self, who: usize) {
+        let now = self.now();
         let (caller, token) = self.judge(|judge| {
             let record = &mut judge.starts[who];
             record.dismissing = true;
             let asking = &mut record.asking;
             asking.is_over = true;
             // What has failed once was the result, whether or not it is redriven.
-            asking.must_stop = asking.waits && !asking.has_failed;
+            asking.must_stop = (asking.waits && !asking.has_failed).then_some(now);
             asking.waits = false;
             (asking.caller.clone(), asking.token.take())
         });
@@ -177,10 +185,9 @@ impl Judge {
 
     /// An execution is stopped because its caller has ended.
     pub fn stops_with_caller(&mut self, execution: &Holder) {
-        let starts = self.starts.iter_mut();
+        let starts = self.starts.iter();
         let mut of_it = starts.filter(|record| record.start.execution() == *execution);
         let Some(record) = of_it.next() else { return };
-        record.asking.must_stop = false;
         if !record.asking.is_over {
             let name = record.name().to_owned();
             self.is_wrong(format!("{name} is stopped, and its caller runs"));
@@ -194,6 +201,28 @@ impl Judge {
         let waiting: Vec<_> = waiting.map(|record| record.name().to_owned()).collect();
         for name in waiting {
             self.is_wrong(format!("stuck: the task of {name} was not answered"));
+        }
+    }
+
+    /// Without faults what was to stop with its caller is stopped, or leaves the queue, at the first look that shows its end; unless
+    /// nobody may ask about the machine that comes and goes.
+    pub fn nobody_outlives_its_caller(&mut self, look: u64, pause: u64, unaskable: bool, now: u64) {
+        let most = look + STALE + 2 * pause + 4 * SKEW;
+        let calm_since = self.calm_since;
+        let is_late = |record: &&Record| {
+            let since = record.asking.must_stop;
+            since.is_some_and(|at| at.max(calm_since) + most < now)
+                && (record.runs() || record.waits())
+                && !(unaskable && record.fickle)
+        };
+        let late = self.starts.iter().filter(is_late);
+        let late: Vec<_> = late
+            .map(|record| (record.name().to_owned(), record.says()))
+            .collect();
+        for (name, says) in late {
+            self.is_wrong(format!(
+                "{name} is {says}, and its caller has ended long since"
+            ));
         }
     }
 

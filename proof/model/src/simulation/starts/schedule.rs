@@ -12,7 +12,7 @@ use super::{
 };
 use leasehold::{
     Holder, StartStatus,
-    row::Stored,
+    row::{Row, Stored},
     store::{ItemAddress, Operations as _, ScanSegment, Store as _},
 };
 use std::time::Duration;
@@ -23,8 +23,9 @@ const TURNS: u32 = 140;
 /// Of a minute each, until everybody has come to rest: the longest grace, some calls that nobody can answer, and more.
 const ROUNDS: u32 = 130;
 
-/// Of an hour each, after those: the longest pause between two looks at what may be redriven, and more.
-const LONG_ROUNDS: u32 = 30;
+/// Of an hour each, after those: the longest pause between two looks at what may be redriven, and then the time in which
+/// everything that got its key back comes to its end.
+const LONG_ROUNDS: u32 = 48;
 
 /// As long as anybody waits, and more.
 const DAY: u64 = 90_000_000;
@@ -310,12 +311,16 @@ fn trouble(world: &mut World) {
     shared.note(|| now);
 }
 
-/// A row that nobody holds is deleted, when no function is at work on it.
+/// A row that nobody holds, or a pool that nobody is in, is deleted, when no function is at work on it.
 fn delete_by_hand(world: &mut World) {
     let key = world.rng.usize(..world.keys.len());
     let is_free = |permit| {
         let row = world.row(key, permit);
-        !matches!(row, Stored::Row(row) if row.holding().is_some())
+        let in_use = |row: &Row| {
+            let entries = row.entries.as_ref();
+            row.holding().is_some() || entries.is_some_and(|it| !it.inside.is_empty())
+        };
+        !matches!(row, Stored::Row(row) if in_use(&row))
     };
     let permits = world.permits(key).unwrap_or(1);
     if !(0..permits).all(is_free) {
@@ -478,7 +483,9 @@ fn goes_on(world: &mut World, pause: u64) {
     let known = world.judge(|judge| judge.starts.len());
     for who in 0..known {
         // What runs without its key runs on until somebody sees to it.
-        let stays = |judge: &mut Judge| judge.is_beside(who) || judge.starts[who].asking.must_stop;
+        let stays = |judge: &mut Judge| {
+            judge.is_beside(who) || judge.starts[who].asking.must_stop.is_some()
+        };
         let stays = world.judge(stays) && can_be_asked(world, who);
         if world.judge(|judge| judge.is_running(who)) && !stays && world.rng.bool() {
             let end = [End::Succeeded, End::Failed][world.rng.usize(..2)];
@@ -514,8 +521,10 @@ fn goes_on(world: &mut World, pause: u64) {
     finish(world);
     let now = world.now();
     let unaskable = world.service(|starts| !starts.denied.is_empty());
+    let look = world.plan.look;
     world.judge(|judge| {
         judge.nobody_is_beside_for_long(pause, unaskable, now);
+        judge.nobody_outlives_its_caller(look, pause, unaskable, now);
         if !unaskable {
             judge.nobody_waits_in_vain();
         }
@@ -546,9 +555,9 @@ fn is_at_rest(world: &mut World) {
                 at_once(item).expect("memory does not fail")
             }
             // Nobody may ask, and DynamoDB deletes it.
-            Some(ItemAddress::Redrivable(..) | ItemAddress::Result(..))
-                if world.service(|starts| !starts.denied.is_empty()) =>
-            {
+            Some(
+                ItemAddress::Redrivable(..) | ItemAddress::Result(..) | ItemAddress::Called(..),
+            ) if world.service(|starts| !starts.denied.is_empty()) => {
                 continue;
             }
             _ => None,

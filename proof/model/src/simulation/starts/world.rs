@@ -52,7 +52,7 @@ pub struct World {
     /// Whether the machine that comes and goes may be started.
     pub listed: bool,
     rules: [StartRules; 2],
-    /// When the last sweep set out that has ended well.
+    /// When the last sweep set out that has seen everything.
     swept_at: u64,
     pub tokens: Vec<TokenWaiter>,
     pub tasks: Vec<Task>,
@@ -133,7 +133,7 @@ pub enum Answer {
     Queued(Result<Queued, Error>),
     Done(Result<(), Error>),
     /// A look at executions, and how many it counted as redriven beside others.
-    Looked(Result<(), Error>, u64),
+    Looked(Result<bool, Error>, u64),
 }
 
 /// What an operator does.
@@ -411,7 +411,7 @@ impl World {
         let (start, puts) = self.judge(|judge| {
             let record = &mut judge.starts[who];
             // That it has failed was the result, and nobody waits for another.
-            record.asking.must_stop = false;
+            record.asking.must_stop = None;
             (record.start.clone(), record.puts)
         });
         let queue = self.queue();
@@ -432,7 +432,8 @@ impl World {
         let call = Call::Sweep(self.now());
         self.spawn("sweep".to_owned(), call, async move {
             let (swept, counts) = counted(queue.sweep(SweepBounds::Schedule)).await;
-            Answer::Looked(swept.map(drop), unguarded(&counts))
+            let is_whole = swept.as_ref().is_ok_and(|swept| swept.cursor.is_none());
+            Answer::Looked(swept.map(|_| is_whole), unguarded(&counts))
         });
     }
 
@@ -443,7 +444,7 @@ impl World {
         let call = Call::Redriven(execution.clone());
         self.spawn(format!("{name} runs again"), call, async move {
             let (looked, counts) = counted(queue.redriven(&execution)).await;
-            Answer::Looked(looked.map(drop), unguarded(&counts))
+            Answer::Looked(looked.map(|_| true), unguarded(&counts))
         });
     }
 
@@ -765,7 +766,7 @@ impl World {
                 Answer::Started(Ok(started)) => word(started).to_owned(),
                 Answer::Queued(Ok(queued)) => format!("{queued:?}"),
                 Answer::Done(Ok(())) => "done".to_owned(),
-                Answer::Looked(Ok(()), unguarded) => format!("done, unguarded: {unguarded}"),
+                Answer::Looked(Ok(_), unguarded) => format!("done, unguarded: {unguarded}"),
                 Answer::Started(Err(error))
                 | Answer::Queued(Err(error))
                 | Answer::Looked(Err(error), _)
@@ -839,7 +840,7 @@ impl World {
                 };
                 self.is_wrong(format!("{whole} is denied: {}", error.name()));
             }
-            (Call::Sweep(at), Answer::Looked(Ok(()), _)) => self.swept_at = self.swept_at.max(at),
+            (Call::Sweep(at), Answer::Looked(Ok(true), _)) => self.swept_at = self.swept_at.max(at),
             (Call::Sweep(_), Answer::Looked(Err(error), _)) if faults_are_over => {
                 self.is_wrong(format!("a sweep fails: {error}"));
             }
