@@ -126,16 +126,6 @@ pub(crate) fn outlives_errors(task: &Node) -> bool {
     resource.is_some_and(|resource| resource.ends_with(":sfn:startSyncExecution"))
 }
 
-/// Whether the work of a task goes on after its success, because the task only starts it: an asynchronous invocation, or an execution
-/// for which it does not wait.
-pub(crate) fn outlives_success(task: &Node) -> bool {
-    let resource = task.text_of("Resource").unwrap_or_default();
-    let invocation = arguments(task).and_then(|arguments| arguments.field("InvocationType"));
-    let is_event =
-        resource.contains(":lambda:invoke") && invocation.and_then(Node::text) == Some("Event");
-    is_event || (resource.ends_with(":startExecution") && !starts_with_lease(task))
-}
-
 /// Whether a task starts an execution through a key, by with-lease or the function start, by what it gives it.
 pub(crate) fn starts_with_lease(task: &Node) -> bool {
     let given = |name| arguments(task).and_then(|arguments| arguments.field(name));

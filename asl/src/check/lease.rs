@@ -4,6 +4,7 @@ use crate::check::calls::StillRunning;
 use crate::check::handle_flow::HandleFlow;
 use crate::read::machine::StateId;
 use crate::read::timing::FOREVER;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +25,10 @@ pub(crate) struct Lease {
     /// How long it is safe to use, in ms. `None` if its ttl is not a literal number.
     pub budget: Option<u64>,
     pub status: Status,
+    /// What may run after failures, and after requests that only begin something.
     pub left: StillRunning,
+    /// The services that have only accepted work, and were not asked about it since.
+    pub begun: BTreeSet<String>,
     /// It lasts as long as the execution, so its age does not matter.
     pub of_execution: bool,
     /// Another branch extends it for as long as this one runs.
@@ -48,6 +52,7 @@ pub(crate) type Key = Vec<(
     Option<u64>,
     Status,
     StillRunning,
+    BTreeSet<String>,
     [bool; 2],
     Rc<HandleFlow>,
 )>;
@@ -66,13 +71,23 @@ impl Lease {
 
     /// Whether it is left to expire: its work may still be running, and its handle was set to null.
     pub(crate) fn is_left_alone(&self) -> bool {
-        self.is_held() && self.left > StillRunning::No && self.handle.dropped
+        self.is_held() && self.left() > StillRunning::No && self.handle.dropped
+    }
+
+    /// What of its work may still be running.
+    pub(crate) fn left(&self) -> StillRunning {
+        if self.begun.is_empty() {
+            self.left
+        } else {
+            StillRunning::Yes
+        }
     }
 
     /// Ends the lease. Its time no longer matters.
     pub(crate) fn end(&mut self, status: Status) {
         self.status = status;
         self.left = StillRunning::No;
+        self.begun.clear();
         (self.kept, self.reported) = (false, false);
         (self.age, self.unsure, self.cause) = (0, 0, None);
     }
@@ -111,6 +126,7 @@ pub(crate) fn key(env: &Env) -> Key {
                 lease.budget,
                 lease.status,
                 lease.left,
+                lease.begun.clone(),
                 flags,
                 lease.handle.clone(),
             )

@@ -12,6 +12,7 @@ pub(crate) mod outcomes;
 mod proofs;
 pub mod report;
 pub(crate) mod requests;
+pub(crate) mod responses;
 pub(crate) mod rule;
 pub(crate) mod template;
 mod waits;

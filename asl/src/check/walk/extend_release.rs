@@ -114,7 +114,7 @@ impl Walker<'_, '_> {
             if !lease.is_held() {
                 continue;
             }
-            if lease.left == StillRunning::Yes {
+            if lease.left() == StillRunning::Yes {
                 let message =
                     "releases the lease while work that has not ended may still be running"
                         .to_owned();

@@ -258,7 +258,7 @@ impl<'m, 'a> Walker<'m, 'a> {
                 !is_top && error.is_some() && self.machine.is_inside(lease.acquire, scope);
             let is_last = is_top || self.machine.failure_ends_execution(scope);
             let forgotten = lease.is_held()
-                && lease.left == StillRunning::No
+                && lease.left() == StillRunning::No
                 && (is_top || is_inner)
                 && !(is_last && lease.of_execution);
             if forgotten {
@@ -321,7 +321,7 @@ impl<'m, 'a> Walker<'m, 'a> {
     pub(crate) fn known(&self, link: usize, acquire: StateId) -> Option<(Status, &HandleFlow)> {
         let mut known = self.links[link].key.iter();
         let lease = known.find(|lease| lease.0 == acquire)?;
-        Some((lease.2, &lease.5))
+        Some((lease.2, &lease.6))
     }
 
     /// Records the leases that a task has at this link.

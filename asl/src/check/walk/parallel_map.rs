@@ -118,8 +118,8 @@ impl Walker<'_, '_> {
             let errors = self.left_by.entry((id, lease.acquire)).or_default();
             for (env, error) in &failed {
                 if let Some(after) = find(env, lease.acquire).filter(|after| after.is_held()) {
-                    let left = errors.entry(error.clone()).or_insert(after.left);
-                    *left = left.or(after.left);
+                    let left = errors.entry(error.clone()).or_insert(after.left());
+                    *left = left.or(after.left());
                 }
             }
         }
@@ -364,7 +364,7 @@ fn passed_on(exits: &[Exit], entry: &Env) -> Vec<Env> {
         .collect();
     let is_passed = |acquire: StateId| {
         let mut leases = successes.iter().filter_map(|env| find(env, acquire));
-        leases.any(|lease| lease.is_held() && lease.left == StillRunning::No)
+        leases.any(|lease| lease.is_held() && lease.left() == StillRunning::No)
     };
     let matters = |lease: &Lease| {
         find(entry, lease.acquire).is_some()
@@ -420,7 +420,7 @@ fn own_ends(
         };
         let inside = failed.iter().filter(|(_, other)| from_inside(other));
         let mut leases = inside.flat_map(|(env, _)| env);
-        let may_run = leases.any(|lease| lease.is_held() && lease.left > StillRunning::No);
+        let may_run = leases.any(|lease| lease.is_held() && lease.left() > StillRunning::No);
         let envs = match when {
             When::Before => before,
             When::After => &after.all,
@@ -488,8 +488,9 @@ fn together(a: &Env, b: &Env, entry: &Env) -> Env {
                 }
                 if lease.is_held() {
                     let left = other.left.max(lease.left);
+                    let begun = &other.begun | &lease.begun;
                     other.join(lease);
-                    other.left = left;
+                    (other.left, other.begun) = (left, begun);
                 } else {
                     *other = lease.clone();
                 }

@@ -1,11 +1,12 @@
 //! The effect of each type of state on the held leases.
 
-use crate::check::calls::{self, Call, Lifetime, Request, StillRunning};
+use crate::check::calls::{Call, Lifetime, Request, StillRunning};
 use crate::check::finding::About;
 use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, all_failures, clause};
 use crate::check::proofs;
+use crate::check::responses::{self, Response};
 use crate::check::rule::Rule;
 use crate::check::walk::{By, Edge, To, Walker};
 use crate::expr::{Path, Term};
@@ -13,7 +14,7 @@ use crate::read::error_names::{HELD, OUTCOME_UNKNOWN, TIMEOUT, matches};
 use crate::read::machine::{Kind, State, StateId};
 use crate::read::node::Node;
 use crate::read::timing::{self, Limit, retried};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 impl Walker<'_, '_> {
@@ -67,7 +68,7 @@ impl Walker<'_, '_> {
         let before = find(&env, id);
         // A ttl lease that is left to expire is free again some time. An execution lease is not.
         let waits_for_itself = |lease: &Lease| {
-            lease.is_held() && (lease.left == StillRunning::No || lease.of_execution)
+            lease.is_held() && (lease.left() == StillRunning::No || lease.of_execution)
         };
         if before.is_some_and(waits_for_itself) && !request.reentrant {
             let message = "acquires a lease again while the previous one is still held".to_owned();
@@ -169,6 +170,7 @@ impl Walker<'_, '_> {
             budget: ttl.map(|ttl| ttl.saturating_sub(self.lost_time)),
             status: Status::Held,
             left: StillRunning::No,
+            begun: BTreeSet::new(),
             of_execution: request.of_execution(),
             kept: false,
             reported: false,
@@ -206,14 +208,30 @@ impl Walker<'_, '_> {
                 }
             }
         });
-        if is_work && calls::outlives_success(state.node) {
-            for lease in held_mut(&mut env) {
-                lease.left = StillRunning::Yes;
-            }
-        }
+        self.begins_or_asks(call, state.node, &mut env);
         flow(&mut env, |handle| handle.after(id, state));
         edges.push(self.onward(id, env));
         edges
+    }
+
+    /// Work may only begin, and a read of its service tells of its end.
+    fn begins_or_asks(&self, call: &Call<'_>, task: &Node, env: &mut Env) {
+        let response = match call {
+            Call::Work(_) => Response::of(task),
+            Call::Read => Response::Done,
+            _ => return,
+        };
+        for lease in held_mut(env) {
+            match &response {
+                Response::Invoked => lease.left = StillRunning::Yes,
+                Response::Accepted(service) => drop(lease.begun.insert(service.clone())),
+                Response::Done => {
+                    if let Some(service) = responses::asked(task) {
+                        lease.begun.remove(service);
+                    }
+                }
+            }
+        }
     }
 
     /// Reports a wait for a task token that nothing ends, under a lease that lasts as long as the execution.
@@ -247,7 +265,7 @@ impl Walker<'_, '_> {
         }
         // A lease whose step failed and may still be running is not the lease of later states.
         let under = |lease: &&Lease| {
-            lease.of_execution && lease.is_held() && lease.left == StillRunning::No
+            lease.of_execution && lease.is_held() && lease.left() == StillRunning::No
         };
         for lease in env.iter().filter(under) {
             let keeps = self
