@@ -305,7 +305,10 @@ impl Planner<'_, '_> {
         names: &[&str],
         to: StateId,
     ) -> JsonValue {
-        let failure = self.sections[section].vars.failure();
+        let (failure, lease) = {
+            let vars = &self.sections[section].vars;
+            (vars.failure(), vars.lease())
+        };
         let mut copy = JsonValue::copied(self.machine.source, clause);
         copy.set("ErrorEquals", JsonValue::texts(names));
         let mut assign = copy
@@ -315,11 +318,14 @@ impl Planner<'_, '_> {
         // This field marks it as a copy.
         let (key, value) = self.machine.states[id].language.failure(&failure);
         assign.set(&key, value);
-        copy.set("Assign", assign);
-        let next = match self.sections[section].policy().keep {
-            Some(role) => self.need(section, role(to)),
-            None => self.enter(to),
+        let next = if let Some(role) = self.sections[section].policy().keep {
+            self.need(section, role(to))
+        } else {
+            // The author's state may be reached without the lease, too: from here on nothing is under it, and it is left to expire.
+            assign.set(&lease, JsonValue::Null);
+            self.enter(to)
         };
+        copy.set("Assign", assign);
         copy.set_last("Next", next.into());
         copy
     }
