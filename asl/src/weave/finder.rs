@@ -277,6 +277,13 @@ impl<'s> Finder<'_, 's> {
             let at_once = self.machine.states[around].runs_items_at_once();
             if is_constant && at_once && self.section.permits.is_none() {
                 let name = self.machine.states[around].name;
+                let key = self.section.key.text().unwrap_or_default();
+                if key.contains("Map.Item") {
+                    let message = format!(
+                        "a state inside {name} cannot read Map.Item, which is there only in ItemSelector: put it into the items there (\"index.$\": \"$$.Map.Item.Index\"), and take the key from the input"
+                    );
+                    return Err(self.refuse(&self.section.key, message));
+                }
                 let message = format!(
                     "all items of {name} would request the same key: give each item its own key, put the section around {name}, or give {name} a MaxConcurrency of 1"
                 );

@@ -217,7 +217,7 @@ impl<'s> Refiner<'_, 's> {
                 format!("{name} {}: {cure}", finding.message)
             }
             Rule::ReleasedWhileRunning => self.released(finding, sections),
-            Rule::TooManyEvents => self.uncounted(finding),
+            Rule::TooManyEvents => self.uncounted(finding, section),
             Rule::NoRelease if self.acquires(name, section) => format!(
                 "a step of {} may still be running after its failure, so the execution keeps the lease, and then comes back to {name} ({}), which would wait for it: lead that Catch to a Fail, or set ttl_seconds, so that the lease expires",
                 section.name,
@@ -311,17 +311,53 @@ impl<'s> Refiner<'_, 's> {
         )
     }
 
-    fn uncounted(&self, finding: &Finding) -> String {
+    /// A loop of the author's may go round for ever. One that passes the section each time may hold the lease all the while instead.
+    fn uncounted(&self, finding: &Finding, section: &Section<'_>) -> String {
         let cure = match self.machine.language {
             Language::Jsonata => "\"page\": \"{% $states.input.page + 1 %}\" and … < 500",
             Language::JsonPath => {
                 "\"page.$\": \"States.MathAdd($.page, 1)\" and \"NumericLessThan\": 500"
             }
         };
+        let around = self.loop_around(section);
+        let or = if around.len() > section.members.len() {
+            let names = around.iter().map(|&id| self.machine.states[id].name);
+            let names: Vec<_> = names.collect();
+            format!(
+                ", or put the whole loop into the section ({})",
+                names.join(", ")
+            )
+        } else {
+            String::new()
+        };
         format!(
-            "the section {}: count the rounds in a field of their own, and compare it ({cure})",
+            "the section {}: count the rounds in a field of their own, and compare it ({cure}){or}",
             finding.message
         )
+    }
+
+    /// The states on the way from the section back into it, with its own, in the order of the text.
+    fn loop_around(&self, section: &Section<'_>) -> Vec<StateId> {
+        let reached = |from: &BTreeSet<StateId>, is_forward: bool| {
+            let mut all = from.clone();
+            loop {
+                let edges = self.machine.edges().filter_map(|(slot, target)| {
+                    let (Some(from), Target::To(to)) = (slot.from(), target) else {
+                        return None;
+                    };
+                    let (from, to) = if is_forward { (from, to) } else { (to, from) };
+                    all.contains(&from).then_some(to)
+                });
+                let more: BTreeSet<StateId> = edges.collect();
+                if more.is_subset(&all) {
+                    return all;
+                }
+                all.extend(more);
+            }
+        };
+        let members: BTreeSet<StateId> = section.members.iter().copied().collect();
+        let (after, before) = (reached(&members, true), reached(&members, false));
+        after.intersection(&before).copied().collect()
     }
 
     /// Whether this state is the acquire of a section.
