@@ -1,5 +1,6 @@
 //! The classification of tasks: a call of Leasehold, a read, a write that checks its lease, or work to be protected.
 
+use crate::check::schema;
 use crate::expr::{Language, Path};
 use crate::read::machine::{Kind, Machine, State};
 use crate::read::node::{Node, Value};
@@ -221,15 +222,21 @@ fn verb(function: &str, payload: Option<&Node>, options: &Options) -> Option<Ver
     let Some(written) = written else {
         return sure.then_some(verb);
     };
-    // A name with release in it may mean something else. A literal payload decides.
+    // A name with release in it may mean something else. A literal payload decides: one that is wrong is still a request.
     let has = |key: &str| written.field(key).is_some();
     let fits = match verb {
-        Verb::Acquire => {
-            (has("key") || has("keys")) && (sure || has("holder") || has("ttl_seconds"))
-        }
+        Verb::Acquire => (has("key") || has("keys")) && (has("holder") || has("ttl_seconds")),
         Verb::Extend | Verb::Release => has("lease") || has("leases"),
     };
-    fits.then_some(verb)
+    let all = [&*schema::ACQUIRE, &*schema::EXTEND, &*schema::RELEASE];
+    let is_known = |name: &str| all.iter().any(|schema| schema.has(name));
+    let is_ours = || {
+        sure && written
+            .members()
+            .iter()
+            .any(|member| is_known(member.name()))
+    };
+    (fits || is_ours()).then_some(verb)
 }
 
 /// The verb in a function's name: the last word, or the one before "function": `my-stack-acquire`, `AcquireFunctionArn`,

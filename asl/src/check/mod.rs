@@ -14,6 +14,7 @@ pub mod report;
 pub(crate) mod requests;
 pub(crate) mod responses;
 pub(crate) mod rule;
+pub(crate) mod schema;
 pub(crate) mod template;
 mod waits;
 pub(crate) mod walk;

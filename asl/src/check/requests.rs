@@ -5,27 +5,42 @@ use crate::check::calls::{Call, Request, written_out};
 use crate::check::finding::Finding;
 use crate::check::items;
 use crate::check::rule::Rule;
+use crate::check::schema;
 use crate::expr::{CLOCK, Expr, Language, Path, RANDOM, Root, Term};
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
 use crate::read::machine::{Machine, State, StateId, closure};
 use crate::read::node::{Node, Span};
-use serde_json::Value;
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 /// The most bytes of a key.
 pub(crate) const LONGEST_KEY: usize = 1024;
 
 pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Vec<Finding>) {
     for (id, call) in calls.iter().enumerate() {
-        let Call::Acquire(request) = call else {
-            continue;
-        };
         let mut say = |rule, node: Option<&Node>, message: String| {
             let at = node.map_or(machine.states[id].at, |node| node.span);
             findings.push(Finding::of(machine, rule, id, at, message));
         };
-        for (field, why) in refused(request) {
+        let language = machine.states[id].language;
+        let of_a_handle = match call {
+            Call::Extend(payload) => Some((&*schema::EXTEND, *payload)),
+            Call::Release(payload) => Some((&*schema::RELEASE, *payload)),
+            _ => None,
+        };
+        if let Some((schema, payload)) = of_a_handle {
+            let payload = written_out(payload);
+            let faults = payload.map(|payload| schema.faults(payload, language));
+            for (field, why) in faults.into_iter().flatten() {
+                say(Rule::InvalidRequest, Some(field), why);
+            }
+        }
+        let Call::Acquire(request) = call else {
+            continue;
+        };
+        if let Some(why) = same_for_all(request, language) {
+            say(Rule::SharedRequest, field(request, "holder"), why);
+        }
+        for (field, why) in refused(request, language) {
             say(Rule::InvalidRequest, Some(field), why);
         }
         for (key, cure) in literal_keys(machine, id, request) {
@@ -34,7 +49,7 @@ pub(crate) fn check(machine: &Machine<'_>, calls: &[Call<'_>], findings: &mut Ve
             );
             say(Rule::LiteralKey, Some(key), message);
         }
-        let (asked, language) = (field(request, "request_id"), machine.states[id].language);
+        let asked = field(request, "request_id");
         if let Some(why) = unstable(machine, id, request) {
             say(Rule::UnstableRequest, asked, why);
         }
@@ -70,16 +85,17 @@ fn field<'a>(request: &Request<'a>, key: &str) -> Option<&'a Node> {
     request.payload.and_then(|payload| payload.field(key))
 }
 
-/// The fields of an acquire, by its schema.
-static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let schema = include_str!("../../../docs/reference/schemas/acquire.event.json");
-    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
-    let fields = schema["properties"].as_object().into_iter().flatten();
-    fields.map(|(name, _)| name.clone()).collect()
-});
+/// A holder that is written out is that of every execution, which then re-enters what another one has.
+fn same_for_all(request: &Request<'_>, language: Language) -> Option<String> {
+    let holder = field(request, "holder")?;
+    let is_literal = holder.text().is_some() && holder.expr_in(language).is_none();
+    (is_literal && request.reentrant).then(|| {
+        "has one holder for all executions, and is reentrant: each is given the lease that another one has".to_owned()
+    })
+}
 
 /// What acquire refuses, or nobody answers: fields that it does not have or that do not go together, and a wait without a token.
-fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
+fn refused<'a>(request: &Request<'a>, language: Language) -> Vec<(&'a Node, String)> {
     let mut found = at_odds(request);
     for node in texts_of_keys(request) {
         let is_computed = node.expr().is_some_and(|expr| expr.language.is_jsonata());
@@ -103,19 +119,18 @@ fn refused<'a>(request: &Request<'a>) -> Vec<(&'a Node, String)> {
         };
         found.push((payload, message.to_owned()));
     }
-    for member in payload.members() {
-        let name = member.name();
-        // A function of CloudFormation stands for the whole payload.
-        let is_field = FIELDS.iter().any(|field| field == name);
-        if !is_field && !name.starts_with("Fn::") && name != "<<" {
-            let near = nearest(FIELDS.iter().map(String::as_str), name, 3);
-            let near = near.map_or_else(String::new, |near| format!("; {near}?"));
-            found.push((
-                &member.value,
-                format!("has {name}, and acquire has no such field: Lease.Invalid{near}"),
-            ));
-        }
+    if !request.queued
+        && let Some(token) = field(request, "task_token")
+    {
+        let message = "passes a task_token and does not wait for it: its resource has no .waitForTaskToken, so it goes on without the lease";
+        found.push((token, message.to_owned()));
     }
+    // What a rule above says of a field is said once.
+    let faults = schema::ACQUIRE.faults(payload, language).into_iter();
+    let is_new =
+        |fault: &(&Node, String)| !found.iter().any(|(node, _)| std::ptr::eq(*node, fault.0));
+    let faults: Vec<_> = faults.filter(is_new).collect();
+    found.extend(faults);
     found
 }
 

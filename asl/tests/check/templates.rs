@@ -56,7 +56,7 @@ fn document_may_mix_json_and_yaml() {
 fn section(take: &str, give: &str) -> String {
     format!(
         r#"{{"StartAt": "Take", "States": {{
-  "Take": {{"Type": "Task", "Resource": "{take}", "Parameters": {{"key": "k"}}, "ResultPath": "$.held", "Next": "Again?"}},
+  "Take": {{"Type": "Task", "Resource": "{take}", "Parameters": {{"key": "k", "holder": "h", "ttl_seconds": 60}}, "ResultPath": "$.held", "Next": "Again?"}},
   "Again?": {{"Type": "Choice", "Choices": [{{"Variable": "$.x", "IsNull": true, "Next": "Give"}}]}},
   "Give": {{"Type": "Task", "Resource": "{give}", "Parameters": {{"lease.$": "$.held.lease"}}, "End": true}}
 }}}}"#

@@ -82,7 +82,7 @@ fn a_key_is_not_too_long() {
         assert!(refused.is_none_or(|refused| refused.contains(said)));
         let found = crate::found(
             &json!({"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "acquire", "TimeoutSeconds": 9,
-            "Parameters": {"key": "k".repeat(bytes), "lifetime": "execution", "keep_seconds": 9}, "End": true}}}),
+            "Parameters": {"key": "k".repeat(bytes), "holder": "h", "lifetime": "execution", "keep_seconds": 9}, "End": true}}}),
         );
         assert_eq!(
             found.contains(&"invalid-request A".to_owned()),
