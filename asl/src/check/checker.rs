@@ -6,7 +6,7 @@ use crate::check::lease::Status;
 use crate::check::outcomes::LeftBy;
 use crate::check::rule::Rule;
 use crate::check::walk::{LeaseUse, Walker};
-use crate::check::{loops, proofs, requests, waits};
+use crate::check::{loops, proofs, requests, variables, waits};
 use crate::expr::Path;
 use crate::read::machine::{Kind, Machine, StateId};
 use crate::read::node::Node;
@@ -72,6 +72,7 @@ pub fn check(definition: &Node, options: &Options) -> Checked {
     loops::check(&machine, &calls, &mut findings);
     proofs::check(&machine, &calls, &mut findings);
     waits::check(&machine, &calls, &mut findings);
+    variables::check(definition, &machine, &mut findings);
     findings
         .sort_by(|a, b| (a.at.start, a.rule, &a.message).cmp(&(b.at.start, b.rule, &b.message)));
     findings.dedup();

@@ -35,7 +35,7 @@ impl HandleFlow {
     /// After a state that returns the handle: an acquire, or an extend of this lease.
     pub(crate) fn answered(&self, id: StateId, state: &State<'_>) -> Self {
         let mut handle = self.clone();
-        handle.assigned(state.node, state.language, true);
+        handle.assigned(state.node, state.language, Some(Wrapping::of(state.node)));
         handle.answered_outcome(state);
         let data = match (state.language, state.node.get("Output")) {
             (Language::JsonPath, _) => self.answer_path(state),
@@ -51,7 +51,7 @@ impl HandleFlow {
     /// After any other state.
     pub(crate) fn after(&self, id: StateId, state: &State<'_>) -> Self {
         let mut handle = self.clone();
-        handle.assigned(state.node, state.language, false);
+        handle.assigned(state.node, state.language, None);
         let passes_on = !matches!(state.kind, Kind::Task | Kind::Parallel(_) | Kind::Map(_));
         handle.keep_outcomes(state.node, passes_on);
         let data = match (state.language, state.node.get("Output")) {
@@ -73,7 +73,7 @@ impl HandleFlow {
         catcher: &Catcher<'_>,
     ) -> Self {
         let mut handle = self.clone();
-        handle.assigned(catcher.node, state.language, false);
+        handle.assigned(catcher.node, state.language, None);
         handle.keep_outcomes(catcher.node, false);
         let data = match (state.language, catcher.node.get("Output")) {
             (Language::JsonPath, _) => self.beside(catcher.node),
@@ -165,15 +165,20 @@ impl HandleFlow {
         }
     }
 
-    fn assigned(&mut self, node: &Node, language: Language, answers: bool) {
+    /// By a state that returns the handle, or by any other one.
+    fn assigned(&mut self, node: &Node, language: Language, answer: Option<Wrapping>) {
         for member in node.members_of("Assign") {
             let name = member.name().to_owned();
             let value = &member.value;
             let tells_deadline = value.any_expr(language, |expr| {
                 let mut owners = expr.owners("safe_until");
-                owners.any(|owner| answers || self.vars.contains(owner))
+                owners.any(|owner| answer.is_some() || self.vars.contains(owner))
             });
-            let of_result = answers && value.reads(language, is_answer(language));
+            let of_result = answer.is_some_and(|answer| {
+                value.reads(language, |path| {
+                    is_answer(language)(path) && answer.has(path)
+                })
+            });
             let of_handle = value.reads(language, |path| self.names(path));
             if tells_deadline {
                 self.clocks.insert(name);
@@ -261,8 +266,7 @@ impl HandleFlow {
             }
         } else {
             let resource = node.text_of("Resource");
-            let wrapped = resource.is_some_and(|name| name.ends_with(":::lambda:invoke"));
-            let steps: &[&str] = if wrapped {
+            let steps: &[&str] = if is_wrapped(resource) {
                 &["Payload", "lease"]
             } else {
                 &["lease"]
@@ -271,6 +275,41 @@ impl HandleFlow {
         }
         within(Data::At(place), node.get("OutputPath"))
     }
+}
+
+/// How the answer of the function stands in the result of the task.
+#[derive(Clone, Copy)]
+enum Wrapping {
+    /// In `Payload`, beside what Lambda says of the call.
+    Payload,
+    /// It is the result: of a call by the function's ARN, and what a task token is sent.
+    Plain,
+    /// A `ResultSelector` has put it anywhere.
+    Selected,
+}
+
+impl Wrapping {
+    fn of(task: &Node) -> Self {
+        if task.get("ResultSelector").is_some() {
+            Self::Selected
+        } else if is_wrapped(task.text_of("Resource")) {
+            Self::Payload
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// Whether the result has something there.
+    fn has(self, path: &Path) -> bool {
+        match (self, path.steps.first().map(String::as_str)) {
+            (Self::Payload, Some("lease" | "leases")) | (Self::Plain, Some("Payload")) => false,
+            _ => true,
+        }
+    }
+}
+
+fn is_wrapped(resource: Option<&str>) -> bool {
+    resource.is_some_and(|name| name.ends_with(":::lambda:invoke"))
 }
 
 /// Where a value made from an answer has the answer's outcome, below this path.

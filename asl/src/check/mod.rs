@@ -16,5 +16,6 @@ pub(crate) mod responses;
 pub(crate) mod rule;
 pub(crate) mod schema;
 pub(crate) mod template;
+mod variables;
 mod waits;
 pub(crate) mod walk;
