@@ -97,10 +97,10 @@ fn summary(reports: &[Report], unreadable: &[Unreadable]) -> String {
     let counted = |count: usize, one: &str, many: &str| {
         format!("{count} {}", if count == 1 { one } else { many })
     };
-    let what = if findings == 0 {
-        "nothing found".to_owned()
-    } else {
-        counted(findings, "finding", "findings")
+    let what = match (findings, reports) {
+        (0, []) => "nothing was checked".to_owned(),
+        (0, _) => "nothing found".to_owned(),
+        _ => counted(findings, "finding", "findings"),
     };
     format!(
         "check: {what} in {}, {}, {}{}\n",

@@ -8,7 +8,7 @@ use crate::check::rule::Rule;
 use crate::check::schema;
 use crate::expr::{CLOCK, Expr, Language, Path, RANDOM, Root, Term};
 use crate::read::error_names::{KNOWN, NEVER_RAISED, OUTCOME_UNKNOWN, is_lost, matches, nearest};
-use crate::read::machine::{Machine, State, StateId, closure};
+use crate::read::machine::{Kind, Machine, State, StateId, closure};
 use crate::read::node::{Node, Span};
 use std::collections::BTreeSet;
 
@@ -318,6 +318,63 @@ fn shared_in_parallel(
         }
     }
     None
+}
+
+/// Whether two acquires of one execution request the same key, as far as that can be told: it is written alike, and nothing that it reads
+/// changes between the two.
+pub(crate) fn have_one_key(
+    machine: &Machine<'_>,
+    (one, first): (StateId, &Request<'_>),
+    (other, second): (StateId, &Request<'_>),
+) -> bool {
+    let states = [one, other].map(|id| &machine.states[id]);
+    let (Some(first), Some(second)) = (field(first, "key"), field(second, "key")) else {
+        return false;
+    };
+    let key = terms(first, states[0]);
+    let is_in_one_scope = states[0].scope == states[1].scope;
+    key == terms(second, states[1])
+        && key.iter().enumerate().all(|(at, term)| match term {
+            // Each expression begins with one that it may refer to.
+            Term::Other => at == 0,
+            Term::Text(_) | Term::Number(_) | Term::List(_) | Term::Binary(..) => true,
+            Term::Call(name, _) => !RANDOM.into_iter().chain(CLOCK).any(|other| other == name),
+            Term::Path(path) => match &path.root {
+                Root::Context => path.steps.first().is_some_and(|step| step == "Execution"),
+                Root::Data => is_in_one_scope && keeps_data(machine, path, one, other),
+                _ => false,
+            },
+            _ => false,
+        })
+}
+
+/// Whether no state on the way from one to another writes the field of the data in which a path begins.
+fn keeps_data(machine: &Machine<'_>, path: &Path, from: StateId, to: StateId) -> bool {
+    let Some(field) = path.steps.first() else {
+        return false;
+    };
+    let after = reachable(machine, from).into_iter().chain([from]);
+    let mut between = after.filter(|id| reachable(machine, *id).contains(&to));
+    between.all(|id| {
+        let state = &machine.states[id];
+        let has = |key: &str| state.node.get(key).is_some();
+        let writes = match state.kind {
+            Kind::Task | Kind::Parallel(_) | Kind::Map(_) => true,
+            Kind::Pass => has("Result") || has("Parameters"),
+            _ => false,
+        };
+        let clauses = state.node.list_of("Catch").iter();
+        let mut results = clauses.chain(writes.then_some(state.node));
+        let is_kept = |node: &Node| {
+            let result = node.get("ResultPath");
+            let place = result.and_then(Node::place).and_then(<[String]>::first);
+            result.is_some_and(Node::is_null) || place.is_some_and(|place| place != field)
+        };
+        !state.language.is_jsonata()
+            && !has("InputPath")
+            && !has("OutputPath")
+            && results.all(is_kept)
+    })
 }
 
 /// What a value consists of in this state.

@@ -6,6 +6,7 @@ use crate::check::handle_flow::HandleFlow;
 use crate::check::lease::{Env, Lease, Status, find, held_mut, innermost, put};
 use crate::check::outcomes::{Effect, Error, all_failures, clause};
 use crate::check::proofs;
+use crate::check::requests;
 use crate::check::responses::{self, Response};
 use crate::check::rule::Rule;
 use crate::check::walk::{By, Edge, To, Walker};
@@ -112,20 +113,13 @@ impl Walker<'_, '_> {
 
     /// Reports an acquire of a key that this path has already: it would wait for itself, or re-enter what it did not ask for.
     fn meets_own_lease(&mut self, id: StateId, request: &Request<'_>, env: &Env, link: usize) {
-        let literal = |request: &Request<'_>| {
-            let key = request.payload?.field("key")?;
-            key.text()
-                .filter(|_| key.expr().is_none())
-                .map(str::to_owned)
-        };
-        let Some(key) = literal(request) else {
-            return;
-        };
         for lease in env.iter().filter(|lease| lease.acquire != id) {
             let Some(had) = self.request(lease.acquire) else {
                 continue;
             };
-            if !lease.is_held() || lease.is_left_alone() || literal(had) != Some(key.clone()) {
+            let same_key =
+                || requests::have_one_key(self.machine, (lease.acquire, had), (id, request));
+            if !lease.is_held() || lease.is_left_alone() || !same_key() {
                 continue;
             }
             let name = self.machine.states[lease.acquire].name.to_owned();
