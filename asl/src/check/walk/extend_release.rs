@@ -110,9 +110,17 @@ impl Walker<'_, '_> {
         self.record_use(&targets, &env, link);
         let limit = timing::limit(state.node);
         self.add_elapsed(id, &mut env, limit, &targets, false, link);
+        let before = self.way(link).nth(1).map(|nth| self.state_of(nth));
         for lease in of(&mut env, &targets) {
             if !lease.is_held() {
                 continue;
+            }
+            if before == Some(lease.acquire) {
+                let message =
+                    "releases the lease right after its acquire, so that it protects nothing"
+                        .to_owned();
+                let about = About::lease(lease.acquire);
+                self.report_about(about, Rule::WorkAfterRelease, id, link, message);
             }
             if lease.left() == StillRunning::Yes {
                 let message =
