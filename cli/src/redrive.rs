@@ -47,9 +47,14 @@ pub(crate) struct Redrive {
 
 impl Redrive {
     pub(crate) async fn run(self) -> Result<Code, Failure> {
+        let execution = &self.execution;
+        if !is_execution(execution.as_str()) {
+            let what = format!("{execution} is no execution of Step Functions");
+            let advice = "give its ARN: arn:aws:states:REGION:ACCOUNT:execution:MACHINE:NAME";
+            return Err(Failure::usage(what).advice(advice));
+        }
         let table_client = self.table_args.connect().await?;
         let sfn = client(&table_client)?;
-        let execution = &self.execution;
         match status(&sfn, execution).await? {
             ExecutionStatus::Failed | ExecutionStatus::Aborted | ExecutionStatus::TimedOut => {}
             other => {
@@ -119,6 +124,12 @@ impl Redrive {
         let terms = |key: Key| known.remove(&key).unwrap_or_else(|| LeaseTerms::new(key));
         Ok(keys.into_iter().map(terms).collect())
     }
+}
+
+/// Asked before anything that needs credentials.
+fn is_execution(arn: &str) -> bool {
+    let parts: Vec<_> = arn.split(':').collect();
+    matches!(parts[..], ["arn", _, "states", _, _, "execution", _, _])
 }
 
 /// The lease of the execution, if it still has it, or a new one.

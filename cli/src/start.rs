@@ -35,8 +35,8 @@ The same name again, with the same input, starts nothing twice and says what bec
 
 With --if-held latest or replace, tasks that wait with a task token are told by the next sweep that they were sent away.
 
-Exit codes: 0 started, waits in the queue, skipped, or superseded; 1 the start has failed, or the queue is full; 75 somebody else holds
-the key (with --if-held fail, or replace and a holder that was not started through the key), or it is frozen.")]
+Exit codes: 0 started, waits in the queue, skipped, or superseded; 1 the start has failed; 75 somebody else holds the key (with
+--if-held fail, or replace and a holder that was not started through the key), it is frozen, or its queue is full.")]
 pub(crate) struct Start {
     /// The key that the execution has while it runs
     #[arg(value_parser = |text: &str| Key::new(text))]
@@ -211,8 +211,8 @@ and input as before, takes its place anew, and waits for as long as it would hav
 repeated: the command says what became of it. `leasehold dismiss-start` takes one that is not to be repeated off that list. --json
 prints the response of the function start.
 
-Exit codes: 0 started or waits in the queue; 1 the start has failed again, or the queue is full; 2 there is no such start;
-75 the key is frozen.")]
+Exit codes: 0 started or waits in the queue; 1 the start has failed again; 2 there is no such start; 75 the key is frozen, or its
+queue is full.")]
 pub(crate) struct RepeatStart {
     /// The key
     #[arg(value_parser = |text: &str| Key::new(text))]

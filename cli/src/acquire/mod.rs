@@ -63,7 +63,7 @@ pub(crate) struct Acquire {
     /// The key to lease
     #[arg(value_parser = |text: &str| Key::new(text))]
     key: Key,
-    /// Length of the lease; it is extended while the command runs
+    /// Length of the lease, such as 90s, 5m or 2h; it is extended while the command runs
     #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = durations::ttl)]
     ttl: Ttl,
     /// How long to retry while somebody else holds the key

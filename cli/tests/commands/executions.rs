@@ -229,6 +229,9 @@ async fn list_shows_last_look_when_kept() {
 #[tokio::test]
 async fn redrive_takes_only_free_keys() {
     let all = Executions::start().await;
+    let other = all.run(&["redrive", "foo"]).await;
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert!(other.err.contains("foo is no execution"), "{other:?}");
     let running = all.run(&["redrive", EXECUTION]).await;
     assert_eq!(running.code, Some(1), "{running:?}");
     assert!(running.err.contains("cannot be redriven: it is SUCCEEDED"));

@@ -175,6 +175,16 @@ fn shown(name: &str) -> String {
     shown
 }
 
+/// The name that begins most like this one.
+fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let alike = |name: &str| {
+        let pairs = name.chars().zip(given.chars());
+        pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+    };
+    let nearest = known.max_by_key(|name| alike(name));
+    nearest.filter(|name| alike(name) >= 3)
+}
+
 /// Serde's message without the value, in the words of somebody who writes events, and the field that it names below
 /// the path. The text after the last `expected` is always our own.
 fn problem(text: &str) -> (Option<String>, String) {
@@ -188,8 +198,13 @@ fn problem(text: &str) -> (Option<String>, String) {
     if let Some(field) = named("duplicate field `") {
         return (Some(field), "is given twice".to_owned());
     }
-    if text.starts_with("unknown field `") {
-        return (None, "there is no such field".to_owned());
+    if let Some(rest) = text.strip_prefix("unknown field `") {
+        let near = rest.rsplit_once("`, expected ").and_then(|(given, known)| {
+            // What is between backticks is our own.
+            nearest(given, known.split('`').skip(1).step_by(2))
+        });
+        let near = near.map_or_else(String::new, |near| format!("; {near}?"));
+        return (None, format!("there is no such field{near}"));
     }
     let expected = || {
         let (_, expected) = text.rsplit_once(", expected ")?;
@@ -394,6 +409,16 @@ mod tests {
             for secret in ["hunter", "77123"] {
                 assert!(!value.contains(secret), "{text}: {message}");
             }
+        }
+    }
+
+    #[test]
+    fn unknown_field_names_the_near_one() {
+        for (text, message) in [
+            (r#"{"key":"k","numb":5}"#, "there is no such field; number?"),
+            (r#"{"key":"k","hunter2":5}"#, "there is no such field"),
+        ] {
+            assert_eq!(fault(text).1, message, "{text}");
         }
     }
 

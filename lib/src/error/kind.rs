@@ -115,7 +115,7 @@ kinds! {
     Superseded "Lease.Superseded", INFO, None, 0, 0, No,
         "A later request or start took this one's place in the queue.",
         "Nothing to do: the later one does the work.";
-    QueueFull "Lease.QueueFull", INFO, Some(Metric::Refusals), 0, 1, Later,
+    QueueFull "Lease.QueueFull", INFO, Some(Metric::Refusals), 0, 75, Later,
         "The queue is full (LEASE_QUEUE_CAP).",
         "Try again later.";
     NotStarted "Lease.NotStarted", ERROR, None, 0, 1, No,
