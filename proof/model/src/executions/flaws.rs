@@ -33,7 +33,6 @@ flaws! {
     HistoriesAreReadAtOnce S12 RETOLD "a history is believed at once, and not half a minute after the notification"
     HistoriesAreNotRead L4 CARRIES_ON "nobody asks whether a holder that runs was ever told of its grant"
     ProofsLeaveTheGrace S12 GRACE "a proof does not end the wait for the grace, and a second end has none of its own"
-    GrantsForgetWhoIsFirst L3 PARTING "a grant from the queue takes out whoever is first by now"
     GrantsKeepTheToken S1 ENDS "a grant from the queue keeps the token"
     PassedOverIsSpent L2 CRASHES "a request that was passed over counts as spent"
     ReleasesForgetTheRequest S9 RETOLD "a release forgets the request of its grant"
@@ -101,12 +100,6 @@ pub fn written(flaw: Flaw, before: &Table, mut ask: Ask, call: Call) -> Ask {
             if matches!(swap.head, Head::Leaves(_)) =>
         {
             swap.row.fencing_token = row.fencing_token;
-        }
-        (Flaw::GrantsForgetWhoIsFirst, Change::ReplaceIfUnchanged(swap))
-            if matches!(swap.head, Head::Leaves(_)) =>
-        {
-            let first = row.waiting().first().cloned();
-            swap.head = first.map_or(Head::Any, Head::Leaves);
         }
         (Flaw::HistoriesAreReadAtOnce, Change::ReplaceIfUnchanged(swap)) => {
             if let State::Held(Holding {
