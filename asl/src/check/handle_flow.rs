@@ -301,10 +301,10 @@ impl Wrapping {
 
     /// Whether the result has something there.
     fn has(self, path: &Path) -> bool {
-        match (self, path.steps.first().map(String::as_str)) {
-            (Self::Payload, Some("lease" | "leases")) | (Self::Plain, Some("Payload")) => false,
-            _ => true,
-        }
+        !matches!(
+            (self, path.steps.first().map(String::as_str)),
+            (Self::Payload, Some("lease" | "leases")) | (Self::Plain, Some("Payload"))
+        )
     }
 }
 

@@ -344,7 +344,7 @@ pub(crate) fn have_one_key(
                 Root::Data => is_in_one_scope && keeps_data(machine, path, one, other),
                 _ => false,
             },
-            _ => false,
+            Term::Choice(..) => false,
         })
 }
 

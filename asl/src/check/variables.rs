@@ -5,7 +5,7 @@ use crate::check::rule::Rule;
 use crate::expr::Root;
 use crate::read::error_names::nearest;
 use crate::read::machine::Machine;
-use crate::read::node::{Node, Value};
+use crate::read::node::{Member, Node, Value};
 use std::collections::BTreeSet;
 
 /// Only what is a path and nothing else is looked at: an expression may have variables of its own.
@@ -53,7 +53,7 @@ fn assigned_in<'a>(node: &'a Node, found: &mut BTreeSet<&'a str>) {
         Value::Object(members) => {
             for member in members {
                 if member.key == "Assign" {
-                    found.extend(member.value.members().iter().map(|one| one.name()));
+                    found.extend(member.value.members().iter().map(Member::name));
                 }
                 assigned_in(&member.value, found);
             }

@@ -202,30 +202,10 @@ impl Walker<'_, '_> {
                 }
             }
         });
-        self.begins_or_asks(call, state.node, &mut env);
+        begins_or_asks(call, state.node, &mut env);
         flow(&mut env, |handle| handle.after(id, state));
         edges.push(self.onward(id, env));
         edges
-    }
-
-    /// Work may only begin, and a read of its service tells of its end.
-    fn begins_or_asks(&self, call: &Call<'_>, task: &Node, env: &mut Env) {
-        let response = match call {
-            Call::Work(_) => Response::of(task),
-            Call::Read => Response::Done,
-            _ => return,
-        };
-        for lease in held_mut(env) {
-            match &response {
-                Response::Invoked => lease.left = StillRunning::Yes,
-                Response::Accepted(service) => drop(lease.begun.insert(service.clone())),
-                Response::Done => {
-                    if let Some(service) = responses::asked(task) {
-                        lease.begun.remove(service);
-                    }
-                }
-            }
-        }
     }
 
     /// Reports a wait for a task token that nothing ends, under a lease that lasts as long as the execution.
@@ -434,4 +414,24 @@ fn asks_outcome(rule: &Node) -> Option<(&Path, &str, bool)> {
         (rule.get("Variable")?.expr()?.path()?, value, false)
     };
     matches!(found.1, "acquired" | "held").then_some(found)
+}
+
+/// Work may only begin, and a read of its service tells of its end.
+fn begins_or_asks(call: &Call<'_>, task: &Node, env: &mut Env) {
+    let response = match call {
+        Call::Work(_) => Response::of(task),
+        Call::Read => Response::Done,
+        _ => return,
+    };
+    for lease in held_mut(env) {
+        match &response {
+            Response::Invoked => lease.left = StillRunning::Yes,
+            Response::Accepted(service) => drop(lease.begun.insert(service.clone())),
+            Response::Done => {
+                if let Some(service) = responses::asked(task) {
+                    lease.begun.remove(service);
+                }
+            }
+        }
+    }
 }
