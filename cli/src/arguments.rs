@@ -23,7 +23,7 @@ Exit codes:
   1    the answer is no: nothing found, nobody holds the key, you declined, or a check found something
   2    wrong arguments
   3    AWS cannot be reached, refuses, or is not set up: no credentials, no Region, no table, no permission
-  75   somebody else holds the key, it is frozen, or the table throttles: try again later
+  75   somebody else holds the key, it is frozen, its queue is full, or the table throttles: try again later
   79   the lease is lost
   126, 127   the command cannot be run, or is not found
   otherwise the command's own exit code, or 128 + n if signal n ended it
