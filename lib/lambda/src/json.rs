@@ -415,8 +415,14 @@ mod tests {
     #[test]
     fn unknown_field_names_the_near_one() {
         for (text, message) in [
-            (r#"{"key":"k","numb":5}"#, "there is no such field; number?"),
-            (r#"{"key":"k","hunter2":5}"#, "there is no such field"),
+            (
+                r#"{"key":"k","numb":5}"#,
+                "numb: there is no such field; number?",
+            ),
+            (
+                r#"{"key":"k","hunter2":5}"#,
+                "hunter2: there is no such field",
+            ),
         ] {
             assert_eq!(fault(text).1, message, "{text}");
         }

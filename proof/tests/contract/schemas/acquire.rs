@@ -114,8 +114,13 @@ fn check_refuses_impossible_field_combinations() {
         fields.all(|(name, value)| goes_with_any(name) || more.get(name) == Some(value))
     };
     let is_refused = |request: &Request| {
+        let waits = if request.contains_key("task_token") {
+            ".waitForTaskToken"
+        } else {
+            ""
+        };
         let machine = json!({"QueryLanguage": "JSONata", "StartAt": "Acquire", "States": {"Acquire": {
-            "Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": true,
+            "Type": "Task", "Resource": format!("arn:aws:states:::lambda:invoke{waits}"), "End": true,
             "Arguments": {"FunctionName": "acquire", "Payload": request}}}});
         let source = Source::new("machine", machine.to_string());
         let checked = check(&source.read().unwrap(), &Options::default());
